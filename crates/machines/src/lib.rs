@@ -1,0 +1,16 @@
+//! The state machines of Tidegate: pure, deterministic folds of the journal.
+//!
+//! ```text
+//!   command ──▶ decide(&state, command, prior, now) ──▶ event ──▶ (journal) ──▶ apply(&mut state, event, position)
+//! ```
+//!
+//! Promise: `decide` only reads and may refuse; `apply` only writes and cannot fail. The same events in the same order give
+//! the same state on every machine, for ever.
+//!
+//! Invariant: no I/O, no clock, no randomness, no threads here. Time, earlier outcomes and positions come in as arguments.
+//! Invariant: nothing here knows how a record is stored, framed, replicated or sent.
+
+pub mod ledger;
+mod number;
+
+pub use number::{Amount, OutboundNumber, RecordPosition, ShardIndex, TimeMs};

@@ -1,0 +1,49 @@
+//! The numbers that cross boundaries, each with a type of its own, so that an amount is never taken for a time.
+
+use std::fmt;
+
+/// An amount of money in minor units of its asset: 1 to [`Amount::MAX`]. Zero is not an amount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Amount(u64);
+
+impl Amount {
+    /// The largest amount of one transfer: `i64::MAX` minor units, so that a balance fits a signed 64-bit integer.
+    pub const MAX: Amount = Amount(i64::MAX as u64);
+
+    /// Takes minor units; `None` when zero or above [`Amount::MAX`].
+    pub const fn new(minor_units: u64) -> Option<Amount> {
+        if minor_units == 0 || minor_units > Self::MAX.0 { None } else { Some(Amount(minor_units)) }
+    }
+
+    /// The amount in minor units.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// Milliseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TimeMs(pub u64);
+
+/// Which shard, counted from zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShardIndex(pub u16);
+
+/// Where a record stands in its shard's journal. Opaque and strictly increasing; zero means "nowhere", the end of a chain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RecordPosition(pub u64);
+
+impl RecordPosition {
+    /// The end of every chain of records: no record stands here.
+    pub const NONE: RecordPosition = RecordPosition(0);
+}
+
+/// Numbers the credits that one shard sends to another, from 1 without gaps; the receiver's watermark is the last one applied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OutboundNumber(pub u64);
+
+impl fmt::Display for ShardIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
