@@ -1,1 +1,3 @@
-//! Placeholder.
+//! Shards: inbox, decide, append, durable, reply.
+
+pub mod message;

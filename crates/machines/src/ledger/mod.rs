@@ -11,3 +11,9 @@ pub const ASSET_BYTES_MAX: usize = 32;
 pub const MEMO_BYTES_MAX: usize = 256;
 /// Most transfers in one request, and most in one linked group.
 pub const TRANSFERS_PER_REQUEST_MAX: usize = 8_190;
+
+mod outcome;
+mod request;
+
+pub use outcome::{Outcome, Refusal};
+pub use request::{AccountKind, AccountView, HistoryRow, Hold, RowKind, Transfer};

@@ -1,0 +1,100 @@
+//! What a request to the ledger comes to. A refusal is a value, never an error: the system worked, the answer is no.
+
+/// The outcome of one transfer, hold, post or void.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Decided and journaled by this request.
+    Applied,
+    /// The same id with the same content was applied before; nothing was done again.
+    Duplicate,
+    /// Refused. A refusal that depends on state (funds, accounts) is journaled under its id and is the answer for ever.
+    Refused(Refusal),
+}
+
+/// Why the ledger says no. Each has a stable `code` that all doors show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    /// The wallet has less available than was asked.
+    InsufficientFunds {
+        /// What was available, in minor units.
+        available: u64,
+    },
+    /// The id stands for another transfer or hold already.
+    IdReused,
+    /// No account of that id (reads).
+    AccountNotFound,
+    /// The account to debit does not exist.
+    DebitAccountNotFound,
+    /// The account to credit does not exist.
+    CreditAccountNotFound,
+    /// The account exists with another asset or kind.
+    AccountExists,
+    /// Debit and credit account have different assets.
+    AssetMismatch,
+    /// Debit and credit account are the same.
+    SameAccount,
+    /// A collector can only be credited.
+    CollectorCreditOnly,
+    /// The amount would take a total beyond its 64-bit bound.
+    Overflow,
+    /// The amount is zero or above `i64::MAX`.
+    AmountInvalid,
+    /// The transfer or hold id is empty, longer than 64 bytes or not printable.
+    IdInvalid,
+    /// The account id is empty, longer than 128 bytes, not printable, or has a `/`.
+    AccountIdInvalid,
+    /// The asset is empty, longer than 32 bytes or not printable.
+    AssetInvalid,
+    /// The memo is longer than 256 bytes.
+    MemoTooLong,
+    /// `expires_in_ms` is zero or above one hundred years.
+    ExpiryInvalid,
+    /// No hold of that id.
+    HoldNotFound,
+    /// The hold was posted already (with another amount, or a void came after the post).
+    HoldPosted,
+    /// The hold was voided already.
+    HoldVoided,
+    /// The hold expired and its amount is available again.
+    HoldExpired,
+    /// A post asks more than was held.
+    PostExceedsHold,
+    /// Another transfer of the linked group was refused, so none was applied.
+    LinkedFailed,
+    /// The debit accounts of a linked group live on different shards; co-locate them with a `{tag}`.
+    LinkedAcrossShards,
+    /// A request carries more than 8,190 transfers, or none.
+    BatchSizeInvalid,
+}
+
+impl Refusal {
+    /// The stable machine-readable name, as HTTP's `code` and the binary port's `code` show it.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Refusal::InsufficientFunds { .. } => "insufficient_funds",
+            Refusal::IdReused => "id_reused",
+            Refusal::AccountNotFound => "account_not_found",
+            Refusal::DebitAccountNotFound => "debit_account_not_found",
+            Refusal::CreditAccountNotFound => "credit_account_not_found",
+            Refusal::AccountExists => "account_exists",
+            Refusal::AssetMismatch => "asset_mismatch",
+            Refusal::SameAccount => "same_account",
+            Refusal::CollectorCreditOnly => "collector_credit_only",
+            Refusal::Overflow => "overflow",
+            Refusal::AmountInvalid => "amount_invalid",
+            Refusal::IdInvalid => "id_invalid",
+            Refusal::AccountIdInvalid => "account_id_invalid",
+            Refusal::AssetInvalid => "asset_invalid",
+            Refusal::MemoTooLong => "memo_too_long",
+            Refusal::ExpiryInvalid => "expiry_invalid",
+            Refusal::HoldNotFound => "hold_not_found",
+            Refusal::HoldPosted => "hold_posted",
+            Refusal::HoldVoided => "hold_voided",
+            Refusal::HoldExpired => "hold_expired",
+            Refusal::PostExceedsHold => "post_exceeds_hold",
+            Refusal::LinkedFailed => "linked_failed",
+            Refusal::LinkedAcrossShards => "linked_across_shards",
+            Refusal::BatchSizeInvalid => "batch_size_invalid",
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What can be asked of the ledger, borrowed from wherever the bytes arrived.
+
+/// What an account may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum AccountKind {
+    /// Never below zero: a person's credits.
+    Wallet = 1,
+    /// May go negative: the shop that sells credits, where money enters.
+    Source = 2,
+    /// Credit-only, with a part on every shard: a candidate, a campaign's spend.
+    Collector = 3,
+}
+
+/// Move `amount` from `debit` to `credit`, exactly once for this `id`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer<'a> {
+    /// Client-chosen, 1 to 64 bytes, unique for ever.
+    pub id: &'a str,
+    /// Account to take from.
+    pub debit: &'a str,
+    /// Account to give to.
+    pub credit: &'a str,
+    /// Minor units, as the client wrote it; validated by `decide`.
+    pub amount: u64,
+    /// Free text for the history, at most 256 bytes; empty for none.
+    pub memo: &'a str,
+}
+
+/// Reserve `amount` of `debit` for a later post to `credit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold<'a> {
+    /// Client-chosen, 1 to 64 bytes, unique among transfers and holds for ever.
+    pub id: &'a str,
+    /// Account whose available balance shrinks.
+    pub debit: &'a str,
+    /// Account that a post will credit.
+    pub credit: &'a str,
+    /// Minor units, as the client wrote it; validated by `decide`.
+    pub amount: u64,
+    /// How long the hold lives, in milliseconds from its acceptance.
+    pub expires_in_ms: u64,
+    /// Free text for the history, at most 256 bytes; empty for none.
+    pub memo: &'a str,
+}
+
+/// The figures of one account (for a collector: of one part, or of all parts summed).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountView {
+    /// Account id.
+    pub id: Box<str>,
+    /// Unit of measure.
+    pub asset: Box<str>,
+    /// What the account may do.
+    pub kind: AccountKind,
+    /// `credited - debited`, minor units.
+    pub balance: i64,
+    /// Reserved by open holds, minor units.
+    pub held: u64,
+    /// All that ever came in, minor units; may pass 64 bits, as money can go in circles.
+    pub credited: u128,
+    /// All that ever went out, minor units.
+    pub debited: u128,
+}
+
+impl AccountView {
+    /// `balance - held`: what a transfer may take from a wallet.
+    pub fn available(&self) -> i128 {
+        i128::from(self.balance) - i128::from(self.held)
+    }
+}
+
+/// What a row of an account's history records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowKind {
+    /// Money moved.
+    Transfer,
+    /// A hold was placed; the balance is unchanged.
+    Hold,
+    /// A hold was posted; money moved.
+    Post,
+    /// A hold was voided; the balance is unchanged.
+    Void,
+    /// A hold expired; the balance is unchanged.
+    Expire,
+}
+
+/// One row of an account's history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistoryRow {
+    /// Transfer or hold id.
+    pub id: Box<str>,
+    /// What happened.
+    pub kind: RowKind,
+    /// Account that was (or would be) debited.
+    pub debit: Box<str>,
+    /// Account that was (or would be) credited.
+    pub credit: Box<str>,
+    /// Minor units moved or held.
+    pub amount: u64,
+    /// Free text, empty for none.
+    pub memo: Box<str>,
+    /// When it was decided, milliseconds since the epoch.
+    pub time_ms: u64,
+    /// The account's balance after this row, minor units.
+    pub balance_after: i64,
+}

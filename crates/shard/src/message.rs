@@ -1,0 +1,260 @@
+//! What the doors ask of the shards and what comes back. Both sides of every ring speak these types and nothing else.
+
+use bytes::Bytes;
+use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, Outcome, Refusal, Transfer};
+
+/// A piece of text inside the bytes of the request it came with: offset and length, checked when it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// First byte.
+    pub offset: u32,
+    /// Length in bytes.
+    pub length: u32,
+}
+
+/// One transfer of a [`TransferBatch`], its texts as spans of the batch's `text`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransferItem {
+    /// Transfer id.
+    pub id: Span,
+    /// Account to debit.
+    pub debit: Span,
+    /// Account to credit.
+    pub credit: Span,
+    /// Memo, empty for none.
+    pub memo: Span,
+    /// Minor units, not yet validated.
+    pub amount: u64,
+}
+
+/// Transfers as they arrived: the bytes of the request once, and where in them each text stands. Nothing is copied on the way
+/// from the socket to the journal.
+#[derive(Clone, Debug, Default)]
+pub struct TransferBatch {
+    text: Bytes,
+    items: Vec<TransferItem>,
+}
+
+impl TransferBatch {
+    /// Takes the bytes and the spans into them. `Err` with the index of the first item that has a span outside `text` or not
+    /// on valid UTF-8.
+    pub fn new(text: Bytes, items: Vec<TransferItem>) -> Result<TransferBatch, usize> {
+        let whole_is_text = std::str::from_utf8(&text).is_ok();
+        for (index, item) in items.iter().enumerate() {
+            for span in [item.id, item.debit, item.credit, item.memo] {
+                let end = span.offset as usize + span.length as usize;
+                let Some(bytes) = text.get(span.offset as usize..end) else { return Err(index) };
+                let valid = if whole_is_text {
+                    std::str::from_utf8(bytes).is_ok()
+                } else {
+                    bytes.is_ascii() || std::str::from_utf8(bytes).is_ok()
+                };
+                if !valid {
+                    return Err(index);
+                }
+            }
+        }
+        Ok(TransferBatch { text, items })
+    }
+
+    /// Copies transfers into a batch of its own (JSON requests, tests).
+    pub fn copy_of<'a>(transfers: impl IntoIterator<Item = Transfer<'a>>) -> TransferBatch {
+        let mut text = Vec::new();
+        let mut span = |s: &str| {
+            let offset = text.len() as u32;
+            text.extend_from_slice(s.as_bytes());
+            Span { offset, length: s.len() as u32 }
+        };
+        let items = transfers
+            .into_iter()
+            .map(|t| TransferItem {
+                id: span(t.id),
+                debit: span(t.debit),
+                credit: span(t.credit),
+                memo: span(t.memo),
+                amount: t.amount,
+            })
+            .collect();
+        TransferBatch { text: text.into(), items }
+    }
+
+    /// How many transfers.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// The transfer at `index`; panics beyond the end.
+    pub fn get(&self, index: usize) -> Transfer<'_> {
+        let item = &self.items[index];
+        Transfer {
+            id: self.str(item.id),
+            debit: self.str(item.debit),
+            credit: self.str(item.credit),
+            amount: item.amount,
+            memo: self.str(item.memo),
+        }
+    }
+
+    /// All transfers in order.
+    pub fn iter(&self) -> impl Iterator<Item = Transfer<'_>> {
+        (0..self.len()).map(|index| self.get(index))
+    }
+
+    fn str(&self, span: Span) -> &str {
+        let bytes = &self.text[span.offset as usize..(span.offset + span.length) as usize];
+        // SAFETY: `new` checked every span to be valid UTF-8 and `copy_of` took it from a `str`; `text` is immutable.
+        unsafe { std::str::from_utf8_unchecked(bytes) }
+    }
+}
+
+/// A hold as it arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HoldRequest {
+    /// Hold id.
+    pub id: Box<str>,
+    /// Account to reserve on.
+    pub debit: Box<str>,
+    /// Account that a post credits.
+    pub credit: Box<str>,
+    /// Minor units.
+    pub amount: u64,
+    /// Lifetime in milliseconds.
+    pub expires_in_ms: u64,
+    /// Memo, empty for none.
+    pub memo: Box<str>,
+}
+
+/// One request of a client, already authorised by its door.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// Open an account, or find it open with the same content. Answer: [`Reply::AccountOpened`].
+    OpenAccount {
+        /// Account id.
+        id: Box<str>,
+        /// Unit of measure.
+        asset: Box<str>,
+        /// Kind.
+        kind: AccountKind,
+    },
+    /// Decide transfers one by one, or all or nothing if `linked`. Answer: [`Reply::Outcomes`], in the same order.
+    Transfers {
+        /// All or nothing.
+        linked: bool,
+        /// The transfers.
+        batch: TransferBatch,
+    },
+    /// Place holds one by one. Answer: [`Reply::Outcomes`], in the same order.
+    PlaceHolds(Vec<HoldRequest>),
+    /// Post holds, each with all (`None`) or part of its amount. Answer: [`Reply::Outcomes`], in the same order.
+    PostHolds(Vec<(Box<str>, Option<u64>)>),
+    /// Void holds. Answer: [`Reply::Outcomes`], in the same order.
+    VoidHolds(Vec<Box<str>>),
+    /// Read one account. Answer: [`Reply::Account`].
+    ReadAccount {
+        /// Account id.
+        id: Box<str>,
+    },
+    /// List accounts by id in byte order. Answer: [`Reply::Accounts`].
+    ListAccounts {
+        /// Only ids that begin so.
+        prefix: Box<str>,
+        /// Only ids after this one.
+        after: Option<Box<str>>,
+        /// At most so many, 1 to 1,000.
+        limit: u32,
+    },
+    /// Read an account's history, newest first. Answer: [`Reply::History`].
+    ReadHistory {
+        /// Account id.
+        id: Box<str>,
+        /// Continue where an earlier page ended: its `next`.
+        before: Option<Box<str>>,
+        /// At most so many rows, 1 to 1,000.
+        limit: u32,
+    },
+    /// Ask for the last reconciliation of every shard. Answer: [`Reply::Audit`].
+    ReadAudit,
+}
+
+/// The answer to a [`Request`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// The account is open; `created` says whether by this request.
+    AccountOpened {
+        /// False when it was open already with the same content.
+        created: bool,
+        /// Its figures now.
+        account: AccountView,
+    },
+    /// One outcome per transfer or hold, in the order asked.
+    Outcomes(Vec<Outcome>),
+    /// One account.
+    Account(AccountView),
+    /// A page of accounts in the byte order of their ids.
+    Accounts(Vec<AccountView>),
+    /// A page of history, newest first.
+    History {
+        /// Rows.
+        rows: Vec<HistoryRow>,
+        /// Cursor for the next page; `None` at the account's first row.
+        next: Option<Box<str>>,
+    },
+    /// The last reconciliation of each shard.
+    Audit(Vec<AuditReport>),
+    /// The whole request was refused.
+    Refused(Refusal),
+    /// It was not decided; ask again with the same ids.
+    Unavailable(Unavailable),
+}
+
+/// Why a request could not be served now. Nothing is known to have been done; a retry with the same ids is safe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unavailable {
+    /// A bounded queue on the way is full.
+    Busy,
+    /// No room on the disk for another commit group.
+    DiskFull,
+    /// The journal of the shard failed (a sync error, or damage); the process must be restarted.
+    ShardFailed,
+    /// Still replaying the journal.
+    Recovering,
+    /// The process is stopping.
+    Stopping,
+}
+
+/// What the auditor last found on one shard.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AuditReport {
+    /// Shard index.
+    pub shard: u16,
+    /// When the reconciliation ended, milliseconds since the epoch; zero if none was made yet.
+    pub finished_at_ms: u64,
+    /// Sequence up to which the independent fold went.
+    pub sequence: u64,
+    /// How many accounts were compared.
+    pub accounts_compared: u64,
+    /// What differs; empty when all agree.
+    pub differences: Vec<AuditDifference>,
+    /// Damage found in the journal, in words; `None` when the chain verifies.
+    pub damage: Option<String>,
+}
+
+/// One account whose live figure is not what the journal says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditDifference {
+    /// Account id.
+    pub account: Box<str>,
+    /// Which figure: `balance`, `held`, `credited`, `debited`.
+    pub figure: &'static str,
+    /// What the live state says.
+    pub live: i128,
+    /// What the journal says.
+    pub journal: i128,
+    /// Last sequence at which both agreed: the difference is younger.
+    pub agreed_at_sequence: u64,
+}
