@@ -1,0 +1,125 @@
+# One target per habit, the same for people and CI. `make` alone lists them.
+#
+#   make run ARGS="--data /var/tmp/show"      any flag of `tidegate serve`
+#   make sim SEED=4711                        replay one seed
+#   make bench-ledger BENCH="--cases single"  any flag of `storm bench-ledger`
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+
+# Where cargo builds; absolute, because the fuzz crate is built from its own folder.
+TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
+export CARGO_TARGET_DIR := $(TARGET)
+
+ARGS ?=
+BENCH ?=
+SEED ?=
+RUNS ?= 3
+FUZZ_SECONDS ?= 30
+KILLS ?= 1000
+
+STAGE := scripts/stage.sh
+SETUP := scripts/setup.sh
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+##------------------------------------------------------------------------------------------------ every day
+
+.PHONY: run
+run: release ## build and serve config/dev.toml on loopback (ARGS="--data DIR --http ADDR ...")
+	$(TARGET)/release/tidegate serve --config config/dev.toml $(ARGS)
+
+.PHONY: release
+release: setup ## build the server and the load generator, optimised
+	cargo build --release --bin tidegate --bin storm
+
+.PHONY: test
+test: setup ## everything that must hold before a merge, from nothing to the end
+	@$(STAGE) "1/8 lint" $(MAKE) lint
+	@$(STAGE) "2/8 unit, property, door and doc tests" cargo test --workspace
+	@$(STAGE) "3/8 loom: every interleaving of the rings" $(MAKE) loom
+	@$(STAGE) "4/8 simulation: some hundred seeds, five planted bugs" $(MAKE) sim-test
+	@$(STAGE) "5/8 kill -9 of the real binary, 50 times" $(MAKE) kill KILLS=50
+	@$(STAGE) "6/8 hostile input: the fuzz corpora again" $(MAKE) fuzz-replay
+	@$(STAGE) "7/8 build the release" $(MAKE) release
+	@$(STAGE) "8/8 the doors: README as printed, schemathesis" $(MAKE) doors
+	@echo "make test: all stages passed"
+
+.PHONY: lint
+lint: setup ## clippy with warnings as errors, rustfmt, shellcheck
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	@$(SETUP) shellcheck
+	shellcheck .ci/run scripts/*.sh tests/doors/*.sh
+
+.PHONY: format
+format: setup ## rustfmt over the whole tree
+	cargo fmt --all
+	cd fuzz && cargo fmt
+
+.PHONY: doc
+doc: setup ## the API documentation of all crates, warnings as errors
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+##------------------------------------------------------------------------------------------------ proof
+
+.PHONY: sim
+sim: setup ## simulate a node until stopped, or one seed (SEED=n)
+	cargo run --release -p tidegate-sim -- $(if $(SEED),--seed $(SEED))
+
+.PHONY: sim-test
+sim-test: setup
+	cargo test --release -p tidegate-sim -- --nocapture
+
+.PHONY: kill
+kill: setup ## kill -9 the server under load and compare every acknowledged outcome (KILLS=n)
+	TIDEGATE_KILLS=$(KILLS) cargo test -p tidegate --test kill -- --nocapture
+
+.PHONY: loom
+loom: setup ## model check the rings
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom cargo test --release -p tidegate-shard --test loom
+
+.PHONY: miri
+miri: setup ## interpret the unsafe code, looking for undefined behaviour (nightly)
+	@$(SETUP) miri
+	cargo +nightly miri test -p tidegate-shard --lib
+
+.PHONY: fuzz
+fuzz: setup ## run each fuzz target FUZZ_SECONDS (30) long
+	@$(SETUP) fuzz
+	scripts/fuzz.sh $(FUZZ_SECONDS)
+
+.PHONY: fuzz-replay
+fuzz-replay: setup
+	cargo test --manifest-path fuzz/Cargo.toml --no-default-features
+
+.PHONY: doors
+doors: release ## the README's commands as printed, and schemathesis against /openapi.json
+	@$(SETUP) python
+	tests/doors/run.sh $(TARGET)/release/tidegate
+
+##------------------------------------------------------------------------------------------------ speed
+
+.PHONY: bench
+bench: bench-ledger ## all benches
+
+.PHONY: bench-ledger
+bench-ledger: release ## the ledger beside Redis and PostgreSQL; writes target/bench/ledger.json (RUNS=3)
+	@$(SETUP) redis
+	@$(SETUP) postgres
+	RUNS=$(RUNS) $(TARGET)/release/storm bench-ledger --tidegate $(TARGET)/release/tidegate --out target/bench $(BENCH)
+
+##------------------------------------------------------------------------------------------------ the house
+
+.PHONY: setup
+setup:
+	@$(SETUP) rust
+
+.PHONY: clean
+clean: ## remove what was built, and the data of `make run`
+	rm -rf target data .venv fuzz/target fuzz/artifacts

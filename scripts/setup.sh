@@ -1,0 +1,90 @@
+#!/bin/bash
+# Makes one tool available, or says in one line what to install:  setup.sh rust|shellcheck|python|redis|postgres|fuzz|miri
+# Idempotent and quick when the tool is there, because most make targets call it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+missing() {
+    echo "setup: $1 is missing: $2" >&2
+    exit 1
+}
+
+have() {
+    command -v "$1" >/dev/null 2>&1
+}
+
+# Installs Debian packages when we may; else names them.
+debian() {
+    local what=$1
+    shift
+    if [ "$(id -u)" != 0 ] || ! have apt-get; then
+        missing "$what" "install the package(s) $*"
+    fi
+    echo "setup: installing $*"
+    # The services of the packages must not start: tests and benches start their own.
+    export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1
+    apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1 && return
+    apt-get update -qq >/dev/null || true
+    apt-get install -y -qq --no-install-recommends "$@" >/dev/null || missing "$what" "apt-get could not install $*"
+}
+
+rust() {
+    have cc || debian "a C compiler (ring and libfuzzer need one)" gcc g++ libc6-dev
+    have cargo && return
+    have curl || debian curl curl ca-certificates
+    echo "setup: installing Rust with rustup"
+    curl -sSf https://sh.rustup.rs | sh -s -- -y -q --profile minimal -c clippy -c rustfmt ||
+        missing cargo "see https://rustup.rs"
+}
+
+shellcheck_() {
+    have shellcheck || debian shellcheck shellcheck
+}
+
+# A virtual environment of our own in .venv, rebuilt when the requirements change.
+python() {
+    local wanted=tests/doors/requirements.txt built=.venv/requirements.txt
+    cmp -s "$wanted" "$built" && return
+    have curl || debian curl curl
+    have python3 || debian python3 python3 python3-venv
+    rm -rf .venv
+    if ! python3 -m venv .venv 2>/dev/null; then
+        debian "python3's venv module" python3-venv
+        python3 -m venv .venv
+    fi
+    echo "setup: installing $(tr '\n' ' ' <"$wanted")"
+    .venv/bin/pip install -q --disable-pip-version-check -r "$wanted" || missing schemathesis "pip could not install it"
+    cp "$wanted" "$built"
+}
+
+redis() {
+    have redis-server || debian redis-server redis-server
+}
+
+postgres() {
+    compgen -G "/usr/lib/postgresql/*/bin/postgres" >/dev/null || have postgres || debian postgresql postgresql
+}
+
+nightly() {
+    have rustup || missing rustup "nightly Rust is needed for this target; see https://rustup.rs"
+    rustup run nightly rustc --version >/dev/null 2>&1 || rustup toolchain install nightly --profile minimal
+}
+
+fuzz() {
+    nightly
+    have cargo-fuzz || cargo install --locked --quiet cargo-fuzz
+}
+
+miri() {
+    nightly
+    rustup component add --toolchain nightly miri rust-src >/dev/null 2>&1 || missing miri "rustup component add --toolchain nightly miri"
+}
+
+case ${1:-} in
+rust | python | redis | postgres | fuzz | miri) "$1" ;;
+shellcheck) shellcheck_ ;;
+*)
+    sed -n '2,3p' "$0"
+    exit 2
+    ;;
+esac
