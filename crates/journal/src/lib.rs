@@ -6,9 +6,41 @@
 //!   read_record / read_from ◀──────────── segment files ◀─────────────┘
 //! ```
 //!
+//! The layers, from the bytes up: [`disk`] (files, real or faked), [`group`] and [`segment`] (formats), `writer` and
+//! [`recovery`] (one log's tail), [`reader`] (everything behind the tail), [`LocalLog`] and [`StepLog`] (the
+//! [`LogStore`]s: with a companion thread, or stepped by a simulator), [`directory`] (who may use which files).
+//!
 //! Invariant: nothing here knows what a record means.
 
+pub mod builder;
+pub mod cursor;
+pub mod directory;
+pub mod disk;
+pub mod error;
+pub mod facts;
+pub mod group;
+pub mod limits;
+pub mod local;
+pub mod options;
+pub mod reader;
+pub mod recovery;
+pub mod segment;
+pub mod step;
+pub mod store;
+mod writer;
+
 use std::fmt;
+
+pub use builder::GroupBuilder;
+pub use cursor::{ChainHash, Cursor};
+pub use error::{JournalError, NotReady};
+pub use facts::BatchFacts;
+pub use local::LocalLog;
+pub use options::{LogId, Options};
+pub use reader::{Group, GroupReader, Reader, Records};
+pub use recovery::RecoveryReport;
+pub use step::StepLog;
+pub use store::LogStore;
 
 /// Where a record (or a group) stands in its shard's journal. Opaque to callers and strictly increasing; never zero for a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,0 +1,112 @@
+//! A commit group while it fills.
+//!
+//! ```text
+//!   base                 base + header
+//!   │                    │ len 0 payload │ len 0 payload │ …        checksums and hash are put in by the writer
+//! ```
+//!
+//! Why so little happens here: this is the shard's thread, and every nanosecond counts per record.
+
+use crate::group::{GROUP_HEADER_BYTES, RECORD_HEADER_BYTES};
+use crate::limits::RECORD_BYTES_MAX;
+use crate::{Position, Sequence};
+
+/// Fills one commit group. Records are encoded straight into its buffer, which is recycled.
+#[derive(Debug)]
+pub struct GroupBuilder {
+    base: Position,
+    first_sequence: Sequence,
+    records: u32,
+    bytes_max: usize,
+    body: Vec<u8>,
+}
+
+impl GroupBuilder {
+    /// An empty group at `base` whose first record will be `first_sequence`; `recycled` is emptied and reused.
+    pub fn new(base: Position, first_sequence: Sequence, bytes_max: usize, mut recycled: Vec<u8>) -> GroupBuilder {
+        recycled.clear();
+        GroupBuilder { base, first_sequence, records: 0, bytes_max, body: recycled }
+    }
+
+    /// Lets `write` encode one record (1 to [`RECORD_BYTES_MAX`] bytes) at the end of the buffer; returns where it will stand.
+    ///
+    /// Panics when the record is empty or too large, or the group over its limit: ask [`GroupBuilder::has_room`] first.
+    #[inline]
+    pub fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Position {
+        let at = self.body.len();
+        self.body.extend_from_slice(&[0; RECORD_HEADER_BYTES]);
+        write(&mut self.body);
+        let len = self.body.len().wrapping_sub(at + RECORD_HEADER_BYTES);
+        assert!(len.wrapping_sub(1) < RECORD_BYTES_MAX, "a record has 1 to {RECORD_BYTES_MAX} bytes");
+        assert!(self.bytes() <= self.bytes_max, "a group has at most {} bytes", self.bytes_max);
+        self.body[at..at + 4].copy_from_slice(&(len as u32).to_le_bytes());
+        self.records += 1;
+        Position(self.base.0 + (GROUP_HEADER_BYTES + at) as u64)
+    }
+
+    /// Whether a further record of `payload_bytes` fits.
+    #[inline]
+    pub fn has_room(&self, payload_bytes: usize) -> bool {
+        self.bytes() + RECORD_HEADER_BYTES + payload_bytes <= self.bytes_max
+    }
+
+    /// Bytes on disk so far, group header and record headers included.
+    #[inline]
+    pub fn bytes(&self) -> usize {
+        GROUP_HEADER_BYTES + self.body.len()
+    }
+
+    /// Records so far.
+    #[inline]
+    pub fn records(&self) -> u32 {
+        self.records
+    }
+
+    /// Whether nothing has been appended.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    /// Where the group's header will stand.
+    #[inline]
+    pub fn base(&self) -> Position {
+        self.base
+    }
+
+    /// Sequence of the first record.
+    #[inline]
+    pub fn first_sequence(&self) -> Sequence {
+        self.first_sequence
+    }
+
+    /// Sequence of the last record appended; one before [`GroupBuilder::first_sequence`] when empty.
+    #[inline]
+    pub fn last_sequence(&self) -> Sequence {
+        Sequence(self.first_sequence.0 + u64::from(self.records) - 1)
+    }
+
+    /// Where the next record will stand.
+    #[inline]
+    pub fn next_position(&self) -> Position {
+        Position(self.base.0 + self.bytes() as u64)
+    }
+
+    /// The record that `append` put at `at`; `None` when `at` is not a record's position in this group.
+    pub fn record_at(&self, at: Position) -> Option<&[u8]> {
+        let offset = at.0.checked_sub(self.base.0 + GROUP_HEADER_BYTES as u64)?;
+        record_in(&self.body, usize::try_from(offset).ok()?)
+    }
+
+    /// The records with their headers, checksums still zero.
+    pub(crate) fn into_body(self) -> Vec<u8> {
+        self.body
+    }
+}
+
+/// The payload of the record whose header is at `offset` of `body`. The caller vouches that a record begins there.
+pub(crate) fn record_in(body: &[u8], offset: usize) -> Option<&[u8]> {
+    let rest = body.get(offset..)?;
+    let len = u32::from_le_bytes(rest.get(..4)?.try_into().ok()?) as usize;
+    if len == 0 || len > RECORD_BYTES_MAX { None } else { rest.get(RECORD_HEADER_BYTES..RECORD_HEADER_BYTES + len) }
+}

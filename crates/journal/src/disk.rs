@@ -1,0 +1,83 @@
+//! The file system as the journal sees it: few calls, each with a stated promise, so that it can be faked with malice.
+//!
+//! ```text
+//!   Writer, Reader, recovery ─▶ Disk ─┬─▶ RealDisk: pread, pwrite, fallocate, fdatasync
+//!                                     └─▶ FakeDisk: memory, seeded faults, crashes at any write
+//! ```
+
+mod fake;
+mod real;
+
+use std::io;
+use std::path::Path;
+
+pub use fake::FakeDisk;
+pub use real::RealDisk;
+
+/// A directory tree. A name that was created, renamed or removed survives a crash only after [`Disk::sync_dir`].
+pub trait Disk: Clone + Send + Sync + 'static {
+    /// An open file of this disk.
+    type File: DiskFile;
+
+    /// Creates an empty file for reading and writing; fails when the name exists.
+    fn create_new(&self, path: &Path) -> io::Result<Self::File>;
+
+    /// Opens an existing file for reading and writing.
+    fn open(&self, path: &Path) -> io::Result<Self::File>;
+
+    /// Whether a file or directory of this name exists.
+    fn exists(&self, path: &Path) -> io::Result<bool>;
+
+    /// Names in a directory, sorted.
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
+
+    /// Gives a file another name, replacing what had it.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a file.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Creates a directory and its parents, durably.
+    fn create_dir_all(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes the names in a directory durable.
+    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+}
+
+/// An open file. Reads see earlier writes at once; a crash forgets whatever was not covered by a later `sync_data`.
+pub trait DiskFile: Send + Sync + 'static {
+    /// Reads up to `into.len()` bytes; 0 at the end of the file.
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Fills `into` or fails with `UnexpectedEof`.
+    fn read_exact_at(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        let mut filled = 0;
+        while filled < into.len() {
+            match self.read_at(&mut into[filled..], offset + filled as u64)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                n => filled += n,
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all of `bytes`, extending the file when needed.
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Makes everything written so far durable, with the file's length.
+    fn sync_data(&self) -> io::Result<()>;
+
+    /// Claims room so that writes below `len` cannot meet a full disk; extends the file with zeros up to `len`.
+    fn allocate(&self, len: u64) -> io::Result<()>;
+
+    /// Length in bytes.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Whether the file has no bytes.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Cuts or extends (with zeros) to `len`.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+}

@@ -1,0 +1,41 @@
+//! Every bound of the journal in one place, with the relations between them checked by the compiler.
+
+/// Largest commit group in bytes, header and records together.
+pub const GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Largest record in bytes, without its own header. A record is one event; events are tens of bytes.
+pub const RECORD_BYTES_MAX: usize = 4 * 1024;
+
+/// Size of a segment file unless the data directory says otherwise.
+pub const SEGMENT_BYTES: u64 = 256 * 1024 * 1024;
+
+/// How much of a segment is claimed from the file system at a time, ahead of the writer.
+pub const ALLOCATION_STEP_BYTES: u64 = 64 * 1024 * 1024;
+
+/// Groups that may be submitted and not yet durable. One is being synced, one waits behind it, one gives slack.
+pub const GROUPS_IN_FLIGHT_MAX: usize = 3;
+
+/// Segment files that a reader keeps open.
+pub const OPEN_SEGMENTS_MAX: usize = 64;
+
+/// How much a sequential reader fetches at a time.
+pub const READ_AHEAD_BYTES: usize = 1024 * 1024;
+
+/// Batch facts that wait for somebody to drain them; more are dropped and counted.
+pub const FACTS_WAITING_MAX: usize = 256;
+
+/// How long the log is left alone before its tail is marked on disk, in milliseconds (see `docs/formats/journal.md`).
+pub const IDLE_MARK_AFTER_MS: u64 = 20;
+
+/// How often a full disk is asked again for room, in milliseconds.
+pub const DISK_FULL_RETRY_MS: u64 = 100;
+
+const _: () = assert!(GROUP_BYTES_MAX as u64 <= SEGMENT_BYTES / 4, "a segment holds several of the largest groups");
+const _: () = assert!(RECORD_BYTES_MAX <= GROUP_BYTES_MAX / 4, "a group holds several of the largest records");
+const _: () =
+    assert!(GROUP_BYTES_MAX as u64 * 4 <= ALLOCATION_STEP_BYTES, "one step of room outlasts the groups in flight");
+const _: () = assert!(ALLOCATION_STEP_BYTES <= SEGMENT_BYTES);
+
+/// Where the first group of every log stands. Equal to the size of a segment's header, so that in the first segment a
+/// position is also the offset in the file.
+pub const FIRST_POSITION: crate::Position = crate::Position(crate::segment::SEGMENT_HEADER_BYTES as u64);
