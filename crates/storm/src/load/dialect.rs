@@ -1,0 +1,36 @@
+//! How one kind of server is asked and how it answers. Everything else about a load is the same for all of them.
+
+use super::Outcomes;
+use anyhow::Result;
+
+/// One answer taken from the front of what a server sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    /// Bytes it took.
+    pub bytes: usize,
+    /// The tag of the request it belongs to; ignored where a connection answers in the order it was asked.
+    pub tag: u32,
+    /// What became of the transfers in the request.
+    pub outcomes: Outcomes,
+}
+
+/// A protocol and the work to be done over it.
+pub trait Dialect {
+    /// Whether a connection answers in the order it was asked; else every answer carries its request's tag.
+    const IN_ORDER: bool;
+
+    /// Talks to the server before the load begins, such as to log in. The socket still blocks here.
+    fn greet(&mut self, socket: &mut std::net::TcpStream) -> Result<()> {
+        let _ = socket;
+        Ok(())
+    }
+
+    /// Transfers not yet asked for.
+    fn transfers_left(&self) -> u64;
+
+    /// Appends the next request to `out`, marked with `tag` if the protocol can; `false` when the work is done.
+    fn ask(&mut self, tag: u32, out: &mut Vec<u8>) -> Result<bool>;
+
+    /// Takes one whole answer from the front of `bytes`; `None` when more must arrive first.
+    fn answer(&mut self, bytes: &[u8]) -> Result<Option<Answer>>;
+}

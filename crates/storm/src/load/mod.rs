@@ -1,0 +1,75 @@
+//! Keeps so many requests in flight on so many connections until the work is done, and says what came of it.
+//!
+//! ```text
+//!   Workload ──▶ Dialect::ask ──▶ outbox ──▶ socket          one thread, one poll loop
+//!      Tally ◀── Dialect::answer ◀── inbox ◀── socket
+//! ```
+//!
+//! Why one thread and non-blocking sockets: client and server share the cores, so what the client burns the server lacks.
+//! A poll wakes once for all connections whose answers a commit group released; 64 blocking threads would be woken one by one.
+
+mod connection;
+mod dialect;
+mod tally;
+
+pub use dialect::{Answer, Dialect};
+pub use tally::{Outcomes, Tally};
+
+use anyhow::{Context, Result, bail};
+use connection::Connection;
+use mio::{Events, Interest, Poll, Token};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// A server that answers nothing for so long has failed the run.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
+
+/// How hard to push.
+#[derive(Clone, Copy, Debug)]
+pub struct Pressure {
+    /// Connections.
+    pub connections: usize,
+    /// Requests in flight on each.
+    pub in_flight: usize,
+}
+
+/// Sends all the work of `dialect` to `address` and waits for every answer.
+pub fn run(address: SocketAddr, pressure: Pressure, dialect: &mut impl Dialect) -> Result<Tally> {
+    let mut poll = Poll::new()?;
+    let mut events = Events::with_capacity(pressure.connections.max(16));
+    let mut connections = Vec::with_capacity(pressure.connections);
+    for index in 0..pressure.connections {
+        let mut connection = Connection::open(address, pressure.in_flight, dialect)
+            .with_context(|| format!("could not open connection {index} to {address}"))?;
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        poll.registry().register(connection.socket(), Token(index), interest)?;
+        connections.push(connection);
+    }
+
+    let started = Instant::now();
+    let mut tally = Tally::new(dialect.transfers_left());
+    for connection in &mut connections {
+        connection.fill(dialect, nanoseconds_since(started))?;
+        connection.flush()?;
+    }
+    while connections.iter().any(|connection| !connection.is_idle()) {
+        poll.poll(&mut events, Some(SILENCE_MAX))?;
+        if events.is_empty() {
+            bail!("{address} answered nothing for {} s; {}", SILENCE_MAX.as_secs(), tally.outcomes());
+        }
+        for event in &events {
+            let connection = &mut connections[event.token().0];
+            if event.is_readable() {
+                connection.receive(dialect, &mut tally, started)?;
+                connection.fill(dialect, nanoseconds_since(started))?;
+            }
+            connection.flush()?;
+        }
+    }
+    tally.finish(started.elapsed());
+    Ok(tally)
+}
+
+fn nanoseconds_since(start: Instant) -> u64 {
+    start.elapsed().as_nanos() as u64
+}

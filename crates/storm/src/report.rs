@@ -1,0 +1,120 @@
+//! Figures by key: collected over runs, reported as medians. A table for people, flat JSON for checks.
+
+use anyhow::{Context, Result};
+use std::fmt::Write;
+use std::path::Path;
+
+/// A goal for a figure, from the issue that asked for it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Goal {
+    /// Not less than this.
+    AtLeast(f64),
+    /// Not more than this.
+    AtMost(f64),
+}
+
+/// The figures with goals.
+const GOALS: [(&str, Goal); 14] = [
+    ("batched_transfers_per_s", Goal::AtLeast(1_500_000.0)),
+    ("batched_last_to_first_ratio", Goal::AtLeast(0.9)),
+    ("batched_latency_p99_ms", Goal::AtMost(15.0)),
+    ("single_transfers_per_s", Goal::AtLeast(250_000.0)),
+    ("lockstep_transfers_per_s", Goal::AtLeast(40_000.0)),
+    ("lockstep_latency_p99_ms", Goal::AtMost(3.0)),
+    ("hot_ratio", Goal::AtLeast(0.9)),
+    ("hold_pairs_per_s", Goal::AtLeast(400_000.0)),
+    ("http_votes_per_s", Goal::AtLeast(60_000.0)),
+    ("rss_bytes", Goal::AtMost(600_000_000.0)),
+    ("replay_events_per_s", Goal::AtLeast(5_000_000.0)),
+    // The marks that the peers were seen to reach on such a machine: a peer far below its mark was set up badly.
+    ("peer_redis_transfers_per_s", Goal::AtLeast(60_000.0)),
+    ("peer_postgres_transfers_per_s", Goal::AtLeast(10_000.0)),
+    ("rss_slope_bytes_per_million", Goal::AtMost(60_000_000.0)),
+];
+
+/// All figures of all runs, in the order in which they first came.
+#[derive(Default)]
+pub struct Report {
+    figures: Vec<(String, Vec<f64>)>,
+}
+
+impl Report {
+    /// Adds what one run measured.
+    pub fn add(&mut self, key: &str, value: f64) {
+        match self.figures.iter_mut().find(|(known, _)| known == key) {
+            Some((_, values)) => values.push(value),
+            None => self.figures.push((key.to_owned(), vec![value])),
+        }
+    }
+
+    /// The table: median, spread and goal of each figure.
+    pub fn table(&self) -> String {
+        let mut table = format!("{:<34} {:>16} {:>34}  {}\n", "figure", "median", "runs", "goal");
+        for (key, values) in &self.figures {
+            let runs: Vec<String> = values.iter().map(|value| figure(*value)).collect();
+            let median = median(values);
+            let goal = match GOALS.iter().find(|(goal, _)| goal == key).map(|(_, goal)| *goal) {
+                Some(Goal::AtLeast(least)) => format!(">= {}{}", figure(least), if median >= least { "" } else { "  MISSED" }),
+                Some(Goal::AtMost(most)) => format!("<= {}{}", figure(most), if median <= most { "" } else { "  MISSED" }),
+                None => String::new(),
+            };
+            writeln!(table, "{key:<34} {:>16} {:>34}  {goal}", figure(median), runs.join(" ")).expect("a string takes all");
+        }
+        table
+    }
+
+    /// Writes the medians as one flat object. Keys that an earlier command wrote and this one did not measure are gone.
+    pub fn write_json(&self, path: &Path) -> Result<()> {
+        let medians: serde_json::Map<String, serde_json::Value> =
+            self.figures.iter().map(|(key, values)| (key.clone(), json(median(values)))).collect();
+        let text = serde_json::to_string_pretty(&medians)?;
+        std::fs::write(path, text + "\n").with_context(|| format!("could not write {}", path.display()))
+    }
+}
+
+fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
+}
+
+/// Large figures without decimals, small ones with three digits that count.
+fn json(value: f64) -> serde_json::Value {
+    if value.abs() >= 1_000.0 { (value.round() as i64).into() } else { ((value * 1_000.0).round() / 1_000.0).into() }
+}
+
+fn figure(value: f64) -> String {
+    if value.abs() < 1_000.0 {
+        return json(value).to_string();
+    }
+    let digits = (value.round() as i64).to_string();
+    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits.as_str()), |rest| ("-", rest));
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().map(|group| std::str::from_utf8(group).expect("digits are ASCII")).collect();
+    format!("{sign}{}", groups.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_and_missed_goals() {
+        let mut report = Report::default();
+        for value in [1_400_000.0, 1_600_000.0, 1_450_000.0] {
+            report.add("batched_transfers_per_s", value);
+        }
+        report.add("batched_latency_p99_ms", 12.3456);
+        let table = report.table();
+        let row = table.lines().find(|line| line.starts_with("batched_transfers_per_s")).unwrap();
+        assert!(row.contains("1,450,000") && row.ends_with(">= 1,500,000  MISSED"), "{row}");
+        let row = table.lines().find(|line| line.starts_with("batched_latency_p99_ms")).unwrap();
+        assert!(row.contains("12.346") && row.ends_with("<= 15.0"), "{row}");
+    }
+
+    #[test]
+    fn an_even_number_of_runs_has_the_mean_of_its_middle() {
+        assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), 2.5);
+    }
+}
