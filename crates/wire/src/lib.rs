@@ -1,1 +1,39 @@
-//! Placeholder.
+//! Bytes to messages and back, for the binary port. No I/O, no clock, nothing of Tidegate's other crates.
+//!
+//! ```text
+//!  bytes ──▶ frame::split ──▶ decode_request ──▶ RequestRef ──▶ (gateway)     server's way in
+//!  bytes ◀── OutcomesEncoder, encode_reply ◀───────────────────  (gateway)     server's way out
+//!  bytes ◀── TransfersEncoder, encode_request ◀────────────────  (client)
+//!  bytes ──▶ frame::split ──▶ decode_reply ──▶ ReplyRef ───────▶ (client)
+//! ```
+//!
+//! `tidegate.proto` is the schema; [`proto`] holds its generated types. The codec beside them is written by hand because a
+//! generated one allocates four strings for each transfer, and a transfer's whole budget is some hundred nanoseconds. Property
+//! tests hold the two equal. `docs/formats/binary.md` describes the bytes for people who write clients.
+//!
+//! Promises: no input makes a decoder panic; its time grows with the bytes given and its memory with [`limits::TRANSFERS_MAX`].
+//!
+//! Invariant: nothing here knows which accounts exist or who may do what.
+
+mod error;
+mod field;
+pub mod frame;
+pub mod limits;
+pub mod reply;
+pub mod request;
+mod text;
+mod varint;
+
+/// The types that prost generates from `tidegate.proto`. Their documentation is the schema's.
+#[allow(missing_docs, clippy::all)]
+pub mod proto {
+    include!(concat!(env!("OUT_DIR"), "/tidegate.v1.rs"));
+}
+
+pub use error::{BadFrame, DecodeError, FrameError};
+pub use frame::{Split, split};
+pub use reply::{OutcomeRef, OutcomesEncoder, OutcomesRef, ReplyBodyRef, ReplyRef, decode_reply, encode_reply};
+pub use request::{
+    BodyRef, HoldRef, HoldsEncoder, HoldsRef, PostHoldsEncoder, PostHoldsRef, RequestRef, TextSpan, TransferRef,
+    TransferSpans, TransfersEncoder, TransfersRef, VoidHoldsRef, decode_request, encode_request,
+};

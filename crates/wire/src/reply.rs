@@ -1,0 +1,42 @@
+//! Replies: a batch of outcomes costs four bytes and about two nanoseconds for each that was applied, in either direction.
+//!
+//! ```text
+//!   0a 02 10 01   applied      ── the one that nearly all of a batch are
+//!   0a 02 10 02   duplicate
+//!   0a .. 10 03 1a .. code [20 available]   refused
+//! ```
+
+mod decode;
+mod encode;
+
+pub use decode::{OutcomesRef, ReplyBodyRef, ReplyRef, decode_reply};
+pub use encode::{OutcomesEncoder, encode_reply};
+
+use crate::proto::OutcomeKind;
+
+/// One outcome, borrowed from the reply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutcomeRef<'a> {
+    /// Applied, duplicate or refused; unspecified when the server knows an outcome that this version does not.
+    pub outcome: OutcomeKind,
+    /// Of a refusal: its stable name. Empty otherwise.
+    pub code: &'a str,
+    /// Of `insufficient_funds`: what was available, in minor units.
+    pub available: u64,
+}
+
+/// The item of an outcome without code, but for its last byte, the kind.
+const BARE: [u8; 3] = [0x0a, 0x02, 0x10];
+
+/// Field numbers of the bodies of `ReplyFrame`.
+mod number {
+    pub(super) const WELCOME: u32 = 2;
+    pub(super) const ACCOUNT_OPENED: u32 = 3;
+    pub(super) const OUTCOMES: u32 = 4;
+    pub(super) const ACCOUNT: u32 = 5;
+    pub(super) const ACCOUNTS: u32 = 6;
+    pub(super) const HISTORY: u32 = 7;
+    pub(super) const AUDIT: u32 = 8;
+    pub(super) const PONG: u32 = 9;
+    pub(super) const ERROR: u32 = 10;
+}
