@@ -7,12 +7,12 @@ pub struct BatchFacts {
     pub groups: u32,
     /// Records in them.
     pub records: u32,
-    /// Bytes written, headers included.
+    /// Bytes of the groups, headers included.
     pub bytes: u32,
-    /// Time to checksum, hash and copy, in nanoseconds.
-    pub seal_ns: u64,
-    /// Time of the write call, in nanoseconds.
+    /// Time to checksum, hash, copy and write, in nanoseconds.
     pub write_ns: u64,
-    /// Time of the sync call, in nanoseconds.
+    /// Time of the sync, in nanoseconds.
     pub sync_ns: u64,
+    /// From the submission of the first group until all were durable, in nanoseconds.
+    pub durable_ns: u64,
 }

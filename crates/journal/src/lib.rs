@@ -12,18 +12,23 @@
 //!
 //! Invariant: nothing here knows what a record means.
 
+mod aftermath;
 pub mod builder;
 pub mod cursor;
 pub mod directory;
 pub mod disk;
 pub mod error;
 pub mod facts;
+mod folder;
 pub mod group;
+mod groups;
+mod in_flight;
 pub mod limits;
 pub mod local;
 pub mod options;
 pub mod reader;
 pub mod recovery;
+mod scan;
 pub mod segment;
 pub mod step;
 pub mod store;
@@ -35,9 +40,10 @@ pub use builder::GroupBuilder;
 pub use cursor::{ChainHash, Cursor};
 pub use error::{JournalError, NotReady};
 pub use facts::BatchFacts;
+pub use groups::{Group, GroupReader, Records};
 pub use local::LocalLog;
 pub use options::{LogId, Options};
-pub use reader::{Group, GroupReader, Reader, Records};
+pub use reader::Reader;
 pub use recovery::RecoveryReport;
 pub use step::StepLog;
 pub use store::LogStore;

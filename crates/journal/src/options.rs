@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::group::GROUP_HEADER_BYTES;
 use crate::limits;
 
 /// Names one log for ever. Every group carries it, so that bytes of another directory or shard are never taken for ours.
@@ -38,5 +39,15 @@ impl Default for Options {
             allocation_step_bytes: limits::ALLOCATION_STEP_BYTES,
             group_bytes_max: limits::GROUP_BYTES_MAX,
         }
+    }
+}
+
+impl Options {
+    /// The relations between the sizes, as between those of [`crate::limits`]; a violation is a bug of the caller.
+    pub(crate) fn check(&self) {
+        assert!(self.group_bytes_max <= limits::GROUP_BYTES_MAX, "readers accept groups up to GROUP_BYTES_MAX");
+        assert!(self.group_bytes_max > 2 * GROUP_HEADER_BYTES, "a group holds a record");
+        assert!(self.group_bytes_max as u64 <= self.segment_bytes / 4, "a segment holds several of the largest groups");
+        assert!(self.allocation_step_bytes > 0, "room is claimed in steps");
     }
 }

@@ -1,84 +1,137 @@
-//! Reading: one record by position, or all groups in order.
+//! Reading what is behind the tail: one record by its position, or all groups from a cursor.
+//!
+//! A reader has file handles of its own and reads only what its caller knows to be durable, so any thread may have one
+//! while another writes. It notices new segments by itself.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::path::Path;
+use std::sync::Arc;
 
-use crate::disk::Disk;
-use crate::{Cursor, JournalError, LogId, Position, Sequence};
+use crate::disk::{Disk, DiskFile};
+use crate::folder::{Folder, read_up_to};
+use crate::group::{RECORD_HEADER_BYTES, record_checksum, u32_at};
+use crate::groups::missing_segment;
+use crate::limits::{OPEN_SEGMENTS_MAX, RECORD_BYTES_MAX};
+use crate::segment::{offset_of, segment_name};
+use crate::{Cursor, GroupReader, JournalError, LogId, Position};
+
+/// Most records fit the first read; longer ones take a second.
+const FIRST_READ_BYTES: usize = 512;
 
 /// Reads one log, on any thread, while another writes it.
 pub struct Reader<D: Disk> {
-    disk: D,
+    folder: Folder<D>,
+    open: RefCell<OpenSegments<D::File>>,
+}
+
+/// The segments known to a reader, and the files it has open, oldest first.
+struct OpenSegments<F> {
+    firsts: Vec<Position>,
+    files: VecDeque<(Position, Arc<F>)>,
 }
 
 impl<D: Disk> Reader<D> {
     /// A reader of the log `log` in the data directory `data`.
     pub fn open(disk: D, data: &Path, log: LogId) -> Result<Reader<D>, JournalError> {
-        let _ = (data, log);
-        Ok(Reader { disk })
+        Reader::of(Folder::new(disk, data, log))
     }
 
-    /// Replaces `into` with the record at `at`, after checking its checksum.
+    pub(crate) fn of(folder: Folder<D>) -> Result<Reader<D>, JournalError> {
+        let open = RefCell::new(OpenSegments { firsts: folder.list_segments()?, files: VecDeque::new() });
+        Ok(Reader { folder, open })
+    }
+
+    /// Another reader of the same log, for another thread.
+    pub fn another(&self) -> Result<Reader<D>, JournalError> {
+        Reader::of(self.folder.clone())
+    }
+
+    /// Replaces `into` with the record at `at`, which the caller knows to be durable, after checking its checksum.
     pub fn read_record(&self, at: Position, into: &mut Vec<u8>) -> Result<(), JournalError> {
-        let _ = (at, into, &self.disk);
-        todo!()
+        let mut open = self.open.borrow_mut();
+        match open.read_record(&self.folder, at, into) {
+            // The writer may have gone on in a new segment since the folder was listed.
+            Err(JournalError::NoRecord { .. }) if open.refresh_for(&self.folder, at)? => {
+                open.read_record(&self.folder, at, into)
+            }
+            done => done,
+        }
     }
 
     /// Iterates over the groups from `at` to `up_to`, which the caller knows to be durable.
     pub fn read_from(&self, at: Cursor, up_to: Position) -> Result<GroupReader, JournalError> {
-        let _ = (at, up_to);
-        todo!()
+        GroupReader::new(Box::new(self.folder.clone()), at, up_to)
     }
 }
 
-/// Iterates over groups in order, verifying checksums and the chain.
-pub struct GroupReader {}
+impl<F: DiskFile> OpenSegments<F> {
+    fn read_record<D: Disk<File = F>>(
+        &mut self,
+        folder: &Folder<D>,
+        at: Position,
+        into: &mut Vec<u8>,
+    ) -> Result<(), JournalError> {
+        let Some(first) = self.segment_of(at) else {
+            return Err(missing_segment(&Cursor { position: at, ..Cursor::START }, self.firsts.first().copied()));
+        };
+        let file = self.file(folder, first)?;
+        let offset = offset_of(first, at);
+        let failed = |cause| JournalError::io("read", &folder.segment_path(first), cause);
+        let no_record =
+            |what: &str| JournalError::NoRecord { at, segment: segment_name(first), offset, what: what.into() };
 
-impl GroupReader {
-    /// The next group; `None` at the durable end.
-    pub fn next_group(&mut self) -> Result<Option<Group<'_>>, JournalError> {
-        todo!()
+        let mut bytes = [0; FIRST_READ_BYTES];
+        let got = read_up_to(&*file, &mut bytes, offset).map_err(failed)?;
+        if got < RECORD_HEADER_BYTES {
+            return Err(no_record("the file ends there"));
+        }
+        let len = u32_at(&bytes, 0) as usize;
+        if len == 0 || len > RECORD_BYTES_MAX {
+            return Err(no_record("no record begins there"));
+        }
+        let at_hand = len.min(got - RECORD_HEADER_BYTES);
+        into.clear();
+        into.extend_from_slice(&bytes[RECORD_HEADER_BYTES..RECORD_HEADER_BYTES + at_hand]);
+        if at_hand < len {
+            into.resize(len, 0);
+            let rest = offset + (RECORD_HEADER_BYTES + at_hand) as u64;
+            let got = read_up_to(&*file, &mut into[at_hand..], rest).map_err(failed)?;
+            if at_hand + got < len {
+                return Err(no_record("the file ends within the record"));
+            }
+        }
+        if record_checksum(at, into) == u32_at(&bytes, 4) {
+            Ok(())
+        } else {
+            Err(no_record("its checksum does not match"))
+        }
     }
 
-    /// The place behind the last group that was returned: what a snapshot stores.
-    pub fn cursor(&self) -> Cursor {
-        todo!()
+    fn segment_of(&self, at: Position) -> Option<Position> {
+        let index = self.firsts.partition_point(|first| *first <= at);
+        index.checked_sub(1).map(|index| self.firsts[index])
     }
 
-    /// Lets the iteration go on to `up_to`, which has become durable since.
-    pub fn extend_to(&mut self, up_to: Position) {
-        let _ = up_to;
-        todo!()
+    /// Lists the folder again; whether another segment now holds `at`.
+    fn refresh_for<D: Disk<File = F>>(&mut self, folder: &Folder<D>, at: Position) -> Result<bool, JournalError> {
+        let before = self.segment_of(at);
+        if before != self.firsts.last().copied() {
+            return Ok(false);
+        }
+        self.firsts = folder.list_segments()?;
+        Ok(self.segment_of(at) != before)
     }
-}
 
-/// One verified group.
-pub struct Group<'a> {
-    /// Sequence of its first record.
-    pub first_sequence: Sequence,
-    /// Where its header stands.
-    pub base: Position,
-    /// Records in it.
-    pub record_count: u32,
-    body: &'a [u8],
-}
-
-impl<'a> Group<'a> {
-    /// Its records in order.
-    pub fn records(&self) -> Records<'a> {
-        Records { rest: self.body }
-    }
-}
-
-/// The records of one group, in order, each with its sequence and position.
-pub struct Records<'a> {
-    rest: &'a [u8],
-}
-
-impl<'a> Iterator for Records<'a> {
-    type Item = (Sequence, Position, &'a [u8]);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let _ = self.rest;
-        todo!()
+    fn file<D: Disk<File = F>>(&mut self, folder: &Folder<D>, first: Position) -> Result<Arc<F>, JournalError> {
+        if let Some((_, file)) = self.files.iter().rev().find(|(held, _)| *held == first) {
+            return Ok(file.clone());
+        }
+        let file = Arc::new(folder.open_file(first)?);
+        if self.files.len() == OPEN_SEGMENTS_MAX {
+            self.files.pop_front();
+        }
+        self.files.push_back((first, file.clone()));
+        Ok(file)
     }
 }

@@ -1,6 +1,28 @@
-//! What was found when a log was opened.
+//! Opening a log that a process left behind, however it ended.
+//!
+//! ```text
+//!   sealed segments: header, mark, and that each continues the one before ──┐
+//!   last segment:    every group verified ─▶ end ─▶ what stands behind it? ─┴─▶ nothing, or a mark: clean
+//!                                                    │                          never durable:    torn, is cut
+//!                                                    └─ see `aftermath`         was durable:      Damaged, refused
+//! ```
+//!
+//! What was read may be in the page cache only (the last process was killed before its sync, or its sync failed and the
+//! kernel called the pages clean). So whatever no later claim proves durable is written once more and synced before it counts.
 
-use crate::Cursor;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::aftermath::Aftermath;
+use crate::disk::{Disk, DiskFile};
+use crate::folder::{Folder, Segments};
+use crate::group::GroupFault;
+use crate::groups::{damage, missing_segment};
+use crate::scan::SegmentScan;
+use crate::segment::{MARK_BYTES, Mark, MarkKind, SPARE_NAME, SegmentHeader, offset_of, segment_name};
+use crate::writer::{Active, Writer, is_full};
+use crate::{Cursor, JournalError, LogId, Options, Position};
 
 /// What was found, and done, when a log was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,3 +36,261 @@ pub struct RecoveryReport {
     /// Bytes of groups that were never acknowledged and were cut from the tail. Zero after a graceful stop.
     pub bytes_cut: u64,
 }
+
+/// How a log was left.
+struct Inspection {
+    segments: Vec<Position>,
+    end: Cursor,
+    groups_verified: u64,
+    /// Up to here, something on disk claims that it is durable.
+    claimed: Position,
+    /// Whether a tail mark stands at the end.
+    marked: bool,
+    /// File offsets of what must be zero before the log goes on.
+    torn: Range<u64>,
+    bytes_cut: u64,
+    /// A segment that was complete when a crash came between the next one and the mark.
+    unsealed: Option<(Position, Cursor)>,
+}
+
+/// Looks at a log without changing a byte; `bytes_cut` is what opening it would cut. For the offline audit.
+pub fn inspect<D: Disk>(disk: D, data: &Path, log: LogId) -> Result<RecoveryReport, JournalError> {
+    Ok(Inspection::of(&Folder::new(disk, data, log))?.report())
+}
+
+/// Creates the first, empty segment of a log, durably, unless it has segments already.
+pub fn create<D: Disk>(disk: D, data: &Path, log: LogId) -> Result<(), JournalError> {
+    create_in(&Folder::new(disk, data, log))
+}
+
+/// Opens a log for writing: creates it, or inspects it and repairs its tail.
+pub(crate) fn open<D: Disk>(
+    disk: D,
+    data: &Path,
+    log: LogId,
+    options: Options,
+) -> Result<(Writer<D>, RecoveryReport), JournalError> {
+    options.check();
+    let folder = Folder::new(disk, data, log);
+    create_in(&folder)?;
+    let inspection = Inspection::of(&folder)?;
+    if let Some((first, end)) = inspection.unsealed {
+        reseal(&folder, first, end)?;
+    }
+    let segment = repair(&folder, &inspection)?;
+    let marked =
+        inspection.marked || segment.allocated >= offset_of(segment.first, inspection.end.position) + MARK_BYTES as u64;
+    let report = inspection.report();
+    Ok((Writer::new(folder, options, segment, inspection.end, inspection.claimed, marked)?, report))
+}
+
+impl Inspection {
+    fn of<D: Disk>(folder: &Folder<D>) -> Result<Inspection, JournalError> {
+        let segments = folder.list_segments()?;
+        let begins = segments.first().map(|first| folder.open_segment(*first)).transpose()?.map(|(_, begins)| begins);
+        if begins != Some(Cursor::START) {
+            return Err(missing_segment(&Cursor::START, segments.first().copied()));
+        }
+        let mut unsealed = None;
+        for pair in segments.windows(2) {
+            if let Some(end) = check_sealed(folder, pair[0], pair[1])? {
+                unsealed = Some((pair[0], end));
+            }
+        }
+        let last = *segments.last().expect("at least the first segment");
+        Inspection::of_last(folder, segments, last, unsealed)
+    }
+
+    fn of_last<D: Disk>(
+        folder: &Folder<D>,
+        segments: Vec<Position>,
+        last: Position,
+        unsealed: Option<(Position, Cursor)>,
+    ) -> Result<Inspection, JournalError> {
+        let (file, begins) = Segments::open(folder, last)?;
+        let path = folder.segment_path(last);
+        let failed = |cause| JournalError::io("read", &path, cause);
+        let walk = Walk::through(folder, file, begins)?;
+        let end = walk.end;
+        let file = walk.scan.file();
+        let aftermath = Aftermath::examine(&**file, folder.log, last, end.position).map_err(failed)?;
+        // A torn write leaves pieces of a group, never a whole header or a whole group with other numbers or another history.
+        let may_be_torn = matches!(
+            walk.fault,
+            GroupFault::NoGroup | GroupFault::Truncated | GroupFault::HeaderChecksum | GroupFault::Record { .. }
+        );
+        if !may_be_torn || aftermath.shows_damage_at(end.position) {
+            return Err(damage(folder, file, last, None, &end, walk.fault));
+        }
+        if aftermath.mark_at(&end, MarkKind::Sealed) {
+            return Err(missing_segment(&end, None));
+        }
+        let marked = aftermath.mark_at(&end, MarkKind::Tail);
+        let end_offset = offset_of(last, end.position);
+        let clean_to = if marked { end_offset + MARK_BYTES as u64 } else { end_offset };
+        let bytes_cut = aftermath.zeros_from.saturating_sub(clean_to);
+        Ok(Inspection {
+            segments,
+            end,
+            groups_verified: walk.groups,
+            claimed: walk.claimed,
+            marked: marked && bytes_cut == 0,
+            torn: end_offset..end_offset + if bytes_cut == 0 { 0 } else { aftermath.zeros_from - end_offset },
+            bytes_cut,
+            unsealed,
+        })
+    }
+
+    fn report(&self) -> RecoveryReport {
+        RecoveryReport {
+            end: self.end,
+            segments: self.segments.len(),
+            groups_verified: self.groups_verified,
+            bytes_cut: self.bytes_cut,
+        }
+    }
+}
+
+/// All good groups of one segment, from its beginning.
+struct Walk {
+    scan: SegmentScan,
+    end: Cursor,
+    groups: u64,
+    claimed: Position,
+    /// Why there is no further good group.
+    fault: GroupFault,
+}
+
+impl Walk {
+    fn through<D: Disk>(folder: &Folder<D>, file: Arc<dyn DiskFile>, begins: Cursor) -> Result<Walk, JournalError> {
+        let failed = |cause| JournalError::io("read", &folder.segment_path(begins.position), cause);
+        let limit = file.len().map_err(failed)?;
+        let mut scan = SegmentScan::new(file, folder.log, begins.position);
+        let (mut end, mut groups, mut claimed) = (begins, 0, begins.position);
+        loop {
+            match scan.group_after(&end, limit).map_err(failed)? {
+                Ok(found) => {
+                    end = found.header.end();
+                    claimed = claimed.max(found.header.synced_up_to);
+                    groups += 1;
+                }
+                Err(fault) => return Ok(Walk { scan, end, groups, claimed, fault }),
+            }
+        }
+    }
+}
+
+/// Checks that the segment at `first` is followed by the one at `next`: quickly by its mark, else by reading all of it.
+/// Returns its end when the mark is not there although everything else is.
+fn check_sealed<D: Disk>(folder: &Folder<D>, first: Position, next: Position) -> Result<Option<Cursor>, JournalError> {
+    let (file, begins) = Segments::open(folder, first)?;
+    let (_, follows) = folder.open_segment(next)?;
+    let mut bytes = [0; MARK_BYTES];
+    let marked = file.read_exact_at(&mut bytes, offset_of(first, next)).is_ok();
+    if marked && Mark::decode(&bytes) == Ok(Mark { log: folder.log, kind: MarkKind::Sealed, end: follows }) {
+        return Ok(None);
+    }
+    let walk = Walk::through(folder, file, begins)?;
+    if walk.end == follows {
+        return Ok(Some(follows));
+    }
+    let file = walk.scan.file();
+    let aftermath = Aftermath::examine(&**file, folder.log, first, walk.end.position)
+        .map_err(|cause| JournalError::io("read", &folder.segment_path(first), cause))?;
+    if walk.end.position < next && aftermath.mark_at(&walk.end, MarkKind::Sealed) {
+        return Err(missing_segment(&walk.end, Some(next)));
+    }
+    if walk.end.position == next {
+        return Err(JournalError::Damaged {
+            segment: segment_name(next),
+            offset: 0,
+            what: format!("it does not continue the chain of {}", segment_name(first)),
+            lost: "unknown: groups or records were removed or exchanged".into(),
+        });
+    }
+    Err(damage(folder, file, first, Some(next), &walk.end, walk.fault))
+}
+
+fn create_in<D: Disk>(folder: &Folder<D>) -> Result<(), JournalError> {
+    let disk = &folder.disk;
+    disk.create_dir_all(&folder.path).map_err(|cause| JournalError::io("create", &folder.path, cause))?;
+    if !folder.list_segments()?.is_empty() {
+        return Ok(());
+    }
+    let spare = folder.path.join(SPARE_NAME);
+    let path = folder.segment_path(Cursor::START.position);
+    let failed = |cause| JournalError::io("create", &path, cause);
+    if disk.exists(&spare).map_err(failed)? {
+        disk.remove(&spare).map_err(failed)?;
+    }
+    let file = disk.create_new(&spare).map_err(failed)?;
+    file.write_all_at(&SegmentHeader { log: folder.log, first: Cursor::START }.encode(), 0).map_err(failed)?;
+    file.sync_data().map_err(failed)?;
+    disk.rename(&spare, &path).map_err(failed)?;
+    disk.sync_dir(&folder.path).map_err(failed)
+}
+
+/// Writes the mark that a crash kept from a complete segment.
+fn reseal<D: Disk>(folder: &Folder<D>, first: Position, end: Cursor) -> Result<(), JournalError> {
+    let failed = |cause| JournalError::io("seal", &folder.segment_path(first), cause);
+    let file = folder.open_file(first)?;
+    let offset = offset_of(first, end.position);
+    // Its last groups were synced before the next segment was begun, so only the mark is new.
+    file.write_all_at(&Mark { log: folder.log, kind: MarkKind::Sealed, end }.encode(), offset).map_err(failed)?;
+    file.set_len(offset + MARK_BYTES as u64).map_err(failed)?;
+    file.sync_data().map_err(failed)
+}
+
+/// Makes the last segment what the inspection took it for: proven bytes, then a mark, then zeros, all durable.
+fn repair<D: Disk>(folder: &Folder<D>, found: &Inspection) -> Result<Active<D::File>, JournalError> {
+    let first = *found.segments.last().expect("at least the first segment");
+    let path = folder.segment_path(first);
+    let file = folder.open_file(first)?;
+    let failed = |cause| JournalError::io("repair", &path, cause);
+    let end = offset_of(first, found.end.position);
+
+    let wanted = file.len().map_err(failed)?.max(end + MARK_BYTES as u64);
+    let allocated = match file.allocate(wanted) {
+        Ok(()) => wanted,
+        Err(cause) if is_full(&cause) => end,
+        Err(cause) => return Err(failed(cause)),
+    };
+    if !found.marked {
+        rewrite(&file, offset_of(first, found.claimed)..end).map_err(failed)?;
+        erase(&file, found.torn.clone()).map_err(failed)?;
+        file.sync_data().map_err(failed)?;
+        if allocated > end {
+            let mark = Mark { log: folder.log, kind: MarkKind::Tail, end: found.end };
+            file.write_all_at(&mark.encode(), end).map_err(failed)?;
+            file.sync_data().map_err(failed)?;
+        }
+    }
+    // The name may be known to the page cache only, too.
+    folder.disk.sync_dir(&folder.path).map_err(failed)?;
+    Ok(Active { file, path, first, allocated })
+}
+
+fn rewrite(file: &impl DiskFile, range: Range<u64>) -> std::io::Result<()> {
+    in_pieces(range, |offset, piece| {
+        file.read_exact_at(piece, offset)?;
+        file.write_all_at(piece, offset)
+    })
+}
+
+fn erase(file: &impl DiskFile, range: Range<u64>) -> std::io::Result<()> {
+    in_pieces(range, |offset, piece| file.write_all_at(piece, offset))
+}
+
+fn in_pieces(range: Range<u64>, mut each: impl FnMut(u64, &mut [u8]) -> std::io::Result<()>) -> std::io::Result<()> {
+    let mut piece = vec![0; 64 * 1024];
+    let mut offset = range.start;
+    while offset < range.end {
+        let len = (range.end - offset).min(piece.len() as u64);
+        each(offset, &mut piece[..len as usize])?;
+        offset += len;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

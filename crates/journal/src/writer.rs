@@ -1,1 +1,276 @@
+//! The tail of one log: groups are sealed, written, synced; segments follow each other; room is claimed ahead.
+//!
+//! ```text
+//!   submitted groups ─seal─▶ image ─write─▶ segment-…  ─sync─▶ durable
+//!                                           │ groups │ mark? │ allocated ahead … │     spare.tgj │ allocated ahead … │
+//! ```
+//!
+//! Room is claimed before it is needed, so that the commit path never meets a full disk: [`Writer::room_up_to`] says how
+//! far the log may grow with what has been claimed, whatever the sizes of the groups.
+//!
+//! Invariant: no thread, no clock and no retry of a failed sync in here. Whoever drives a writer drops it on the first error.
 
+use std::io;
+use std::path::PathBuf;
+
+use crate::disk::{Disk, DiskFile};
+use crate::folder::Folder;
+use crate::group::{self, Seal};
+use crate::in_flight::Submitted;
+use crate::segment::{MARK_BYTES, Mark, MarkKind, SEGMENT_HEADER_BYTES, SPARE_NAME, SegmentHeader, offset_of};
+use crate::{Cursor, JournalError, Options, Position};
+
+/// An image is written when it has grown to this size, to bound the memory of a batch of large groups.
+const IMAGE_BYTES: usize = 1024 * 1024;
+
+/// A segment that groups are written to.
+pub(crate) struct Active<F> {
+    pub file: F,
+    pub path: PathBuf,
+    pub first: Position,
+    /// Bytes from the start of the file for which the file system has promised room.
+    pub allocated: u64,
+}
+
+/// The file that will be the next segment.
+struct Spare<F> {
+    file: F,
+    path: PathBuf,
+    allocated: u64,
+}
+
+/// What an attempt to claim room led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// There is as much as wanted.
+    Enough,
+    /// Some was claimed; there may be more to claim.
+    Claimed,
+    /// The disk has no more.
+    DiskFull,
+}
+
+/// The only writer of one log.
+pub(crate) struct Writer<D: Disk> {
+    folder: Folder<D>,
+    options: Options,
+    segment: Active<D::File>,
+    spare: Option<Spare<D::File>>,
+    /// Behind everything written.
+    end: Cursor,
+    /// Behind everything synced.
+    synced: Cursor,
+    /// Whether a tail mark stands at `end`, durably.
+    marked: bool,
+    /// The highest `synced_up_to` of a durable group: what recovery can prove even without the mark.
+    claimed: Position,
+    image: Vec<u8>,
+}
+
+impl<D: Disk> Writer<D> {
+    /// A writer that goes on at `end`, which is durable, in `segment`; `claimed` is what its groups say of themselves.
+    pub fn new(
+        folder: Folder<D>,
+        options: Options,
+        segment: Active<D::File>,
+        end: Cursor,
+        claimed: Position,
+        marked: bool,
+    ) -> Result<Writer<D>, JournalError> {
+        let spare_path = folder.path.join(SPARE_NAME);
+        let stale =
+            folder.disk.exists(&spare_path).map_err(|cause| JournalError::io("look for", &spare_path, cause))?;
+        if stale {
+            folder.disk.remove(&spare_path).map_err(|cause| JournalError::io("remove", &spare_path, cause))?;
+        }
+        Ok(Writer { folder, options, segment, spare: None, end, synced: end, marked, claimed, image: Vec::new() })
+    }
+
+    /// Behind everything that is durable.
+    pub fn synced(&self) -> Cursor {
+        self.synced
+    }
+
+    /// Whether something has been written since the last sync.
+    pub fn has_unsynced(&self) -> bool {
+        self.synced != self.end
+    }
+
+    /// Whether the end of the log is marked on disk.
+    pub fn is_marked(&self) -> bool {
+        self.marked
+    }
+
+    /// Up to here, damage can be told from a torn tail: a later group or a mark, durable itself, claims that it was durable.
+    pub fn proven_up_to(&self) -> Position {
+        if self.marked { self.end.position } else { self.claimed }
+    }
+
+    /// Seals `group` and writes it, now or together with those that follow before [`Writer::flush`].
+    pub fn write(&mut self, group: &Submitted) -> Result<(), JournalError> {
+        assert_eq!(group.base, self.end.position, "groups are submitted in order");
+        let bytes = group.bytes() as u64;
+        if self.end_offset() + bytes + MARK_BYTES as u64 > self.segment.allocated {
+            self.flush()?;
+            self.roll()?;
+        }
+        let seal = Seal {
+            log: self.folder.log,
+            before: self.end,
+            synced_up_to: self.synced.position,
+            record_count: group.records,
+        };
+        self.end = group::seal(seal, &group.body, &mut self.image);
+        self.marked = false;
+        if self.image.len() >= IMAGE_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes the image. Why copy groups into one: their owner can still read them, and small ones share a write.
+    pub fn flush(&mut self) -> Result<(), JournalError> {
+        if !self.image.is_empty() {
+            let offset = self.end_offset() - self.image.len() as u64;
+            self.segment.file.write_all_at(&self.image, offset).map_err(|cause| self.write_failed(cause))?;
+            self.image.clear();
+        }
+        Ok(())
+    }
+
+    /// Makes everything written durable. After an error nothing may be asked of this writer any more.
+    pub fn sync(&mut self) -> Result<(), JournalError> {
+        assert!(self.image.is_empty(), "flush comes before sync");
+        if self.has_unsynced() {
+            self.segment.file.sync_data().map_err(|cause| self.sync_failed(cause))?;
+            // The groups just synced say that those before them were.
+            self.claimed = self.synced.position;
+            self.synced = self.end;
+        }
+        Ok(())
+    }
+
+    /// Marks the end of the log on disk, durably. Everything must have been synced.
+    pub fn mark_tail(&mut self) -> Result<(), JournalError> {
+        assert!(!self.has_unsynced(), "only what is durable is marked");
+        if !self.marked && self.end_offset() + MARK_BYTES as u64 <= self.segment.allocated {
+            self.write_mark(MarkKind::Tail)?;
+            self.segment.file.sync_data().map_err(|cause| self.sync_failed(cause))?;
+        }
+        self.marked = true;
+        Ok(())
+    }
+
+    /// Position up to which the log may grow with the room that has been claimed, in groups of any permitted size.
+    pub fn room_up_to(&self) -> Position {
+        let mark = MARK_BYTES as u64;
+        let here = self.segment.allocated.saturating_sub(self.end_offset() + mark);
+        let room = match &self.spare {
+            None => here,
+            Some(spare) => {
+                // The group that does not fit here any more wastes less than its own size.
+                let next = spare.allocated.saturating_sub(SEGMENT_HEADER_BYTES as u64 + mark);
+                here.max(next).max((here + next).saturating_sub(self.options.group_bytes_max as u64))
+            }
+        };
+        Position(self.end.position.0 + room)
+    }
+
+    /// Claims one more step of room from the file system when there is less than wanted ahead.
+    pub fn claim_room(&mut self) -> Result<Claim, JournalError> {
+        let wanted = self.options.allocation_step_bytes.max(4 * self.options.group_bytes_max as u64);
+        if self.room_up_to().0 - self.end.position.0 >= wanted {
+            return Ok(Claim::Enough);
+        }
+        let (segment_bytes, step) = (self.options.segment_bytes, self.options.allocation_step_bytes);
+        if self.segment.allocated < segment_bytes {
+            return match claim(&self.segment.file, self.segment.allocated, segment_bytes, step) {
+                Ok(Some(allocated)) => {
+                    self.segment.allocated = allocated;
+                    Ok(Claim::Claimed)
+                }
+                Ok(None) => Ok(Claim::DiskFull),
+                Err(cause) => Err(JournalError::io("allocate room in", &self.segment.path, cause)),
+            };
+        }
+        let path = self.folder.path.join(SPARE_NAME);
+        if self.spare.is_none() {
+            match self.folder.disk.create_new(&path) {
+                Ok(file) => self.spare = Some(Spare { file, path: path.clone(), allocated: 0 }),
+                Err(cause) if is_full(&cause) => return Ok(Claim::DiskFull),
+                Err(cause) => return Err(JournalError::io("create", &path, cause)),
+            }
+        }
+        let spare = self.spare.as_mut().expect("created above");
+        if spare.allocated >= segment_bytes {
+            return Ok(Claim::Enough);
+        }
+        match claim(&spare.file, spare.allocated, segment_bytes, step) {
+            Ok(Some(allocated)) => {
+                spare.allocated = allocated;
+                Ok(Claim::Claimed)
+            }
+            Ok(None) => Ok(Claim::DiskFull),
+            Err(cause) => Err(JournalError::io("allocate room in", &path, cause)),
+        }
+    }
+
+    /// Goes on in the next segment. Each step is durable before the next, so that a crash between any two is understood:
+    /// the old groups, the new segment's header, its name, and only then the mark that says "it goes on there".
+    fn roll(&mut self) -> Result<(), JournalError> {
+        self.sync()?;
+        let Some(spare) = self.spare.take() else {
+            return Err(self.write_failed(io::Error::other("a group was submitted without room for it")));
+        };
+        let header = SegmentHeader { log: self.folder.log, first: self.end };
+        let path = self.folder.segment_path(self.end.position);
+        let at_spare = |cause: io::Error| JournalError::WriteFailed { path: path.clone(), cause: cause.to_string() };
+        spare.file.write_all_at(&header.encode(), 0).map_err(at_spare)?;
+        spare.file.sync_data().map_err(at_spare)?;
+        self.folder.disk.rename(&spare.path, &path).map_err(at_spare)?;
+        self.folder.disk.sync_dir(&self.folder.path).map_err(at_spare)?;
+
+        self.write_mark(MarkKind::Sealed)?;
+        let sealed_bytes = self.end_offset() + MARK_BYTES as u64;
+        self.segment.file.set_len(sealed_bytes).map_err(|cause| self.write_failed(cause))?;
+        self.segment.file.sync_data().map_err(|cause| self.sync_failed(cause))?;
+        self.claimed = self.end.position;
+        self.segment = Active { file: spare.file, path, first: self.end.position, allocated: spare.allocated };
+        Ok(())
+    }
+
+    fn write_mark(&self, kind: MarkKind) -> Result<(), JournalError> {
+        let mark = Mark { log: self.folder.log, kind, end: self.end };
+        self.segment.file.write_all_at(&mark.encode(), self.end_offset()).map_err(|cause| self.write_failed(cause))
+    }
+
+    /// File offset of `end`.
+    fn end_offset(&self) -> u64 {
+        offset_of(self.segment.first, self.end.position)
+    }
+
+    fn write_failed(&self, cause: io::Error) -> JournalError {
+        JournalError::WriteFailed { path: self.segment.path.clone(), cause: cause.to_string() }
+    }
+
+    fn sync_failed(&self, cause: io::Error) -> JournalError {
+        JournalError::SyncFailed { path: self.segment.path.clone(), cause: cause.to_string() }
+    }
+}
+
+/// Allocates up to `step` more bytes, less when the disk is nearly full; `None` when it is full.
+fn claim(file: &impl DiskFile, allocated: u64, most: u64, step: u64) -> io::Result<Option<u64>> {
+    let mut step = step.min(most - allocated);
+    loop {
+        match file.allocate(allocated + step) {
+            Ok(()) => return Ok(Some(allocated + step)),
+            Err(cause) if !is_full(&cause) => return Err(cause),
+            Err(_) if step <= 64 * 1024 => return Ok(None),
+            Err(_) => step /= 2,
+        }
+    }
+}
+
+pub(crate) fn is_full(cause: &io::Error) -> bool {
+    matches!(cause.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! The side of a log that its shard sees: what was submitted, what became durable, and the buffers in between.
+//!
+//! A submitted group is shared with whoever writes it and read from here until it is durable; then its buffer is reused.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::builder::record_in;
+use crate::group::GROUP_HEADER_BYTES;
+use crate::limits::GROUPS_IN_FLIGHT_MAX;
+use crate::{Cursor, GroupBuilder, NotReady, Position, Sequence};
+
+/// A group on its way to disk.
+#[derive(Debug)]
+pub(crate) struct Submitted {
+    pub base: Position,
+    pub first_sequence: Sequence,
+    pub records: u32,
+    pub body: Vec<u8>,
+    /// When it was submitted; `None` where there is no clock.
+    pub since: Option<Instant>,
+}
+
+impl Submitted {
+    /// Bytes on disk.
+    pub fn bytes(&self) -> usize {
+        GROUP_HEADER_BYTES + self.body.len()
+    }
+
+    pub fn last_sequence(&self) -> Sequence {
+        Sequence(self.first_sequence.0 + u64::from(self.records) - 1)
+    }
+
+    fn end(&self) -> Position {
+        Position(self.base.0 + self.bytes() as u64)
+    }
+}
+
+/// Submitted groups, oldest first, and where the log ends.
+pub(crate) struct InFlight {
+    groups: VecDeque<Arc<Submitted>>,
+    recycled: Vec<Vec<u8>>,
+    group_bytes_max: usize,
+    next: Position,
+    last_sequence: Sequence,
+    durable: Position,
+}
+
+impl InFlight {
+    pub fn new(end: Cursor, group_bytes_max: usize) -> InFlight {
+        InFlight {
+            groups: VecDeque::with_capacity(GROUPS_IN_FLIGHT_MAX),
+            recycled: Vec::with_capacity(GROUPS_IN_FLIGHT_MAX + 1),
+            group_bytes_max,
+            next: end.position,
+            last_sequence: end.sequence,
+            durable: end.position,
+        }
+    }
+
+    pub fn begin(&mut self) -> GroupBuilder {
+        let buffer = self.recycled.pop().unwrap_or_default();
+        GroupBuilder::new(self.next, Sequence(self.last_sequence.0 + 1), self.group_bytes_max, buffer)
+    }
+
+    /// Takes a filled group; `None` when it is empty.
+    pub fn submit(&mut self, group: GroupBuilder, since: Option<Instant>) -> Option<Arc<Submitted>> {
+        assert_eq!(group.base(), self.next, "a group is begun after the one before it was submitted");
+        assert_eq!(group.first_sequence().0, self.last_sequence.0 + 1, "records are numbered without gaps");
+        assert!(group.bytes() <= self.group_bytes_max, "a group has at most {} bytes", self.group_bytes_max);
+        if group.is_empty() {
+            self.recycle(group.into_body());
+            return None;
+        }
+        assert!(self.groups.len() < GROUPS_IN_FLIGHT_MAX, "ready() is asked before submit");
+        let (base, first_sequence, records) = (group.base(), group.first_sequence(), group.records());
+        let submitted = Arc::new(Submitted { base, first_sequence, records, body: group.into_body(), since });
+        self.next = submitted.end();
+        self.last_sequence = submitted.last_sequence();
+        self.groups.push_back(submitted.clone());
+        Some(submitted)
+    }
+
+    /// Forgets the groups up to `sequence`, which are durable.
+    pub fn settle(&mut self, sequence: Sequence) {
+        while self.groups.front().is_some_and(|group| group.last_sequence() <= sequence) {
+            let group = self.groups.pop_front().expect("looked at above");
+            self.durable = group.end();
+            // The writer has let go of it before it said that it is durable.
+            if let Some(group) = Arc::into_inner(group) {
+                self.recycle(group.body);
+            }
+        }
+    }
+
+    /// Whether one more group of the largest size may be submitted, given how far there is room on disk.
+    pub fn ready(&self, room_up_to: Position, disk_full: bool) -> Result<(), NotReady> {
+        if self.groups.len() == GROUPS_IN_FLIGHT_MAX {
+            return Err(NotReady::Busy);
+        }
+        if self.next.0 + self.group_bytes_max as u64 <= room_up_to.0 {
+            return Ok(());
+        }
+        Err(if disk_full { NotReady::DiskFull } else { NotReady::Busy })
+    }
+
+    /// Copies the record at `at` if its group is in flight.
+    pub fn read_record(&self, at: Position, into: &mut Vec<u8>) -> bool {
+        let group = self.groups.iter().rev().find(|group| group.base <= at && at < group.end());
+        let payload = group.and_then(|group| {
+            let offset = at.0.checked_sub(group.base.0 + GROUP_HEADER_BYTES as u64)?;
+            record_in(&group.body, offset as usize)
+        });
+        if let Some(payload) = payload {
+            into.clear();
+            into.extend_from_slice(payload);
+        }
+        payload.is_some()
+    }
+
+    /// Where the durable part ends.
+    pub fn durable(&self) -> Position {
+        self.durable
+    }
+
+    /// Sequence of the last record submitted.
+    pub fn last_sequence(&self) -> Sequence {
+        self.last_sequence
+    }
+
+    fn recycle(&mut self, buffer: Vec<u8>) {
+        if self.recycled.len() <= GROUPS_IN_FLIGHT_MAX {
+            self.recycled.push(buffer);
+        }
+    }
+}

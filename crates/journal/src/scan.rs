@@ -1,0 +1,104 @@
+//! Reading one segment's groups in order through a large window.
+//!
+//! ```text
+//!   file    │ header │ group │ group │ group │ …            limit
+//!   window                   │≈≈≈≈≈≈≈≈≈≈≈≈≈≈≈≈≈≈≈≈≈│        never reads beyond the limit
+//! ```
+//!
+//! Why a limit: bytes behind the durable end may still be in the writer's hands; a window that held them would be stale.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::disk::DiskFile;
+use crate::folder::read_up_to;
+use crate::group::{GROUP_HEADER_BYTES, GroupFault, GroupHeader};
+use crate::limits::READ_AHEAD_BYTES;
+use crate::segment::offset_of;
+use crate::{Cursor, LogId, Position};
+
+/// The part of a file that is in memory.
+struct Window {
+    buffer: Vec<u8>,
+    start: u64,
+    filled: usize,
+}
+
+impl Window {
+    /// Up to `len` bytes at `offset`, fewer at `limit` or the end of the file; as a range of the buffer.
+    fn view(&mut self, file: &dyn DiskFile, offset: u64, len: usize, limit: u64) -> io::Result<Range<usize>> {
+        let wanted = len.min(usize::try_from(limit.saturating_sub(offset)).unwrap_or(usize::MAX));
+        let held = self.start..self.start + self.filled as u64;
+        let at = if held.contains(&offset) { (offset - self.start) as usize } else { self.filled };
+        if self.filled - at >= wanted {
+            return Ok(at..at + wanted);
+        }
+        self.buffer.copy_within(at..self.filled, 0);
+        self.filled -= at;
+        self.start = offset;
+        let room = wanted.max(READ_AHEAD_BYTES).min(usize::try_from(limit - offset).unwrap_or(usize::MAX));
+        if self.buffer.len() < room {
+            self.buffer.resize(room, 0);
+        }
+        let from = self.filled;
+        self.filled += read_up_to(file, &mut self.buffer[from..room], offset + from as u64)?;
+        Ok(0..wanted.min(self.filled))
+    }
+}
+
+/// Reads the groups of one segment.
+pub(crate) struct SegmentScan {
+    file: Arc<dyn DiskFile>,
+    log: LogId,
+    first: Position,
+    window: Window,
+}
+
+/// A verified group whose records are `body` of [`SegmentScan::bytes`].
+pub(crate) struct Found {
+    pub header: GroupHeader,
+    pub body: Range<usize>,
+}
+
+impl SegmentScan {
+    pub fn new(file: Arc<dyn DiskFile>, log: LogId, first: Position) -> SegmentScan {
+        SegmentScan { file, log, first, window: Window { buffer: Vec::new(), start: 0, filled: 0 } }
+    }
+
+    /// Where the segment begins.
+    pub fn first(&self) -> Position {
+        self.first
+    }
+
+    /// The file being read.
+    pub fn file(&self) -> &Arc<dyn DiskFile> {
+        &self.file
+    }
+
+    /// The bytes that the ranges of the last [`Found`] index.
+    pub fn bytes(&self, range: Range<usize>) -> &[u8] {
+        &self.window.buffer[range]
+    }
+
+    /// Verifies the group that follows `before`; reads nothing at or behind the file offset `limit`.
+    pub fn group_after(&mut self, before: &Cursor, limit: u64) -> io::Result<Result<Found, GroupFault>> {
+        let offset = offset_of(self.first, before.position);
+        let head = self.window.view(&*self.file, offset, GROUP_HEADER_BYTES, limit)?;
+        let header = match GroupHeader::decode(&self.window.buffer[head]) {
+            Ok(header) => header,
+            Err(fault) => return Ok(Err(fault)),
+        };
+        if let Err(fault @ (GroupFault::ForeignLog(_) | GroupFault::WrongPlace(_))) = header.follows(self.log, before) {
+            return Ok(Err(fault));
+        }
+        let whole = self.window.view(&*self.file, offset, header.total_bytes(), limit)?;
+        if whole.len() < header.total_bytes() {
+            return Ok(Err(GroupFault::Truncated));
+        }
+        let body = whole.start + GROUP_HEADER_BYTES..whole.end;
+        let checked = header.check_body(&self.window.buffer[whole], &self.window.buffer[body.clone()]);
+        // A group that is whole in itself but follows another is told from a torn one: only the former proves a change.
+        Ok(checked.and_then(|()| header.follows(self.log, before)).map(|()| Found { header, body }))
+    }
+}
