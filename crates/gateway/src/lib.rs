@@ -1,1 +1,4 @@
 //! Placeholder.
+
+pub mod auth;
+pub mod http;

@@ -1,0 +1,132 @@
+//! What a service may do, as its configuration writes it: one word per right, with an account pattern where it makes sense.
+//!
+//! | grant | allows |
+//! |---|---|
+//! | `*` | everything |
+//! | `accounts:open`, `accounts:open:PATTERN` | opening accounts |
+//! | `transfers:PATTERN` | debiting and crediting; `transfers:*` settles holds too |
+//! | `debit:PATTERN`, `credit:PATTERN` | one side of a transfer or hold |
+//! | `read:PATTERN` | balances and histories |
+//! | `holds:settle` | posting and voiding any hold |
+//! | `audit`, `metrics` | the operator's pages |
+//!
+//! PATTERN is `*` (any account), `wallet:*` (ids that begin so) or one whole id.
+
+use std::str::FromStr;
+
+/// Which account ids a grant is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// Every account.
+    Any,
+    /// Ids that begin so.
+    Prefix(Box<str>),
+    /// One id.
+    Exactly(Box<str>),
+}
+
+impl Pattern {
+    /// Whether `account` is one of them.
+    pub fn matches(&self, account: &str) -> bool {
+        match self {
+            Pattern::Any => true,
+            Pattern::Prefix(prefix) => account.starts_with(&**prefix),
+            Pattern::Exactly(id) => **id == *account,
+        }
+    }
+
+    fn parse(text: &str) -> Option<Pattern> {
+        match text.strip_suffix('*') {
+            _ if text.is_empty() => None,
+            Some("") => Some(Pattern::Any),
+            Some(prefix) if !prefix.contains('*') => Some(Pattern::Prefix(prefix.into())),
+            None if !text.contains('*') => Some(Pattern::Exactly(text.into())),
+            _ => None,
+        }
+    }
+}
+
+/// One right of a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Grant {
+    /// Everything.
+    Everything,
+    /// Opening these accounts.
+    OpenAccounts(Pattern),
+    /// Debiting and crediting these accounts.
+    Transfers(Pattern),
+    /// Debiting these accounts.
+    Debit(Pattern),
+    /// Crediting these accounts.
+    Credit(Pattern),
+    /// Reading these accounts.
+    Read(Pattern),
+    /// Posting and voiding holds.
+    SettleHolds,
+    /// Reading the last reconciliation.
+    Audit,
+    /// Reading metrics.
+    Metrics,
+}
+
+/// A grant that means nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "grant {0:?} is unknown; write \"*\", \"accounts:open\", \"transfers:*\", \"debit:PATTERN\", \"credit:PATTERN\", \
+     \"read:PATTERN\", \"holds:settle\", \"audit\" or \"metrics\", with PATTERN as \"*\", \"wallet:*\" or one account id"
+)]
+pub struct GrantError(pub String);
+
+impl FromStr for Grant {
+    type Err = GrantError;
+
+    fn from_str(text: &str) -> Result<Grant, GrantError> {
+        let unknown = || GrantError(text.to_owned());
+        match text {
+            "*" => return Ok(Grant::Everything),
+            "accounts:open" => return Ok(Grant::OpenAccounts(Pattern::Any)),
+            "holds:settle" => return Ok(Grant::SettleHolds),
+            "audit" => return Ok(Grant::Audit),
+            "metrics" => return Ok(Grant::Metrics),
+            _ => {}
+        }
+        let shapes: [(&str, fn(Pattern) -> Grant); 5] = [
+            ("accounts:open:", Grant::OpenAccounts),
+            ("transfers:", Grant::Transfers),
+            ("debit:", Grant::Debit),
+            ("credit:", Grant::Credit),
+            ("read:", Grant::Read),
+        ];
+        shapes
+            .into_iter()
+            .find_map(|(verb, grant)| text.strip_prefix(verb).map(|pattern| Pattern::parse(pattern).map(grant)))
+            .flatten()
+            .ok_or_else(unknown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_configurations_write() {
+        for (text, grant) in [
+            ("*", Grant::Everything),
+            ("accounts:open", Grant::OpenAccounts(Pattern::Any)),
+            ("accounts:open:wallet:*", Grant::OpenAccounts(Pattern::Prefix("wallet:".into()))),
+            ("transfers:*", Grant::Transfers(Pattern::Any)),
+            ("debit:source:shop", Grant::Debit(Pattern::Exactly("source:shop".into()))),
+            ("credit:wallet:*", Grant::Credit(Pattern::Prefix("wallet:".into()))),
+            ("read:*", Grant::Read(Pattern::Any)),
+            ("holds:settle", Grant::SettleHolds),
+            ("audit", Grant::Audit),
+            ("metrics", Grant::Metrics),
+        ] {
+            assert_eq!(text.parse(), Ok(grant), "{text}");
+        }
+        for text in ["", "read", "read:", "transfer:*", "read:a*b", "debit:**", "audit:*"] {
+            assert_eq!(text.parse::<Grant>(), Err(GrantError(text.to_owned())));
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The token that a log-in gives: a JWT signed with HS256. It says who and until when; rights are looked up in the
+//! configuration at each use, so that a user who is removed or given a new password has no valid token any more.
+
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::password::PasswordHash;
+use super::secret::Secret;
+
+/// Longest token that is looked at, in bytes; ours take some 250.
+pub const TOKEN_BYTES_MAX: usize = 2_048;
+
+/// What a token says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claims {
+    /// User name.
+    pub sub: String,
+    /// When it was given, in seconds since the epoch.
+    pub iat: u64,
+    /// When it ends, in seconds since the epoch.
+    pub exp: u64,
+    /// Stamp of the password hash it was given for.
+    pub pwd: String,
+}
+
+/// Signs and reads tokens.
+pub struct Signer {
+    encoding: EncodingKey,
+    decoding: DecodingKey,
+    validation: Validation,
+}
+
+impl Signer {
+    /// A signer with this key.
+    pub fn new(secret: &Secret) -> Signer {
+        let mut validation = Validation::new(Algorithm::HS256);
+        // The caller compares `exp` with a clock of its own, also when the token comes out of a cache.
+        validation.validate_exp = false;
+        validation.set_required_spec_claims(&["exp", "sub"]);
+        Signer {
+            encoding: EncodingKey::from_secret(secret.bytes()),
+            decoding: DecodingKey::from_secret(secret.bytes()),
+            validation,
+        }
+    }
+
+    /// The token for these claims.
+    pub fn sign(&self, claims: &Claims) -> String {
+        jsonwebtoken::encode(&Header::new(Algorithm::HS256), claims, &self.encoding).expect("claims are plain JSON")
+    }
+
+    /// The claims of a token with a good signature; `exp` is not yet compared.
+    pub fn read(&self, token: &str) -> Option<Claims> {
+        if token.len() > TOKEN_BYTES_MAX {
+            return None;
+        }
+        jsonwebtoken::decode::<Claims>(token, &self.decoding, &self.validation).ok().map(|data| data.claims)
+    }
+}
+
+/// A short mark of a password hash: a token carries it, so that a new password ends the old one's tokens.
+pub fn password_stamp(hash: &PasswordHash) -> String {
+    Sha256::digest(hash.as_str().as_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,37 @@
+//! What the door asks of the house behind it.
+
+use std::future::Future;
+
+use tidegate_shard::message::{Reply, Request};
+
+/// The ledger as the door sees it. One clone per edge thread; `call` must not block.
+pub trait Backend: Clone + Send + Sync + 'static {
+    /// Asks the shards. The future resolves when the answer is durable; when no shard can take the request it resolves at once
+    /// to `Reply::Unavailable`. Dropping it gives up the answer, not what was asked.
+    fn call(&self, request: Request) -> impl Future<Output = Reply> + Send + 'static;
+
+    /// Whether the house serves.
+    fn health(&self) -> Health;
+
+    /// Everything the house counts, in Prometheus' text format.
+    fn metrics(&self) -> String;
+}
+
+/// Whether the house serves, and if not, why.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Health {
+    /// Replaying its journals.
+    Recovering {
+        /// How far, from 0 to 1.
+        progress: f64,
+    },
+    /// Recovered and serving.
+    Serving,
+    /// A journal failed; the process must be restarted.
+    Failed {
+        /// What happened, for the operator.
+        reason: String,
+    },
+    /// Finishing what is under way.
+    Stopping,
+}

@@ -1,0 +1,95 @@
+//! One connection: TLS if asked for, then HTTP/1.1 with every wait bounded.
+
+use std::convert::Infallible;
+use std::sync::atomic::Ordering::Relaxed;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::Response;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+
+use super::backend::Backend;
+use super::door::{Door, DoorService};
+
+/// Tells when the process stops.
+#[derive(Clone)]
+pub struct Stopping(watch::Receiver<bool>);
+
+impl Stopping {
+    /// Follows this channel.
+    pub fn new(stop: watch::Receiver<bool>) -> Stopping {
+        Stopping(stop)
+    }
+
+    /// Waits until the process stops.
+    pub async fn wait(&self) {
+        // An error means that the sender is gone, and with it whoever could stop us.
+        let _ = self.0.clone().wait_for(|stop| *stop).await;
+    }
+}
+
+/// Serves one connection to its end.
+pub async fn serve<B: Backend>(
+    stream: TcpStream,
+    acceptor: Option<TlsAcceptor>,
+    door: Door<B>,
+    router: Router,
+    stopping: Stopping,
+) {
+    let counters = door.counters.clone();
+    counters.connections_open.fetch_add(1, Relaxed);
+    // An answer is one write; waiting for more to send with it would only add Nagle's delay.
+    let _ = stream.set_nodelay(true);
+    match acceptor {
+        None => serve_http(stream, door, router, stopping).await,
+        Some(acceptor) => match tokio::time::timeout(door.limits.handshake_timeout, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => serve_http(stream, door, router, stopping).await,
+            Ok(Err(_)) | Err(_) => {
+                counters.handshakes_failed.fetch_add(1, Relaxed);
+            }
+        },
+    }
+    counters.connections_open.fetch_sub(1, Relaxed);
+}
+
+async fn serve_http<B, S>(stream: S, door: Door<B>, router: Router, stopping: Stopping)
+where
+    B: Backend,
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let limits = door.limits;
+    let service = ConnectionService(DoorService::new(door, router));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head_timeout)
+        .max_buf_size(limits.head_bytes_max)
+        .max_headers(limits.headers_max)
+        .pipeline_flush(true)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        // An error here is the client's: it broke off, or did not speak HTTP. hyper has answered what can be answered.
+        _ = connection.as_mut() => return,
+        () = stopping.wait() => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    let _ = connection.await;
+}
+
+struct ConnectionService<B>(DoorService<B>);
+
+impl<B: Backend> hyper::service::Service<hyper::Request<Incoming>> for ConnectionService<B> {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = std::pin::Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn call(&self, request: hyper::Request<Incoming>) -> Self::Future {
+        Box::pin(self.0.answer(request))
+    }
+}

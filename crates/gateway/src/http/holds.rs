@@ -1,0 +1,137 @@
+//! `/v1/holds`: reserving, posting and voiding.
+
+use axum::body::{Body, Bytes};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request as HttpRequest, State};
+use axum::http::{HeaderMap, Response, StatusCode};
+use serde::Deserialize;
+use tidegate_machines::ledger::Outcome;
+use tidegate_shard::message::{HoldRequest, Reply, Request};
+use utoipa::ToSchema;
+
+use super::accounts::path_id;
+use super::backend::Backend;
+use super::body::read_json;
+use super::decode::{Text, Whole, decode, present};
+use super::door::Door;
+use super::outcome::{self, OutcomeBody, json};
+use super::problem::Problem;
+use crate::auth::Identity;
+
+/// Reserve `amount` of `debit` for a later post to `credit`.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HoldBody<'a> {
+    /// Client-chosen, unique for ever among transfers and holds.
+    #[serde(borrow)]
+    #[schema(value_type = String, min_length = 1, max_length = 64, pattern = "^[!-~]+$", example = "hold-1")]
+    id: Text<'a>,
+    /// Account whose available balance shrinks.
+    #[serde(borrow)]
+    #[schema(value_type = String, min_length = 1, max_length = 128, pattern = "^[!-.0-~]+$", example = "wallet:dave")]
+    debit: Text<'a>,
+    /// Account that a post will credit.
+    #[serde(borrow)]
+    #[schema(value_type = String, min_length = 1, max_length = 128, pattern = "^[!-.0-~]+$", example = "candidate:3")]
+    credit: Text<'a>,
+    /// Minor units.
+    #[schema(value_type = i64, minimum = 1, example = 2)]
+    amount: Whole,
+    /// How long the hold lives, in milliseconds; at most one hundred years.
+    #[schema(value_type = i64, minimum = 1, maximum = 3_155_760_000_000i64, example = 60000)]
+    expires_in_ms: Whole,
+    /// Free text for the history.
+    #[serde(borrow, default)]
+    #[schema(value_type = String, required = false, max_length = 256, pattern = "^[ -~]*$")]
+    memo: Text<'a>,
+}
+
+/// How much of a hold to post.
+#[derive(Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PostBody {
+    /// Minor units; all that is held if absent. The rest is available again.
+    #[serde(default, deserialize_with = "present")]
+    #[schema(value_type = i64, required = false, minimum = 1, example = 1)]
+    amount: Option<Whole>,
+}
+
+/// Nothing: voiding has no choices.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VoidBody {}
+
+/// Serves `POST /v1/holds`.
+pub async fn place<B: Backend>(State(door): State<Door<B>>, request: HttpRequest) -> Result<Response<Body>, Problem> {
+    let (head, body) = request.into_parts();
+    let caller = door.caller(&head.headers)?;
+    let body = read_json(&head.headers, body, &door.limits).await?;
+    let hold: HoldBody<'_> = decode(&body)?;
+    let request = Request::PlaceHolds(vec![HoldRequest {
+        id: hold.id.boxed(),
+        debit: hold.debit.boxed(),
+        credit: hold.credit.boxed(),
+        amount: hold.amount.0,
+        expires_in_ms: hold.expires_in_ms.0,
+        memo: hold.memo.boxed(),
+    }]);
+    let outcome = door.one_outcome(&caller, request).await?;
+    outcome::single(&hold.id, outcome)
+}
+
+/// Serves `POST /v1/holds/{id}/post`.
+pub async fn post<B: Backend>(
+    State(door): State<Door<B>>,
+    path: Result<Path<String>, PathRejection>,
+    request: HttpRequest,
+) -> Result<Response<Body>, Problem> {
+    let (head, body) = request.into_parts();
+    let caller = door.caller(&head.headers)?;
+    let id = path_id(path)?;
+    let body = optional_body(&door, &head.headers, body).await?;
+    let PostBody { amount } = if body.is_empty() { PostBody::default() } else { decode(&body)? };
+    let request = Request::PostHolds(vec![(id.clone(), amount.map(|amount| amount.0))]);
+    settled(&id, door.one_outcome(&caller, request).await?)
+}
+
+/// Serves `POST /v1/holds/{id}/void`.
+pub async fn void<B: Backend>(
+    State(door): State<Door<B>>,
+    path: Result<Path<String>, PathRejection>,
+    request: HttpRequest,
+) -> Result<Response<Body>, Problem> {
+    let (head, body) = request.into_parts();
+    let caller = door.caller(&head.headers)?;
+    let id = path_id(path)?;
+    let body = optional_body(&door, &head.headers, body).await?;
+    if !body.is_empty() {
+        let VoidBody {} = decode(&body)?;
+    }
+    settled(&id, door.one_outcome(&caller, Request::VoidHolds(vec![id.clone()])).await?)
+}
+
+impl<B: Backend> Door<B> {
+    async fn one_outcome(&self, caller: &Identity, request: Request) -> Result<Outcome, Problem> {
+        match self.ask_for(caller, request).await? {
+            Reply::Outcomes(outcomes) if outcomes.len() == 1 => Ok(outcomes[0]),
+            Reply::Refused(refusal) => Ok(Outcome::Refused(refusal)),
+            _ => Err(Problem::unexpected_reply()),
+        }
+    }
+}
+
+/// The body, whose content type is not asked for when there is none.
+async fn optional_body<B: Backend>(door: &Door<B>, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
+    if hyper::body::Body::is_end_stream(&body) {
+        return Ok(Bytes::new());
+    }
+    read_json(headers, body, &door.limits).await
+}
+
+/// Posting and voiding make nothing new, so both first time and again are 200.
+fn settled(id: &str, outcome: Outcome) -> Result<Response<Body>, Problem> {
+    match outcome {
+        Outcome::Refused(_) => outcome::single(id, outcome),
+        Outcome::Applied | Outcome::Duplicate => Ok(json(StatusCode::OK, &OutcomeBody::new(id, outcome))),
+    }
+}

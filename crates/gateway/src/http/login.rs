@@ -1,0 +1,63 @@
+//! `POST /v1/login`: a password for a token.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use axum::body::Body;
+use axum::extract::{Request as HttpRequest, State};
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::backend::Backend;
+use super::body::read_json;
+use super::decode::{Text, decode};
+use super::door::Door;
+use super::outcome::json;
+use super::problem::Problem;
+use super::time::rfc3339;
+use crate::auth::LoginError;
+
+/// Who wants to come in.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LoginBody<'a> {
+    /// User name.
+    #[serde(borrow)]
+    #[schema(value_type = String, example = "dave")]
+    user: Text<'a>,
+    /// Password.
+    #[serde(borrow)]
+    #[schema(value_type = String, format = "password", example = "dave")]
+    password: Text<'a>,
+}
+
+/// A token.
+#[derive(Serialize, ToSchema)]
+pub struct TokenBody {
+    /// To be sent as `Authorization: Bearer TOKEN`.
+    token: String,
+    /// When it ends, RFC 3339 in UTC.
+    #[schema(format = "date-time", example = "2026-11-21T09:14:49Z")]
+    expires_at: String,
+}
+
+/// Serves `POST /v1/login`.
+pub async fn log_in<B: Backend>(State(door): State<Door<B>>, request: HttpRequest) -> Result<Response<Body>, Problem> {
+    let (head, body) = request.into_parts();
+    let body = read_json(&head.headers, body, &door.limits).await?;
+    let LoginBody { user, password } = decode(&body)?;
+    let issued = door.authenticator.log_in(&user, &password).await.map_err(|error| match error {
+        LoginError::Wrong => {
+            door.counters.logins_wrong.fetch_add(1, Relaxed);
+            Problem::new(StatusCode::UNAUTHORIZED, "login_wrong", error.to_string())
+        }
+        LoginError::Busy => {
+            door.counters.logins_busy.fetch_add(1, Relaxed);
+            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", error.to_string()).retry_after_s(1)
+        }
+    })?;
+    let body = TokenBody { token: issued.token, expires_at: rfc3339(issued.expires_at_s) };
+    let mut response = json(StatusCode::OK, &body);
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}

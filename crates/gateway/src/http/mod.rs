@@ -1,0 +1,42 @@
+//! The HTTP/JSON door: whatever arrives, each request gets one answer in bounded memory and time, and a reply that moves money
+//! leaves only after its record is durable, because it leaves only after the ledger's [`Reply`](tidegate_shard::message::Reply).
+//!
+//! ```text
+//!                 edge thread: one tokio runtime, its own listener (SO_REUSEPORT)
+//!   socket ─▶ connection (TLS, hyper) ─▶ door ──POST /v1/transfers──▶ transfers ─┐
+//!                                         │                                      ├▶ gate ─▶ Backend::call ─▶ shards
+//!                                         └──all other paths──▶ axum routes ─────┘
+//! ```
+//!
+//! Why on threads of its own: HTTP clients are many, slow and various; tokio serves them well and may wait, the workers must
+//! not. Why one way past axum: votes are nearly all of the load, and its routing is cost without a question behind it.
+//!
+//! Invariant: nothing here knows shards, journals or rings; the door speaks [`Backend`] only.
+
+mod accounts;
+mod authorize;
+mod backend;
+mod body;
+mod connection;
+mod counters;
+mod decode;
+mod door;
+mod edge;
+mod holds;
+mod limits;
+mod login;
+mod openapi;
+mod operations;
+mod outcome;
+mod problem;
+mod time;
+mod transfers;
+
+#[cfg(test)]
+mod tests;
+
+pub use backend::{Backend, Health};
+pub use counters::HttpCounters;
+pub use edge::{EdgeOptions, serve_edge};
+pub use limits::HttpLimits;
+pub use openapi::document as openapi_document;
