@@ -1,19 +1,64 @@
 //! The ledger: accounts whose balances can never be overdrawn, and a history from which each can be rebuilt.
-//! (interface sketch: the signatures below are what the shard, the wire and the doors build on)
+//!
+//! ```text
+//!   Command ─▶ decide ─▶ Event ─▶ journal
+//!                ▲         │
+//!                │         ▼ apply
+//!              Ledger: accounts, open holds, credits on their way to other shards
+//! ```
+//!
+//! Promises, each at every record of the journal:
+//! * no wallet is below zero, nor below what its open holds reserve;
+//! * per asset, balances + sent to other shards - received from other shards = 0 on every shard alone;
+//! * an id means one transfer or hold for ever; asked again, it gives the first answer;
+//! * a balance never overflows: what sources may issue is capped so that no sum of it can.
+//!
+//! Why a fold of events: the balance is never a fact of its own that can be wrong, only the sum of records that each say
+//! what they made of it. [`Ledger::apply`] checks every one of them, on the way in and at every replay.
+//!
+//! Memory is bounded by accounts, open holds and unconfirmed credits. Closed transfers and holds leave memory: the shard
+//! finds the record of an id and hands it to [`Ledger::decide`] as `prior`.
 
-/// Longest account id, in bytes of UTF-8.
-pub const ACCOUNT_ID_BYTES_MAX: usize = 128;
-/// Longest transfer or hold id, in bytes of UTF-8.
-pub const TRANSFER_ID_BYTES_MAX: usize = 64;
-/// Longest asset name, in bytes of UTF-8.
-pub const ASSET_BYTES_MAX: usize = 32;
-/// Longest memo, in bytes of UTF-8.
-pub const MEMO_BYTES_MAX: usize = 256;
-/// Most transfers in one request, and most in one linked group.
-pub const TRANSFERS_PER_REQUEST_MAX: usize = 8_190;
-
+mod account;
+mod apply;
+mod asset;
+mod codec;
+mod command;
+mod decide;
+mod encoding;
+mod event;
+mod hash;
+mod history;
+mod hold;
+mod limits;
+mod linked;
+mod mismatch;
 mod outcome;
+mod peer;
 mod request;
+mod rules;
+mod snapshot;
+mod state;
+mod validity;
 
+#[cfg(feature = "fault-injection")]
+mod fault;
+#[cfg(test)]
+mod tests;
+
+pub use account::AccountSlot;
+pub use codec::EventError;
+pub use command::{Command, Decision, InboundCredit};
+pub use event::{AccountStep, CreditStep, Event, HoldFacts};
+pub use hash::{Content, ContentDigest, content_digest, id_hash, id_hash_keyed, shard_of};
+pub use limits::{
+    ACCOUNT_ID_BYTES_MAX, ACCOUNTS_MAX, ASSET_BYTES_MAX, EVENT_BYTES_MAX, HOLD_EXPIRES_IN_MS_MAX, MEMO_BYTES_MAX,
+    OUTBOUND_PENDING_MAX, TIME_MS_MAX, TRANSFER_ID_BYTES_MAX, TRANSFERS_PER_REQUEST_MAX,
+};
+pub use mismatch::Mismatch;
 pub use outcome::{Outcome, Refusal};
+pub use peer::OutboundCredit;
 pub use request::{AccountKind, AccountView, HistoryRow, Hold, RowKind, Transfer};
+pub use snapshot::SnapshotError;
+pub use state::{AssetTotals, Ledger};
+pub use validity::{check_hold, check_transfer, is_account_id};

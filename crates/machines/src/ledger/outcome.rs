@@ -65,6 +65,8 @@ pub enum Refusal {
     LinkedAcrossShards,
     /// A request carries more than 8,190 transfers, or none.
     BatchSizeInvalid,
+    /// The cursor of a page is not one that this account's history gave.
+    CursorInvalid,
 }
 
 impl Refusal {
@@ -95,6 +97,21 @@ impl Refusal {
             Refusal::LinkedFailed => "linked_failed",
             Refusal::LinkedAcrossShards => "linked_across_shards",
             Refusal::BatchSizeInvalid => "batch_size_invalid",
+            Refusal::CursorInvalid => "cursor_invalid",
         }
+    }
+
+    /// Whether it depends on what the state was, so that it is journaled under its id and stays the answer for ever.
+    pub const fn is_journaled(self) -> bool {
+        matches!(
+            self,
+            Refusal::InsufficientFunds { .. }
+                | Refusal::DebitAccountNotFound
+                | Refusal::CreditAccountNotFound
+                | Refusal::AssetMismatch
+                | Refusal::CollectorCreditOnly
+                | Refusal::Overflow
+                | Refusal::LinkedFailed
+        )
     }
 }

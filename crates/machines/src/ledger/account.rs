@@ -1,0 +1,141 @@
+//! The accounts a shard knows: its own, its parts of collectors, and what it learned of others.
+
+use std::collections::BTreeMap;
+use std::hash::BuildHasher;
+use std::ops::Bound;
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+
+use super::asset::AssetIndex;
+use super::request::{AccountKind, AccountView};
+use crate::{RecordPosition, ShardIndex};
+
+/// An account's number on its shard: 0 for the first opened, without gaps. Events name accounts by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AccountSlot(pub u32);
+
+/// One account. Everything that a transfer touches stands in 80 bytes.
+#[derive(Clone, Debug)]
+pub(super) struct Account {
+    /// Gross credits, minor units.
+    pub credited: u128,
+    /// Gross debits, minor units.
+    pub debited: u128,
+    pub id: Arc<str>,
+    /// `credited - debited`; zero for an account that lives on another shard.
+    pub balance: i64,
+    /// Sum of the open holds on it.
+    pub held: u64,
+    /// Its newest event, the head of its history.
+    pub last: RecordPosition,
+    pub asset: AssetIndex,
+    pub home: ShardIndex,
+    pub kind: AccountKind,
+}
+
+const _: () = assert!(size_of::<Account>() <= 96);
+
+impl Account {
+    /// How far a source can fall below zero once all its holds are posted: what it counts against the issuance cap.
+    pub fn reserve(&self) -> u64 {
+        reserve(self.kind, self.balance, self.held)
+    }
+
+    /// Whether its money (or its part's) is on `shard`.
+    pub fn is_on(&self, shard: ShardIndex) -> bool {
+        self.home == shard || self.kind == AccountKind::Collector
+    }
+}
+
+/// See [`Account::reserve`].
+pub(super) fn reserve(kind: AccountKind, balance: i64, held: u64) -> u64 {
+    match kind {
+        // At most 2^63 + i64::MAX fits 64 bits without sign.
+        AccountKind::Source => u64::try_from(i128::from(held) - i128::from(balance)).unwrap_or(0),
+        AccountKind::Wallet | AccountKind::Collector => 0,
+    }
+}
+
+/// All accounts by slot, found by id, listed by id in byte order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Accounts {
+    by_slot: Vec<Account>,
+    /// Slots by id. Never iterated: its random seed, which keeps hostile ids from colliding, shows in no decision.
+    by_id: HashTable<u32>,
+    hasher: foldhash::fast::RandomState,
+    /// Those whose money is here. Opens are rare; the tree shares each id's text with the account.
+    in_order: BTreeMap<Arc<str>, AccountSlot>,
+}
+
+impl Accounts {
+    /// How many, so the next slot.
+    pub fn len(&self) -> u32 {
+        self.by_slot.len() as u32
+    }
+
+    #[inline]
+    pub fn find(&self, id: &str) -> Option<AccountSlot> {
+        let slot = self.by_id.find(self.hasher.hash_one(id), |&slot| &*self.by_slot[slot as usize].id == id)?;
+        Some(AccountSlot(*slot))
+    }
+
+    #[inline]
+    pub fn get(&self, slot: AccountSlot) -> Option<&Account> {
+        self.by_slot.get(slot.0 as usize)
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, slot: AccountSlot) -> Option<&mut Account> {
+        self.by_slot.get_mut(slot.0 as usize)
+    }
+
+    /// Adds an account whose id is new; `listed` when its money is here.
+    pub fn push(&mut self, account: Account, listed: bool) {
+        debug_assert!(self.find(&account.id).is_none());
+        let slot = self.len();
+        if listed {
+            self.in_order.insert(account.id.clone(), AccountSlot(slot));
+        }
+        let hash = self.hasher.hash_one(&*account.id);
+        self.by_slot.push(account);
+        let (by_slot, hasher) = (&self.by_slot, &self.hasher);
+        self.by_id.insert_unique(hash, slot, |&slot| hasher.hash_one(&*by_slot[slot as usize].id));
+    }
+
+    pub fn iter(&self) -> std::slice::Iter<'_, Account> {
+        self.by_slot.iter()
+    }
+
+    /// Those from slot `first` on, at most `count`.
+    pub fn range(&self, first: u32, count: u32) -> &[Account] {
+        let end = first.saturating_add(count).min(self.len());
+        self.by_slot.get(first as usize..end as usize).unwrap_or(&[])
+    }
+
+    /// Listed accounts whose id begins with `prefix` and comes after `after`, in byte order of the id.
+    pub fn list<'a>(&'a self, prefix: &'a str, after: Option<&'a str>) -> impl Iterator<Item = &'a Account> {
+        let from = match after {
+            Some(after) if after >= prefix => Bound::Excluded(after),
+            _ => Bound::Included(prefix),
+        };
+        self.in_order
+            .range::<str, _>((from, Bound::Unbounded))
+            .take_while(move |(id, _)| id.starts_with(prefix))
+            .map(|(_, slot)| &self.by_slot[slot.0 as usize])
+    }
+}
+
+impl Account {
+    pub fn view(&self, asset: &str) -> AccountView {
+        AccountView {
+            id: (&*self.id).into(),
+            asset: asset.into(),
+            kind: self.kind,
+            balance: self.balance,
+            held: self.held,
+            credited: self.credited,
+            debited: self.debited,
+        }
+    }
+}

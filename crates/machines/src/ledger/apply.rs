@@ -1,0 +1,415 @@
+//! From what happened to the new state. Every event is checked against the state before it changes anything, at a cost of a
+//! few comparisons, in the live shard as at every replay: an event that does not follow from its predecessors is never folded
+//! in.
+//!
+//! ```text
+//!   check everything ─▶ Err(Mismatch), state unchanged
+//!          │
+//!          ▼
+//!   change accounts, holds, peers (nothing here can fail)
+//! ```
+
+use super::account::{Account, AccountSlot};
+use super::asset::AssetIndex;
+use super::event::{AccountStep, CreditStep, Event, HoldFacts};
+use super::hash::shard_of;
+use super::hold::{HoldId, OpenHold};
+use super::mismatch::Mismatch;
+use super::request::AccountKind;
+use super::state::Ledger;
+use super::validity::{check_expiry, is_account_id, is_asset};
+use crate::{Amount, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
+
+/// A check that failed, before it is told which record it was.
+struct Wrong {
+    slot: Option<AccountSlot>,
+    figure: &'static str,
+    expected: i128,
+    found: i128,
+}
+
+type Checked<T> = Result<T, Wrong>;
+
+#[cold]
+fn wrong(slot: Option<AccountSlot>, figure: &'static str, expected: impl Into<i128>, found: impl Into<i128>) -> Wrong {
+    Wrong { slot, figure, expected: expected.into(), found: found.into() }
+}
+
+#[inline(always)]
+fn same<T: PartialEq + Into<i128>>(slot: AccountSlot, figure: &'static str, expected: T, found: T) -> Checked<()> {
+    if expected == found { Ok(()) } else { Err(wrong(Some(slot), figure, expected, found)) }
+}
+
+impl Ledger {
+    /// Folds in an event that [`Ledger::decide`] made on this state and that stands at `position`.
+    ///
+    /// Panics, and so stops the process, if the event does not follow from the state: going on would turn a bug into wrong
+    /// balances. For records from outside (replay, audit) use [`Ledger::apply_checked`].
+    #[inline]
+    pub fn apply(&mut self, event: &Event<'_>, position: RecordPosition) {
+        if let Err(wrong) = self.fold(event, position) {
+            panic!("{}", self.mismatch(wrong, event, position));
+        }
+    }
+
+    /// As [`Ledger::apply`] for a record that may be anything: slots, previous records, balances, numbers and rules are
+    /// compared with the state; on `Err` the state is unchanged.
+    #[inline]
+    pub fn apply_checked(&mut self, event: &Event<'_>, position: RecordPosition) -> Result<(), Mismatch> {
+        self.fold(event, position).map_err(|wrong| self.mismatch(wrong, event, position))
+    }
+
+    #[cold]
+    fn mismatch(&self, wrong: Wrong, event: &Event<'_>, position: RecordPosition) -> Mismatch {
+        let account = wrong.slot.and_then(|slot| self.accounts.get(slot)).map(|account| (&*account.id).into());
+        let Wrong { figure, expected, found, .. } = wrong;
+        Mismatch { position, event: event.name(), account, figure, expected, found }
+    }
+
+    #[inline]
+    fn fold(&mut self, event: &Event<'_>, position: RecordPosition) -> Checked<()> {
+        let time = event.time();
+        if position <= self.position {
+            return Err(wrong(None, "position above", self.position.0, position.0));
+        }
+        if time < self.time {
+            return Err(wrong(None, "time at least", self.time.0, time.0));
+        }
+        match *event {
+            Event::Transferred { debit, credit, amount, .. } => self.fold_transfer(debit, credit, amount, position)?,
+            Event::HoldPlaced { hold, debit, .. } => self.fold_placed(&hold, debit, time, position)?,
+            Event::HoldPosted { hold, posted, debit, credit, .. } => {
+                self.fold_posted(&hold, posted, debit, credit, time, position)?
+            }
+            Event::HoldVoided { hold, debit, .. } => self.fold_released(&hold, debit, time, false, position)?,
+            Event::HoldExpired { hold, debit, .. } => self.fold_released(&hold, debit, time, true, position)?,
+            Event::Refused { .. } => {}
+            Event::IdClaimed { owner, .. } => self.check_other_shard(owner)?,
+            Event::AccountOpened { slot, id, asset, kind, .. } => {
+                self.fold_account(slot, id, asset, kind, self.shard)?
+            }
+            Event::AccountAdopted { slot, id, asset, kind, home, .. } => {
+                self.check_other_shard(home)?;
+                self.fold_account(slot, id, asset, kind, home)?
+            }
+            Event::CreditReceived { from, number, credit, amount, .. } => {
+                self.fold_received(from, number, credit, amount, position)?
+            }
+            Event::CreditsConfirmed { to, number, .. } => self.fold_confirmed(to, number)?,
+        }
+        self.position = position;
+        self.time = time;
+        Ok(())
+    }
+
+    #[inline]
+    fn fold_transfer(
+        &mut self,
+        debit: AccountStep,
+        credit: CreditStep,
+        amount: Amount,
+        position: RecordPosition,
+    ) -> Checked<()> {
+        let from = self.check_debit(debit, amount)?;
+        let available = i128::from(from.balance) - i128::from(from.held);
+        if from.kind == AccountKind::Wallet && available < i128::from(amount.get()) {
+            return Err(wrong(Some(debit.slot), "available", available, amount.get()));
+        }
+        let (kind, asset, held) = (from.kind, from.asset, from.held);
+        if kind == AccountKind::Source {
+            self.check_reserve(debit.slot, asset, debit.after, held)?;
+        }
+        self.check_credit(credit, debit.slot, asset, amount)?;
+        self.take(debit, amount, 0, position);
+        self.give(credit, amount, position);
+        Ok(())
+    }
+
+    fn fold_placed(
+        &mut self,
+        hold: &HoldFacts<'_>,
+        debit: AccountStep,
+        time: TimeMs,
+        position: RecordPosition,
+    ) -> Checked<()> {
+        let from = self.check_step(debit, 0)?;
+        let (kind, asset, balance, held) = (from.kind, from.asset, from.balance, from.held);
+        self.check_debit_kind(debit.slot, kind, from.home)?;
+        let available = i128::from(balance) - i128::from(held);
+        if kind == AccountKind::Wallet && available < i128::from(hold.amount.get()) {
+            return Err(wrong(Some(debit.slot), "available", available, hold.amount.get()));
+        }
+        let Some(held) = held.checked_add(hold.amount.get()) else {
+            return Err(wrong(Some(debit.slot), "held", held, hold.amount.get()));
+        };
+        if kind == AccountKind::Source {
+            self.check_reserve(debit.slot, asset, balance, held)?;
+        }
+        self.check_credit_account(hold.credit, debit.slot, asset)?;
+        if check_expiry(hold.expires_in_ms).is_err() {
+            return Err(wrong(Some(debit.slot), "hold lifetime at least", 1, hold.expires_in_ms));
+        }
+        if self.holds.find(hold.id).is_some() {
+            return Err(wrong(Some(debit.slot), "open holds of this id", 0, 1));
+        }
+        self.holds.insert(OpenHold {
+            id: HoldId::new(hold.id),
+            debit: debit.slot,
+            credit: hold.credit,
+            amount: hold.amount,
+            expires_in_ms: hold.expires_in_ms,
+            expires_at: TimeMs(time.0 + hold.expires_in_ms),
+            placed: position,
+        });
+        self.change(debit.slot, |account| {
+            account.held = held;
+            account.last = position;
+        });
+        Ok(())
+    }
+
+    fn fold_posted(
+        &mut self,
+        hold: &HoldFacts<'_>,
+        posted: Amount,
+        debit: AccountStep,
+        credit: CreditStep,
+        time: TimeMs,
+        position: RecordPosition,
+    ) -> Checked<()> {
+        let expires_at = self.check_open(hold, debit.slot)?;
+        if time >= expires_at {
+            return Err(wrong(Some(debit.slot), "time before expiry", expires_at.0, time.0));
+        }
+        if posted > hold.amount {
+            return Err(wrong(Some(debit.slot), "held by the hold", hold.amount.get(), posted.get()));
+        }
+        let from = self.check_debit(debit, posted)?;
+        let asset = from.asset;
+        same(debit.slot, "credit account of the hold", hold.credit.0, credit.slot().0)?;
+        self.check_credit(credit, debit.slot, asset, posted)?;
+        self.holds.remove(hold.id);
+        self.take(debit, posted, hold.amount.get(), position);
+        self.give(credit, posted, position);
+        Ok(())
+    }
+
+    fn fold_released(
+        &mut self,
+        hold: &HoldFacts<'_>,
+        debit: AccountStep,
+        time: TimeMs,
+        expired: bool,
+        position: RecordPosition,
+    ) -> Checked<()> {
+        let expires_at = self.check_open(hold, debit.slot)?;
+        if expired != (time >= expires_at) {
+            return Err(wrong(Some(debit.slot), "expiry", expires_at.0, time.0));
+        }
+        self.check_step(debit, 0)?;
+        self.holds.remove(hold.id);
+        self.change(debit.slot, |account| {
+            account.held -= hold.amount.get();
+            account.last = position;
+        });
+        Ok(())
+    }
+
+    fn fold_account(
+        &mut self,
+        slot: AccountSlot,
+        id: &str,
+        asset: &str,
+        kind: AccountKind,
+        home: ShardIndex,
+    ) -> Checked<()> {
+        let next = self.accounts.len();
+        if slot.0 != next || next == super::limits::ACCOUNTS_MAX {
+            return Err(wrong(None, "next slot", next, slot.0));
+        }
+        let expected = shard_of(id, self.shard_count);
+        if home != expected {
+            return Err(wrong(None, "home shard", expected.0, home.0));
+        }
+        if let Some(known) = self.accounts.find(id) {
+            return Err(wrong(Some(known), "slot", known.0, slot.0));
+        }
+        if !is_account_id(id) || !is_asset(asset) {
+            return Err(wrong(None, "valid id and asset", 1, 0));
+        }
+        let asset = self.assets.find_or_add(asset);
+        let account = Account {
+            credited: 0,
+            debited: 0,
+            id: id.into(),
+            balance: 0,
+            held: 0,
+            last: RecordPosition::NONE,
+            asset,
+            home,
+            kind,
+        };
+        let listed = account.is_on(self.shard);
+        self.accounts.push(account, listed);
+        Ok(())
+    }
+
+    fn fold_received(
+        &mut self,
+        from: ShardIndex,
+        number: OutboundNumber,
+        credit: AccountStep,
+        amount: Amount,
+        position: RecordPosition,
+    ) -> Checked<()> {
+        self.check_other_shard(from)?;
+        let next = self.peer(from).watermark.0 + 1;
+        same(credit.slot, "next credit of that shard", next, number.0)?;
+        let asset = self.check_step(credit, i128::from(amount.get()))?.asset;
+        let peer = &mut self.peers[from.0 as usize];
+        peer.watermark = number;
+        *peer.received.entry(asset).or_default() += u128::from(amount.get());
+        self.give(CreditStep::Here(credit), amount, position);
+        Ok(())
+    }
+
+    fn fold_confirmed(&mut self, to: ShardIndex, number: OutboundNumber) -> Checked<()> {
+        self.check_other_shard(to)?;
+        let peer = &mut self.peers[to.0 as usize];
+        if number <= peer.confirmed() || number > peer.last() {
+            return Err(wrong(None, "last credit sent", peer.last().0, number.0));
+        }
+        peer.confirm(number);
+        Ok(())
+    }
+
+    /// The account exists, its money is here, its history ends where the event says and leads to the balance it says.
+    #[inline]
+    fn check_step(&self, step: AccountStep, change: i128) -> Checked<&Account> {
+        let slot = step.slot;
+        let Some(account) = self.accounts.get(slot) else {
+            return Err(wrong(None, "accounts", self.accounts.len(), slot.0));
+        };
+        if !account.is_on(self.shard) {
+            return Err(wrong(Some(slot), "home shard", account.home.0, self.shard.0));
+        }
+        same(slot, "previous record", account.last.0, step.prev.0)?;
+        same(slot, "balance", i128::from(account.balance) + change, i128::from(step.after))?;
+        Ok(account)
+    }
+
+    #[inline]
+    fn check_debit(&self, step: AccountStep, amount: Amount) -> Checked<&Account> {
+        let account = self.check_step(step, -i128::from(amount.get()))?;
+        self.check_debit_kind(step.slot, account.kind, account.home)?;
+        Ok(account)
+    }
+
+    #[inline]
+    fn check_debit_kind(&self, slot: AccountSlot, kind: AccountKind, home: ShardIndex) -> Checked<()> {
+        if kind == AccountKind::Collector || home != self.shard {
+            return Err(wrong(Some(slot), "debits allowed", 0, 1));
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn check_credit(&self, credit: CreditStep, debit: AccountSlot, asset: AssetIndex, amount: Amount) -> Checked<()> {
+        let slot = credit.slot();
+        self.check_credit_account(slot, debit, asset)?;
+        match credit {
+            CreditStep::Here(step) => self.check_step(step, i128::from(amount.get())).map(|_| ()),
+            CreditStep::Outbound { slot, number } => self.check_outbound(slot, number),
+        }
+    }
+
+    #[inline]
+    fn check_credit_account(&self, credit: AccountSlot, debit: AccountSlot, asset: AssetIndex) -> Checked<()> {
+        let Some(account) = self.accounts.get(credit) else {
+            return Err(wrong(None, "accounts", self.accounts.len(), credit.0));
+        };
+        if credit == debit {
+            return Err(wrong(Some(credit), "different accounts", 1, 0));
+        }
+        same(credit, "asset", asset.0, account.asset.0)
+    }
+
+    fn check_outbound(&self, slot: AccountSlot, number: OutboundNumber) -> Checked<()> {
+        let account = self.accounts.get(slot).expect("checked with its asset");
+        if account.is_on(self.shard) {
+            return Err(wrong(Some(slot), "credits to other shards", 0, 1));
+        }
+        same(slot, "next credit to that shard", self.peer(account.home).next().0, number.0)
+    }
+
+    fn check_reserve(&self, slot: AccountSlot, asset: AssetIndex, balance: i64, held: u64) -> Checked<()> {
+        let before = self.accounts.get(slot).expect("checked before").reserve();
+        let others = self.assets.get(asset).reserve.saturating_sub(before);
+        let after = i128::from(others) + i128::from(super::account::reserve(AccountKind::Source, balance, held));
+        if after > i128::from(self.issuance_cap()) {
+            return Err(wrong(Some(slot), "issuance at most", self.issuance_cap(), after));
+        }
+        Ok(())
+    }
+
+    /// The hold is open and the event repeats what its placement said. Returns when it expires.
+    fn check_open(&self, hold: &HoldFacts<'_>, debit: AccountSlot) -> Checked<TimeMs> {
+        let Some(open) = self.holds.find(hold.id) else {
+            return Err(wrong(Some(debit), "open holds of this id", 0, 1));
+        };
+        same(debit, "debit account of the hold", open.debit.0, debit.0)?;
+        same(debit, "credit account of the hold", open.credit.0, hold.credit.0)?;
+        same(debit, "held by the hold", open.amount.get(), hold.amount.get())?;
+        same(debit, "lifetime of the hold", open.expires_in_ms, hold.expires_in_ms)?;
+        Ok(open.expires_at)
+    }
+
+    fn check_other_shard(&self, shard: ShardIndex) -> Checked<()> {
+        if shard == self.shard || shard.0 >= self.shard_count {
+            return Err(wrong(None, "shards", self.shard_count, shard.0));
+        }
+        Ok(())
+    }
+
+    /// Moves `amount` out and releases `released` of what is held.
+    #[inline]
+    fn take(&mut self, step: AccountStep, amount: Amount, released: u64, position: RecordPosition) {
+        self.change(step.slot, |account| {
+            account.balance = step.after;
+            account.held -= released;
+            account.debited += u128::from(amount.get());
+            account.last = position;
+        });
+    }
+
+    #[inline]
+    fn give(&mut self, credit: CreditStep, amount: Amount, position: RecordPosition) {
+        match credit {
+            CreditStep::Here(step) => self.change(step.slot, |account| {
+                account.balance = step.after;
+                account.credited += u128::from(amount.get());
+                account.last = position;
+            }),
+            CreditStep::Outbound { slot, .. } => {
+                let account = self.accounts.get(slot).expect("checked before");
+                let peer = &mut self.peers[account.home.0 as usize];
+                peer.push(position, slot, amount);
+                *peer.sent.entry(account.asset).or_default() += u128::from(amount.get());
+            }
+        }
+    }
+
+    /// Changes one account and, for a source, what its asset counts against the issuance cap.
+    #[inline]
+    fn change(&mut self, slot: AccountSlot, change: impl FnOnce(&mut Account)) {
+        let account = self.accounts.get_mut(slot).expect("checked before");
+        if account.kind != AccountKind::Source {
+            return change(account);
+        }
+        let before = account.reserve();
+        change(account);
+        let after = account.reserve();
+        let reserve = &mut self.assets.get_mut(account.asset).reserve;
+        *reserve = reserve.saturating_sub(before).saturating_add(after);
+    }
+}

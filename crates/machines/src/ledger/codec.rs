@@ -1,0 +1,403 @@
+//! Events to bytes and back. The byte diagrams are in `docs/formats/events.md`.
+//!
+//! One form per event: decoding accepts exactly what encoding makes, so bytes that decode encode to themselves again, and
+//! anything else is an error, never a guess.
+
+use super::account::AccountSlot;
+use super::encoding::{Malformed, Parsed, Reader, put_text, put_varint, put_zigzag};
+use super::event::{AccountStep, CreditStep, Event, HoldFacts};
+use super::limits::{
+    ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, EVENT_BYTES_MAX, MEMO_BYTES_MAX, TIME_MS_MAX, TRANSFER_ID_BYTES_MAX,
+};
+use super::outcome::Refusal;
+use super::request::AccountKind;
+use crate::{Amount, TimeMs};
+
+/// A record that is not an event of the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not an event of the ledger: malformed {part}")]
+pub struct EventError {
+    /// Which part of it.
+    pub part: &'static str,
+}
+
+impl From<Malformed> for EventError {
+    fn from(malformed: Malformed) -> Self {
+        EventError { part: malformed.what }
+    }
+}
+
+const KIND_MASK: u8 = 0x1f;
+/// The event carries a memo.
+const MEMO: u8 = 0x20;
+/// The credit goes to another shard.
+const OUTBOUND: u8 = 0x40;
+/// The received credit is that of a posted hold.
+const POSTED: u8 = 0x80;
+
+const ACCOUNT_OPENED: u8 = 1;
+const ACCOUNT_ADOPTED: u8 = 2;
+const TRANSFERRED: u8 = 3;
+const HOLD_PLACED: u8 = 4;
+const HOLD_POSTED: u8 = 5;
+const HOLD_VOIDED: u8 = 6;
+const HOLD_EXPIRED: u8 = 7;
+const REFUSED: u8 = 8;
+const ID_CLAIMED: u8 = 9;
+const CREDIT_RECEIVED: u8 = 10;
+const CREDITS_CONFIRMED: u8 = 11;
+
+impl<'a> Event<'a> {
+    /// Appends the event's bytes to `out`: at most [`EVENT_BYTES_MAX`].
+    #[inline]
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.reserve(EVENT_BYTES_MAX);
+        let start = out.len();
+        match *self {
+            Event::Transferred { time, id, debit, credit, amount, memo } => {
+                put_head(out, TRANSFERRED | memo_flag(memo) | outbound_flag(credit), time);
+                put_text(out, id);
+                put_step(out, debit);
+                put_credit(out, credit);
+                put_varint(out, amount.get());
+                put_memo(out, memo);
+            }
+            ref other => other.encode_other(out),
+        }
+        assert!(out.len() - start <= EVENT_BYTES_MAX, "an event of {} bytes", out.len() - start);
+    }
+
+    fn encode_other(&self, out: &mut Vec<u8>) {
+        match *self {
+            Event::AccountOpened { time, slot, id, asset, kind } => {
+                put_head(out, ACCOUNT_OPENED, time);
+                put_account(out, slot, id, asset, kind);
+            }
+            Event::AccountAdopted { time, slot, id, asset, kind, home } => {
+                put_head(out, ACCOUNT_ADOPTED, time);
+                put_account(out, slot, id, asset, kind);
+                put_varint(out, home.0.into());
+            }
+            Event::HoldPlaced { time, hold, debit } => put_hold(out, HOLD_PLACED, time, &hold, debit),
+            Event::HoldVoided { time, hold, debit } => put_hold(out, HOLD_VOIDED, time, &hold, debit),
+            Event::HoldExpired { time, hold, debit } => put_hold(out, HOLD_EXPIRED, time, &hold, debit),
+            Event::HoldPosted { time, hold, posted, debit, credit } => {
+                put_hold(out, HOLD_POSTED | outbound_flag(credit), time, &hold, debit);
+                put_varint(out, posted.get());
+                // The slot is the hold's.
+                match credit {
+                    CreditStep::Here(step) => put_link(out, step),
+                    CreditStep::Outbound { number, .. } => put_varint(out, number.0),
+                }
+            }
+            Event::Refused { time, id, digest, refusal } => {
+                put_head(out, REFUSED, time);
+                put_text(out, id);
+                out.extend_from_slice(&digest);
+                put_refusal(out, refusal);
+            }
+            Event::IdClaimed { time, id, owner, digest } => {
+                put_head(out, ID_CLAIMED, time);
+                put_text(out, id);
+                out.extend_from_slice(&digest);
+                put_varint(out, owner.0.into());
+            }
+            Event::CreditReceived {
+                time,
+                from,
+                number,
+                posted,
+                id,
+                debit,
+                credit,
+                amount,
+                memo,
+                debit_position,
+                decided_at,
+            } => {
+                let posted = if posted { POSTED } else { 0 };
+                put_head(out, CREDIT_RECEIVED | memo_flag(memo) | posted, time);
+                put_text(out, id);
+                put_varint(out, from.0.into());
+                put_varint(out, number.0);
+                put_time(out, decided_at);
+                put_varint(out, debit_position.0);
+                put_text(out, debit);
+                put_step(out, credit);
+                put_varint(out, amount.get());
+                put_memo(out, memo);
+            }
+            Event::CreditsConfirmed { time, to, number } => {
+                put_head(out, CREDITS_CONFIRMED, time);
+                put_varint(out, to.0.into());
+                put_varint(out, number.0);
+            }
+            Event::Transferred { .. } => unreachable!("encoded by its own arm"),
+        }
+    }
+
+    /// Reads one event from exactly these bytes. Takes time in proportion to them, allocates nothing, never panics.
+    pub fn decode(bytes: &'a [u8]) -> Result<Event<'a>, EventError> {
+        let mut reader = Reader::new(bytes);
+        let tag = reader.byte("kind")?;
+        let time = get_time(&mut reader)?;
+        let event = match tag & KIND_MASK {
+            TRANSFERRED => get_transferred(&mut reader, tag, time)?,
+            kind => get_other(&mut reader, tag, kind, time)?,
+        };
+        reader.end("end")?;
+        Ok(event)
+    }
+}
+
+#[inline]
+fn get_transferred<'a>(reader: &mut Reader<'a>, tag: u8, time: TimeMs) -> Parsed<Event<'a>> {
+    allow_flags(tag, MEMO | OUTBOUND)?;
+    let id = get_id(reader)?;
+    let debit = get_step(reader)?;
+    let slot = get_slot(reader)?;
+    let credit = get_credit(reader, tag, slot)?;
+    let amount = get_amount(reader)?;
+    let memo = get_memo(reader, tag)?;
+    Ok(Event::Transferred { time, id, debit, credit, amount, memo })
+}
+
+fn get_other<'a>(reader: &mut Reader<'a>, tag: u8, kind: u8, time: TimeMs) -> Parsed<Event<'a>> {
+    let flags = match kind {
+        HOLD_PLACED | HOLD_VOIDED | HOLD_EXPIRED => MEMO,
+        HOLD_POSTED => MEMO | OUTBOUND,
+        CREDIT_RECEIVED => MEMO | POSTED,
+        _ => 0,
+    };
+    allow_flags(tag, flags)?;
+    Ok(match kind {
+        ACCOUNT_OPENED => {
+            let (slot, id, asset, kind) = get_account(reader)?;
+            Event::AccountOpened { time, slot, id, asset, kind }
+        }
+        ACCOUNT_ADOPTED => {
+            let (slot, id, asset, kind) = get_account(reader)?;
+            Event::AccountAdopted { time, slot, id, asset, kind, home: reader.shard("home")? }
+        }
+        HOLD_PLACED => {
+            let (hold, debit) = get_hold(reader, tag)?;
+            Event::HoldPlaced { time, hold, debit }
+        }
+        HOLD_VOIDED => {
+            let (hold, debit) = get_hold(reader, tag)?;
+            Event::HoldVoided { time, hold, debit }
+        }
+        HOLD_EXPIRED => {
+            let (hold, debit) = get_hold(reader, tag)?;
+            Event::HoldExpired { time, hold, debit }
+        }
+        HOLD_POSTED => {
+            let (hold, debit) = get_hold(reader, tag)?;
+            let posted = get_amount(reader)?;
+            let credit = get_credit(reader, tag, hold.credit)?;
+            Event::HoldPosted { time, hold, posted, debit, credit }
+        }
+        REFUSED => {
+            let (id, digest) = (get_id(reader)?, reader.array("digest")?);
+            Event::Refused { time, id, digest, refusal: get_refusal(reader)? }
+        }
+        ID_CLAIMED => {
+            let (id, digest) = (get_id(reader)?, reader.array("digest")?);
+            Event::IdClaimed { time, id, owner: reader.shard("owner")?, digest }
+        }
+        CREDIT_RECEIVED => Event::CreditReceived {
+            time,
+            id: get_id(reader)?,
+            from: reader.shard("sender")?,
+            number: reader.number("number")?,
+            posted: tag & POSTED != 0,
+            decided_at: get_time(reader)?,
+            debit_position: reader.position("debit position")?,
+            debit: reader.text(1, ACCOUNT_ID_BYTES_MAX, "debit account")?,
+            credit: get_step(reader)?,
+            amount: get_amount(reader)?,
+            memo: get_memo(reader, tag)?,
+        },
+        CREDITS_CONFIRMED => {
+            Event::CreditsConfirmed { time, to: reader.shard("receiver")?, number: reader.number("number")? }
+        }
+        _ => return Err(Malformed { what: "kind" }),
+    })
+}
+
+fn allow_flags(tag: u8, flags: u8) -> Parsed<()> {
+    if tag & !KIND_MASK & !flags == 0 { Ok(()) } else { Err(Malformed { what: "flags" }) }
+}
+
+#[inline]
+fn put_head(out: &mut Vec<u8>, tag: u8, time: TimeMs) {
+    debug_assert!(time.0 <= TIME_MS_MAX);
+    // Tag and 48 bits of time in one piece.
+    let head = (u64::from(tag) | time.0 << 8).to_le_bytes();
+    out.extend_from_slice(&head[..7]);
+}
+
+fn put_time(out: &mut Vec<u8>, time: TimeMs) {
+    out.extend_from_slice(&time.0.min(TIME_MS_MAX).to_le_bytes()[..6]);
+}
+
+#[inline]
+fn get_time(reader: &mut Reader<'_>) -> Parsed<TimeMs> {
+    let [a, b, c, d, e, f] = reader.array("time")?;
+    Ok(TimeMs(u64::from_le_bytes([a, b, c, d, e, f, 0, 0])))
+}
+
+#[inline]
+fn get_id<'a>(reader: &mut Reader<'a>) -> Parsed<&'a str> {
+    reader.text(1, TRANSFER_ID_BYTES_MAX, "id")
+}
+
+fn memo_flag(memo: &str) -> u8 {
+    if memo.is_empty() { 0 } else { MEMO }
+}
+
+fn outbound_flag(credit: CreditStep) -> u8 {
+    match credit {
+        CreditStep::Here(_) => 0,
+        CreditStep::Outbound { .. } => OUTBOUND,
+    }
+}
+
+#[inline]
+fn put_memo(out: &mut Vec<u8>, memo: &str) {
+    if !memo.is_empty() {
+        put_text(out, memo);
+    }
+}
+
+#[inline]
+fn get_memo<'a>(reader: &mut Reader<'a>, tag: u8) -> Parsed<&'a str> {
+    if tag & MEMO == 0 { Ok("") } else { reader.text(1, MEMO_BYTES_MAX, "memo") }
+}
+
+#[inline]
+fn get_amount(reader: &mut Reader<'_>) -> Parsed<Amount> {
+    Amount::new(reader.varint("amount")?).ok_or(Malformed { what: "amount" })
+}
+
+#[inline]
+fn get_slot(reader: &mut Reader<'_>) -> Parsed<AccountSlot> {
+    reader.u32("account slot").map(AccountSlot)
+}
+
+/// An account's previous record and its balance after.
+#[inline]
+fn put_link(out: &mut Vec<u8>, step: AccountStep) {
+    put_varint(out, step.prev.0);
+    put_zigzag(out, step.after);
+}
+
+#[inline]
+fn get_link(reader: &mut Reader<'_>, slot: AccountSlot) -> Parsed<AccountStep> {
+    Ok(AccountStep { slot, prev: reader.position("previous record")?, after: reader.zigzag("balance after")? })
+}
+
+#[inline]
+fn put_step(out: &mut Vec<u8>, step: AccountStep) {
+    put_varint(out, step.slot.0.into());
+    put_link(out, step);
+}
+
+#[inline]
+fn get_step(reader: &mut Reader<'_>) -> Parsed<AccountStep> {
+    let slot = get_slot(reader)?;
+    get_link(reader, slot)
+}
+
+#[inline]
+fn put_credit(out: &mut Vec<u8>, credit: CreditStep) {
+    match credit {
+        CreditStep::Here(step) => put_step(out, step),
+        CreditStep::Outbound { slot, number } => {
+            put_varint(out, slot.0.into());
+            put_varint(out, number.0);
+        }
+    }
+}
+
+#[inline]
+fn get_credit(reader: &mut Reader<'_>, tag: u8, slot: AccountSlot) -> Parsed<CreditStep> {
+    if tag & OUTBOUND == 0 {
+        get_link(reader, slot).map(CreditStep::Here)
+    } else {
+        Ok(CreditStep::Outbound { slot, number: reader.number("number")? })
+    }
+}
+
+fn put_hold(out: &mut Vec<u8>, tag: u8, time: TimeMs, hold: &HoldFacts<'_>, debit: AccountStep) {
+    put_head(out, tag | memo_flag(hold.memo), time);
+    put_text(out, hold.id);
+    put_step(out, debit);
+    put_varint(out, hold.credit.0.into());
+    put_varint(out, hold.amount.get());
+    put_varint(out, hold.expires_in_ms);
+    put_memo(out, hold.memo);
+}
+
+fn get_hold<'a>(reader: &mut Reader<'a>, tag: u8) -> Parsed<(HoldFacts<'a>, AccountStep)> {
+    let id = get_id(reader)?;
+    let debit = get_step(reader)?;
+    let credit = get_slot(reader)?;
+    let amount = get_amount(reader)?;
+    let expires_in_ms = reader.varint("lifetime")?;
+    let memo = get_memo(reader, tag)?;
+    Ok((HoldFacts { id, credit, amount, expires_in_ms, memo }, debit))
+}
+
+fn put_account(out: &mut Vec<u8>, slot: AccountSlot, id: &str, asset: &str, kind: AccountKind) {
+    put_varint(out, slot.0.into());
+    out.push(kind as u8);
+    put_text(out, id);
+    put_text(out, asset);
+}
+
+fn get_account<'a>(reader: &mut Reader<'a>) -> Parsed<(AccountSlot, &'a str, &'a str, AccountKind)> {
+    let slot = get_slot(reader)?;
+    let kind = get_account_kind(reader)?;
+    let id = reader.text(1, ACCOUNT_ID_BYTES_MAX, "account id")?;
+    let asset = reader.text(1, ASSET_BYTES_MAX, "asset")?;
+    Ok((slot, id, asset, kind))
+}
+
+pub(super) fn get_account_kind(reader: &mut Reader<'_>) -> Parsed<AccountKind> {
+    match reader.byte("account kind")? {
+        1 => Ok(AccountKind::Wallet),
+        2 => Ok(AccountKind::Source),
+        3 => Ok(AccountKind::Collector),
+        _ => Err(Malformed { what: "account kind" }),
+    }
+}
+
+fn put_refusal(out: &mut Vec<u8>, refusal: Refusal) {
+    out.push(match refusal {
+        Refusal::InsufficientFunds { .. } => 1,
+        Refusal::DebitAccountNotFound => 2,
+        Refusal::CreditAccountNotFound => 3,
+        Refusal::AssetMismatch => 4,
+        Refusal::CollectorCreditOnly => 5,
+        Refusal::Overflow => 6,
+        Refusal::LinkedFailed => 7,
+        other => panic!("{} is never journaled", other.code()),
+    });
+    if let Refusal::InsufficientFunds { available } = refusal {
+        put_varint(out, available);
+    }
+}
+
+fn get_refusal(reader: &mut Reader<'_>) -> Parsed<Refusal> {
+    Ok(match reader.byte("refusal")? {
+        1 => Refusal::InsufficientFunds { available: reader.varint("available")? },
+        2 => Refusal::DebitAccountNotFound,
+        3 => Refusal::CreditAccountNotFound,
+        4 => Refusal::AssetMismatch,
+        5 => Refusal::CollectorCreditOnly,
+        6 => Refusal::Overflow,
+        7 => Refusal::LinkedFailed,
+        _ => return Err(Malformed { what: "refusal" }),
+    })
+}

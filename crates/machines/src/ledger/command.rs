@@ -1,0 +1,131 @@
+//! What a shard asks of its ledger, and what the ledger decides.
+
+use super::event::Event;
+use super::hash::ContentDigest;
+use super::outcome::Outcome;
+use super::request::{AccountKind, Hold, Transfer};
+use crate::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
+
+/// One thing to decide. Texts are borrowed from wherever the request's bytes lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command<'a> {
+    /// Open an account on its home shard.
+    OpenAccount {
+        /// Account id.
+        id: &'a str,
+        /// Unit of measure.
+        asset: &'a str,
+        /// What the account may do.
+        kind: AccountKind,
+    },
+    /// Move money, decided by the shard of the debit account.
+    Transfer {
+        /// What to move.
+        transfer: Transfer<'a>,
+        /// The credit account's home said that there is no such account, so the refusal is to be journaled.
+        credit_missing: bool,
+    },
+    /// Reserve money, decided by the shard of the debit account.
+    PlaceHold {
+        /// What to reserve.
+        hold: Hold<'a>,
+        /// As for a transfer.
+        credit_missing: bool,
+    },
+    /// Move all (`None`) or part of what a hold reserved, and release the rest.
+    PostHold {
+        /// Hold id.
+        id: &'a str,
+        /// Minor units; `None` for all.
+        amount: Option<u64>,
+    },
+    /// Release a hold.
+    VoidHold {
+        /// Hold id.
+        id: &'a str,
+    },
+    /// Release a hold whose time is over; what the shard's tick asks for [`Ledger::expired_hold`](super::Ledger::expired_hold).
+    ExpireHold {
+        /// Hold id.
+        id: &'a str,
+    },
+    /// Reserve an id on its home shard for a transfer or hold whose debit lives on `owner`.
+    ClaimId {
+        /// Transfer or hold id.
+        id: &'a str,
+        /// Shard that will decide it.
+        owner: ShardIndex,
+        /// Its content: [`content_digest`](super::content_digest).
+        digest: ContentDigest,
+    },
+    /// Learn the immutable facts of an account that another shard opened. A collector gets a part here.
+    AdoptAccount {
+        /// Account id.
+        id: &'a str,
+        /// Unit of measure.
+        asset: &'a str,
+        /// What the account may do.
+        kind: AccountKind,
+        /// The shard that opened it.
+        home: ShardIndex,
+    },
+    /// Take in a credit that another shard decided.
+    ReceiveCredit(InboundCredit<'a>),
+    /// The other shard holds all credits up to `number` durably: forget them.
+    ConfirmCredits {
+        /// The receiver.
+        to: ShardIndex,
+        /// Its watermark.
+        number: OutboundNumber,
+    },
+}
+
+/// A credit on its way from the shard that decided the debit to the home of the credited account. Carries all that the
+/// account's history shows, so that a row never needs a second shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InboundCredit<'a> {
+    /// The shard that decided.
+    pub from: ShardIndex,
+    /// Which of its credits to this shard, without gaps.
+    pub number: OutboundNumber,
+    /// Whether a hold was posted (else: a transfer).
+    pub posted: bool,
+    /// Transfer or hold id.
+    pub id: &'a str,
+    /// Account that was debited there.
+    pub debit: &'a str,
+    /// Account to credit here.
+    pub credit: &'a str,
+    /// Minor units.
+    pub amount: u64,
+    /// Free text, empty for none.
+    pub memo: &'a str,
+    /// Where the deciding record stands in the sender's journal.
+    pub debit_position: RecordPosition,
+    /// When it was decided.
+    pub decided_at: TimeMs,
+}
+
+/// What a command comes to. Nothing has changed yet: [`Ledger::apply`](super::Ledger::apply) does that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision<'a> {
+    /// Journal the event, apply it, and give the outcome once it is durable.
+    Append {
+        /// What happened.
+        event: Event<'a>,
+        /// What to answer.
+        outcome: Outcome,
+    },
+    /// Nothing to journal: a duplicate, a repeated answer, or a refusal that is the same for ever.
+    Answer(Outcome),
+    /// The credit account is not known on this shard; ask its home, then send [`Command::AdoptAccount`] (or repeat with
+    /// `credit_missing`) and decide again. Only with more than one shard.
+    NeedAccount,
+    /// A credit arrived before the one that must come first. Only for [`Command::ReceiveCredit`].
+    Gap {
+        /// The number that must come next.
+        expected: OutboundNumber,
+    },
+    /// Nothing to do and nobody to answer: it has been done.
+    Nothing,
+}

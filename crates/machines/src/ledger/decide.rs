@@ -1,0 +1,410 @@
+//! From a command to what happened. Reads only: the same state, command, prior event and time give the same decision.
+//!
+//! ```text
+//!   form wrong? ─▶ Answer(refused)      the same for ever, so not journaled
+//!   prior event? ─▶ Answer(duplicate | the refusal of then | id_reused)
+//!   rules ─▶ Append(event)              also a refusal that state gave: it is the answer for ever
+//! ```
+
+use super::AccountSlot;
+use super::command::{Command, Decision, InboundCredit};
+use super::event::{AccountStep, CreditStep, Event, HoldFacts};
+use super::hash::{Content, ContentDigest, content_digest, shard_of};
+use super::hold::OpenHold;
+use super::outcome::{Outcome, Refusal};
+use super::request::{AccountKind, Hold, Transfer};
+use super::rules::Verdict;
+use super::state::Ledger;
+use super::validity::{
+    check_accounts, check_expiry, check_form, check_transfer, is_account_id, is_asset, is_transfer_id,
+};
+use crate::{Amount, OutboundNumber, ShardIndex, TimeMs};
+
+const fn refused<'a>(refusal: Refusal) -> Decision<'a> {
+    Decision::Answer(Outcome::Refused(refusal))
+}
+
+const DUPLICATE: Decision<'static> = Decision::Answer(Outcome::Duplicate);
+
+impl Ledger {
+    /// Decides one command at the time `now` (or at that of the newest event, if the clock went back).
+    ///
+    /// `prior` is the newest journaled event about the command's transfer or hold id on this shard, found by the shard; it
+    /// must be given whenever there is one, and is needed only for commands that carry such an id.
+    ///
+    /// Panics on what only a bug can ask: a debit that does not live here, a prior of another id, an open hold without its
+    /// prior.
+    #[inline]
+    pub fn decide<'a>(&self, command: &Command<'a>, prior: Option<&Event<'a>>, now: TimeMs) -> Decision<'a> {
+        let now = self.time_of(now);
+        match *command {
+            Command::Transfer { ref transfer, credit_missing } => {
+                self.decide_transfer(transfer, credit_missing, prior, now)
+            }
+            Command::PlaceHold { ref hold, credit_missing } => self.decide_place(hold, credit_missing, prior, now),
+            Command::PostHold { id, amount } => self.decide_post(id, amount, prior, now),
+            Command::VoidHold { id } => self.decide_void(id, prior, now),
+            Command::ExpireHold { id } => self.decide_expire(id, prior, now),
+            Command::ClaimId { id, owner, digest } => self.decide_claim(id, owner, digest, prior, now),
+            Command::OpenAccount { id, asset, kind } => self.decide_open(id, asset, kind, now),
+            Command::AdoptAccount { id, asset, kind, home } => self.decide_adopt(id, asset, kind, home, now),
+            Command::ReceiveCredit(ref credit) => self.decide_receive(credit, now),
+            Command::ConfirmCredits { to, number } => self.decide_confirm(to, number, now),
+        }
+    }
+
+    #[inline]
+    fn decide_transfer<'a>(
+        &self,
+        transfer: &Transfer<'a>,
+        credit_missing: bool,
+        prior: Option<&Event<'a>>,
+        now: TimeMs,
+    ) -> Decision<'a> {
+        let Transfer { id, debit, credit, amount, memo } = *transfer;
+        let amount = match check_form(id, debit, credit, amount, memo) {
+            Ok(amount) => amount,
+            Err(refusal) => return refused(refusal),
+        };
+        if let Some(prior) = prior {
+            return self.repeat_transfer(transfer, prior);
+        }
+        let (debit, credit) = match self.weigh(debit, credit, amount, credit_missing, self) {
+            Verdict::Admit { debit, credit } => (debit, credit),
+            verdict => return not_admitted(verdict, id, transfer.into(), now),
+        };
+        let debit = self.step(debit, -i128::from(amount.get()));
+        let credit = self.credit_step(credit, amount);
+        Decision::Append {
+            event: Event::Transferred { time: now, id, debit, credit, amount, memo },
+            outcome: Outcome::Applied,
+        }
+    }
+
+    #[cold]
+    fn repeat_transfer<'a>(&self, transfer: &Transfer<'a>, prior: &Event<'a>) -> Decision<'a> {
+        assert_eq!(prior.id(), Some(transfer.id), "the prior event is about another id");
+        if let Err(refusal) = check_accounts(transfer.debit, transfer.credit) {
+            return refused(refusal);
+        }
+        match *prior {
+            Event::Transferred { debit, credit, amount, memo, .. } => {
+                let same = self.is(debit.slot, transfer.debit)
+                    && self.is(credit.slot(), transfer.credit)
+                    && amount.get() == transfer.amount
+                    && memo == transfer.memo;
+                if same { DUPLICATE } else { refused(Refusal::IdReused) }
+            }
+            Event::Refused { digest, refusal, .. } if digest == content_digest(transfer) => refused(refusal),
+            _ => refused(Refusal::IdReused),
+        }
+    }
+
+    fn decide_place<'a>(
+        &self,
+        hold: &Hold<'a>,
+        credit_missing: bool,
+        prior: Option<&Event<'a>>,
+        now: TimeMs,
+    ) -> Decision<'a> {
+        let Hold { id, debit, credit, amount, expires_in_ms, memo } = *hold;
+        let form =
+            check_form(id, debit, credit, amount, memo).and_then(|amount| check_expiry(expires_in_ms).map(|()| amount));
+        let amount = match form {
+            Ok(amount) => amount,
+            Err(refusal) => return refused(refusal),
+        };
+        if let Some(prior) = prior {
+            return self.repeat_place(hold, prior);
+        }
+        let (debit, credit) = match self.weigh(debit, credit, amount, credit_missing, self) {
+            Verdict::Admit { debit, credit } => (debit, credit),
+            verdict => return not_admitted(verdict, id, hold.into(), now),
+        };
+        Decision::Append {
+            event: Event::HoldPlaced {
+                time: now,
+                hold: HoldFacts { id, credit, amount, expires_in_ms, memo },
+                debit: self.step(debit, 0),
+            },
+            outcome: Outcome::Applied,
+        }
+    }
+
+    fn repeat_place<'a>(&self, asked: &Hold<'a>, prior: &Event<'a>) -> Decision<'a> {
+        assert_eq!(prior.id(), Some(asked.id), "the prior event is about another id");
+        if let Err(refusal) = check_accounts(asked.debit, asked.credit) {
+            return refused(refusal);
+        }
+        match *prior {
+            Event::HoldPlaced { hold, debit, .. }
+            | Event::HoldPosted { hold, debit, .. }
+            | Event::HoldVoided { hold, debit, .. }
+            | Event::HoldExpired { hold, debit, .. } => {
+                let same = self.is(debit.slot, asked.debit)
+                    && self.is(hold.credit, asked.credit)
+                    && hold.amount.get() == asked.amount
+                    && hold.expires_in_ms == asked.expires_in_ms
+                    && hold.memo == asked.memo;
+                if same { DUPLICATE } else { refused(Refusal::IdReused) }
+            }
+            Event::Refused { digest, refusal, .. } if digest == content_digest(asked) => refused(refusal),
+            _ => refused(Refusal::IdReused),
+        }
+    }
+
+    fn decide_post<'a>(
+        &self,
+        id: &'a str,
+        amount: Option<u64>,
+        prior: Option<&Event<'a>>,
+        now: TimeMs,
+    ) -> Decision<'a> {
+        if !is_transfer_id(id) {
+            return refused(Refusal::IdInvalid);
+        }
+        let asked = match amount.map(Amount::new) {
+            Some(None) => return refused(Refusal::AmountInvalid),
+            Some(some) => some,
+            None => None,
+        };
+        let (open, facts) = match self.open_hold(id, prior) {
+            Ok(found) => found,
+            Err(Some(Event::HoldPosted { hold, posted, .. })) if *posted == asked.unwrap_or(hold.amount) => {
+                return DUPLICATE;
+            }
+            Err(closed) => return refused(closed_hold_refusal(closed)),
+        };
+        if open.expires_at <= now {
+            return self.expire_late(open, facts, now);
+        }
+        let posted = asked.unwrap_or(open.amount);
+        if posted > open.amount {
+            return refused(Refusal::PostExceedsHold);
+        }
+        Decision::Append {
+            event: Event::HoldPosted {
+                time: now,
+                hold: facts,
+                posted,
+                debit: self.step(open.debit, -i128::from(posted.get())),
+                credit: self.credit_step(open.credit, posted),
+            },
+            outcome: Outcome::Applied,
+        }
+    }
+
+    fn decide_void<'a>(&self, id: &'a str, prior: Option<&Event<'a>>, now: TimeMs) -> Decision<'a> {
+        if !is_transfer_id(id) {
+            return refused(Refusal::IdInvalid);
+        }
+        let (open, facts) = match self.open_hold(id, prior) {
+            Ok(found) => found,
+            Err(Some(Event::HoldVoided { .. })) => return DUPLICATE,
+            Err(closed) => return refused(closed_hold_refusal(closed)),
+        };
+        if open.expires_at <= now {
+            return self.expire_late(open, facts, now);
+        }
+        Decision::Append {
+            event: Event::HoldVoided { time: now, hold: facts, debit: self.step(open.debit, 0) },
+            outcome: Outcome::Applied,
+        }
+    }
+
+    fn decide_expire<'a>(&self, id: &'a str, prior: Option<&Event<'a>>, now: TimeMs) -> Decision<'a> {
+        match self.open_hold(id, prior) {
+            Ok((open, facts)) if open.expires_at <= now => Decision::Append {
+                event: Event::HoldExpired { time: now, hold: facts, debit: self.step(open.debit, 0) },
+                outcome: Outcome::Applied,
+            },
+            _ => Decision::Nothing,
+        }
+    }
+
+    /// A post or void that came too late journals the expiry that the tick has not got to yet. So the refusal stays true
+    /// even if the clock goes back after a restart.
+    fn expire_late<'a>(&self, open: &OpenHold, hold: HoldFacts<'a>, now: TimeMs) -> Decision<'a> {
+        Decision::Append {
+            event: Event::HoldExpired { time: now, hold, debit: self.step(open.debit, 0) },
+            outcome: Outcome::Refused(Refusal::HoldExpired),
+        }
+    }
+
+    /// The open hold with what its placement said, or the event that closed it (`None` when there never was one).
+    fn open_hold<'s, 'p, 'a>(
+        &'s self,
+        id: &str,
+        prior: Option<&'p Event<'a>>,
+    ) -> Result<(&'s OpenHold, HoldFacts<'a>), Option<&'p Event<'a>>> {
+        match (self.holds.find(id), prior) {
+            (Some(open), Some(Event::HoldPlaced { hold, .. })) => {
+                assert_eq!(hold.id, id, "the prior event is about another id");
+                Ok((open, *hold))
+            }
+            (None, closed) => Err(closed),
+            (Some(_), prior) => panic!("hold {id} is open, but the newest event about it is said to be {prior:?}"),
+        }
+    }
+
+    fn decide_claim<'a>(
+        &self,
+        id: &'a str,
+        owner: ShardIndex,
+        digest: ContentDigest,
+        prior: Option<&Event<'a>>,
+        now: TimeMs,
+    ) -> Decision<'a> {
+        if !is_transfer_id(id) {
+            return refused(Refusal::IdInvalid);
+        }
+        assert!(owner != self.shard && owner.0 < self.shard_count, "a claim of {id} for shard {owner}");
+        match prior {
+            None => {
+                Decision::Append { event: Event::IdClaimed { time: now, id, owner, digest }, outcome: Outcome::Applied }
+            }
+            Some(Event::IdClaimed { owner: by, digest: of, .. }) if *by == owner && *of == digest => DUPLICATE,
+            Some(_) => refused(Refusal::IdReused),
+        }
+    }
+
+    fn decide_open<'a>(&self, id: &'a str, asset: &'a str, kind: AccountKind, now: TimeMs) -> Decision<'a> {
+        if !is_account_id(id) {
+            return refused(Refusal::AccountIdInvalid);
+        }
+        if !is_asset(asset) {
+            return refused(Refusal::AssetInvalid);
+        }
+        if let Some(slot) = self.accounts.find(id) {
+            return self.repeat_open(slot, asset, kind);
+        }
+        let home = shard_of(id, self.shard_count);
+        assert!(home == self.shard, "account {id} came to shard {}, not its home {home}", self.shard);
+        let slot = AccountSlot(self.accounts.len());
+        Decision::Append { event: Event::AccountOpened { time: now, slot, id, asset, kind }, outcome: Outcome::Applied }
+    }
+
+    fn decide_adopt<'a>(
+        &self,
+        id: &'a str,
+        asset: &'a str,
+        kind: AccountKind,
+        home: ShardIndex,
+        now: TimeMs,
+    ) -> Decision<'a> {
+        if let Some(slot) = self.accounts.find(id) {
+            return self.repeat_open(slot, asset, kind);
+        }
+        assert!(is_account_id(id) && is_asset(asset), "the home of {id:?} says that it has the asset {asset:?}");
+        assert!(home != self.shard && home == shard_of(id, self.shard_count), "shard {home} is not the home of {id}");
+        let slot = AccountSlot(self.accounts.len());
+        Decision::Append {
+            event: Event::AccountAdopted { time: now, slot, id, asset, kind, home },
+            outcome: Outcome::Applied,
+        }
+    }
+
+    fn repeat_open<'a>(&self, slot: AccountSlot, asset: &str, kind: AccountKind) -> Decision<'a> {
+        let account = self.accounts.get(slot).expect("found accounts are there");
+        let same = account.kind == kind && &*self.assets.get(account.asset).name == asset;
+        if same { DUPLICATE } else { refused(Refusal::AccountExists) }
+    }
+
+    fn decide_receive<'a>(&self, credit: &InboundCredit<'a>, now: TimeMs) -> Decision<'a> {
+        let InboundCredit { from, number, posted, id, debit, credit, amount, memo, debit_position, decided_at } =
+            *credit;
+        let expected = OutboundNumber(self.watermark(from).0 + 1);
+        if number < expected {
+            return Decision::Nothing;
+        }
+        if number > expected {
+            return Decision::Gap { expected };
+        }
+        let Some(slot) = self.accounts.find(credit) else { return refused(Refusal::CreditAccountNotFound) };
+        let amount = match check_form(id, debit, credit, amount, memo) {
+            Ok(amount) => amount,
+            Err(refusal) => return refused(refusal),
+        };
+        Decision::Append {
+            event: Event::CreditReceived {
+                time: now,
+                from,
+                number,
+                posted,
+                id,
+                debit,
+                credit: self.step(slot, i128::from(amount.get())),
+                amount,
+                memo,
+                debit_position,
+                decided_at,
+            },
+            outcome: Outcome::Applied,
+        }
+    }
+
+    fn decide_confirm<'a>(&self, to: ShardIndex, number: OutboundNumber, now: TimeMs) -> Decision<'a> {
+        let peer = self.peer(to);
+        assert!(number <= peer.last(), "shard {to} confirms credit {} of {}", number.0, peer.last().0);
+        if number <= peer.confirmed() {
+            return Decision::Nothing;
+        }
+        Decision::Append { event: Event::CreditsConfirmed { time: now, to, number }, outcome: Outcome::Applied }
+    }
+
+    /// The refusal to journal for a transfer of a linked group that was not applied: its own, or
+    /// [`Refusal::LinkedFailed`]. `None` when there is nothing to journal, because the refusal (or the transfer's form) is
+    /// the same for ever anyway.
+    pub fn decide_refused<'a>(&self, transfer: &Transfer<'a>, refusal: Refusal, now: TimeMs) -> Option<Event<'a>> {
+        if !refusal.is_journaled() || check_transfer(transfer).is_err() {
+            return None;
+        }
+        let digest = content_digest(transfer);
+        Some(Event::Refused { time: self.time_of(now), id: transfer.id, digest, refusal })
+    }
+
+    /// The next link of an account's history. Never overflows: a debit was weighed, and all credits together are capped by
+    /// what sources may issue.
+    #[inline]
+    fn step(&self, slot: AccountSlot, change: i128) -> AccountStep {
+        let account = self.accounts.get(slot).expect("found accounts are there");
+        let after = i64::try_from(i128::from(account.balance) + change).expect("what sources issue is capped");
+        AccountStep { slot, prev: account.last, after }
+    }
+
+    #[inline]
+    fn credit_step(&self, slot: AccountSlot, amount: Amount) -> CreditStep {
+        let account = self.accounts.get(slot).expect("found accounts are there");
+        if account.is_on(self.shard) {
+            CreditStep::Here(self.step(slot, i128::from(amount.get())))
+        } else {
+            CreditStep::Outbound { slot, number: self.peer(account.home).next() }
+        }
+    }
+
+    fn is(&self, slot: AccountSlot, id: &str) -> bool {
+        self.accounts.get(slot).is_some_and(|account| &*account.id == id)
+    }
+}
+
+#[cold]
+fn not_admitted<'a>(verdict: Verdict, id: &'a str, content: Content<'a>, now: TimeMs) -> Decision<'a> {
+    match verdict {
+        Verdict::Refuse(refusal) => Decision::Append {
+            event: Event::Refused { time: now, id, digest: content_digest(content), refusal },
+            outcome: Outcome::Refused(refusal),
+        },
+        Verdict::Invalid(refusal) => refused(refusal),
+        Verdict::NeedAccount => Decision::NeedAccount,
+        Verdict::Admit { .. } => unreachable!("admitted"),
+    }
+}
+
+fn closed_hold_refusal(prior: Option<&Event<'_>>) -> Refusal {
+    match prior {
+        Some(Event::HoldPosted { .. }) => Refusal::HoldPosted,
+        Some(Event::HoldVoided { .. }) => Refusal::HoldVoided,
+        Some(Event::HoldExpired { .. }) => Refusal::HoldExpired,
+        _ => Refusal::HoldNotFound,
+    }
+}

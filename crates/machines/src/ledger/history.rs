@@ -1,0 +1,72 @@
+//! An account's history, newest first, by following `prev` from the account's newest event.
+
+use super::event::Event;
+use super::request::{HistoryRow, RowKind};
+use super::state::Ledger;
+use super::{AccountSlot, AccountStep, CreditStep};
+use crate::RecordPosition;
+
+impl Ledger {
+    /// The row that `event` is in the history of `account`, and where the row before it stands. `None` if the event is no
+    /// part of that history, or names accounts that do not exist.
+    pub fn history_row(&self, account: &str, event: &Event<'_>) -> Option<(HistoryRow, RecordPosition)> {
+        let slot = self.slot(account)?;
+        let id = |slot: AccountSlot| self.accounts.get(slot).map(|account| Box::<str>::from(&*account.id));
+        let (step, row) = match *event {
+            Event::Transferred { time, id: transfer, debit, credit, amount, memo } => {
+                let step = touched(slot, Some(debit), Some(credit))?;
+                (step, (transfer, RowKind::Transfer, id(debit.slot)?, id(credit.slot())?, amount, memo, time))
+            }
+            Event::HoldPlaced { time, hold, debit } => {
+                let step = touched(slot, Some(debit), None)?;
+                let ids = (id(debit.slot)?, id(hold.credit)?);
+                (step, (hold.id, RowKind::Hold, ids.0, ids.1, hold.amount, hold.memo, time))
+            }
+            Event::HoldPosted { time, hold, posted, debit, credit } => {
+                let step = touched(slot, Some(debit), Some(credit))?;
+                (step, (hold.id, RowKind::Post, id(debit.slot)?, id(credit.slot())?, posted, hold.memo, time))
+            }
+            Event::HoldVoided { time, hold, debit } => {
+                let step = touched(slot, Some(debit), None)?;
+                let ids = (id(debit.slot)?, id(hold.credit)?);
+                (step, (hold.id, RowKind::Void, ids.0, ids.1, hold.amount, hold.memo, time))
+            }
+            Event::HoldExpired { time, hold, debit } => {
+                let step = touched(slot, Some(debit), None)?;
+                let ids = (id(debit.slot)?, id(hold.credit)?);
+                (step, (hold.id, RowKind::Expire, ids.0, ids.1, hold.amount, hold.memo, time))
+            }
+            Event::CreditReceived { posted, id: transfer, debit, credit, amount, memo, decided_at, .. } => {
+                let step = touched(slot, None, Some(CreditStep::Here(credit)))?;
+                let kind = if posted { RowKind::Post } else { RowKind::Transfer };
+                (step, (transfer, kind, debit.into(), id(credit.slot)?, amount, memo, decided_at))
+            }
+            Event::AccountOpened { .. }
+            | Event::AccountAdopted { .. }
+            | Event::Refused { .. }
+            | Event::IdClaimed { .. }
+            | Event::CreditsConfirmed { .. } => return None,
+        };
+        let (id, kind, debit, credit, amount, memo, time) = row;
+        let row = HistoryRow {
+            id: id.into(),
+            kind,
+            debit,
+            credit,
+            amount: amount.get(),
+            memo: memo.into(),
+            time_ms: time.0,
+            balance_after: step.after,
+        };
+        Some((row, step.prev))
+    }
+}
+
+/// The step of the account among those of an event.
+fn touched(slot: AccountSlot, debit: Option<AccountStep>, credit: Option<CreditStep>) -> Option<AccountStep> {
+    let credit = match credit {
+        Some(CreditStep::Here(step)) => Some(step),
+        Some(CreditStep::Outbound { .. }) | None => None,
+    };
+    [debit, credit].into_iter().flatten().find(|step| step.slot == slot)
+}

@@ -1,0 +1,127 @@
+//! Open holds. A closed hold leaves memory: its closing event, found by the hold's id, says all that is ever asked of it.
+
+use std::collections::BTreeMap;
+use std::hash::BuildHasher;
+
+use hashbrown::HashTable;
+
+use super::account::AccountSlot;
+use super::limits::TRANSFER_ID_BYTES_MAX;
+use crate::{Amount, RecordPosition, TimeMs};
+
+/// A hold id kept in place: holds come and go 400,000 times a second, and an allocation each would be most of their cost.
+#[derive(Clone, Debug)]
+pub(super) struct HoldId {
+    bytes: [u8; TRANSFER_ID_BYTES_MAX],
+    length: u8,
+}
+
+impl HoldId {
+    /// Takes an id of at most [`TRANSFER_ID_BYTES_MAX`] bytes.
+    pub fn new(id: &str) -> HoldId {
+        let mut bytes = [0; TRANSFER_ID_BYTES_MAX];
+        bytes[..id.len()].copy_from_slice(id.as_bytes());
+        HoldId { bytes, length: id.len() as u8 }
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes[..self.length as usize]
+    }
+
+    pub fn as_str(&self) -> &str {
+        std::str::from_utf8(self.as_bytes()).expect("made from a str")
+    }
+}
+
+/// What an open hold reserves, and until when.
+#[derive(Clone, Debug)]
+pub(super) struct OpenHold {
+    pub id: HoldId,
+    pub debit: AccountSlot,
+    pub credit: AccountSlot,
+    pub amount: Amount,
+    pub expires_in_ms: u64,
+    /// Placement time plus lifetime.
+    pub expires_at: TimeMs,
+    /// The record that placed it; orders holds that expire in the same millisecond.
+    pub placed: RecordPosition,
+}
+
+impl OpenHold {
+    /// Its place in the order of expiry.
+    pub fn key(&self) -> (TimeMs, RecordPosition) {
+        (self.expires_at, self.placed)
+    }
+}
+
+/// All open holds, by id and by expiry.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OpenHolds {
+    entries: Vec<OpenHold>,
+    /// Entries that are empty, to be used again.
+    free: Vec<u32>,
+    /// Entries by id; never iterated, as for accounts.
+    by_id: HashTable<u32>,
+    hasher: foldhash::fast::RandomState,
+    by_expiry: BTreeMap<(TimeMs, RecordPosition), u32>,
+}
+
+impl OpenHolds {
+    pub fn len(&self) -> usize {
+        self.by_expiry.len()
+    }
+
+    #[inline]
+    pub fn find(&self, id: &str) -> Option<&OpenHold> {
+        let hash = self.hasher.hash_one(id.as_bytes());
+        let entry = self.by_id.find(hash, |&entry| self.entries[entry as usize].id.as_bytes() == id.as_bytes())?;
+        Some(&self.entries[*entry as usize])
+    }
+
+    /// Adds a hold whose id is not open.
+    pub fn insert(&mut self, hold: OpenHold) {
+        let hash = self.hasher.hash_one(hold.id.as_bytes());
+        let key = hold.key();
+        let entry = match self.free.pop() {
+            Some(entry) => {
+                self.entries[entry as usize] = hold;
+                entry
+            }
+            None => {
+                self.entries.push(hold);
+                (self.entries.len() - 1) as u32
+            }
+        };
+        let (entries, hasher) = (&self.entries, &self.hasher);
+        self.by_id.insert_unique(hash, entry, |&entry| hasher.hash_one(entries[entry as usize].id.as_bytes()));
+        self.by_expiry.insert(key, entry);
+    }
+
+    /// Forgets a hold that is open.
+    pub fn remove(&mut self, id: &str) {
+        let hash = self.hasher.hash_one(id.as_bytes());
+        let entries = &self.entries;
+        let found = self
+            .by_id
+            .find_entry(hash, |&entry| entries[entry as usize].id.as_bytes() == id.as_bytes())
+            .expect("only an open hold is removed");
+        let (entry, _) = found.remove();
+        self.by_expiry.remove(&self.entries[entry as usize].key());
+        self.free.push(entry);
+    }
+
+    /// The hold that expires first.
+    pub fn first(&self) -> Option<&OpenHold> {
+        self.by_expiry.first_key_value().map(|(_, &entry)| &self.entries[entry as usize])
+    }
+
+    /// The hold that expires last.
+    pub fn last(&self) -> Option<&OpenHold> {
+        self.by_expiry.last_key_value().map(|(_, &entry)| &self.entries[entry as usize])
+    }
+
+    /// All, in order of expiry.
+    pub fn iter(&self) -> impl Iterator<Item = &OpenHold> {
+        self.by_expiry.values().map(|&entry| &self.entries[entry as usize])
+    }
+}

@@ -1,0 +1,36 @@
+//! Every bound of the ledger in one place, with the relations between them checked when it is compiled.
+
+/// Longest account id, in bytes of UTF-8.
+pub const ACCOUNT_ID_BYTES_MAX: usize = 128;
+/// Longest transfer or hold id, in bytes of UTF-8.
+pub const TRANSFER_ID_BYTES_MAX: usize = 64;
+/// Longest asset name, in bytes of UTF-8.
+pub const ASSET_BYTES_MAX: usize = 32;
+/// Longest memo, in bytes of UTF-8.
+pub const MEMO_BYTES_MAX: usize = 256;
+/// Most transfers in one request, and most in one linked group.
+pub const TRANSFERS_PER_REQUEST_MAX: usize = 8_190;
+/// Longest life of a hold: one hundred years of 365.25 days, in milliseconds.
+pub const HOLD_EXPIRES_IN_MS_MAX: u64 = 3_155_760_000_000;
+/// Latest time an event can carry: 48 bits of milliseconds, the year 10889. A clock beyond it is taken as this.
+pub const TIME_MS_MAX: u64 = (1 << 48) - 1;
+/// Most accounts a shard can know, its own and adopted ones.
+pub const ACCOUNTS_MAX: u32 = u32::MAX;
+/// Credits on their way to one other shard at which [`Ledger::is_outbound_full`](super::Ledger::is_outbound_full) says so: the
+/// shard then takes no more requests, so that a receiver that stands still costs bounded memory (24 bytes each).
+pub const OUTBOUND_PENDING_MAX: usize = 1 << 20;
+/// Longest encoded event, in bytes.
+pub const EVENT_BYTES_MAX: usize = 1024;
+
+/// The longest variable-length integer, in bytes.
+pub(super) const VARINT_BYTES_MAX: usize = 10;
+/// The longest head of an event besides its texts: tag, two times, a digest and the most integers any event has.
+pub(super) const EVENT_HEAD_BYTES_MAX: usize = 1 + 6 + 6 + 16 + 12 * VARINT_BYTES_MAX;
+
+const _: () = assert!(
+    EVENT_HEAD_BYTES_MAX + (2 + TRANSFER_ID_BYTES_MAX) + (2 + ACCOUNT_ID_BYTES_MAX) + (2 + MEMO_BYTES_MAX)
+        <= EVENT_BYTES_MAX
+);
+const _: () = assert!(EVENT_HEAD_BYTES_MAX + (2 + ACCOUNT_ID_BYTES_MAX) + (2 + ASSET_BYTES_MAX) <= EVENT_BYTES_MAX);
+// The length of an id and of an asset fits one byte of a varint or two.
+const _: () = assert!(ACCOUNT_ID_BYTES_MAX < 1 << 14 && MEMO_BYTES_MAX < 1 << 14);

@@ -1,0 +1,91 @@
+//! What this shard and another have sent each other.
+//!
+//! ```text
+//!   here                                                there
+//!   debit decided ─▶ outbound n+1, n+2 … ──pulled──▶ watermark moves, credit applied
+//!                    forgotten up to n  ◀─confirmed─ once that is durable there
+//! ```
+//!
+//! The debit decides and cannot be taken back; the credit follows exactly once because the receiver takes number
+//! watermark + 1 and no other.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::account::AccountSlot;
+use super::asset::AssetIndex;
+use crate::{Amount, OutboundNumber, RecordPosition};
+
+/// A credit that another shard has not confirmed yet. The record at `position` has the rest:
+/// [`Ledger::credit_of`](super::Ledger::credit_of) puts both together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutboundCredit {
+    /// Which of the credits to that shard.
+    pub number: OutboundNumber,
+    /// The record that decided it, in this shard's journal.
+    pub position: RecordPosition,
+    /// The credited account, as known here.
+    pub slot: AccountSlot,
+    /// Minor units.
+    pub amount: Amount,
+}
+
+/// The figures of one other shard.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Peer {
+    /// Sent and not confirmed: numbers `confirmed + 1` and up, without gaps.
+    outbound: VecDeque<(RecordPosition, AccountSlot, Amount)>,
+    confirmed: OutboundNumber,
+    /// The last of its credits taken in here.
+    pub watermark: OutboundNumber,
+    /// Sum of all credits sent to it, by asset.
+    pub sent: BTreeMap<AssetIndex, u128>,
+    /// Sum of all its credits taken in here, by asset.
+    pub received: BTreeMap<AssetIndex, u128>,
+}
+
+impl Peer {
+    pub fn new(confirmed: OutboundNumber, watermark: OutboundNumber) -> Peer {
+        Peer { confirmed, watermark, ..Peer::default() }
+    }
+
+    pub fn confirmed(&self) -> OutboundNumber {
+        self.confirmed
+    }
+
+    /// The last number given to a credit.
+    pub fn last(&self) -> OutboundNumber {
+        OutboundNumber(self.confirmed.0 + self.outbound.len() as u64)
+    }
+
+    pub fn next(&self) -> OutboundNumber {
+        OutboundNumber(self.last().0 + 1)
+    }
+
+    pub fn pending(&self) -> usize {
+        self.outbound.len()
+    }
+
+    pub fn push(&mut self, position: RecordPosition, slot: AccountSlot, amount: Amount) {
+        self.outbound.push_back((position, slot, amount));
+    }
+
+    /// Forgets up to `number`, which is between `confirmed` and `last`.
+    pub fn confirm(&mut self, number: OutboundNumber) {
+        let count = (number.0 - self.confirmed.0) as usize;
+        self.outbound.drain(..count);
+        self.confirmed = number;
+    }
+
+    /// Those after `after`, in order.
+    pub fn after(&self, after: OutboundNumber) -> impl Iterator<Item = OutboundCredit> {
+        let skip = usize::try_from(after.0.saturating_sub(self.confirmed.0)).unwrap_or(usize::MAX);
+        let skip = skip.min(self.outbound.len());
+        let first = self.confirmed.0 + skip as u64 + 1;
+        self.outbound.range(skip..).zip(first..).map(|(&(position, slot, amount), number)| OutboundCredit {
+            number: OutboundNumber(number),
+            position,
+            slot,
+            amount,
+        })
+    }
+}

@@ -1,0 +1,113 @@
+//! The rules by which money may leave an account, the same for a transfer, a hold, and each member of a linked group.
+
+use super::account::{Account, AccountSlot};
+use super::asset::AssetIndex;
+use super::outcome::Refusal;
+use super::request::AccountKind;
+use super::state::Ledger;
+use super::validity::check_accounts;
+use crate::Amount;
+
+/// Where the figures that a rule weighs come from: the live accounts, or those a linked group would leave.
+pub(super) trait Figures {
+    /// Balance and held.
+    fn figures(&self, slot: AccountSlot, account: &Account) -> (i64, u64);
+    /// Sum of the reserves of the sources of one asset.
+    fn asset_reserve(&self, asset: AssetIndex) -> u64;
+}
+
+impl Figures for Ledger {
+    #[inline(always)]
+    fn figures(&self, _: AccountSlot, account: &Account) -> (i64, u64) {
+        (account.balance, account.held)
+    }
+
+    #[inline(always)]
+    fn asset_reserve(&self, asset: AssetIndex) -> u64 {
+        self.assets.get(asset).reserve
+    }
+}
+
+/// What the rules say of a debit and credit account.
+pub(super) enum Verdict {
+    /// The amount may leave `debit` (or be reserved there) for `credit`.
+    Admit { debit: AccountSlot, credit: AccountSlot },
+    /// Refused for what the state is.
+    Refuse(Refusal),
+    /// Refused for its form.
+    Invalid(Refusal),
+    /// The credit account's home must be asked.
+    NeedAccount,
+}
+
+impl Ledger {
+    /// Weighs moving or reserving `amount`. Panics if the debit account lives on another shard: that is the router's bug.
+    #[inline]
+    pub(super) fn weigh(
+        &self,
+        debit: &str,
+        credit: &str,
+        amount: Amount,
+        credit_missing: bool,
+        figures: &impl Figures,
+    ) -> Verdict {
+        let (Some(debit_slot), Some(credit_slot)) = (self.accounts.find(debit), self.accounts.find(credit)) else {
+            return self.weigh_unknown(debit, credit, credit_missing);
+        };
+        let (Some(from), Some(to)) = (self.accounts.get(debit_slot), self.accounts.get(credit_slot)) else {
+            unreachable!("found accounts are there")
+        };
+        if from.asset != to.asset {
+            return Verdict::Refuse(Refusal::AssetMismatch);
+        }
+        let (balance, held) = figures.figures(debit_slot, from);
+        if let Err(refusal) = self.may_leave(from, balance, held, amount, figures) {
+            return Verdict::Refuse(refusal);
+        }
+        assert!(from.home == self.shard, "a debit of {debit} came to shard {}, not its home {}", self.shard, from.home);
+        Verdict::Admit { debit: debit_slot, credit: credit_slot }
+    }
+
+    #[inline]
+    fn may_leave(
+        &self,
+        from: &Account,
+        balance: i64,
+        held: u64,
+        amount: Amount,
+        figures: &impl Figures,
+    ) -> Result<(), Refusal> {
+        let after = i128::from(balance) - i128::from(held) - i128::from(amount.get());
+        match from.kind {
+            AccountKind::Wallet if after < 0 => {
+                let available = u64::try_from(after + i128::from(amount.get())).unwrap_or(0);
+                Err(Refusal::InsufficientFunds { available })
+            }
+            AccountKind::Wallet => Ok(()),
+            AccountKind::Source => {
+                let before = super::account::reserve(from.kind, balance, held);
+                let others = figures.asset_reserve(from.asset).saturating_sub(before);
+                let reserve = i128::from(others) + (-after).max(0);
+                if reserve > i128::from(self.issuance_cap()) { Err(Refusal::Overflow) } else { Ok(()) }
+            }
+            AccountKind::Collector => Err(Refusal::CollectorCreditOnly),
+        }
+    }
+
+    #[cold]
+    fn weigh_unknown(&self, debit: &str, credit: &str, credit_missing: bool) -> Verdict {
+        if let Err(refusal) = check_accounts(debit, credit) {
+            return Verdict::Invalid(refusal);
+        }
+        if self.accounts.find(debit).is_none() {
+            let home = super::hash::shard_of(debit, self.shard_count);
+            assert!(home == self.shard, "a debit of {debit} came to shard {}, not its home {home}", self.shard);
+            return Verdict::Refuse(Refusal::DebitAccountNotFound);
+        }
+        let elsewhere = super::hash::shard_of(credit, self.shard_count) != self.shard;
+        if elsewhere && !credit_missing {
+            return Verdict::NeedAccount;
+        }
+        Verdict::Refuse(Refusal::CreditAccountNotFound)
+    }
+}

@@ -1,0 +1,322 @@
+//! A ledger as bytes, so that a restart folds only what came after. The byte diagram is in `docs/formats/snapshot.md`.
+//!
+//! Two ledgers are equal exactly when their bytes are: accounts stand in slot order, holds in order of expiry, nothing depends
+//! on how memory came to be. Reading trusts nothing: every rule that the fold keeps is checked again, so that a damaged or
+//! forged snapshot is an error and never a wrong balance.
+
+use super::account::{Account, AccountSlot};
+use super::asset::AssetIndex;
+use super::codec::get_account_kind;
+use super::encoding::{Malformed, Parsed, Reader, put_text, put_varint, put_varint_128, put_zigzag};
+use super::hold::{HoldId, OpenHold};
+use super::limits::{ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, TIME_MS_MAX, TRANSFER_ID_BYTES_MAX};
+use super::peer::Peer;
+use super::request::AccountKind;
+use super::state::Ledger;
+use super::validity::{check_expiry, is_account_id, is_asset, is_transfer_id};
+use super::{hash::shard_of, limits::ACCOUNTS_MAX};
+use crate::{Amount, TimeMs};
+
+/// Version of the layout; the first thing in the bytes.
+const VERSION: u64 = 1;
+/// Bytes are handed on in pieces of about this size.
+const CHUNK_BYTES: usize = 64 * 1024;
+/// No sum comes near: 2^63 transfers of the largest amount.
+const GROSS_MAX: u128 = 1 << 126;
+
+/// Bytes that are not a snapshot of a ledger, or one that breaks the ledger's rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SnapshotError {
+    /// Made by another version.
+    #[error("snapshot layout {0} is unknown; this program reads layout {VERSION}")]
+    UnknownVersion(u64),
+    /// Not of the expected form, or against a rule.
+    #[error("snapshot is damaged: {0}")]
+    Damaged(&'static str),
+}
+
+impl From<Malformed> for SnapshotError {
+    fn from(malformed: Malformed) -> Self {
+        SnapshotError::Damaged(malformed.what)
+    }
+}
+
+fn require(holds: bool, what: &'static str) -> Parsed<()> {
+    if holds { Ok(()) } else { Err(Malformed { what }) }
+}
+
+/// Gathers small writes into chunks for the sink.
+struct Chunks<'s, S: FnMut(&[u8])> {
+    buffer: Vec<u8>,
+    sink: &'s mut S,
+}
+
+impl<S: FnMut(&[u8])> Chunks<'_, S> {
+    fn put(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        write(&mut self.buffer);
+        if self.buffer.len() >= CHUNK_BYTES {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        (self.sink)(&self.buffer);
+        self.buffer.clear();
+    }
+}
+
+impl Ledger {
+    /// Hands the ledger's bytes to `sink`, piece by piece.
+    pub fn write_snapshot(&self, sink: &mut impl FnMut(&[u8])) {
+        let mut out = Chunks { buffer: Vec::with_capacity(CHUNK_BYTES + 1024), sink };
+        out.put(|out| {
+            for value in [VERSION, self.shard.0.into(), self.shard_count.into(), self.time.0, self.position.0] {
+                put_varint(out, value);
+            }
+            put_varint(out, self.assets.len().into());
+        });
+        for (_, asset) in self.assets.iter() {
+            out.put(|out| put_text(out, &asset.name));
+        }
+        out.put(|out| put_varint(out, self.accounts.len().into()));
+        for account in self.accounts.iter() {
+            out.put(|out| self.put_account(out, account));
+        }
+        out.put(|out| put_varint(out, self.holds.len() as u64));
+        for hold in self.holds.iter() {
+            out.put(|out| put_hold(out, hold));
+        }
+        for peer in self.other_peers() {
+            put_peer(&mut out, peer);
+        }
+        out.flush();
+    }
+
+    fn put_account(&self, out: &mut Vec<u8>, account: &Account) {
+        out.push(account.kind as u8);
+        put_text(out, &account.id);
+        put_varint(out, account.asset.0.into());
+        if account.is_on(self.shard) {
+            put_zigzag(out, account.balance);
+            put_varint(out, account.held);
+            put_varint_128(out, account.credited);
+            put_varint_128(out, account.debited);
+            put_varint(out, account.last.0);
+        }
+    }
+
+    fn other_peers(&self) -> impl Iterator<Item = &Peer> {
+        let own = self.shard.0 as usize;
+        self.peers.iter().enumerate().filter(move |(shard, _)| *shard != own).map(|(_, peer)| peer)
+    }
+
+    /// Reads what [`Ledger::write_snapshot`] wrote. Takes time and memory in proportion to the bytes, whatever they are.
+    pub fn decode_snapshot(bytes: &[u8]) -> Result<Ledger, SnapshotError> {
+        let mut reader = Reader::new(bytes);
+        let version = reader.varint("version")?;
+        if version != VERSION {
+            return Err(SnapshotError::UnknownVersion(version));
+        }
+        let ledger = get_ledger(&mut reader)?;
+        reader.end("bytes after the end")?;
+        ledger.check_sums()?;
+        Ok(ledger)
+    }
+
+    /// What must hold between the parts: holds add up to what is held, money to nothing, issuance to the cap at most.
+    fn check_sums(&self) -> Parsed<()> {
+        let mut held = vec![0u128; self.accounts.len() as usize];
+        for hold in self.holds.iter() {
+            held[hold.debit.0 as usize] += u128::from(hold.amount.get());
+        }
+        let agree = self.accounts.iter().zip(held).all(|(account, held)| u128::from(account.held) == held);
+        require(agree, "holds do not add up to what accounts have held")?;
+        let issued = self.assets.iter().all(|(_, asset)| asset.reserve <= self.issuance_cap());
+        require(issued, "sources issued more than the cap")?;
+        require(self.totals().iter().all(|totals| totals.imbalance() == 0), "money does not add up to zero")
+    }
+}
+
+fn get_ledger(reader: &mut Reader<'_>) -> Parsed<Ledger> {
+    let shard = reader.shard("shard")?;
+    let shard_count = reader.shard("shard count")?.0;
+    require(shard.0 < shard_count, "shard count")?;
+    let mut ledger = Ledger::new(shard, shard_count);
+    ledger.time = TimeMs(reader.varint("time")?);
+    require(ledger.time.0 <= TIME_MS_MAX, "time")?;
+    ledger.position = reader.position("position")?;
+    for _ in 0..reader.u32("count of assets")? {
+        let name = reader.text(1, ASSET_BYTES_MAX, "asset")?;
+        require(is_asset(name) && ledger.assets.find(name).is_none(), "asset")?;
+        ledger.assets.find_or_add(name);
+    }
+    let accounts = reader.u32("count of accounts")?;
+    require(accounts < ACCOUNTS_MAX, "count of accounts")?;
+    for _ in 0..accounts {
+        get_account(reader, &mut ledger)?;
+    }
+    for _ in 0..reader.varint("count of holds")? {
+        let hold = get_hold(reader, &ledger)?;
+        ledger.holds.insert(hold);
+    }
+    for shard in 0..shard_count as usize {
+        if shard != ledger.shard.0 as usize {
+            ledger.peers[shard] = get_peer(reader, &ledger, shard)?;
+        }
+    }
+    Ok(ledger)
+}
+
+fn get_account(reader: &mut Reader<'_>, ledger: &mut Ledger) -> Parsed<()> {
+    let kind = get_account_kind(reader)?;
+    let id = reader.text(1, ACCOUNT_ID_BYTES_MAX, "account id")?;
+    require(is_account_id(id), "account id")?;
+    require(ledger.accounts.find(id).is_none(), "account id twice")?;
+    let asset = get_asset(reader, ledger)?;
+    let mut account = Account {
+        credited: 0,
+        debited: 0,
+        id: id.into(),
+        balance: 0,
+        held: 0,
+        last: Default::default(),
+        asset,
+        home: shard_of(id, ledger.shard_count),
+        kind,
+    };
+    let is_here = account.is_on(ledger.shard);
+    if is_here {
+        account.balance = reader.zigzag("balance")?;
+        account.held = reader.varint("held")?;
+        account.credited = get_gross(reader, "credited")?;
+        account.debited = get_gross(reader, "debited")?;
+        account.last = reader.position("last record")?;
+        check_account(&account, ledger)?;
+    }
+    let reserve = &mut ledger.assets.get_mut(asset).reserve;
+    *reserve = reserve.saturating_add(account.reserve());
+    ledger.accounts.push(account, is_here);
+    Ok(())
+}
+
+fn check_account(account: &Account, ledger: &Ledger) -> Parsed<()> {
+    let net = account.credited as i128 - account.debited as i128;
+    require(i128::from(account.balance) == net, "balance is not credited - debited")?;
+    require(account.last <= ledger.position, "last record")?;
+    match account.kind {
+        AccountKind::Wallet => {
+            let covered = u64::try_from(account.balance).is_ok_and(|balance| account.held <= balance);
+            require(covered, "wallet below zero or below what is held")
+        }
+        AccountKind::Collector => require(account.debited == 0 && account.held == 0, "collector was debited"),
+        AccountKind::Source => Ok(()),
+    }
+}
+
+fn get_gross(reader: &mut Reader<'_>, what: &'static str) -> Parsed<u128> {
+    let sum = reader.varint_128(what)?;
+    require(sum < GROSS_MAX, what)?;
+    Ok(sum)
+}
+
+fn get_asset(reader: &mut Reader<'_>, ledger: &Ledger) -> Parsed<AssetIndex> {
+    let asset = reader.u32("asset number")?;
+    require(asset < ledger.assets.len(), "asset number")?;
+    Ok(AssetIndex(asset))
+}
+
+fn get_amount(reader: &mut Reader<'_>) -> Parsed<Amount> {
+    Amount::new(reader.varint("amount")?).ok_or(Malformed { what: "amount" })
+}
+
+fn put_hold(out: &mut Vec<u8>, hold: &OpenHold) {
+    put_text(out, hold.id.as_str());
+    put_varint(out, hold.debit.0.into());
+    put_varint(out, hold.credit.0.into());
+    put_varint(out, hold.amount.get());
+    put_varint(out, hold.expires_in_ms);
+    put_varint(out, hold.expires_at.0);
+    put_varint(out, hold.placed.0);
+}
+
+fn get_hold(reader: &mut Reader<'_>, ledger: &Ledger) -> Parsed<OpenHold> {
+    let id = reader.text(1, TRANSFER_ID_BYTES_MAX, "hold id")?;
+    require(is_transfer_id(id) && ledger.holds.find(id).is_none(), "hold id")?;
+    let debit = AccountSlot(reader.u32("debit account of a hold")?);
+    let credit = AccountSlot(reader.u32("credit account of a hold")?);
+    let hold = OpenHold {
+        id: HoldId::new(id),
+        debit,
+        credit,
+        amount: get_amount(reader)?,
+        expires_in_ms: reader.varint("lifetime of a hold")?,
+        expires_at: TimeMs(reader.varint("expiry of a hold")?),
+        placed: reader.position("record of a hold")?,
+    };
+    let (Some(from), Some(to)) = (ledger.accounts.get(debit), ledger.accounts.get(credit)) else {
+        return Err(Malformed { what: "accounts of a hold" });
+    };
+    let may_debit = from.home == ledger.shard && from.kind != AccountKind::Collector;
+    require(may_debit && debit != credit && from.asset == to.asset, "accounts of a hold")?;
+    require(check_expiry(hold.expires_in_ms).is_ok(), "lifetime of a hold")?;
+    let placed_at = hold.expires_at.0.checked_sub(hold.expires_in_ms);
+    require(placed_at.is_some_and(|time| time <= ledger.time.0), "expiry of a hold")?;
+    require(hold.placed <= ledger.position, "record of a hold")?;
+    let after_the_last = ledger.holds.last().is_none_or(|last| last.key() < hold.key());
+    require(after_the_last, "order of holds")?;
+    Ok(hold)
+}
+
+fn put_peer<S: FnMut(&[u8])>(out: &mut Chunks<'_, S>, peer: &Peer) {
+    out.put(|out| {
+        put_varint(out, peer.watermark.0);
+        put_varint(out, peer.confirmed().0);
+        put_varint(out, peer.pending() as u64);
+    });
+    for credit in peer.after(peer.confirmed()) {
+        out.put(|out| {
+            put_varint(out, credit.position.0);
+            put_varint(out, credit.slot.0.into());
+            put_varint(out, credit.amount.get());
+        });
+    }
+    for sums in [&peer.sent, &peer.received] {
+        out.put(|out| put_varint(out, sums.len() as u64));
+        for (asset, sum) in sums {
+            out.put(|out| {
+                put_varint(out, asset.0.into());
+                put_varint_128(out, *sum);
+            });
+        }
+    }
+}
+
+fn get_peer(reader: &mut Reader<'_>, ledger: &Ledger, shard: usize) -> Parsed<Peer> {
+    let watermark = reader.number("watermark")?;
+    let confirmed = reader.number("confirmed credits")?;
+    let mut peer = Peer::new(confirmed, watermark);
+    let pending = reader.varint("pending credits")?;
+    require(confirmed.0.checked_add(pending).is_some_and(|last| last < u64::MAX), "pending credits")?;
+    require(watermark.0 < u64::MAX, "watermark")?;
+    let mut before = None;
+    for _ in 0..pending {
+        let position = reader.position("record of a credit")?;
+        let slot = AccountSlot(reader.u32("account of a credit")?);
+        let amount = get_amount(reader)?;
+        require(before < Some(position) && position <= ledger.position, "record of a credit")?;
+        let theirs = |account: &Account| account.home.0 as usize == shard && !account.is_on(ledger.shard);
+        require(ledger.accounts.get(slot).is_some_and(theirs), "account of a credit")?;
+        peer.push(position, slot, amount);
+        before = Some(position);
+    }
+    for sums in [&mut peer.sent, &mut peer.received] {
+        for _ in 0..reader.u32("sums by asset")? {
+            let asset = get_asset(reader, ledger)?;
+            let sum = get_gross(reader, "sum of credits")?;
+            let in_order = sums.last_key_value().is_none_or(|(last, _)| *last < asset);
+            require(sum > 0 && in_order, "sums by asset")?;
+            sums.insert(asset, sum);
+        }
+    }
+    Ok(peer)
+}

@@ -1,0 +1,240 @@
+//! The state of one shard's ledger and everything that reads it.
+
+use std::collections::BTreeMap;
+
+use super::account::{Account, AccountSlot, Accounts};
+use super::asset::Assets;
+use super::command::InboundCredit;
+use super::event::{CreditStep, Event};
+use super::hold::OpenHolds;
+use super::limits::OUTBOUND_PENDING_MAX;
+use super::peer::{OutboundCredit, Peer};
+use super::request::AccountView;
+use crate::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
+
+/// The ledger of one shard: a fold of its events. See the [module](super) for what it promises.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    pub(super) shard: ShardIndex,
+    pub(super) shard_count: u16,
+    /// Time of the newest event; decisions are never made before it.
+    pub(super) time: TimeMs,
+    /// The newest event.
+    pub(super) position: RecordPosition,
+    pub(super) accounts: Accounts,
+    pub(super) assets: Assets,
+    pub(super) holds: OpenHolds,
+    /// By shard; the own entry stays empty.
+    pub(super) peers: Vec<Peer>,
+}
+
+/// The sums of one asset on one shard. `balances + sent - received = 0`, always.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AssetTotals {
+    /// Unit of measure.
+    pub asset: Box<str>,
+    /// Sum of all balances, minor units.
+    pub balances: i128,
+    /// Sum of all that was sent to each other shard, minor units.
+    pub sent: Vec<(ShardIndex, u128)>,
+    /// Sum of all that was taken in from each other shard, minor units.
+    pub received: Vec<(ShardIndex, u128)>,
+}
+
+impl AssetTotals {
+    /// `balances + sent - received`: zero unless something is wrong. Counted modulo 2^128, so that damaged sums cannot panic.
+    pub fn imbalance(&self) -> i128 {
+        let sum = |of: &[(ShardIndex, u128)]| of.iter().fold(0i128, |sum, (_, part)| sum.wrapping_add(*part as i128));
+        self.balances.wrapping_add(sum(&self.sent)).wrapping_sub(sum(&self.received))
+    }
+}
+
+impl Ledger {
+    /// An empty ledger. `shard_count` is fixed for the life of the data; panics if it is zero or `shard` is beyond it.
+    pub fn new(shard: ShardIndex, shard_count: u16) -> Ledger {
+        assert!(shard.0 < shard_count, "shard {shard} of {shard_count}");
+        Ledger {
+            shard,
+            shard_count,
+            time: TimeMs(0),
+            position: RecordPosition::NONE,
+            accounts: Accounts::default(),
+            assets: Assets::default(),
+            holds: OpenHolds::default(),
+            peers: vec![Peer::default(); shard_count as usize],
+        }
+    }
+
+    /// Which shard this is.
+    pub fn shard(&self) -> ShardIndex {
+        self.shard
+    }
+
+    /// Of how many.
+    pub fn shard_count(&self) -> u16 {
+        self.shard_count
+    }
+
+    /// The newest event applied; [`RecordPosition::NONE`] before the first.
+    pub fn position(&self) -> RecordPosition {
+        self.position
+    }
+
+    /// Time of the newest event.
+    pub fn time(&self) -> TimeMs {
+        self.time
+    }
+
+    /// The account, as this shard knows it: for a collector this shard's part, for an account of another shard its facts with
+    /// figures of zero.
+    pub fn account(&self, id: &str) -> Option<AccountView> {
+        self.account_at(self.slot(id)?)
+    }
+
+    /// The slot of an account, opened or adopted.
+    pub fn slot(&self, id: &str) -> Option<AccountSlot> {
+        self.accounts.find(id)
+    }
+
+    /// The account in a slot, as [`Ledger::account`].
+    pub fn account_at(&self, slot: AccountSlot) -> Option<AccountView> {
+        self.accounts.get(slot).map(|account| self.view(account))
+    }
+
+    /// Accounts and parts of collectors whose money is on this shard, whose id begins with `prefix` and comes after `after`,
+    /// in byte order of their ids, at most `limit`.
+    pub fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<AccountView> {
+        self.accounts.list(prefix, after).take(limit).map(|account| self.view(account)).collect()
+    }
+
+    /// The figures of the accounts and parts of this shard among the slots from `first` on, `count` slots at most.
+    pub fn figures(&self, first: u32, count: u32) -> impl Iterator<Item = AccountView> {
+        self.accounts.range(first, count).iter().filter(|account| account.is_on(self.shard)).map(|a| self.view(a))
+    }
+
+    /// How many slots are taken: accounts opened, parts, and facts of other shards' accounts.
+    pub fn slots(&self) -> u32 {
+        self.accounts.len()
+    }
+
+    /// The newest event of an account's history; [`RecordPosition::NONE`] if it has none, `None` if there is no such account.
+    pub fn last_position(&self, id: &str) -> Option<RecordPosition> {
+        self.accounts.get(self.slot(id)?).map(|account| account.last)
+    }
+
+    /// When the first open hold expires.
+    pub fn next_expiry(&self) -> Option<TimeMs> {
+        self.holds.first().map(|hold| hold.expires_at)
+    }
+
+    /// An open hold whose time is over at `now`: the one that expired first. Expire it and ask again.
+    pub fn expired_hold(&self, now: TimeMs) -> Option<&str> {
+        let first = self.holds.first()?;
+        (first.expires_at <= self.time_of(now)).then(|| first.id.as_str())
+    }
+
+    /// How many holds are open.
+    pub fn open_holds(&self) -> usize {
+        self.holds.len()
+    }
+
+    /// Unconfirmed credits to another shard after number `after`, in order, at most `max`.
+    pub fn outbound(
+        &self,
+        to: ShardIndex,
+        after: OutboundNumber,
+        max: usize,
+    ) -> impl Iterator<Item = OutboundCredit> + use<'_> {
+        self.peer(to).after(after).take(max)
+    }
+
+    /// The last number given to a credit to `to`.
+    pub fn outbound_last(&self, to: ShardIndex) -> OutboundNumber {
+        self.peer(to).last()
+    }
+
+    /// The last credit that `to` confirmed.
+    pub fn outbound_confirmed(&self, to: ShardIndex) -> OutboundNumber {
+        self.peer(to).confirmed()
+    }
+
+    /// Whether so many credits to another shard are unconfirmed that the shard should take no more requests for now.
+    pub fn is_outbound_full(&self) -> bool {
+        self.peers.iter().any(|peer| peer.pending() >= OUTBOUND_PENDING_MAX)
+    }
+
+    /// The last credit of `from` that was taken in here.
+    pub fn watermark(&self, from: ShardIndex) -> OutboundNumber {
+        self.peer(from).watermark
+    }
+
+    /// What to send for an outbound credit, given the event that its record holds. `None` if that is not the event that
+    /// decided it.
+    pub fn credit_of<'a>(&'a self, outbound: &OutboundCredit, event: &Event<'a>) -> Option<InboundCredit<'a>> {
+        let (id, memo, posted, debit, amount, time) = match *event {
+            Event::Transferred { time, id, debit, credit, amount, memo } => {
+                self.sends(outbound, credit).then_some((id, memo, false, debit, amount, time))?
+            }
+            Event::HoldPosted { time, hold, posted, debit, credit } => {
+                self.sends(outbound, credit).then_some((hold.id, hold.memo, true, debit, posted, time))?
+            }
+            _ => return None,
+        };
+        (amount == outbound.amount).then_some(InboundCredit {
+            from: self.shard,
+            number: outbound.number,
+            posted,
+            id,
+            debit: &self.accounts.get(debit.slot)?.id,
+            credit: &self.accounts.get(outbound.slot)?.id,
+            amount: amount.get(),
+            memo,
+            debit_position: outbound.position,
+            decided_at: time,
+        })
+    }
+
+    fn sends(&self, outbound: &OutboundCredit, credit: CreditStep) -> bool {
+        credit == CreditStep::Outbound { slot: outbound.slot, number: outbound.number }
+    }
+
+    /// The sums by asset, in the order of first use. Takes time in proportion to the accounts.
+    pub fn totals(&self) -> Vec<AssetTotals> {
+        let mut balances = vec![0i128; self.assets.len() as usize];
+        for account in self.accounts.iter() {
+            balances[account.asset.0 as usize] += i128::from(account.balance);
+        }
+        let by_peer = |sums: fn(&Peer) -> &BTreeMap<_, u128>, asset| {
+            let with = |(shard, peer)| Some((ShardIndex(shard as u16), *sums(peer).get(&asset)?));
+            self.peers.iter().enumerate().filter_map(with).collect()
+        };
+        self.assets
+            .iter()
+            .map(|(index, asset)| AssetTotals {
+                asset: (&*asset.name).into(),
+                balances: balances[index.0 as usize],
+                sent: by_peer(|peer| &peer.sent, index),
+                received: by_peer(|peer| &peer.received, index),
+            })
+            .collect()
+    }
+
+    /// The time a decision is made at: the clock's, but never before an earlier event's.
+    pub(super) fn time_of(&self, now: TimeMs) -> TimeMs {
+        TimeMs(now.0.min(super::limits::TIME_MS_MAX)).max(self.time)
+    }
+
+    /// The most that this shard's sources of one asset may be below zero together. With every shard at its cap, all money
+    /// there is still fits one balance.
+    pub(super) fn issuance_cap(&self) -> u64 {
+        i64::MAX as u64 / u64::from(self.shard_count)
+    }
+
+    pub(super) fn peer(&self, shard: ShardIndex) -> &Peer {
+        &self.peers[shard.0 as usize]
+    }
+
+    pub(super) fn view(&self, account: &Account) -> AccountView {
+        account.view(&self.assets.get(account.asset).name)
+    }
+}
