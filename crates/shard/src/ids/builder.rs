@@ -1,0 +1,239 @@
+//! Turns frozen tables into runs and many runs into few, one step at a time, on whatever thread steps it.
+//!
+//! ```text
+//!   step:  manifest unsaved?  ─▶ save it, publish the new view
+//!          table waiting?     ─▶ sort it, write a run (tier 0)              first: the shard waits for this
+//!          fan-out runs of a tier? ─▶ merge a slice of them into one of the next tier, the lowest tier first
+//! ```
+//!
+//! Promise: a view is published only after its manifest is durable, and a file is deleted only when no manifest names it and
+//! nobody reads it. A step that fails changes nothing and can be tried again: with a new file, because what a failed sync left
+//! behind in the old one is unknown.
+//!
+//! Invariant: tables arrive only when the journal is durable beyond them ([`super::IdIndex::maintain`]).
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidegate_journal::Position;
+use tidegate_journal::disk::Disk;
+
+use super::manifest::Manifest;
+use super::merge::Merge;
+use super::run::{Run, RunHeader};
+use super::run_writer::write_run;
+use super::table::Table;
+use super::{IdSeed, IdsError, IdsOptions};
+
+/// The runs of an index at one moment, oldest first.
+pub(super) struct View<D: Disk> {
+    pub(super) runs: Arc<[Arc<Run<D::File>>]>,
+    pub(super) covered: Position,
+}
+
+/// What a step did.
+pub(super) enum Step<D: Disk> {
+    Idle,
+    Worked,
+    Published(View<D>),
+}
+
+/// Counted by the builder, read by the shard.
+#[derive(Default)]
+pub(super) struct BuilderCounters {
+    pub(super) builds: AtomicU64,
+    pub(super) merges: AtomicU64,
+    pub(super) retries: AtomicU64,
+}
+
+/// Everything that writes to the index's directory.
+pub(super) struct Builder<D: Disk> {
+    disk: D,
+    dir: PathBuf,
+    fan_out: usize,
+    seed: IdSeed,
+    next_number: u64,
+    runs: Vec<Arc<Run<D::File>>>,
+    /// Whether `runs` is ahead of the manifest.
+    unsaved: bool,
+    waiting: VecDeque<Arc<Table>>,
+    /// At most one of a tier, lowest tier first.
+    merges: Vec<Merge<D>>,
+    /// Merged away, named by no manifest once `unsaved` is false; deleted when no lookup holds them.
+    retired: Vec<Arc<Run<D::File>>>,
+    counters: Arc<BuilderCounters>,
+}
+
+impl<D: Disk> Builder<D> {
+    /// A builder that continues with `runs`, as the manifest names them.
+    pub(super) fn new(
+        disk: D,
+        dir: &Path,
+        options: &IdsOptions,
+        manifest: &Manifest,
+        runs: Vec<Arc<Run<D::File>>>,
+    ) -> Builder<D> {
+        Builder {
+            disk,
+            dir: dir.to_owned(),
+            fan_out: options.fan_out,
+            seed: manifest.seed,
+            next_number: manifest.next_number,
+            runs,
+            unsaved: false,
+            waiting: VecDeque::new(),
+            merges: Vec::new(),
+            retired: Vec::new(),
+            counters: Arc::default(),
+        }
+    }
+
+    pub(super) fn counters(&self) -> Arc<BuilderCounters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// The runs as they are now.
+    pub(super) fn view(&self) -> View<D> {
+        let covered = self.runs.last().map_or(Position(0), |run| run.last());
+        View { runs: self.runs.iter().cloned().collect(), covered }
+    }
+
+    /// Takes a full table; tables come in the order of their positions.
+    pub(super) fn build(&mut self, table: Arc<Table>) {
+        self.waiting.push_back(table);
+    }
+
+    /// Does the most urgent piece of work.
+    pub(super) fn step(&mut self) -> Result<Step<D>, IdsError> {
+        if self.unsaved {
+            self.save_manifest()?;
+            return Ok(Step::Published(self.view()));
+        }
+        self.delete_retired();
+        if !self.waiting.is_empty() {
+            self.write_table()?;
+            return Ok(Step::Worked);
+        }
+        self.begin_merge()?;
+        if self.merges.is_empty() {
+            return Ok(Step::Idle);
+        }
+        self.step_merge()?;
+        Ok(Step::Worked)
+    }
+
+    fn save_manifest(&mut self) -> Result<(), IdsError> {
+        let runs = self.runs.iter().map(|run| *run.header()).collect();
+        Manifest { seed: self.seed, next_number: self.next_number, runs }.save(&self.disk, &self.dir)?;
+        self.unsaved = false;
+        Ok(())
+    }
+
+    fn write_table(&mut self) -> Result<(), IdsError> {
+        let Some((table, range)) = self.waiting.front().and_then(|table| Some((table, table.range()?))) else {
+            self.waiting.pop_front();
+            return Ok(());
+        };
+        let sorted = table.sorted();
+        let number = self.take_number();
+        let run = match write_run(&self.disk, &self.dir, number, &sorted, range) {
+            Ok(run) => run,
+            Err(error) => {
+                self.delete(number);
+                return Err(error);
+            }
+        };
+        self.waiting.pop_front();
+        self.runs.push(Arc::new(run));
+        self.unsaved = true;
+        self.counters.builds.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Starts the merge of the lowest tier that has enough runs and none under way.
+    fn begin_merge(&mut self) -> Result<(), IdsError> {
+        let Some(tier) = (0..=self.highest_tier()).find(|tier| self.is_due(*tier)) else { return Ok(()) };
+        let inputs: Vec<_> =
+            self.runs.iter().filter(|run| run.header().tier == tier).take(self.fan_out).cloned().collect();
+        let number = self.take_number();
+        match Merge::begin(&self.disk, &self.dir, number, tier + 1, &inputs) {
+            Ok(merge) => {
+                let at = self.merges.partition_point(|other| other.tier() < merge.tier());
+                self.merges.insert(at, merge);
+                Ok(())
+            }
+            Err(error) => {
+                self.delete(number);
+                Err(error)
+            }
+        }
+    }
+
+    fn highest_tier(&self) -> u32 {
+        self.runs.iter().map(|run| run.header().tier).max().unwrap_or(0)
+    }
+
+    fn is_due(&self, tier: u32) -> bool {
+        let is_under_way = self.merges.iter().any(|merge| merge.tier() == tier + 1);
+        !is_under_way && self.runs.iter().filter(|run| run.header().tier == tier).count() >= self.fan_out
+    }
+
+    fn step_merge(&mut self) -> Result<(), IdsError> {
+        match self.merges[0].step() {
+            Ok(false) => Ok(()),
+            Ok(true) => self.finish_merge(),
+            Err(error) => {
+                let merge = self.merges.remove(0);
+                self.delete(merge.number());
+                Err(error)
+            }
+        }
+    }
+
+    fn finish_merge(&mut self) -> Result<(), IdsError> {
+        let merge = self.merges.remove(0);
+        let number = merge.number();
+        let replaced = merge.inputs();
+        let merged = match merge.finish(&self.dir) {
+            Ok(merged) => merged,
+            Err(error) => {
+                self.delete(number);
+                return Err(error);
+            }
+        };
+        let is_replaced = |run: &Arc<Run<D::File>>| replaced.contains(&run.header().number);
+        let at = self.runs.iter().position(is_replaced).expect("what is being merged stays until then");
+        let retired = self.runs.splice(at..at + replaced.len(), [Arc::new(merged)]);
+        self.retired.extend(retired.inspect(|run| assert!(is_replaced(run), "merged runs are neighbours")));
+        self.unsaved = true;
+        self.counters.merges.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn take_number(&mut self) -> u64 {
+        self.next_number += 1;
+        self.next_number - 1
+    }
+
+    /// Deletes files that nobody needs. A failure leaves a file that the next open deletes.
+    fn delete_retired(&mut self) {
+        let (disk, held) = (&self.disk, std::mem::take(&mut self.retired));
+        let still_read = |run: &Arc<Run<D::File>>| Arc::strong_count(run) > 1;
+        self.retired = held
+            .into_iter()
+            .filter(|run| {
+                if !still_read(run) {
+                    let _ = disk.remove(run.path());
+                }
+                still_read(run)
+            })
+            .collect();
+    }
+
+    /// Deletes what a failed step left behind, as far as the disk lets us.
+    fn delete(&self, number: u64) {
+        let _ = self.disk.remove(&self.dir.join(RunHeader::file_name_of(number)));
+    }
+}

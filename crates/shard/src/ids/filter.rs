@@ -1,0 +1,247 @@
+//! "Never seen", said by one cache line per generation.
+//!
+//! ```text
+//!   generation 0      1 M ids   ▐▌                 positions  1 ..  x
+//!   generation 1      1 M ids   ▐▌                            x ..  y      each new generation doubles the whole,
+//!   generation 2      2 M ids   ▐██▌                          y ..  z      so N ids need about log2(N / 1M) of them
+//!   generation 3      4 M ids   ▐██████▌  ◀── inserts
+//!
+//!   block of 64 bytes:  8 words x 64 bits, one bit of each word per id (k = 8), 16 bits per id: about 0.1 % false positives
+//! ```
+//!
+//! Why generations: a filter cannot grow in place without the ids, and reading them back would stall. Why each knows its range
+//! of positions: a hit in a small old generation then concerns only the few runs of that age, not all of them.
+//!
+//! Promise: no false negatives; memory at most `bytes_max`. When that is used up the newest generation keeps filling, false
+//! positives grow, and lookups read more pages: slower, never wrong.
+
+use tidegate_journal::Position;
+
+use super::IdHash;
+use super::memory::{Zeroed, prefetch};
+
+const LANES: usize = 8;
+const BLOCK_BYTES: usize = LANES * 8;
+const BITS_PER_ID: usize = 16;
+const IDS_PER_BLOCK: usize = BLOCK_BYTES * 8 / BITS_PER_ID;
+/// A last generation that would be smaller than this part of the bound is not worth a cache line per lookup.
+const SMALLEST_PART: usize = 8;
+
+/// Which generations may hold a hash: a bit for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Hits(u64);
+
+impl Hits {
+    #[inline]
+    pub(super) fn is_none(self) -> bool {
+        self.0 == 0
+    }
+}
+
+struct Generation {
+    words: Zeroed<u64>,
+    blocks: u64,
+    capacity: u64,
+    ids: u64,
+    first: Position,
+    last: Position,
+}
+
+/// All ids ever inserted, oldest generation first.
+pub(super) struct Filter {
+    generations: Vec<Generation>,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+/// One bit in each lane. The multiplication mixes all bits of the hash into the top 48, so that the bits are independent of
+/// the block, which the top 32 bits of the hash itself choose.
+#[inline]
+fn lanes_of(hash: IdHash) -> [u64; LANES] {
+    let mixed = (hash.0 ^ (hash.0 >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    std::array::from_fn(|lane| 1 << ((mixed >> (16 + 6 * lane)) & 63))
+}
+
+impl Generation {
+    fn new(ids: usize, bytes_max: usize) -> Generation {
+        let blocks = ids.div_ceil(IDS_PER_BLOCK).min(bytes_max / BLOCK_BYTES).max(1);
+        Generation {
+            words: Zeroed::new(blocks * LANES),
+            blocks: blocks as u64,
+            capacity: (blocks * IDS_PER_BLOCK) as u64,
+            ids: 0,
+            first: Position(u64::MAX),
+            last: Position(0),
+        }
+    }
+
+    #[inline]
+    fn block_start(&self, hash: IdHash) -> usize {
+        (((hash.0 >> 32) * self.blocks) >> 32) as usize * LANES
+    }
+
+    #[inline]
+    fn has(&self, hash: IdHash, lanes: &[u64; LANES]) -> bool {
+        let start = self.block_start(hash);
+        let block = &self.words[start..start + LANES];
+        // No early exit: eight words are four vector instructions, a branch in between costs more.
+        block.iter().zip(lanes).fold(0, |missing, (word, lane)| missing | (lane & !word)) == 0
+    }
+
+    #[inline]
+    fn insert(&mut self, hash: IdHash, lanes: &[u64; LANES]) {
+        let start = self.block_start(hash);
+        for (word, lane) in self.words[start..start + LANES].iter_mut().zip(lanes) {
+            *word |= lane;
+        }
+        self.ids += 1;
+    }
+}
+
+impl Filter {
+    /// A filter for a history of `ids`, all of them at positions up to `last`; they are added by [`Filter::restore`].
+    pub(super) fn new(ids: usize, last: Position, ids_first: usize, bytes_max: usize) -> Filter {
+        // A long history leaves a part of the bound to what comes.
+        let mut oldest = Generation::new(ids.max(ids_first), bytes_max / 4 * 3);
+        if last > Position(0) {
+            (oldest.first, oldest.last) = (Position(0), last);
+        }
+        let bytes = oldest.words.len() * 8;
+        Filter { generations: vec![oldest], bytes, bytes_max }
+    }
+
+    /// Adds an id of the history.
+    pub(super) fn restore(&mut self, hash: IdHash) {
+        self.generations[0].insert(hash, &lanes_of(hash));
+    }
+
+    #[inline]
+    pub(super) fn insert(&mut self, hash: IdHash, position: Position) {
+        let newest = self.newest();
+        if newest.ids >= newest.capacity && self.grow() {
+            return self.insert(hash, position);
+        }
+        let newest = self.newest();
+        newest.insert(hash, &lanes_of(hash));
+        newest.first = newest.first.min(position);
+        newest.last = position;
+    }
+
+    #[inline]
+    fn newest(&mut self) -> &mut Generation {
+        self.generations.last_mut().expect("there is always one generation")
+    }
+
+    #[cold]
+    fn grow(&mut self) -> bool {
+        let left = self.bytes_max - self.bytes;
+        let whole: u64 = self.generations.iter().map(|generation| generation.capacity).sum();
+        let wanted_bytes = whole as usize / IDS_PER_BLOCK * BLOCK_BYTES;
+        let is_worth_it = wanted_bytes <= left || left >= self.bytes_max / SMALLEST_PART;
+        if !is_worth_it || self.generations.len() == u64::BITS as usize {
+            return false;
+        }
+        let next = Generation::new(whole as usize, left);
+        self.bytes += next.words.len() * 8;
+        self.generations.push(next);
+        true
+    }
+
+    /// The generations that may hold `hash`.
+    #[inline]
+    pub(super) fn hits(&self, hash: IdHash) -> Hits {
+        let lanes = lanes_of(hash);
+        let hits = self.generations.iter().enumerate();
+        Hits(hits.fold(0, |hits, (index, generation)| hits | u64::from(generation.has(hash, &lanes)) << index))
+    }
+
+    /// Whether one of `hits` is of the age of what holds the positions from `first` to `last`.
+    pub(super) fn may_hold(&self, hits: Hits, first: Position, last: Position) -> bool {
+        self.generations
+            .iter()
+            .enumerate()
+            .any(|(index, generation)| hits.0 >> index & 1 == 1 && generation.first <= last && first <= generation.last)
+    }
+
+    #[inline]
+    pub(super) fn prefetch(&self, hash: IdHash) {
+        for generation in &self.generations {
+            prefetch(&generation.words[generation.block_start(hash)]);
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn generations(&self) -> usize {
+        self.generations.len()
+    }
+
+    pub(super) fn ids(&self) -> u64 {
+        self.generations.iter().map(|generation| generation.ids).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::IdSeed;
+
+    fn hash(n: u64) -> IdHash {
+        IdSeed([3, 4]).hash(&n.to_le_bytes())
+    }
+
+    fn filled(ids: u64, bytes_max: usize) -> Filter {
+        let mut filter = Filter::new(0, Position(0), 1024, bytes_max);
+        for n in 0..ids {
+            filter.insert(hash(n), Position(n + 1));
+        }
+        filter
+    }
+
+    fn false_positives(filter: &Filter, tries: u64) -> f64 {
+        let hits = (0..tries).filter(|n| !filter.hits(hash(u64::MAX - n)).is_none()).count();
+        hits as f64 / tries as f64
+    }
+
+    #[test]
+    fn nothing_that_was_inserted_is_ever_missed() {
+        for (ids, bytes_max) in [(1, 4096), (5_000, 4096), (40_000, 1 << 20)] {
+            let filter = filled(ids, bytes_max);
+            for n in 0..ids {
+                let hits = filter.hits(hash(n));
+                assert!(filter.may_hold(hits, Position(n + 1), Position(n + 1)), "id {n} of {ids}");
+            }
+        }
+    }
+
+    #[test]
+    fn generations_double_and_false_positives_stay_below_one_percent_in_all_of_them_together() {
+        let filter = filled(100_000, 1 << 20);
+        assert_eq!(filter.generations(), 8); // 1 + 1 + 2 + 4 + 8 + 16 + 32 + 64 Ki
+        let rate = false_positives(&filter, 100_000);
+        assert!(rate < 0.01, "{rate}");
+    }
+
+    #[test]
+    fn the_bound_holds_and_false_positives_grow_instead() {
+        let filter = filled(100_000, 64 << 10); // room for 32 Ki ids at full precision
+        assert!(filter.bytes() <= 64 << 10);
+        let rate = false_positives(&filter, 20_000);
+        assert!((0.05..1.0).contains(&rate), "{rate}");
+    }
+
+    #[test]
+    fn a_long_history_is_one_generation_and_leaves_room() {
+        let mut filter = Filter::new(1 << 20, Position(9), 1024, 64 << 10);
+        assert_eq!((filter.generations(), filter.bytes()), (1, 48 << 10));
+        filter.insert(hash(1), Position(10));
+        assert_eq!(filter.generations(), 1);
+        for n in 0..filter.generations[0].capacity {
+            filter.restore(hash(n));
+        }
+        filter.insert(hash(2), Position(11));
+        assert_eq!((filter.generations(), filter.bytes()), (2, 64 << 10));
+    }
+}

@@ -1,0 +1,162 @@
+//! The manifest: which runs make up the index and how far into the journal they reach. Format: `docs/formats/ids.md`.
+//!
+//! Promise: it is replaced as a whole or not at all, and names only files that are durable.
+
+use std::path::Path;
+
+use tidegate_journal::Position;
+use tidegate_journal::disk::{Disk, DiskFile};
+
+use super::run::RunHeader;
+use super::{IdSeed, IdsError};
+
+/// Name of the manifest.
+pub(super) const MANIFEST: &str = "manifest";
+/// Where the next one is written before it takes the name.
+pub(super) const MANIFEST_NEXT: &str = "manifest.next";
+
+const MAGIC: [u8; 8] = *b"TGIDMAN\0";
+const VERSION: u32 = 1;
+const FIXED_BYTES: usize = 48;
+const CHECKSUM_BYTES: usize = 4;
+/// Runs of one index at most; at a fan-out of 64 that is still more ids than positions.
+const RUNS_MAX: usize = 4096;
+const BYTES_MAX: usize = FIXED_BYTES + RUNS_MAX * RunHeader::BYTES + CHECKSUM_BYTES;
+
+/// What an index consists of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Manifest {
+    pub(super) seed: IdSeed,
+    /// Number of the next run.
+    pub(super) next_number: u64,
+    /// Oldest first; their stretches of the journal neither overlap nor leave out an id.
+    pub(super) runs: Vec<RunHeader>,
+}
+
+impl Manifest {
+    /// The last position whose id is in a run.
+    pub(super) fn covered(&self) -> Position {
+        self.runs.last().map_or(Position(0), |run| run.last)
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        assert!(self.runs.len() <= RUNS_MAX, "merging keeps runs few");
+        let mut bytes = Vec::with_capacity(FIXED_BYTES + self.runs.len() * RunHeader::BYTES + CHECKSUM_BYTES);
+        bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&(self.runs.len() as u32).to_le_bytes());
+        for field in [self.seed.0[0], self.seed.0[1], self.next_number, self.covered().0] {
+            bytes.extend_from_slice(&field.to_le_bytes());
+        }
+        for run in &self.runs {
+            run.encode_fields(&mut bytes);
+        }
+        let sum = crc_fast::crc32_iscsi(&bytes);
+        bytes.extend_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// Err says what is wrong.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Manifest, String> {
+        let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        let half = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+        if bytes.len() < FIXED_BYTES + CHECKSUM_BYTES || bytes[..8] != MAGIC {
+            return Err("it is not a manifest of an id index".into());
+        }
+        if half(8) != VERSION {
+            return Err(format!("its version is {}, known is {VERSION}", half(8)));
+        }
+        let body = &bytes[..bytes.len() - CHECKSUM_BYTES];
+        if half(body.len()) != crc_fast::crc32_iscsi(body) {
+            return Err("it has a wrong checksum".into());
+        }
+        let (fields, rest) = body[FIXED_BYTES..].as_chunks::<{ RunHeader::BYTES }>();
+        if !rest.is_empty() || fields.len() != half(12) as usize {
+            return Err(format!("it has not the length of {} runs", half(12)));
+        }
+        let runs: Option<Vec<RunHeader>> = fields.iter().map(RunHeader::decode_fields).collect();
+        let runs = runs.ok_or("it describes a run that cannot be")?;
+        let manifest = Manifest { seed: IdSeed([word(16), word(24)]), next_number: word(32), runs };
+        let in_order = manifest.runs.windows(2).all(|pair| pair[0].last < pair[1].first);
+        let numbered = manifest.runs.iter().all(|run| run.number < manifest.next_number);
+        if !in_order || !numbered || manifest.covered().0 != word(40) {
+            return Err("its runs contradict each other".into());
+        }
+        Ok(manifest)
+    }
+
+    /// Reads the manifest; `None` when there is none.
+    pub(super) fn load<D: Disk>(disk: &D, dir: &Path) -> Result<Option<Manifest>, IdsError> {
+        let path = dir.join(MANIFEST);
+        if !disk.exists(&path).map_err(IdsError::io("look for", &path))? {
+            return Ok(None);
+        }
+        let file = disk.open(&path).map_err(IdsError::io("open", &path))?;
+        let len = file.len().map_err(IdsError::io("read the length of", &path))?;
+        if len > BYTES_MAX as u64 {
+            return Err(IdsError::damaged(&path, format!("it is {len} bytes long")));
+        }
+        let mut bytes = vec![0; len as usize];
+        super::run::read_exact(&file, &path, &mut bytes, 0)?;
+        Manifest::decode(&bytes).map(Some).map_err(|what| IdsError::damaged(&path, what))
+    }
+
+    /// Makes this the manifest, durably.
+    pub(super) fn save<D: Disk>(&self, disk: &D, dir: &Path) -> Result<(), IdsError> {
+        let next = dir.join(MANIFEST_NEXT);
+        if disk.exists(&next).map_err(IdsError::io("look for", &next))? {
+            disk.remove(&next).map_err(IdsError::io("remove", &next))?;
+        }
+        let file = disk.create_new(&next).map_err(IdsError::io("create", &next))?;
+        file.write_all_at(&self.encode(), 0).map_err(IdsError::io("write", &next))?;
+        file.sync_data().map_err(IdsError::io("sync", &next))?;
+        disk.rename(&next, &dir.join(MANIFEST)).map_err(IdsError::io("rename", &next))?;
+        disk.sync_dir(dir).map_err(IdsError::io("sync", dir))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Manifest {
+        let run = |number, tier, first, last| RunHeader {
+            number,
+            tier,
+            entries: 300,
+            first: Position(first),
+            last: Position(last),
+        };
+        Manifest { seed: IdSeed([7, 8]), next_number: 9, runs: vec![run(8, 1, 10, 500), run(4, 0, 600, 900)] }
+    }
+
+    #[test]
+    fn what_was_encoded_is_decoded() {
+        assert_eq!(Manifest::decode(&manifest().encode()), Ok(manifest()));
+        assert_eq!(manifest().covered(), Position(900));
+        let empty = Manifest { runs: Vec::new(), ..manifest() };
+        assert_eq!(Manifest::decode(&empty.encode()), Ok(empty));
+    }
+
+    #[test]
+    fn any_flipped_bit_and_any_cut_is_noticed() {
+        let whole = manifest().encode();
+        for at in 0..whole.len() {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 4;
+            assert!(Manifest::decode(&flipped).is_err(), "byte {at}");
+            assert!(Manifest::decode(&whole[..at]).is_err(), "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn overlapping_runs_and_used_numbers_are_refused() {
+        let mut overlapping = manifest();
+        overlapping.runs[1].first = Position(500);
+        let mut used = manifest();
+        used.next_number = 8;
+        for wrong in [overlapping, used] {
+            assert_eq!(Manifest::decode(&wrong.encode()), Err("its runs contradict each other".into()));
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Makes one run of several neighbouring ones, a slice at a time.
+//!
+//! Why slices: a merge of 500 MB takes seconds, and a table that waits to become a run must not wait for it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_journal::disk::Disk;
+
+use super::IdsError;
+use super::entry::Entry;
+use super::run::{Run, RunHeader};
+use super::run_reader::RunReader;
+use super::run_writer::RunWriter;
+
+/// Entries that one step merges.
+const SLICE_ENTRIES: usize = 1 << 16;
+
+/// A merge under way.
+pub(super) struct Merge<D: Disk> {
+    inputs: Vec<Input<D>>,
+    writer: RunWriter<D>,
+    tier: u32,
+}
+
+struct Input<D: Disk> {
+    run: Arc<Run<D::File>>,
+    reader: RunReader,
+    head: Option<Entry>,
+}
+
+impl<D: Disk> Input<D> {
+    fn advance(&mut self) -> Result<(), IdsError> {
+        self.head = self.reader.next(self.run.file(), self.run.path())?;
+        Ok(())
+    }
+}
+
+impl<D: Disk> Merge<D> {
+    /// Begins to merge `runs`, which are neighbours, oldest first, all of tier `tier - 1`.
+    pub(super) fn begin(
+        disk: &D,
+        dir: &Path,
+        number: u64,
+        tier: u32,
+        runs: &[Arc<Run<D::File>>],
+    ) -> Result<Merge<D>, IdsError> {
+        let (Some(oldest), Some(newest)) = (runs.first(), runs.last()) else { panic!("a merge has runs") };
+        let entries = runs.iter().map(|run| run.entries()).sum();
+        let header = RunHeader { number, tier, entries, first: oldest.first(), last: newest.last() };
+        let mut inputs = Vec::with_capacity(runs.len());
+        for run in runs {
+            let mut input = Input { run: Arc::clone(run), reader: RunReader::new(*run.header()), head: None };
+            input.advance()?;
+            inputs.push(input);
+        }
+        Ok(Merge { inputs, writer: RunWriter::create(disk, dir, header)?, tier })
+    }
+
+    /// Tier of the result.
+    pub(super) fn tier(&self) -> u32 {
+        self.tier
+    }
+
+    /// Number of the result.
+    pub(super) fn number(&self) -> u64 {
+        self.writer.number()
+    }
+
+    /// Numbers of the runs that the result replaces.
+    pub(super) fn inputs(&self) -> Vec<u64> {
+        self.inputs.iter().map(|input| input.run.header().number).collect()
+    }
+
+    /// Merges one slice. Whether that was the last.
+    pub(super) fn step(&mut self) -> Result<bool, IdsError> {
+        for _ in 0..SLICE_ENTRIES {
+            // A handful of inputs: looking at all heads is as fast as a tree of losers and much shorter.
+            let least = self.inputs.iter_mut().filter(|input| input.head.is_some()).min_by_key(|input| input.head);
+            let Some(input) = least else { return Ok(true) };
+            if let Some(entry) = input.head {
+                self.writer.push(entry)?;
+            }
+            input.advance()?;
+        }
+        Ok(false)
+    }
+
+    /// The result, durable.
+    pub(super) fn finish(self, dir: &Path) -> Result<Run<D::File>, IdsError> {
+        self.writer.finish(dir)
+    }
+}

@@ -1,0 +1,289 @@
+//! Which record is about this id: exact, for ever, in bounded memory.
+//!
+//! ```text
+//!                    ┌─ filter: one cache line a generation ──▶ "never seen": done, the way of nearly all new ids
+//!   find(hash) ──────┤
+//!                    └─ "perhaps" ──▶ recent ─▶ frozen tables ─▶ runs on disk, newest first ──▶ candidate positions
+//!
+//!   insert ──▶ filter + recent ──full──▶ frozen ──durable──▶ builder: sort, write a run, manifest ──▶ merge 8 runs into one
+//! ```
+//!
+//! Promise: for each record inserted, [`IdIndex::find`] of its hash returns its position, whatever was frozen, merged, crashed
+//! or rebuilt in between. It may return positions of other records too (another id of the same hash, a record that a crash cut
+//! off): the caller compares the id in the record, and that makes the answer exact.
+//!
+//! Why a hash and not the id: 16 bytes an id on disk whatever its length, and ids in memory only while they are recent. Why it
+//! is derived: runs are a fold of the journal like all else. Anything damaged or missing is thrown away and built again.
+//!
+//! Invariant: the manifest never covers a record that is not durable in the journal, because after a crash its position may
+//! belong to another record. Invariant: nothing here knows what an id or a record is.
+
+mod builder;
+mod entry;
+mod error;
+mod filter;
+mod hash;
+mod manifest;
+mod memory;
+mod merge;
+mod open;
+mod options;
+mod run;
+mod run_reader;
+mod run_writer;
+mod table;
+#[cfg(test)]
+mod tests;
+mod worker;
+
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tidegate_journal::Position;
+use tidegate_journal::disk::Disk;
+
+use builder::View;
+use filter::Filter;
+use table::Table;
+use worker::Worker;
+
+pub use error::IdsError;
+pub use hash::{IdHash, IdSeed};
+pub use open::Opened;
+pub use options::{BuilderKind, IdsOptions};
+
+/// I/O errors that [`IdIndex::catch_up`] sits out, 100 ms each, before it gives up.
+const RETRIES_MAX: u32 = 20;
+
+/// The index of one shard. Owned by the shard's thread.
+pub struct IdIndex<D: Disk> {
+    options: IdsOptions,
+    seed: IdSeed,
+    filter: Filter,
+    recent: Table,
+    /// Full tables that no run holds yet, oldest first. The first `released` of them are with the builder.
+    frozen: VecDeque<Arc<Table>>,
+    released: usize,
+    /// A table whose memory can be used again.
+    spare: Option<Table>,
+    view: View<D>,
+    worker: Worker<D>,
+    /// Position of the last record inserted.
+    newest: Position,
+    counted: Counted,
+}
+
+/// What lookups count; cells, because a lookup only reads.
+#[derive(Default)]
+struct Counted {
+    lookups: Cell<u64>,
+    filter_hits: Cell<u64>,
+    false_positives: Cell<u64>,
+    pages_read: Cell<u64>,
+}
+
+/// What the index holds and did since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IdsFacts {
+    /// Entries in the table that fills.
+    pub recent: u64,
+    /// Full tables not yet in a run.
+    pub frozen_tables: u64,
+    /// Run files that lookups may read.
+    pub runs: u64,
+    /// Entries in them.
+    pub run_entries: u64,
+    /// Bytes of them.
+    pub run_bytes: u64,
+    /// Generations of the filter, each a cache line per lookup.
+    pub filter_generations: u64,
+    /// Bytes of the filter.
+    pub filter_bytes: u64,
+    /// Ids that the filter holds; beyond its design capacity false positives grow.
+    pub filter_ids: u64,
+    /// Lookups.
+    pub lookups: u64,
+    /// Lookups that the filter did not settle.
+    pub filter_hits: u64,
+    /// Of these, lookups that found nothing.
+    pub false_positives: u64,
+    /// Pages of runs that lookups read.
+    pub pages_read: u64,
+    /// Runs written from tables.
+    pub builds: u64,
+    /// Merges finished.
+    pub merges: u64,
+    /// Times that the builder met an I/O error and tried again.
+    pub retries: u64,
+}
+
+impl<D: Disk> IdIndex<D> {
+    /// The hash under which this index knows `id`. Keyed with a seed of this index, so that no client can aim at one place.
+    #[inline]
+    pub fn hash(&self, id: &[u8]) -> IdHash {
+        self.seed.hash(id)
+    }
+
+    /// Starts to load the cache lines that `find` and `insert` of this hash will touch. Call it some ids ahead.
+    #[inline]
+    pub fn prefetch(&self, hash: IdHash) {
+        self.filter.prefetch(hash);
+        self.recent.prefetch(hash);
+    }
+
+    /// Fills `out` with the positions of all records inserted under `hash`, newest first: nearly always none or one. Err when
+    /// a run cannot be read or is damaged: nobody can say then whether the id is new, so the shard must stop; opening the index
+    /// again repairs it.
+    #[inline]
+    pub fn find(&self, hash: IdHash, out: &mut Vec<Position>) -> Result<(), IdsError> {
+        out.clear();
+        self.counted.lookups.set(self.counted.lookups.get() + 1);
+        let hits = self.filter.hits(hash);
+        if hits.is_none() {
+            return Ok(());
+        }
+        self.find_beyond_the_filter(hash, hits, out)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_beyond_the_filter(
+        &self,
+        hash: IdHash,
+        hits: filter::Hits,
+        out: &mut Vec<Position>,
+    ) -> Result<(), IdsError> {
+        let concerns = |first: Position, last: Position| self.filter.may_hold(hits, first, last);
+        for table in self.frozen.iter().map(Arc::as_ref).chain([&self.recent]) {
+            if table.range().is_some_and(|(first, last)| concerns(first, last)) {
+                table.find(hash, out);
+            }
+        }
+        let mut pages_read = 0;
+        for run in self.view.runs.iter().filter(|run| concerns(run.first(), run.last())) {
+            pages_read += run.find(hash, out)?;
+        }
+        out.sort_unstable_by(|a, b| b.cmp(a));
+        // A frozen table and the run made of it are both there for a moment.
+        out.dedup();
+        let counted = &self.counted;
+        counted.filter_hits.set(counted.filter_hits.get() + 1);
+        counted.false_positives.set(counted.false_positives.get() + u64::from(out.is_empty()));
+        counted.pages_read.set(counted.pages_read.get() + pages_read);
+        Ok(())
+    }
+
+    /// Notes that the record at `position` is about an id with this hash. A record that is already covered is ignored, so a
+    /// replay may begin anywhere before [`IdIndex::covered`]. Panics when positions do not increase: that is a bug.
+    #[inline]
+    pub fn insert(&mut self, hash: IdHash, position: Position) {
+        if position <= self.newest {
+            assert!(position <= self.view.covered, "positions increase: {position} after {}", self.newest);
+            return;
+        }
+        if self.recent.is_full() {
+            self.freeze();
+        }
+        self.filter.insert(hash, position);
+        self.recent.insert(hash, position);
+        self.newest = position;
+    }
+
+    #[cold]
+    fn freeze(&mut self) {
+        let empty = self.spare.take().unwrap_or_else(|| Table::new(self.options.freeze_at));
+        let full = std::mem::replace(&mut self.recent, empty);
+        self.frozen.push_back(Arc::new(full));
+    }
+
+    /// Hands full tables to the builder once `durable`, the position of the journal's last durable record, is beyond them, and
+    /// takes over what the builder finished. Never waits (a [`BuilderKind::Stepped`] builder does one step here). Err when a run
+    /// turned out damaged; I/O errors of the builder are no errors here: it tries again, see [`IdsFacts::retries`].
+    pub fn maintain(&mut self, durable: Position) -> Result<(), IdsError> {
+        self.release(durable);
+        if let Some(view) = self.worker.poll()? {
+            self.take_over(view);
+        }
+        Ok(())
+    }
+
+    fn release(&mut self, durable: Position) {
+        while let Some(table) = self.frozen.get(self.released) {
+            if table.range().is_none_or(|(_, last)| last >= durable) {
+                return;
+            }
+            self.worker.build(Arc::clone(table));
+            self.released += 1;
+        }
+    }
+
+    fn take_over(&mut self, view: View<D>) {
+        self.view = view;
+        while let Some(table) = self.frozen.front() {
+            if table.range().is_some_and(|(_, last)| last > self.view.covered) {
+                return;
+            }
+            self.released -= 1;
+            let table = self.frozen.pop_front().and_then(Arc::into_inner);
+            self.spare = self.spare.take().or(table.map(Table::emptied));
+        }
+    }
+
+    /// Whether more tables wait for the builder than planned. The shard should refuse new work ("busy") until this ends:
+    /// nothing breaks if it does not, but memory grows by a table per [`IdsOptions::freeze_at`] ids.
+    pub fn is_behind(&self) -> bool {
+        self.frozen.len() > self.options.frozen_max
+    }
+
+    /// Waits until the builder is no longer behind. For replay at start-up, when there is no one to keep waiting; `durable` as
+    /// in [`IdIndex::maintain`].
+    pub fn catch_up(&mut self, durable: Position) -> Result<(), IdsError> {
+        self.maintain(durable)?;
+        let mut errors = 0;
+        while self.is_behind() && self.released > 0 {
+            match self.worker.wait() {
+                Ok(None) => {}
+                Ok(Some(view)) => self.take_over(view),
+                Err(IdsError::Io { .. }) if errors < RETRIES_MAX => errors += 1,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Every id of the records up to and including this position is in a run. Zero: none. Replay inserts the records after it.
+    pub fn covered(&self) -> Position {
+        self.view.covered
+    }
+
+    /// Memory in use, in bytes: filter, tables, fences of the runs.
+    pub fn bytes(&self) -> usize {
+        let tables = 1 + self.frozen.len() + usize::from(self.spare.is_some());
+        let fences: usize = self.view.runs.iter().map(|run| run.fence_bytes()).sum();
+        self.filter.bytes() + tables * self.recent.bytes() + fences
+    }
+
+    /// What the index holds and did.
+    pub fn facts(&self) -> IdsFacts {
+        let builder = self.worker.counters();
+        IdsFacts {
+            recent: self.recent.len() as u64,
+            frozen_tables: self.frozen.len() as u64,
+            runs: self.view.runs.len() as u64,
+            run_entries: self.view.runs.iter().map(|run| run.entries()).sum(),
+            run_bytes: self.view.runs.iter().map(|run| run.bytes()).sum(),
+            filter_generations: self.filter.generations() as u64,
+            filter_bytes: self.filter.bytes() as u64,
+            filter_ids: self.filter.ids(),
+            lookups: self.counted.lookups.get(),
+            filter_hits: self.counted.filter_hits.get(),
+            false_positives: self.counted.false_positives.get(),
+            pages_read: self.counted.pages_read.get(),
+            builds: builder.builds.load(Ordering::Relaxed),
+            merges: builder.merges.load(Ordering::Relaxed),
+            retries: builder.retries.load(Ordering::Relaxed),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What can be chosen about an index.
+
+use super::IdSeed;
+
+/// Where runs are built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BuilderKind {
+    /// On a thread of its own.
+    Thread,
+    /// One step within each [`super::IdIndex::maintain`]: for the simulator, and for tools that may wait.
+    Stepped,
+}
+
+/// Sizes and places of an index. The defaults are for a shard that takes more than a million new ids a second.
+#[derive(Clone, Copy, Debug)]
+pub struct IdsOptions {
+    /// Ids in a table before it is frozen and becomes a run. 24 bytes of memory each.
+    pub freeze_at: usize,
+    /// Full tables that may wait for the builder before [`super::IdIndex::is_behind`].
+    pub frozen_max: usize,
+    /// Runs of one size that are merged into one.
+    pub fan_out: usize,
+    /// Ids that the filter's first generation is made for; each further one doubles the whole.
+    pub filter_ids_first: usize,
+    /// Memory for the filter. Beyond it false positives grow, and each costs some reads of pages.
+    pub filter_bytes_max: usize,
+    /// Where runs are built.
+    pub builder: BuilderKind,
+    /// Key of the hash for a new index; an existing one keeps its own. Random in production.
+    pub seed: IdSeed,
+}
+
+impl IdsOptions {
+    /// Default sizes; `seed` should be random.
+    pub fn new(seed: IdSeed) -> IdsOptions {
+        IdsOptions {
+            freeze_at: 1 << 20,
+            frozen_max: 2,
+            fan_out: 8,
+            filter_ids_first: 1 << 20,
+            filter_bytes_max: 256 << 20,
+            builder: BuilderKind::Thread,
+            seed,
+        }
+    }
+
+    /// Panics on sizes that cannot work; they come from code or from a config that was validated.
+    pub(super) fn check(&self) {
+        assert!((1..=1 << 26).contains(&self.freeze_at), "ids: freeze_at {} is not in 1..=2^26", self.freeze_at);
+        assert!(self.frozen_max >= 1, "ids: frozen_max is zero");
+        assert!((2..=64).contains(&self.fan_out), "ids: fan_out {} is not in 2..=64", self.fan_out);
+        assert!(self.filter_ids_first >= 1, "ids: filter_ids_first is zero");
+        assert!(self.filter_bytes_max >= 4096, "ids: filter_bytes_max {} is below a page", self.filter_bytes_max);
+    }
+}

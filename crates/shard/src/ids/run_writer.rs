@@ -1,0 +1,127 @@
+//! Writes a run, entry by entry in order, and makes it durable.
+
+use std::path::{Path, PathBuf};
+
+use tidegate_journal::Position;
+use tidegate_journal::disk::{Disk, DiskFile};
+
+use super::IdsError;
+use super::entry::Entry;
+use super::run::{Fences, PAGE_BYTES, PAGE_ENTRIES, Page, Run, RunHeader};
+
+/// Bytes of one write.
+const WRITE_BYTES: usize = 1 << 20;
+/// Bytes after which a sync is asked for, so that the last one is short: the journal syncs on the same device.
+const SYNC_BYTES: u64 = 8 << 20;
+
+const _: () = assert!(WRITE_BYTES.is_multiple_of(PAGE_BYTES));
+
+/// A run in the making. Dropped before [`RunWriter::finish`], it leaves a file that no manifest names.
+pub(super) struct RunWriter<D: Disk> {
+    disk: D,
+    file: D::File,
+    path: PathBuf,
+    header: RunHeader,
+    fences: Fences,
+    buffer: Vec<u8>,
+    /// Page that `buffer` begins with.
+    buffer_page: u64,
+    pushed: u64,
+    synced_bytes: u64,
+}
+
+impl<D: Disk> RunWriter<D> {
+    /// Creates the file and claims its room.
+    pub(super) fn create(disk: &D, dir: &Path, header: RunHeader) -> Result<RunWriter<D>, IdsError> {
+        let path = dir.join(header.file_name());
+        let file = disk.create_new(&path).map_err(IdsError::io("create", &path))?;
+        file.allocate(header.file_bytes()).map_err(IdsError::io("claim room for", &path))?;
+        file.write_all_at(&header.encode_page(), 0).map_err(IdsError::io("write", &path))?;
+        Ok(RunWriter {
+            disk: disk.clone(),
+            file,
+            path,
+            header,
+            fences: Fences::for_pages(header.pages()),
+            buffer: Vec::with_capacity(WRITE_BYTES.min(header.file_bytes() as usize)),
+            buffer_page: 0,
+            pushed: 0,
+            synced_bytes: 0,
+        })
+    }
+
+    /// Appends the next entry.
+    pub(super) fn push(&mut self, entry: Entry) -> Result<(), IdsError> {
+        let index = (self.pushed % PAGE_ENTRIES as u64) as usize;
+        if index == 0 {
+            self.begin_page(entry)?;
+        }
+        let page_start = self.buffer.len() - PAGE_BYTES;
+        entry.encode(&mut self.buffer[page_start..][Page::entry_place(index)]);
+        self.pushed += 1;
+        if index + 1 == PAGE_ENTRIES {
+            self.end_page();
+        }
+        Ok(())
+    }
+
+    fn begin_page(&mut self, first: Entry) -> Result<(), IdsError> {
+        if self.buffer.len() == WRITE_BYTES {
+            self.flush()?;
+        }
+        self.fences.note(self.buffer_page + (self.buffer.len() / PAGE_BYTES) as u64, first.hash);
+        self.buffer.resize(self.buffer.len() + PAGE_BYTES, 0);
+        Ok(())
+    }
+
+    fn end_page(&mut self) {
+        let start = self.buffer.len() - PAGE_BYTES;
+        let page = self.buffer_page + (start / PAGE_BYTES) as u64;
+        Page::seal(&mut self.buffer[start..], self.header.number, page);
+    }
+
+    fn flush(&mut self) -> Result<(), IdsError> {
+        let offset = RunHeader::page_offset(self.buffer_page);
+        self.file.write_all_at(&self.buffer, offset).map_err(IdsError::io("write", &self.path))?;
+        self.buffer_page += (self.buffer.len() / PAGE_BYTES) as u64;
+        self.buffer.clear();
+        let written = RunHeader::page_offset(self.buffer_page);
+        if written - self.synced_bytes >= SYNC_BYTES {
+            self.file.sync_data().map_err(IdsError::io("sync", &self.path))?;
+            self.synced_bytes = written;
+        }
+        Ok(())
+    }
+
+    /// Completes the run: file and name are durable when this returns.
+    pub(super) fn finish(mut self, dir: &Path) -> Result<Run<D::File>, IdsError> {
+        assert_eq!(self.pushed, self.header.entries, "a run has as many entries as its header says");
+        if !self.pushed.is_multiple_of(PAGE_ENTRIES as u64) {
+            self.end_page();
+        }
+        self.flush()?;
+        self.file.sync_data().map_err(IdsError::io("sync", &self.path))?;
+        self.disk.sync_dir(dir).map_err(IdsError::io("sync", dir))?;
+        Ok(Run::new(self.file, self.path, self.header, self.fences))
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.header.number
+    }
+}
+
+/// Writes a whole run of sorted entries.
+pub(super) fn write_run<D: Disk>(
+    disk: &D,
+    dir: &Path,
+    number: u64,
+    sorted: &[Entry],
+    (first, last): (Position, Position),
+) -> Result<Run<D::File>, IdsError> {
+    let header = RunHeader { number, tier: 0, entries: sorted.len() as u64, first, last };
+    let mut writer = RunWriter::create(disk, dir, header)?;
+    for entry in sorted {
+        writer.push(*entry)?;
+    }
+    writer.finish(dir)
+}

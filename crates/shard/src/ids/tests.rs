@@ -1,0 +1,1 @@
+//! The whole index against a plain map.

@@ -1,0 +1,192 @@
+//! Where the builder runs: on a thread of its own, or within the calls that poll it.
+//!
+//! ```text
+//!   shard ──table──▶ channel ──▶ builder thread: step, step, step ... ──▶ channel ──view──▶ shard (maintain)
+//! ```
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tidegate_journal::disk::Disk;
+
+use super::builder::{Builder, BuilderCounters, Step, View};
+use super::table::Table;
+use super::{BuilderKind, IdsError};
+
+/// Pause after an I/O error before the builder tries again.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+
+/// What the builder has to say.
+enum Report<D: Disk> {
+    View(View<D>),
+    /// An I/O error; it will try again.
+    Retrying(IdsError),
+    /// Damage: it has stopped.
+    Stopped(IdsError),
+}
+
+/// The builder, wherever it runs.
+pub(super) struct Worker<D: Disk> {
+    place: Place<D>,
+    counters: Arc<BuilderCounters>,
+}
+
+enum Place<D: Disk> {
+    Here(Box<Builder<D>>),
+    Thread(BuilderThread<D>),
+}
+
+impl<D: Disk> Worker<D> {
+    pub(super) fn start(builder: Builder<D>, kind: BuilderKind) -> std::io::Result<Worker<D>> {
+        let counters = builder.counters();
+        let place = match kind {
+            BuilderKind::Stepped => Place::Here(Box::new(builder)),
+            BuilderKind::Thread => Place::Thread(BuilderThread::spawn(builder)?),
+        };
+        Ok(Worker { place, counters })
+    }
+
+    /// Hands over a full table.
+    pub(super) fn build(&mut self, table: Arc<Table>) {
+        match &mut self.place {
+            Place::Here(builder) => builder.build(table),
+            Place::Thread(thread) => thread.build(table),
+        }
+    }
+
+    /// A new view, if the builder has one by now. Never waits. I/O errors are no errors here: the builder tries again.
+    pub(super) fn poll(&mut self) -> Result<Option<View<D>>, IdsError> {
+        let report = match &mut self.place {
+            Place::Here(builder) => step_and_report(builder, &self.counters),
+            Place::Thread(thread) => thread.report(),
+        };
+        match report {
+            Some(Report::View(view)) => Ok(Some(view)),
+            Some(Report::Stopped(error)) => Err(error),
+            Some(Report::Retrying(_)) | None => Ok(None),
+        }
+    }
+
+    /// Waits for what the builder says next; an I/O error is an error here.
+    pub(super) fn wait(&mut self) -> Result<Option<View<D>>, IdsError> {
+        let report = match &mut self.place {
+            Place::Here(builder) => step_and_report(builder, &self.counters),
+            Place::Thread(thread) => Some(thread.next_report()),
+        };
+        match report {
+            Some(Report::View(view)) => Ok(Some(view)),
+            Some(Report::Stopped(error) | Report::Retrying(error)) => Err(error),
+            None => Ok(None),
+        }
+    }
+
+    pub(super) fn counters(&self) -> &BuilderCounters {
+        &self.counters
+    }
+}
+
+fn step_and_report<D: Disk>(builder: &mut Builder<D>, counters: &BuilderCounters) -> Option<Report<D>> {
+    match builder.step() {
+        Ok(Step::Published(view)) => Some(Report::View(view)),
+        Ok(Step::Worked | Step::Idle) => None,
+        Err(error) => Some(judge(error, counters)),
+    }
+}
+
+fn judge<D: Disk>(error: IdsError, counters: &BuilderCounters) -> Report<D> {
+    match error {
+        IdsError::Io { .. } => {
+            counters.retries.fetch_add(1, Ordering::Relaxed);
+            Report::Retrying(error)
+        }
+        IdsError::Damaged { .. } => Report::Stopped(error),
+    }
+}
+
+struct BuilderThread<D: Disk> {
+    /// `None` only while it is being dropped.
+    tables: Option<Sender<Arc<Table>>>,
+    reports: Receiver<Report<D>>,
+    stop: Arc<AtomicBool>,
+    handle: Option<JoinHandle<()>>,
+}
+
+impl<D: Disk> BuilderThread<D> {
+    fn spawn(mut builder: Builder<D>) -> std::io::Result<BuilderThread<D>> {
+        let (tables, arriving) = channel();
+        let (saying, reports) = channel();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().name("ids-builder".into());
+        let handle = thread.spawn(move || {
+            run(&mut builder, &arriving, &saying, &stopped);
+        })?;
+        Ok(BuilderThread { tables: Some(tables), reports, stop, handle: Some(handle) })
+    }
+
+    fn build(&mut self, table: Arc<Table>) {
+        // A builder that stopped has said why: the next poll returns it, so a failure to send needs no answer here.
+        let _ = self.tables.as_ref().expect("taken only by drop").send(table);
+    }
+
+    fn report(&mut self) -> Option<Report<D>> {
+        match self.reports.try_recv() {
+            Ok(report) => Some(report),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => panic!("the id index's builder has stopped, and was asked again"),
+        }
+    }
+
+    fn next_report(&mut self) -> Report<D> {
+        self.reports.recv().expect("the id index's builder has stopped, and was asked again")
+    }
+}
+
+impl<D: Disk> Drop for BuilderThread<D> {
+    /// Waits for the step under way, so that nothing writes to the directory any more when the index is gone.
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.tables = None;
+        if let Some(handle) = self.handle.take() {
+            let _ = handle.join();
+        }
+    }
+}
+
+/// The thread's life: step while there is work, sleep until there is a table, end when told to or when the index is gone.
+fn run<D: Disk>(
+    builder: &mut Builder<D>,
+    tables: &Receiver<Arc<Table>>,
+    reports: &Sender<Report<D>>,
+    stop: &AtomicBool,
+) {
+    let counters = builder.counters();
+    while !stop.load(Ordering::Relaxed) {
+        while let Ok(table) = tables.try_recv() {
+            builder.build(table);
+        }
+        let report = match builder.step() {
+            Ok(Step::Worked) => continue,
+            Ok(Step::Idle) => match tables.recv() {
+                Ok(table) => {
+                    builder.build(table);
+                    continue;
+                }
+                Err(_) => return,
+            },
+            Ok(Step::Published(view)) => Report::View(view),
+            Err(error) => judge(error, &counters),
+        };
+        let pause = matches!(report, Report::Retrying(_));
+        let stops = matches!(report, Report::Stopped(_));
+        if reports.send(report).is_err() || stops {
+            return;
+        }
+        if pause {
+            std::thread::sleep(RETRY_PAUSE);
+        }
+    }
+}
