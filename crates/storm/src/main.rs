@@ -10,7 +10,9 @@
 //! Invariant: nothing here knows how the server works inside; it sees what any client sees, and /proc.
 
 mod bench;
+mod door;
 mod load;
+mod machine;
 mod peer;
 mod process;
 mod report;

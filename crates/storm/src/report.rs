@@ -47,6 +47,14 @@ impl Report {
         }
     }
 
+    /// Adds the ratio of two medians, if both were measured.
+    pub fn derive_ratio(&mut self, key: &str, numerator: &str, denominator: &str) {
+        let median_of = |key| self.figures.iter().find(|(known, _)| known == key).map(|(_, values)| median(values));
+        if let (Some(above), Some(below)) = (median_of(numerator), median_of(denominator)) {
+            self.add(key, above / below);
+        }
+    }
+
     /// The table: median, spread and goal of each figure.
     pub fn table(&self) -> String {
         let mut table = format!("{:<34} {:>16} {:>34}  {}\n", "figure", "median", "runs", "goal");
@@ -54,11 +62,16 @@ impl Report {
             let runs: Vec<String> = values.iter().map(|value| figure(*value)).collect();
             let median = median(values);
             let goal = match GOALS.iter().find(|(goal, _)| goal == key).map(|(_, goal)| *goal) {
-                Some(Goal::AtLeast(least)) => format!(">= {}{}", figure(least), if median >= least { "" } else { "  MISSED" }),
-                Some(Goal::AtMost(most)) => format!("<= {}{}", figure(most), if median <= most { "" } else { "  MISSED" }),
+                Some(Goal::AtLeast(least)) => {
+                    format!(">= {}{}", figure(least), if median >= least { "" } else { "  MISSED" })
+                }
+                Some(Goal::AtMost(most)) => {
+                    format!("<= {}{}", figure(most), if median <= most { "" } else { "  MISSED" })
+                }
                 None => String::new(),
             };
-            writeln!(table, "{key:<34} {:>16} {:>34}  {goal}", figure(median), runs.join(" ")).expect("a string takes all");
+            writeln!(table, "{key:<34} {:>16} {:>34}  {goal}", figure(median), runs.join(" "))
+                .expect("a string takes all");
         }
         table
     }

@@ -48,11 +48,6 @@ impl Names {
         (0..self.wallets + CANDIDATES + 1).map(Account)
     }
 
-    /// The account that funds the wallets.
-    pub fn source(&self) -> Account {
-        Account(self.wallets + CANDIDATES)
-    }
-
     /// The name of an account.
     pub fn of(&self, account: Account) -> &str {
         let index = account.0 as usize;
@@ -215,7 +210,9 @@ mod tests {
     #[test]
     fn payments_stay_among_their_accounts() {
         let names = Names::new(12);
-        for pattern in [Pattern::Uniform, Pattern::Hot, Pattern::Votes, Pattern::Funding, Pattern::Part { part: 2, parts: 3 }] {
+        for pattern in
+            [Pattern::Uniform, Pattern::Hot, Pattern::Votes, Pattern::Funding, Pattern::Part { part: 2, parts: 3 }]
+        {
             let mut work = Workload::new(pattern, 12, 12, 0);
             let mut paid = 0;
             while let Some(payment) = work.next() {

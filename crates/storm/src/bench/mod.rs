@@ -1,7 +1,12 @@
 //! `storm bench-ledger`: every case of the ledger bench, ours and the peers in turn, as many times as asked; then the medians.
 
+mod ours;
 mod peers;
 
+use crate::door::server::Tidegate;
+use crate::machine;
+use crate::peer::postgres::Postgres;
+use crate::peer::redis::Redis;
 use crate::report::Report;
 use crate::workload::Names;
 use anyhow::{Context, Result};
@@ -28,11 +33,32 @@ pub struct Settings {
     /// Wallets that pay each other.
     #[arg(long, default_value_t = 10_000)]
     pub accounts: u32,
+    /// Connections, instead of what the case says.
+    #[arg(long)]
+    pub connections: Option<usize>,
+    /// Requests in flight on each connection, instead of what the case says.
+    #[arg(long)]
+    pub in_flight: Option<usize>,
+    /// Ledger shards of the server.
+    #[arg(long, default_value_t = 1)]
+    pub shards: u16,
 }
 
 /// One row of the bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Case {
+    /// 8,190 transfers a request, uniform; memory and restarts after it.
+    Batched,
+    /// Every transfer is a vote for one candidate.
+    Hot,
+    /// One transfer a request, 64 connections, 16 deep.
+    Single,
+    /// One transfer a request, 32 connections, one in flight each.
+    Lockstep,
+    /// Reserve, then post.
+    Holds,
+    /// HTTP/JSON votes, 64 connections.
+    Http,
     /// A Lua wallet in Redis.
     Redis,
     /// A PL/pgSQL wallet in PostgreSQL.
@@ -40,7 +66,8 @@ pub enum Case {
 }
 
 impl Case {
-    const ALL: [Case; 2] = [Case::Redis, Case::Postgres];
+    const ALL: [Case; 8] =
+        [Case::Batched, Case::Hot, Case::Redis, Case::Single, Case::Lockstep, Case::Postgres, Case::Holds, Case::Http];
 }
 
 impl std::fmt::Display for Case {
@@ -58,13 +85,36 @@ pub fn run(settings: &Settings) -> Result<()> {
     for run in 1..=settings.runs {
         for case in &settings.cases {
             eprintln!("run {run} of {}: {case}", settings.runs);
+            let ours = || ours::Bench::new(settings, &names, &out);
             match case {
+                Case::Batched => ours()?.batched(&mut report),
+                Case::Hot => ours()?.hot(&mut report),
+                Case::Single => ours()?.single(&mut report),
+                Case::Lockstep => ours()?.lockstep(&mut report),
+                Case::Holds => ours()?.holds(&mut report),
+                Case::Http => ours()?.http(&mut report),
                 Case::Redis => peers::redis(&out, &names, settings.transfers / 20, &mut report),
-                Case::Postgres => peers::postgres(&out, &names, settings.transfers / 50, &mut report),
+                Case::Postgres => peers::postgres(&out, &names, settings.transfers / 20, &mut report),
             }
             .with_context(|| format!("case {case}"))?;
         }
     }
+    report.derive_ratio("hot_ratio", "hot_transfers_per_s", "batched_transfers_per_s");
+    println!("machine: {}", machine::describe());
+    println!("versions: {}", versions(settings).join(", "));
+    println!("command: {}\n", std::env::args().collect::<Vec<_>>().join(" "));
     print!("{}", report.table());
     report.write_json(&out.join("ledger.json"))
+}
+
+/// Of everything that was measured.
+fn versions(settings: &Settings) -> Vec<String> {
+    let measured = |case| settings.cases.contains(&case);
+    let ours = settings.cases.iter().any(|case| !matches!(case, Case::Redis | Case::Postgres));
+    let known = [
+        ours.then(|| Tidegate::version(&settings.tidegate)),
+        measured(Case::Redis).then(Redis::version),
+        measured(Case::Postgres).then(Postgres::version),
+    ];
+    known.into_iter().flatten().map(|version| version.unwrap_or_else(|error| error.to_string())).collect()
 }

@@ -22,7 +22,6 @@ pub struct Connection {
     free_tags: Vec<u32>,
     /// Tags in the order asked, for protocols that answer in order.
     order: VecDeque<u32>,
-    done: bool,
 }
 
 impl Connection {
@@ -40,7 +39,6 @@ impl Connection {
             sent_at: vec![0; in_flight],
             free_tags: (0..in_flight as u32).rev().collect(),
             order: VecDeque::with_capacity(in_flight),
-            done: false,
         })
     }
 
@@ -48,24 +46,20 @@ impl Connection {
         &mut self.socket
     }
 
-    /// No request in flight and no more to send.
+    /// No request in flight.
     pub fn is_idle(&self) -> bool {
-        self.done && self.free_tags.len() == self.sent_at.len()
+        self.free_tags.len() == self.sent_at.len()
     }
 
-    /// Encodes requests until all tags are in flight.
+    /// Encodes requests until all tags are in flight, or there is nothing to ask.
     pub fn fill<D: Dialect>(&mut self, dialect: &mut D, now: u64) -> Result<()> {
-        while !self.done
-            && let Some(tag) = self.free_tags.pop()
+        while let Some(&tag) = self.free_tags.last()
+            && dialect.ask(tag, &mut self.outbox)?
         {
-            if dialect.ask(tag, &mut self.outbox)? {
-                self.sent_at[tag as usize] = now;
-                if D::IN_ORDER {
-                    self.order.push_back(tag);
-                }
-            } else {
-                self.free_tags.push(tag);
-                self.done = true;
+            self.free_tags.pop();
+            self.sent_at[tag as usize] = now;
+            if D::IN_ORDER {
+                self.order.push_back(tag);
             }
         }
         Ok(())

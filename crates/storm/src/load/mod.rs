@@ -35,6 +35,16 @@ pub struct Pressure {
 
 /// Sends all the work of `dialect` to `address` and waits for every answer.
 pub fn run(address: SocketAddr, pressure: Pressure, dialect: &mut impl Dialect) -> Result<Tally> {
+    run_watched(address, pressure, dialect, |_| Ok(()))
+}
+
+/// As [`run`]; `each_million` is told the number of answered transfers whenever another million is complete.
+pub fn run_watched(
+    address: SocketAddr,
+    pressure: Pressure,
+    dialect: &mut impl Dialect,
+    mut each_million: impl FnMut(u64) -> Result<()>,
+) -> Result<Tally> {
     let mut poll = Poll::new()?;
     let mut events = Events::with_capacity(pressure.connections.max(16));
     let mut connections = Vec::with_capacity(pressure.connections);
@@ -48,6 +58,7 @@ pub fn run(address: SocketAddr, pressure: Pressure, dialect: &mut impl Dialect) 
 
     let started = Instant::now();
     let mut tally = Tally::new(dialect.transfers_left());
+    let mut millions = 0;
     for connection in &mut connections {
         connection.fill(dialect, nanoseconds_since(started))?;
         connection.flush()?;
@@ -64,6 +75,11 @@ pub fn run(address: SocketAddr, pressure: Pressure, dialect: &mut impl Dialect) 
                 connection.fill(dialect, nanoseconds_since(started))?;
             }
             connection.flush()?;
+        }
+        let answered = tally.outcomes().total();
+        if answered / 1_000_000 > millions {
+            millions = answered / 1_000_000;
+            each_million(answered)?;
         }
     }
     tally.finish(started.elapsed());

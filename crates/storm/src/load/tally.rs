@@ -83,11 +83,6 @@ impl Tally {
         self.outcomes
     }
 
-    /// From the first request to the last answer.
-    pub fn elapsed(&self) -> Duration {
-        self.elapsed
-    }
-
     /// Applied transfers per second over the whole load.
     pub fn per_second(&self) -> f64 {
         self.outcomes.applied as f64 / self.elapsed.as_secs_f64()

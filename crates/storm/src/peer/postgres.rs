@@ -15,7 +15,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 const SCHEMA: &str = include_str!("wallet.sql");
-/// Connections, and transfers a call: 2 to 8 connections and 100 to 8,190 transfers differ by less than a tenth.
+/// Connections, and transfers a call. Tried: 2 to 8 connections and 100 to 8,190 transfers, 49,000 to 86,000 transfers/s on two
+/// cores; these are among the best.
 const CONNECTIONS: u32 = 4;
 const BATCH: usize = 1_000;
 
@@ -96,10 +97,14 @@ impl Postgres {
                 scope.spawn(move || pay_part(client, names, work))
             });
             let threads: Vec<_> = parts.collect();
-            threads.into_iter().map(|thread| thread.join().expect("a paying thread panicked")).collect::<Result<Vec<_>>>()
+            threads
+                .into_iter()
+                .map(|thread| thread.join().expect("a paying thread panicked"))
+                .collect::<Result<Vec<_>>>()
         })?;
         let sum = |count: fn(&Outcomes) -> u64| outcomes.iter().map(count).sum();
-        let all = Outcomes { applied: sum(|o| o.applied), duplicate: sum(|o| o.duplicate), refused: sum(|o| o.refused) };
+        let all =
+            Outcomes { applied: sum(|o| o.applied), duplicate: sum(|o| o.duplicate), refused: sum(|o| o.refused) };
         Ok((all, started.elapsed()))
     }
 
@@ -186,7 +191,9 @@ fn program(name: &str) -> Result<PathBuf> {
         .into_iter()
         .flatten()
         .flatten()
-        .filter_map(|version| Some((version.file_name().to_str()?.parse().ok()?, version.path().join("bin").join(name))))
+        .filter_map(|version| {
+            Some((version.file_name().to_str()?.parse().ok()?, version.path().join("bin").join(name)))
+        })
         .filter(|(_, path)| path.exists())
         .collect();
     found.sort();

@@ -1,0 +1,112 @@
+//! A Tidegate of our own: fresh data on the real disk, free ports, ended by its process id.
+
+use super::http;
+use crate::process::{self, Server};
+use anyhow::{Context, Result};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// The service token that the bench's configuration grants everything.
+pub const TOKEN: &str = "storm-service-token";
+
+/// A replay of a large journal may take its time; a server that is not up after this has failed.
+const READY_TIME_MAX: Duration = Duration::from_secs(300);
+
+/// Where things are.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The server's binary.
+    pub program: PathBuf,
+    /// Configuration, data and log go here.
+    pub directory: PathBuf,
+    /// Ledger shards of a new data directory.
+    pub shards: u16,
+}
+
+/// A running server.
+pub struct Tidegate {
+    server: Server,
+    place: Place,
+    binary: SocketAddr,
+    http: SocketAddr,
+}
+
+impl Tidegate {
+    /// Starts with no data.
+    pub fn start_fresh(place: &Place) -> Result<Tidegate> {
+        process::fresh_directory(&place.directory)?;
+        std::fs::write(place.config(), configuration(place.shards))?;
+        Ok(Tidegate::start(place.clone())?.0)
+    }
+
+    /// Kills it, lets `between` at the data, starts it again; also how long it took until it was healthy.
+    pub fn restart(self, between: impl FnOnce(&Path) -> Result<()>) -> Result<(Tidegate, Duration)> {
+        let place = self.place.clone();
+        self.server.kill()?;
+        between(&place.data())?;
+        Tidegate::start(place)
+    }
+
+    fn start(place: Place) -> Result<(Tidegate, Duration)> {
+        let (binary, http) = (process::free_address()?, process::free_address()?);
+        let mut command = Command::new(&place.program);
+        command.arg("serve").arg("--config").arg(place.config()).arg("--data").arg(place.data());
+        command.args(["--binary", &binary.to_string(), "--http", &http.to_string()]);
+        let started = Instant::now();
+        let mut server = Server::start("tidegate", &mut command, &place.directory.join("log"))?;
+        server.wait_until(READY_TIME_MAX, || http::is_healthy(http))?;
+        Ok((Tidegate { server, place, binary, http }, started.elapsed()))
+    }
+
+    /// The binary port.
+    pub fn binary(&self) -> SocketAddr {
+        self.binary
+    }
+
+    /// The HTTP port.
+    pub fn http(&self) -> SocketAddr {
+        self.http
+    }
+
+    /// Resident memory in bytes.
+    pub fn resident_bytes(&self) -> Result<u64> {
+        self.server.resident_bytes()
+    }
+
+    /// Processor time it has used.
+    pub fn processor_time(&self) -> Result<Duration> {
+        self.server.processor_time()
+    }
+
+    /// What the program says it is.
+    pub fn version(program: &Path) -> Result<String> {
+        let output = Command::new(program).arg("--version").output();
+        let output =
+            output.with_context(|| format!("could not run {}: `make release` builds it", program.display()))?;
+        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+    }
+}
+
+impl Place {
+    fn config(&self) -> PathBuf {
+        self.directory.join("config.toml")
+    }
+
+    fn data(&self) -> PathBuf {
+        self.directory.join("data")
+    }
+}
+
+fn configuration(shards: u16) -> String {
+    format!(
+        "[journal]\n\
+         shards = {shards}\n\
+         \n\
+         [[auth.services]]\n\
+         name = \"storm\"\n\
+         token = \"{TOKEN}\"\n\
+         allow = [\"everything\"]\n"
+    )
+}
