@@ -12,7 +12,7 @@ use crate::limits::RECORD_BYTES_MAX;
 use crate::{Position, Sequence};
 
 /// Fills one commit group. Records are encoded straight into its buffer, which is recycled.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct GroupBuilder {
     base: Position,
     first_sequence: Sequence,

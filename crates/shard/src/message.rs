@@ -1,7 +1,7 @@
 //! What the doors ask of the shards and what comes back. Both sides of every ring speak these types and nothing else.
 
 use bytes::Bytes;
-use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, Outcome, Refusal, Transfer};
+use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, Hold, Outcome, Refusal, Transfer};
 
 /// A piece of text inside the bytes of the request it came with: offset and length, checked when it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,6 +100,11 @@ impl TransferBatch {
         }
     }
 
+    /// Bytes of all texts together, an upper bound.
+    pub fn text_bytes(&self) -> usize {
+        self.text.len()
+    }
+
     /// All transfers in order.
     pub fn iter(&self) -> impl Iterator<Item = Transfer<'_>> {
         (0..self.len()).map(|index| self.get(index))
@@ -127,6 +132,20 @@ pub struct HoldRequest {
     pub expires_in_ms: u64,
     /// Memo, empty for none.
     pub memo: Box<str>,
+}
+
+impl HoldRequest {
+    /// The hold, borrowed.
+    pub fn borrow(&self) -> Hold<'_> {
+        Hold {
+            id: &self.id,
+            debit: &self.debit,
+            credit: &self.credit,
+            amount: self.amount,
+            expires_in_ms: self.expires_in_ms,
+            memo: &self.memo,
+        }
+    }
 }
 
 /// One request of a client, already authorised by its door.

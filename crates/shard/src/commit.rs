@@ -1,0 +1,107 @@
+//! The promise of the house: a reply leaves only after the record behind it is durable.
+//!
+//! ```text
+//!   answer ─▶ wait_for(sequence) ─▶ │ CommitQueue │ ─▶ release(durable sequence) ─▶ Durable<answer> ─▶ reply
+//! ```
+//!
+//! Why a type: only this file can make a [`Durable`], and only a `Durable` can leave a shard, so a reply that overtakes its
+//! sync does not compile.
+
+use std::collections::VecDeque;
+
+use tidegate_journal::Sequence;
+
+/// A value that no crash can take back: all records it rests on are on stable storage.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Durable<T>(T);
+
+impl<T> Durable<T> {
+    /// The value, now free to leave the house.
+    pub fn into_inner(self) -> T {
+        self.0
+    }
+
+    /// A part or another shape of the value. A `fn` cannot capture, so nothing that is not durable can slip in.
+    pub fn map<U>(self, shape: fn(T) -> U) -> Durable<U> {
+        Durable(shape(self.0))
+    }
+
+    /// Looks at the value.
+    pub fn get(&self) -> &T {
+        &self.0
+    }
+}
+
+/// Answers that wait for their records, in the order of their sequences.
+#[derive(Debug)]
+pub struct CommitQueue<T> {
+    waiting: VecDeque<(Sequence, T)>,
+    durable: Sequence,
+}
+
+impl<T> CommitQueue<T> {
+    /// A queue that knows everything up to `durable` to be on stable storage.
+    pub fn new(durable: Sequence) -> CommitQueue<T> {
+        CommitQueue { waiting: VecDeque::new(), durable }
+    }
+
+    /// Keeps `answer` until the record at `sequence`, the last one that it may have seen, is durable.
+    pub fn wait_for(&mut self, sequence: Sequence, answer: T) {
+        debug_assert!(self.waiting.back().is_none_or(|(last, _)| *last <= sequence), "answers wait in order");
+        self.waiting.push_back((sequence, answer));
+    }
+
+    /// Notes that the journal is durable up to `durable`.
+    pub fn advance(&mut self, durable: Sequence) {
+        assert!(durable >= self.durable, "what was durable cannot become undone");
+        self.durable = durable;
+    }
+
+    /// The next answer whose records are all durable.
+    pub fn release(&mut self) -> Option<Durable<T>> {
+        let (sequence, _) = self.waiting.front()?;
+        if *sequence > self.durable {
+            return None;
+        }
+        self.waiting.pop_front().map(|(_, answer)| Durable(answer))
+    }
+
+    /// Up to where the journal is durable.
+    pub fn durable(&self) -> Sequence {
+        self.durable
+    }
+
+    /// How many answers wait.
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Gives up all that wait: their records will never be known to be durable.
+    pub fn abandon(&mut self) -> impl Iterator<Item = T> + '_ {
+        self.waiting.drain(..).map(|(_, answer)| answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_leaves_only_when_its_sequence_is_durable() {
+        let mut queue = CommitQueue::new(Sequence(4));
+        queue.wait_for(Sequence(4), "a read of what is durable already");
+        queue.wait_for(Sequence(6), "a write");
+        assert_eq!(queue.release().map(Durable::into_inner), Some("a read of what is durable already"));
+        assert_eq!(queue.release(), None);
+        queue.advance(Sequence(5));
+        assert_eq!(queue.release(), None);
+        queue.advance(Sequence(6));
+        assert_eq!(queue.release().map(Durable::into_inner), Some("a write"));
+        assert!(queue.is_empty());
+    }
+}

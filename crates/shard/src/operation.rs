@@ -1,0 +1,311 @@
+//! What moves between threads: calls to shards, their answers, and credits from shard to shard.
+//!
+//! ```text
+//!   endpoint ──Call──▶ worker of the shard          shard B ──Pull(after n)──▶ shard A
+//!            ◀─Answer─                                      ◀──Credits(n+1..)──
+//! ```
+//!
+//! A pull is also the acknowledgement: "after n" says that everything up to n is durable at the puller.
+
+use std::sync::Arc;
+
+use tidegate_journal::Position;
+use tidegate_machines::ledger::{
+    AccountKind, AccountView, Command, ContentDigest, HistoryRow, InboundCredit, Outcome, Refusal,
+};
+use tidegate_machines::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
+
+use crate::commit::Durable;
+use crate::message::{AuditReport, HoldRequest, TransferBatch, Unavailable};
+
+/// A thread that takes part: workers first, then edge threads, then the auditor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EndpointIndex(pub u16);
+
+/// Which items of a request a shard is asked to decide.
+#[derive(Clone, Debug)]
+pub enum Picks {
+    /// All of them, in order.
+    All,
+    /// Those at these indexes, in this order.
+    Some(Vec<u32>),
+}
+
+impl Picks {
+    /// How many, of a request with `total` items.
+    pub fn len(&self, total: usize) -> usize {
+        match self {
+            Picks::All => total,
+            Picks::Some(indexes) => indexes.len(),
+        }
+    }
+
+    /// The item's index in the request for the `n`-th pick.
+    pub fn index(&self, n: usize) -> usize {
+        match self {
+            Picks::All => n,
+            Picks::Some(indexes) => indexes[n] as usize,
+        }
+    }
+}
+
+/// What the home of an account says about it. Accounts are never deleted and never change, so this never goes stale; that
+/// an account is missing is true only for the question it answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountFact {
+    /// Account id.
+    pub id: Box<str>,
+    /// Asset and kind; `None` when no such account exists.
+    pub found: Option<(Box<str>, AccountKind)>,
+}
+
+/// One thing that a shard is asked to do.
+#[derive(Clone, Debug)]
+pub enum Operation {
+    /// Open an account at its home.
+    OpenAccount {
+        /// Account id.
+        id: Box<str>,
+        /// Unit of measure.
+        asset: Box<str>,
+        /// Kind.
+        kind: AccountKind,
+    },
+    /// Decide transfers whose debit accounts live here.
+    Transfers {
+        /// The client's request.
+        batch: Arc<TransferBatch>,
+        /// Which of its transfers.
+        picks: Picks,
+        /// All or nothing.
+        linked: bool,
+        /// What was learned about credit accounts of other shards.
+        facts: Vec<AccountFact>,
+    },
+    /// Decide holds whose debit accounts live here.
+    PlaceHolds {
+        /// The client's request.
+        holds: Arc<Vec<HoldRequest>>,
+        /// Which of its holds.
+        picks: Picks,
+        /// What was learned about credit accounts of other shards.
+        facts: Vec<AccountFact>,
+    },
+    /// Post holds that live here.
+    PostHolds {
+        /// The client's request: hold ids and amounts.
+        posts: Arc<Vec<(Box<str>, Option<u64>)>>,
+        /// Which of them.
+        picks: Picks,
+    },
+    /// Void holds that live here.
+    VoidHolds {
+        /// The client's request: hold ids.
+        ids: Arc<Vec<Box<str>>>,
+        /// Which of them.
+        picks: Picks,
+    },
+    /// Claim ids whose home is here for transfers that another shard decides: (id, deciding shard, digest of the content).
+    ClaimIds(Vec<(Box<str>, ShardIndex, ContentDigest)>),
+    /// Say which shard decided on each of these ids.
+    FindOwners(Vec<Box<str>>),
+    /// Say what these accounts are.
+    Describe(Vec<Box<str>>),
+    /// Read an account, or this shard's part of a collector.
+    ReadAccount {
+        /// Account id.
+        id: Box<str>,
+    },
+    /// List accounts and parts by id.
+    ListAccounts {
+        /// Only ids that begin so.
+        prefix: Box<str>,
+        /// Only ids after this one.
+        after: Option<Box<str>>,
+        /// At most so many.
+        limit: u32,
+    },
+    /// Read rows of history, newest first.
+    ReadHistory {
+        /// Account id.
+        id: Box<str>,
+        /// Continue at this record, or at the newest.
+        from: Option<RecordPosition>,
+        /// At most so many.
+        limit: u32,
+    },
+    /// The live figures of accounts, for the auditor.
+    ReadFigures {
+        /// First slot.
+        first: u32,
+        /// How many slots.
+        count: u32,
+    },
+    /// How far the journal is durable, for the auditor.
+    ReadDurableEnd,
+    /// Keep what the auditor found.
+    KeepAudit(AuditReport),
+    /// The last audit.
+    ReadAudit,
+}
+
+/// One row with the place of the record before it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChainedRow {
+    /// The row.
+    pub row: HistoryRow,
+    /// Record of this row.
+    pub at: RecordPosition,
+}
+
+/// Live figures of one account, as the auditor compares them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Figures {
+    /// Account id.
+    pub id: Box<str>,
+    /// Balance, minor units.
+    pub balance: i64,
+    /// Held, minor units.
+    pub held: u64,
+    /// Gross credits, minor units.
+    pub credited: u128,
+    /// Gross debits, minor units.
+    pub debited: u128,
+}
+
+/// What a shard answers to an [`Operation`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// To `OpenAccount`.
+    Opened {
+        /// By this call.
+        created: bool,
+        /// Its figures.
+        account: AccountView,
+    },
+    /// To everything that decides: an outcome per pick. Those named in `need_credit` (by pick) were not decided: the home of
+    /// their credit account must be asked first.
+    Outcomes {
+        /// Per pick.
+        outcomes: Vec<Outcome>,
+        /// Picks that were not decided.
+        need_credit: Vec<u32>,
+    },
+    /// To `FindOwners`: the shard that decided on each id.
+    Owners(Vec<Option<ShardIndex>>),
+    /// To `Describe`.
+    Facts(Vec<AccountFact>),
+    /// To `ReadAccount`: `None` when it has no such account or part.
+    Account(Option<AccountView>),
+    /// To `ListAccounts`.
+    Accounts(Vec<AccountView>),
+    /// To `ReadHistory`; `None` when it has no such account or part.
+    Rows {
+        /// Newest first.
+        rows: Vec<ChainedRow>,
+        /// Record to continue at; [`RecordPosition::NONE`] at the end.
+        next: RecordPosition,
+    },
+    /// To `ReadFigures`.
+    Figures {
+        /// The figures are those after this record.
+        sequence: u64,
+        /// One per slot that holds an account of this shard.
+        figures: Vec<Figures>,
+        /// Whether there are more slots.
+        more: bool,
+    },
+    /// To `ReadDurableEnd`: all groups that end at or before this position are on stable storage.
+    DurableEnd {
+        /// The end of the last durable group.
+        position: Position,
+    },
+    /// To `KeepAudit` and `ReadAudit`.
+    Audit(AuditReport),
+    /// The operation was refused as a whole.
+    Refused(Refusal),
+}
+
+/// A credit on its way from the shard that decided to the shard of the credited account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credit {
+    /// Its number between these two shards.
+    pub number: OutboundNumber,
+    /// Whether it comes from the post of a hold.
+    pub posted: bool,
+    /// Transfer or hold id.
+    pub id: Box<str>,
+    /// Account that was debited.
+    pub debit: Box<str>,
+    /// Account to credit.
+    pub credit: Box<str>,
+    /// Memo, empty for none.
+    pub memo: Box<str>,
+    /// Minor units.
+    pub amount: u64,
+    /// Record of the debit in its shard's journal.
+    pub debit_position: RecordPosition,
+    /// When the debit was decided.
+    pub time_ms: u64,
+}
+
+impl Credit {
+    /// The command that applies it on the shard of the credited account.
+    pub(crate) fn command(&self, from: ShardIndex) -> Command<'_> {
+        Command::ReceiveCredit(InboundCredit {
+            from,
+            number: self.number,
+            posted: self.posted,
+            id: &self.id,
+            debit: &self.debit,
+            credit: &self.credit,
+            memo: &self.memo,
+            amount: self.amount,
+            debit_position: self.debit_position,
+            decided_at: TimeMs(self.time_ms),
+        })
+    }
+}
+
+/// What one thread sends another.
+#[derive(Debug)]
+pub enum Message {
+    /// A question to a shard.
+    Call {
+        /// Who asks.
+        from: EndpointIndex,
+        /// The asker's own number for it.
+        ticket: u64,
+        /// Which shard.
+        shard: ShardIndex,
+        /// What.
+        operation: Operation,
+    },
+    /// A shard's answer.
+    Answer {
+        /// The asker's number.
+        ticket: u64,
+        /// Which shard answers.
+        shard: ShardIndex,
+        /// Durable, or not served at all.
+        answer: Result<Durable<Answer>, Unavailable>,
+    },
+    /// `by` has durably applied all credits of `shard` up to `after` and asks for those beyond.
+    Pull {
+        /// The debiting shard.
+        shard: ShardIndex,
+        /// The crediting shard.
+        by: ShardIndex,
+        /// Its watermark.
+        after: OutboundNumber,
+    },
+    /// Durable debits of `from`, in order, for `shard` to credit.
+    Credits {
+        /// The crediting shard.
+        shard: ShardIndex,
+        /// The debiting shard.
+        from: ShardIndex,
+        /// In order of their numbers.
+        credits: Durable<Vec<Credit>>,
+    },
+}

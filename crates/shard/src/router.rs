@@ -1,0 +1,284 @@
+//! The way of a client's request through the shards and back.
+//!
+//! ```text
+//!   Request ─▶ which shards? ─▶ calls ─▶ answers ─▶ more calls, or the Reply
+//!
+//!   transfers, one shard:    Deciding ─▶ reply
+//!   transfers, many shards:  Claiming ─▶ Deciding ─▶ Describing ─▶ Deciding ─▶ reply
+//!                            ids whose      by debit     unknown credit
+//!                            home is        account      accounts
+//!                            elsewhere
+//! ```
+//!
+//! Why claims: an id is exact over all shards only if one place decides who may use it first. That place is the id's home
+//! shard. With one shard, or an id whose `{tag}` is its debit account's, home and decision coincide and no claim is made.
+//!
+//! Invariant: a router keeps no truth. If it dies with its requests under way, clients ask again with the same ids.
+
+mod history;
+mod transfers;
+
+use slab::Slab;
+use tidegate_machines::ShardIndex;
+use tidegate_machines::ledger::{AccountKind, AccountView, Refusal, shard_of};
+
+use crate::commit::Durable;
+use crate::core::Outgoing;
+use crate::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX};
+use crate::message::{Reply, Request, Unavailable};
+use crate::operation::{Answer, EndpointIndex, Message, Operation};
+use history::HistoryMerge;
+use transfers::Deciding;
+
+/// A finished request: the token that its door gave it, and the reply.
+pub type Finished = Vec<(u64, Reply)>;
+
+/// Routes the requests of one endpoint.
+pub struct Router {
+    endpoint: EndpointIndex,
+    shard_count: u16,
+    workers: u16,
+    requests: Slab<Pending>,
+    bytes: usize,
+}
+
+/// A request under way.
+struct Pending {
+    token: u64,
+    bytes: usize,
+    /// Answers still to come before the next stage.
+    awaited: usize,
+    stage: Stage,
+}
+
+/// What a request waits for. Each stage collects answers and, when the last one is there, gives the next calls or the reply.
+enum Stage {
+    /// Transfers, holds, posts, voids.
+    Deciding(Deciding),
+    /// One shard's answer is the reply, unless it is a part of a collector.
+    One,
+    /// A collector's parts: its home answered, the other shards are to be asked or were.
+    Parts { sum: AccountView, asked: bool },
+    /// Nothing is awaited but stragglers; the reply is known.
+    Known(Reply),
+    /// Pages of all shards.
+    List { accounts: Vec<AccountView>, limit: usize },
+    /// Histories of all parts.
+    History(HistoryMerge),
+    /// Reports of all shards.
+    Audit(Vec<crate::message::AuditReport>),
+}
+
+/// What a stage comes to when its answers are there.
+enum Next {
+    Calls(Vec<(ShardIndex, Operation)>),
+    Reply(Reply),
+}
+
+impl Router {
+    /// A router for the requests of `endpoint`.
+    pub fn new(endpoint: EndpointIndex, shard_count: u16, workers: u16) -> Router {
+        Router { endpoint, shard_count, workers, requests: Slab::new(), bytes: 0 }
+    }
+
+    /// Whether another request may start. A worker that cannot start one stops reading its sockets.
+    pub fn has_room(&self) -> bool {
+        self.requests.len() < ENDPOINT_REQUESTS_MAX && self.bytes < ENDPOINT_REQUEST_BYTES_MAX
+    }
+
+    /// Requests under way.
+    pub fn pending(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Starts a request; its reply comes with `token` from here or from a later [`Router::answer`].
+    pub fn start(&mut self, token: u64, request: Request, out: &mut Outgoing, finished: &mut Finished) {
+        if !self.has_room() {
+            return finished.push((token, Reply::Unavailable(Unavailable::Busy)));
+        }
+        let bytes = request.bytes();
+        let (stage, next) = self.open(request);
+        match next {
+            Next::Reply(reply) => finished.push((token, reply)),
+            Next::Calls(calls) => {
+                self.bytes += bytes;
+                let key = self.requests.insert(Pending { token, bytes, awaited: calls.len(), stage });
+                self.send(key, calls, out);
+            }
+        }
+    }
+
+    fn open(&self, request: Request) -> (Stage, Next) {
+        match request {
+            Request::OpenAccount { id, asset, kind } => {
+                self.one(self.home(&id), Operation::OpenAccount { id, asset, kind })
+            }
+            Request::Transfers { linked, batch } => self.deciding(Deciding::transfers(batch, linked)),
+            Request::PlaceHolds(holds) => self.deciding(Deciding::holds(holds)),
+            Request::PostHolds(posts) => self.deciding(Deciding::posts(posts)),
+            Request::VoidHolds(ids) => self.deciding(Deciding::voids(ids)),
+            Request::ReadAccount { id } => self.one(self.home(&id), Operation::ReadAccount { id }),
+            Request::ListAccounts { prefix, after, limit } => {
+                let stage = Stage::List { accounts: Vec::new(), limit: limit as usize };
+                let list = Operation::ListAccounts { prefix, after, limit };
+                (stage, Next::Calls(self.all_shards().map(|shard| (shard, list.clone())).collect()))
+            }
+            Request::ReadHistory { id, before, limit } => {
+                match HistoryMerge::open(id, before.as_deref(), limit, self.shard_count) {
+                    Ok((merge, calls)) => (Stage::History(merge), Next::Calls(calls)),
+                    Err(refusal) => (Stage::One, Next::Reply(Reply::Refused(refusal))),
+                }
+            }
+            Request::ReadAudit => {
+                let calls = self.all_shards().map(|shard| (shard, Operation::ReadAudit)).collect();
+                (Stage::Audit(Vec::new()), Next::Calls(calls))
+            }
+        }
+    }
+
+    fn one(&self, shard: ShardIndex, operation: Operation) -> (Stage, Next) {
+        (Stage::One, Next::Calls(vec![(shard, operation)]))
+    }
+
+    fn deciding(&self, mut deciding: Deciding) -> (Stage, Next) {
+        let next = deciding.begin(self.shard_count);
+        (Stage::Deciding(deciding), next)
+    }
+
+    fn home(&self, account: &str) -> ShardIndex {
+        shard_of(account, self.shard_count)
+    }
+
+    fn all_shards(&self) -> impl Iterator<Item = ShardIndex> + use<> {
+        (0..self.shard_count).map(ShardIndex)
+    }
+
+    fn send(&self, key: usize, calls: Vec<(ShardIndex, Operation)>, out: &mut Outgoing) {
+        for (shard, operation) in calls {
+            let worker = EndpointIndex(shard.0 % self.workers);
+            out.push((worker, Message::Call { from: self.endpoint, ticket: key as u64, shard, operation }));
+        }
+    }
+
+    /// Takes a shard's answer.
+    pub fn answer(
+        &mut self,
+        ticket: u64,
+        shard: ShardIndex,
+        answer: Result<Durable<Answer>, Unavailable>,
+        out: &mut Outgoing,
+        finished: &mut Finished,
+    ) {
+        let key = ticket as usize;
+        let pending = &mut self.requests[key];
+        pending.awaited -= 1;
+        match answer {
+            Ok(answer) => pending.stage.collect(shard, answer.into_inner()),
+            // The client is told "not known"; answers of other shards to this request are still awaited, and dropped.
+            Err(reason) => pending.stage = Stage::Known(Reply::Unavailable(reason)),
+        }
+        if pending.awaited > 0 {
+            return;
+        }
+        match pending.stage.complete(shard, self.shard_count) {
+            Next::Calls(calls) => {
+                pending.awaited = calls.len();
+                self.send(key, calls, out);
+            }
+            Next::Reply(reply) => {
+                let pending = self.requests.remove(key);
+                self.bytes -= pending.bytes;
+                finished.push((pending.token, reply));
+            }
+        }
+    }
+}
+
+impl Stage {
+    /// Takes in one answer.
+    fn collect(&mut self, shard: ShardIndex, answer: Answer) {
+        match (self, answer) {
+            (Stage::Known(_), _) => {}
+            (Stage::Deciding(deciding), answer) => deciding.collect(shard, answer),
+            (Stage::History(merge), answer) => merge.collect(shard, answer),
+            (Stage::Parts { sum, .. }, Answer::Account(part)) => part.into_iter().for_each(|part| add_part(sum, &part)),
+            (Stage::List { accounts, .. }, Answer::Accounts(page)) => accounts.extend(page),
+            (Stage::Audit(reports), Answer::Audit(report)) => reports.push(report),
+            (stage @ Stage::One, answer) => {
+                *stage = match answer {
+                    Answer::Account(Some(sum)) if sum.kind == AccountKind::Collector => {
+                        Stage::Parts { sum, asked: false }
+                    }
+                    Answer::Account(Some(account)) => Stage::Known(Reply::Account(account)),
+                    Answer::Account(None) => Stage::Known(Reply::Refused(Refusal::AccountNotFound)),
+                    Answer::Opened { created, account } => Stage::Known(Reply::AccountOpened { created, account }),
+                    Answer::Refused(refusal) => Stage::Known(Reply::Refused(refusal)),
+                    other => unreachable!("{other:?} answers no single call"),
+                }
+            }
+            (_, other) => unreachable!("{other:?} answers another question"),
+        }
+    }
+
+    /// All awaited answers are there; `last` is the shard of the last one.
+    fn complete(&mut self, last: ShardIndex, shard_count: u16) -> Next {
+        match self {
+            Stage::Deciding(deciding) => deciding.complete(shard_count),
+            Stage::History(merge) => Next::Reply(merge.page()),
+            Stage::Parts { sum, asked: false } if shard_count > 1 => {
+                let others = (0..shard_count).map(ShardIndex).filter(|shard| *shard != last);
+                let calls = others.map(|shard| (shard, Operation::ReadAccount { id: sum.id.clone() })).collect();
+                *self = Stage::Parts { sum: sum.clone(), asked: true };
+                Next::Calls(calls)
+            }
+            Stage::Parts { sum, .. } => Next::Reply(Reply::Account(sum.clone())),
+            Stage::List { accounts, limit } => {
+                let accounts = std::mem::take(accounts);
+                Next::Reply(Reply::Accounts(merge_pages(accounts, *limit)))
+            }
+            Stage::Audit(reports) => {
+                reports.sort_by_key(|report| report.shard);
+                Next::Reply(Reply::Audit(std::mem::take(reports)))
+            }
+            Stage::Known(reply) => Next::Reply(reply.clone()),
+            Stage::One => unreachable!("one answer makes the reply known"),
+        }
+    }
+}
+
+/// Sums the parts of collectors and keeps the first `limit` accounts in the order of their ids. A part that one shard left
+/// out of its page has an id behind `limit` others, so no sum lacks one.
+fn merge_pages(mut accounts: Vec<AccountView>, limit: usize) -> Vec<AccountView> {
+    accounts.sort_by(|a, b| a.id.cmp(&b.id));
+    let mut merged: Vec<AccountView> = Vec::new();
+    for account in accounts {
+        match merged.last_mut() {
+            Some(last) if last.id == account.id => add_part(last, &account),
+            _ => merged.push(account),
+        }
+    }
+    merged.truncate(limit);
+    merged
+}
+
+fn add_part(sum: &mut AccountView, part: &AccountView) {
+    // No sum of parts can overflow: the sources of one asset never issue more than i64::MAX over all shards.
+    sum.balance = sum.balance.checked_add(part.balance).expect("issuance is bounded");
+    sum.held = sum.held.checked_add(part.held).expect("holds are bounded by issuance");
+    sum.credited += part.credited;
+    sum.debited += part.debited;
+}
+
+impl Request {
+    /// About how much memory the request holds while it is under way.
+    fn bytes(&self) -> usize {
+        const EACH: usize = 64;
+        match self {
+            Request::Transfers { batch, .. } => batch.text_bytes() + batch.len() * EACH,
+            Request::PlaceHolds(holds) => holds.len() * 5 * EACH,
+            Request::PostHolds(posts) => posts.len() * 2 * EACH,
+            Request::VoidHolds(ids) => ids.len() * 2 * EACH,
+            _ => 4 * EACH,
+        }
+    }
+}

@@ -1,0 +1,319 @@
+//! Requests that decide something: transfers, holds, posts and voids, split over the shards that decide them.
+
+use std::sync::Arc;
+
+use tidegate_machines::ShardIndex;
+use tidegate_machines::ledger::{
+    ContentDigest, Outcome, Refusal, TRANSFERS_PER_REQUEST_MAX, check_hold, check_transfer, content_digest, shard_of,
+};
+
+use super::Next;
+use crate::message::{HoldRequest, Reply, TransferBatch};
+use crate::operation::{AccountFact, Answer, Operation, Picks};
+
+/// What is asked, item by item.
+enum Items {
+    Transfers { batch: Arc<TransferBatch>, linked: bool },
+    Holds(Arc<Vec<HoldRequest>>),
+    Posts(Arc<Vec<(Box<str>, Option<u64>)>>),
+    Voids(Arc<Vec<Box<str>>>),
+}
+
+/// What the calls under way are for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// Ids whose home is another shard than the deciding one are claimed there.
+    Claiming,
+    /// The shard that placed a hold is asked for at the home of the hold's id.
+    Locating,
+    /// The shards decide.
+    Deciding,
+    /// Credit accounts that a shard did not know are asked for at their homes.
+    Describing,
+}
+
+/// A deciding request under way.
+pub(super) struct Deciding {
+    items: Items,
+    phase: Phase,
+    /// Which items each shard was asked for; `None` stands for all of them, in order.
+    asked: Vec<(ShardIndex, Option<Vec<u32>>)>,
+    outcomes: Vec<Option<Outcome>>,
+    owners: Vec<Option<ShardIndex>>,
+    undecided: Vec<u32>,
+    facts: Vec<AccountFact>,
+    refused: Option<Refusal>,
+}
+
+impl Deciding {
+    pub(super) fn transfers(batch: TransferBatch, linked: bool) -> Deciding {
+        Deciding::new(Items::Transfers { batch: Arc::new(batch), linked })
+    }
+
+    pub(super) fn holds(holds: Vec<HoldRequest>) -> Deciding {
+        Deciding::new(Items::Holds(Arc::new(holds)))
+    }
+
+    pub(super) fn posts(posts: Vec<(Box<str>, Option<u64>)>) -> Deciding {
+        Deciding::new(Items::Posts(Arc::new(posts)))
+    }
+
+    pub(super) fn voids(ids: Vec<Box<str>>) -> Deciding {
+        Deciding::new(Items::Voids(Arc::new(ids)))
+    }
+
+    fn new(items: Items) -> Deciding {
+        Deciding {
+            items,
+            phase: Phase::Deciding,
+            asked: Vec::new(),
+            outcomes: Vec::new(),
+            owners: Vec::new(),
+            undecided: Vec::new(),
+            facts: Vec::new(),
+            refused: None,
+        }
+    }
+
+    /// The first calls.
+    pub(super) fn begin(&mut self, shard_count: u16) -> Next {
+        let count = self.items.len();
+        if count == 0 || count > TRANSFERS_PER_REQUEST_MAX {
+            return Next::Reply(Reply::Refused(Refusal::BatchSizeInvalid));
+        }
+        if shard_count == 1 {
+            self.asked = vec![(ShardIndex(0), None)];
+            return Next::Calls(vec![(ShardIndex(0), self.items.operation(Picks::All, Vec::new()))]);
+        }
+        self.outcomes = vec![None; count];
+        self.owners = (0..count).map(|index| self.items.deciding_shard(index, shard_count)).collect();
+        if self.items.is_linked() && self.owners.iter().any(|owner| *owner != self.owners[0]) {
+            let refusal = Outcome::Refused(Refusal::LinkedAcrossShards);
+            return Next::Reply(Reply::Outcomes(vec![refusal; count]));
+        }
+        match &self.items {
+            Items::Transfers { .. } | Items::Holds(_) => self.claim(shard_count),
+            Items::Posts(_) | Items::Voids(_) => self.locate(shard_count),
+        }
+    }
+
+    pub(super) fn collect(&mut self, shard: ShardIndex, answer: Answer) {
+        let asked = self.asked.iter().position(|(asked, _)| *asked == shard).expect("only asked shards answer");
+        let (_, picks) = self.asked.swap_remove(asked);
+        match (self.phase, answer) {
+            (_, Answer::Refused(refusal)) => self.refused = Some(refusal),
+            (Phase::Deciding, Answer::Outcomes { outcomes, need_credit }) => {
+                self.decided(picks, outcomes, &need_credit)
+            }
+            (Phase::Claiming, Answer::Outcomes { outcomes, .. }) => {
+                for (index, outcome) in picks.into_iter().flatten().zip(outcomes) {
+                    if let Outcome::Refused(_) = outcome {
+                        self.outcomes[index as usize] = Some(outcome);
+                    }
+                }
+            }
+            (Phase::Locating, Answer::Owners(owners)) => {
+                for (index, owner) in picks.into_iter().flatten().zip(owners) {
+                    match owner {
+                        Some(_) => self.owners[index as usize] = owner,
+                        None => self.outcomes[index as usize] = Some(Outcome::Refused(Refusal::HoldNotFound)),
+                    }
+                }
+            }
+            (Phase::Describing, Answer::Facts(facts)) => self.facts.extend(facts),
+            (phase, other) => unreachable!("{other:?} while {phase:?}"),
+        }
+    }
+
+    /// What comes after the answers of this phase.
+    pub(super) fn complete(&mut self, shard_count: u16) -> Next {
+        if let Some(refusal) = self.refused {
+            return Next::Reply(Reply::Refused(refusal));
+        }
+        match self.phase {
+            Phase::Claiming => self.after_claims(),
+            Phase::Locating | Phase::Describing => self.decide(),
+            Phase::Deciding if self.undecided.is_empty() => self.reply(),
+            Phase::Deciding => self.describe(shard_count),
+        }
+    }
+
+    fn decided(&mut self, picks: Option<Vec<u32>>, outcomes: Vec<Outcome>, need_credit: &[u32]) {
+        let Some(picks) = picks else {
+            self.outcomes = outcomes.into_iter().map(Some).collect();
+            return;
+        };
+        let mut undecided = need_credit.iter().map(|n| picks[*n as usize]).collect::<Vec<_>>();
+        if self.items.is_linked() && !undecided.is_empty() {
+            self.undecided.append(&mut undecided);
+            return;
+        }
+        for (index, outcome) in picks.into_iter().zip(outcomes) {
+            if !undecided.contains(&index) {
+                self.outcomes[index as usize] = Some(outcome);
+            }
+        }
+        self.undecided.append(&mut undecided);
+    }
+
+    fn claim(&mut self, shard_count: u16) -> Next {
+        let mut claims: Vec<Vec<(Box<str>, ShardIndex, ContentDigest)>> = vec![Vec::new(); shard_count as usize];
+        let mut picks: Vec<Vec<u32>> = vec![Vec::new(); shard_count as usize];
+        for index in 0..self.items.len() {
+            let home = shard_of(self.items.id(index), shard_count);
+            let owner = self.owners[index].expect("a debit account has a shard");
+            if let Err(refusal) = self.items.validate(index) {
+                self.outcomes[index] = Some(Outcome::Refused(refusal));
+            } else if home != owner {
+                claims[home.0 as usize].push((self.items.id(index).into(), owner, self.items.digest(index)));
+                picks[home.0 as usize].push(index as u32);
+            }
+        }
+        self.phase = Phase::Claiming;
+        let mut calls = Vec::new();
+        for (shard, (claims, picks)) in claims.into_iter().zip(picks).enumerate() {
+            if !claims.is_empty() {
+                self.asked.push((ShardIndex(shard as u16), Some(picks)));
+                calls.push((ShardIndex(shard as u16), Operation::ClaimIds(claims)));
+            }
+        }
+        if calls.is_empty() { self.after_claims() } else { Next::Calls(calls) }
+    }
+
+    /// A linked group with an id that may not be used, or with an item that is malformed, fails as a whole; every retry meets
+    /// the same.
+    fn after_claims(&mut self) -> Next {
+        if self.items.is_linked() && self.outcomes.iter().any(Option::is_some) {
+            for outcome in &mut self.outcomes {
+                outcome.get_or_insert(Outcome::Refused(Refusal::LinkedFailed));
+            }
+        }
+        self.decide()
+    }
+
+    fn locate(&mut self, shard_count: u16) -> Next {
+        let mut ids: Vec<Vec<Box<str>>> = vec![Vec::new(); shard_count as usize];
+        let mut picks: Vec<Vec<u32>> = vec![Vec::new(); shard_count as usize];
+        for index in 0..self.items.len() {
+            let home = shard_of(self.items.id(index), shard_count).0 as usize;
+            ids[home].push(self.items.id(index).into());
+            picks[home].push(index as u32);
+        }
+        self.phase = Phase::Locating;
+        let mut calls = Vec::new();
+        for (shard, (ids, picks)) in ids.into_iter().zip(picks).enumerate() {
+            if !ids.is_empty() {
+                self.asked.push((ShardIndex(shard as u16), Some(picks)));
+                calls.push((ShardIndex(shard as u16), Operation::FindOwners(ids)));
+            }
+        }
+        Next::Calls(calls)
+    }
+
+    /// Asks each deciding shard for the items that have no outcome yet.
+    fn decide(&mut self) -> Next {
+        let mut picks: std::collections::BTreeMap<ShardIndex, Vec<u32>> = std::collections::BTreeMap::new();
+        for (index, owner) in self.owners.iter().enumerate().filter(|(index, _)| self.outcomes[*index].is_none()) {
+            picks.entry(owner.expect("located or known by its debit")).or_default().push(index as u32);
+        }
+        if picks.is_empty() {
+            return self.reply();
+        }
+        self.phase = Phase::Deciding;
+        self.undecided.clear();
+        let mut calls = Vec::with_capacity(picks.len());
+        for (shard, picks) in picks {
+            calls.push((shard, self.items.operation(Picks::Some(picks.clone()), self.facts.clone())));
+            self.asked.push((shard, Some(picks)));
+        }
+        Next::Calls(calls)
+    }
+
+    fn describe(&mut self, shard_count: u16) -> Next {
+        let mut ids: std::collections::BTreeMap<ShardIndex, Vec<Box<str>>> = std::collections::BTreeMap::new();
+        for index in &self.undecided {
+            let credit = self.items.credit(*index as usize);
+            let of_home = ids.entry(shard_of(credit, shard_count)).or_default();
+            if !of_home.iter().any(|id| &**id == credit) {
+                of_home.push(credit.into());
+            }
+        }
+        self.phase = Phase::Describing;
+        self.asked = ids.keys().map(|shard| (*shard, None)).collect();
+        Next::Calls(ids.into_iter().map(|(shard, ids)| (shard, Operation::Describe(ids))).collect())
+    }
+
+    fn reply(&mut self) -> Next {
+        let outcomes = std::mem::take(&mut self.outcomes);
+        Next::Reply(Reply::Outcomes(outcomes.into_iter().map(|outcome| outcome.expect("all are decided")).collect()))
+    }
+}
+
+impl Items {
+    fn len(&self) -> usize {
+        match self {
+            Items::Transfers { batch, .. } => batch.len(),
+            Items::Holds(holds) => holds.len(),
+            Items::Posts(posts) => posts.len(),
+            Items::Voids(ids) => ids.len(),
+        }
+    }
+
+    fn is_linked(&self) -> bool {
+        matches!(self, Items::Transfers { linked: true, .. })
+    }
+
+    fn id(&self, index: usize) -> &str {
+        match self {
+            Items::Transfers { batch, .. } => batch.get(index).id,
+            Items::Holds(holds) => &holds[index].id,
+            Items::Posts(posts) => &posts[index].0,
+            Items::Voids(ids) => &ids[index],
+        }
+    }
+
+    fn credit(&self, index: usize) -> &str {
+        match self {
+            Items::Transfers { batch, .. } => batch.get(index).credit,
+            Items::Holds(holds) => &holds[index].credit,
+            Items::Posts(_) | Items::Voids(_) => unreachable!("a post's credit account is known since its hold"),
+        }
+    }
+
+    /// The shard of the debit account decides; that of a hold must be located first.
+    fn deciding_shard(&self, index: usize, shard_count: u16) -> Option<ShardIndex> {
+        match self {
+            Items::Transfers { batch, .. } => Some(shard_of(batch.get(index).debit, shard_count)),
+            Items::Holds(holds) => Some(shard_of(&holds[index].debit, shard_count)),
+            Items::Posts(_) | Items::Voids(_) => None,
+        }
+    }
+
+    /// What can be refused without looking at any state, so that nothing malformed claims an id.
+    fn validate(&self, index: usize) -> Result<(), Refusal> {
+        match self {
+            Items::Transfers { batch, .. } => check_transfer(&batch.get(index)),
+            Items::Holds(holds) => check_hold(&holds[index].borrow()),
+            Items::Posts(_) | Items::Voids(_) => Ok(()),
+        }
+    }
+
+    fn digest(&self, index: usize) -> ContentDigest {
+        match self {
+            Items::Transfers { batch, .. } => content_digest(&batch.get(index)),
+            Items::Holds(holds) => content_digest(&holds[index].borrow()),
+            Items::Posts(_) | Items::Voids(_) => unreachable!("only transfers and holds claim ids"),
+        }
+    }
+
+    fn operation(&self, picks: Picks, facts: Vec<AccountFact>) -> Operation {
+        match self {
+            Items::Transfers { batch, linked } => {
+                Operation::Transfers { batch: batch.clone(), picks, linked: *linked, facts }
+            }
+            Items::Holds(holds) => Operation::PlaceHolds { holds: holds.clone(), picks, facts },
+            Items::Posts(posts) => Operation::PostHolds { posts: posts.clone(), picks },
+            Items::Voids(ids) => Operation::VoidHolds { ids: ids.clone(), picks },
+        }
+    }
+}

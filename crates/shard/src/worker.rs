@@ -1,0 +1,132 @@
+//! One worker's share of the house: its shards, and the router of its own connections.
+//!
+//! ```text
+//!   connections ─▶ start ─▶ Router ─┬─ own shard: at once ─▶ Shard ─▶ step ─▶ Router ─▶ finished replies
+//!                                   └─ another's: Outgoing ─▶ ring ─▶ deliver (there)
+//! ```
+//!
+//! Invariant: no thread, socket, clock or ring here. The gateway drives it from a poll loop, the simulator from a seed; both
+//! carry its outgoing messages, in order per pair of endpoints.
+
+use tidegate_journal::LogStore;
+use tidegate_journal::disk::Disk;
+use tidegate_machines::TimeMs;
+
+use crate::core::{Outgoing, Shard, ShardError};
+use crate::message::{Request, Unavailable};
+use crate::operation::{EndpointIndex, Message};
+use crate::router::{Finished, Router};
+
+/// A worker without its thread.
+pub struct Worker<D: Disk, L: LogStore> {
+    endpoint: EndpointIndex,
+    shards: Vec<Shard<D, L>>,
+    router: Router,
+    /// Messages made in this step, before those to ourselves are taken out.
+    made: Outgoing,
+}
+
+impl<D: Disk, L: LogStore> Worker<D, L> {
+    /// A worker that owns `shards` (those whose index modulo `workers` is its own).
+    pub fn new(endpoint: EndpointIndex, shard_count: u16, workers: u16, shards: Vec<Shard<D, L>>) -> Worker<D, L> {
+        let router = Router::new(endpoint, shard_count, workers);
+        Worker { endpoint, shards, router, made: Vec::new() }
+    }
+
+    /// Whether another request of a connection may start; if not, stop reading.
+    pub fn has_room(&self) -> bool {
+        self.router.has_room()
+    }
+
+    /// Starts a request of a connection. Its reply appears in `finished`, here or in a later call, with `token`.
+    pub fn start(&mut self, token: u64, request: Request, out: &mut Outgoing, finished: &mut Finished) {
+        self.router.start(token, request, &mut self.made, finished);
+        self.pass_on(out, finished);
+    }
+
+    /// Takes a message of another endpoint.
+    pub fn deliver(&mut self, message: Message, out: &mut Outgoing, finished: &mut Finished) {
+        self.take(message, finished);
+        self.pass_on(out, finished);
+    }
+
+    /// Lets every shard do what it can. Returns whether anything happened, so that an idle worker may sleep.
+    pub fn step(&mut self, now: TimeMs, out: &mut Outgoing, finished: &mut Finished) -> bool {
+        let mut worked = false;
+        for shard in &mut self.shards {
+            worked |= shard.step(now, &mut self.made);
+        }
+        self.pass_on(out, finished);
+        worked
+    }
+
+    /// Messages to ourselves are taken at once; the rest goes out.
+    fn pass_on(&mut self, out: &mut Outgoing, finished: &mut Finished) {
+        while !self.made.is_empty() {
+            for (to, message) in std::mem::take(&mut self.made) {
+                if to == self.endpoint {
+                    self.take(message, finished);
+                } else {
+                    out.push((to, message));
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, message: Message, finished: &mut Finished) {
+        match message {
+            Message::Call { from, ticket, shard, operation } => {
+                match self.shards.iter_mut().find(|owned| owned.index() == shard) {
+                    Some(owned) => owned.call(from, ticket, operation, &mut self.made),
+                    None => {
+                        let answer = Err(Unavailable::ShardFailed);
+                        self.made.push((from, Message::Answer { ticket, shard, answer }));
+                    }
+                }
+            }
+            Message::Answer { ticket, shard, answer } => {
+                self.router.answer(ticket, shard, answer, &mut self.made, finished);
+            }
+            Message::Pull { shard, by, after } => {
+                if let Some(owned) = self.shards.iter_mut().find(|owned| owned.index() == shard) {
+                    owned.pulled(by, after);
+                }
+            }
+            Message::Credits { shard, from, credits } => {
+                if let Some(owned) = self.shards.iter_mut().find(|owned| owned.index() == shard) {
+                    owned.receive(from, credits.into_inner());
+                }
+            }
+        }
+    }
+
+    /// The shards of this worker.
+    pub fn shards(&self) -> &[Shard<D, L>] {
+        &self.shards
+    }
+
+    /// The shards, to be stepped or harmed by a simulator.
+    pub fn shards_mut(&mut self) -> &mut [Shard<D, L>] {
+        &mut self.shards
+    }
+
+    /// Requests of its connections under way.
+    pub fn pending(&self) -> usize {
+        self.router.pending()
+    }
+
+    /// Whether all that was accepted is decided, durable and answered.
+    pub fn is_idle(&self) -> bool {
+        self.router.pending() == 0 && self.shards.iter().all(Shard::is_idle)
+    }
+
+    /// The first journal failure among its shards.
+    pub fn failure(&self) -> Option<&ShardError> {
+        self.shards.iter().find_map(|shard| shard.failure()).map(|error| &**error)
+    }
+
+    /// Gives the logs back, to close them.
+    pub fn into_logs(self) -> Vec<L> {
+        self.shards.into_iter().map(Shard::into_log).collect()
+    }
+}
