@@ -11,7 +11,7 @@ mod real;
 use std::io;
 use std::path::Path;
 
-pub use fake::FakeDisk;
+pub use fake::{FakeDisk, FakeDiskCounts, FakeFile};
 pub use real::RealDisk;
 
 /// A directory tree. A name that was created, renamed or removed survives a crash only after [`Disk::sync_dir`].

@@ -1,5 +1,440 @@
-//! A disk in memory that breaks its promises exactly where real ones may.
+//! A disk in memory that breaks its promises exactly where real ones may, from one seed.
+//!
+//! ```text
+//!   write_all_at ─▶ page cache ──sync_data──▶ platter          crash(): each unsynced sector is kept, lost or torn
+//!   create, rename, remove ─▶ names ──sync_dir──▶ platter      crash(): a prefix of the unsynced changes is kept
+//! ```
+//!
+//! What it never does, as real disks do not: change a byte that was durable and not being written over ([`FakeDisk::flip_bit`]
+//! does, when asked), or lose what was synced.
 
-/// A disk in memory with seeded faults.
+mod inode;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::{Disk, DiskFile};
+use inode::Inode;
+
+/// A disk in memory with seeded faults. Clones are handles to the same disk.
+#[derive(Clone)]
+pub struct FakeDisk {
+    state: Arc<Mutex<State>>,
+}
+
+/// An open file of a [`FakeDisk`]; dead after a crash.
+pub struct FakeFile {
+    state: Arc<Mutex<State>>,
+    inode: usize,
+    epoch: u64,
+}
+
+/// What a disk has done since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FakeDiskCounts {
+    /// Calls of `sync_data`, the failed ones included.
+    pub syncs: u64,
+    /// Bytes given to `write_all_at`.
+    pub bytes_written: u64,
+    /// Calls that change something.
+    pub operations: u64,
+    /// Crashes.
+    pub crashes: u64,
+}
+
+struct State {
+    random: SplitMix,
+    inodes: Vec<Inode>,
+    dirs: BTreeSet<PathBuf>,
+    names: BTreeMap<PathBuf, usize>,
+    durable_names: BTreeMap<PathBuf, usize>,
+    /// Changes of names since their directory was synced, oldest first.
+    unsynced_names: Vec<NameChange>,
+    capacity: u64,
+    /// Handles of an earlier epoch are dead.
+    epoch: u64,
+    /// Changing operations until the machine stops; `None` for never.
+    stops_after: Option<u64>,
+    stopped: bool,
+    fail_syncs: u32,
+    counts: FakeDiskCounts,
+}
+
 #[derive(Clone, Debug)]
-pub struct FakeDisk;
+enum NameChange {
+    Created(PathBuf, usize),
+    Renamed(PathBuf, PathBuf),
+    Removed(PathBuf),
+}
+
+impl NameChange {
+    fn apply(&self, names: &mut BTreeMap<PathBuf, usize>) {
+        match self {
+            NameChange::Created(path, inode) => {
+                names.insert(path.clone(), *inode);
+            }
+            NameChange::Renamed(from, to) => {
+                if let Some(inode) = names.remove(from) {
+                    names.insert(to.clone(), inode);
+                }
+            }
+            NameChange::Removed(path) => {
+                names.remove(path);
+            }
+        }
+    }
+
+    fn dir(&self) -> Option<&Path> {
+        match self {
+            NameChange::Created(path, _) | NameChange::Renamed(_, path) | NameChange::Removed(path) => path.parent(),
+        }
+    }
+}
+
+impl FakeDisk {
+    /// An empty disk of unlimited size, whose faults follow from `seed`.
+    pub fn new(seed: u64) -> FakeDisk {
+        let state = State {
+            random: SplitMix(seed),
+            inodes: Vec::new(),
+            dirs: BTreeSet::new(),
+            names: BTreeMap::new(),
+            durable_names: BTreeMap::new(),
+            unsynced_names: Vec::new(),
+            capacity: u64::MAX,
+            epoch: 0,
+            stops_after: None,
+            stopped: false,
+            fail_syncs: 0,
+            counts: FakeDiskCounts::default(),
+        };
+        FakeDisk { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// The power fails and comes back: what was not synced is kept, lost or torn; open files are dead, the disk works again.
+    pub fn crash(&self) {
+        let state = &mut *self.lock();
+        let kept = state.random.below(state.unsynced_names.len() as u64 + 1) as usize;
+        for change in &state.unsynced_names[..kept] {
+            change.apply(&mut state.durable_names);
+        }
+        state.unsynced_names.clear();
+        state.names = state.durable_names.clone();
+        let random = &mut state.random;
+        state.inodes.iter_mut().for_each(|inode| inode.crash(random));
+        state.free_unlinked();
+        state.counts.crashes += 1;
+        state.revive();
+    }
+
+    /// The process is killed and the machine goes on: open files are dead, what was written stays in the page cache.
+    pub fn kill(&self) {
+        self.lock().revive();
+    }
+
+    /// After `operations` further changing calls the machine stops in the middle of the next one: it and everything after
+    /// it fails until [`FakeDisk::crash`].
+    pub fn crash_after_ops(&self, operations: u64) {
+        self.lock().stops_after = Some(operations);
+    }
+
+    /// Whether the machine has stopped, as [`FakeDisk::crash_after_ops`] said.
+    pub fn has_stopped(&self) -> bool {
+        self.lock().stopped
+    }
+
+    /// The next `sync_data` fails. As on Linux, the pages count as clean afterwards: they can be read, a later sync of the
+    /// same file succeeds, and a crash shows which of them never reached the disk.
+    pub fn fail_next_sync(&self) {
+        self.lock().fail_syncs += 1;
+    }
+
+    /// Limits the disk to `bytes`. What is there already stays.
+    pub fn set_capacity(&self, bytes: u64) {
+        self.lock().capacity = bytes;
+    }
+
+    /// Bytes in use, allocated ones included.
+    pub fn used_bytes(&self) -> u64 {
+        self.lock().used_bytes()
+    }
+
+    /// Bit rot: changes one bit of a file for good. Returns false when there is no such byte.
+    pub fn flip_bit(&self, path: &Path, offset: u64, bit: u8) -> bool {
+        let state = &mut *self.lock();
+        let inode = state.names.get(path).map(|inode| &mut state.inodes[*inode]);
+        inode.is_some_and(|inode| inode.flip_bit(offset, bit))
+    }
+
+    /// Tampering: replaces bytes of a file for good, extending it when needed.
+    pub fn overwrite(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let file = Disk::open(self, path)?;
+        file.write_all_at(bytes, offset)?;
+        file.sync_data()
+    }
+
+    /// All files with their lengths, in order of their paths.
+    pub fn files(&self) -> Vec<(PathBuf, u64)> {
+        let state = self.lock();
+        state.names.iter().map(|(path, inode)| (path.clone(), state.inodes[*inode].len())).collect()
+    }
+
+    /// The bytes of a file, as the page cache has them.
+    pub fn contents(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let file = Disk::open(self, path)?;
+        let mut bytes = vec![0; file.len()? as usize];
+        file.read_exact_at(&mut bytes, 0)?;
+        Ok(bytes)
+    }
+
+    /// What has been done so far.
+    pub fn counts(&self) -> FakeDiskCounts {
+        self.lock().counts
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder of this lock panics")
+    }
+}
+
+impl State {
+    fn revive(&mut self) {
+        self.epoch += 1;
+        self.stops_after = None;
+        self.stopped = false;
+        self.fail_syncs = 0;
+    }
+
+    fn used_bytes(&self) -> u64 {
+        self.linked().into_iter().map(|inode| self.inodes[inode].used_bytes()).sum()
+    }
+
+    fn linked(&self) -> BTreeSet<usize> {
+        self.names.values().chain(self.durable_names.values()).copied().collect()
+    }
+
+    fn free_unlinked(&mut self) {
+        let linked = self.linked();
+        for (index, inode) in self.inodes.iter_mut().enumerate() {
+            if !linked.contains(&index) {
+                *inode = Inode::default();
+            }
+        }
+    }
+
+    fn check_running(&self) -> io::Result<()> {
+        if self.stopped { Err(io::Error::other("the machine has stopped")) } else { Ok(()) }
+    }
+
+    /// Counts a changing operation; `Err` when the machine stops before it, `Ok(true)` when it stops in the middle of it.
+    fn operate(&mut self) -> io::Result<bool> {
+        self.check_running()?;
+        self.counts.operations += 1;
+        match &mut self.stops_after {
+            Some(0) => {
+                self.stopped = true;
+                Ok(true)
+            }
+            Some(left) => {
+                *left -= 1;
+                Ok(false)
+            }
+            None => Ok(false),
+        }
+    }
+
+    /// An operation on names happens whole or not at all.
+    fn operate_whole(&mut self) -> io::Result<()> {
+        if self.operate()? && self.random.below(2) == 0 { self.check_running() } else { Ok(()) }
+    }
+
+    fn change_names(&mut self, change: NameChange) -> io::Result<()> {
+        change.apply(&mut self.names);
+        self.unsynced_names.push(change);
+        self.check_running()
+    }
+
+    fn room_for(&self, inode: usize, used_bytes: u64) -> io::Result<()> {
+        if self.capacity == u64::MAX {
+            return Ok(());
+        }
+        let more = used_bytes.saturating_sub(self.inodes[inode].used_bytes());
+        let full = more > 0 && self.used_bytes().saturating_add(more) > self.capacity;
+        if full { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+}
+
+impl Disk for FakeDisk {
+    type File = FakeFile;
+
+    fn create_new(&self, path: &Path) -> io::Result<FakeFile> {
+        let mut state = self.lock();
+        state.operate_whole()?;
+        if state.names.contains_key(path) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        if !path.parent().is_none_or(|dir| state.dirs.contains(dir)) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        state.inodes.push(Inode::default());
+        let inode = state.inodes.len() - 1;
+        state.change_names(NameChange::Created(path.to_path_buf(), inode))?;
+        Ok(FakeFile { state: self.state.clone(), inode, epoch: state.epoch })
+    }
+
+    fn open(&self, path: &Path) -> io::Result<FakeFile> {
+        let state = self.lock();
+        state.check_running()?;
+        let inode = *state.names.get(path).ok_or(io::ErrorKind::NotFound)?;
+        Ok(FakeFile { state: self.state.clone(), inode, epoch: state.epoch })
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        let state = self.lock();
+        state.check_running()?;
+        Ok(state.names.contains_key(path) || state.dirs.contains(path))
+    }
+
+    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
+        let state = self.lock();
+        state.check_running()?;
+        if !state.dirs.contains(dir) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let children = state.names.keys().chain(&state.dirs).filter(|path| path.parent() == Some(dir));
+        let names: BTreeSet<String> =
+            children.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect();
+        Ok(names.into_iter().collect())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.lock();
+        state.operate_whole()?;
+        if !state.names.contains_key(from) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        state.change_names(NameChange::Renamed(from.to_path_buf(), to.to_path_buf()))
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.lock();
+        state.operate_whole()?;
+        if !state.names.contains_key(path) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        state.change_names(NameChange::Removed(path.to_path_buf()))
+    }
+
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.lock();
+        state.operate_whole()?;
+        state.dirs.extend(path.ancestors().map(Path::to_path_buf));
+        state.check_running()
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        let state = &mut *self.lock();
+        state.operate_whole()?;
+        let (synced, others) =
+            std::mem::take(&mut state.unsynced_names).into_iter().partition(|change| change.dir() == Some(path));
+        state.unsynced_names = others;
+        let synced: Vec<NameChange> = synced;
+        synced.iter().for_each(|change| change.apply(&mut state.durable_names));
+        state.check_running()
+    }
+}
+
+impl FakeFile {
+    fn with<T>(&self, act: impl FnOnce(&mut State, usize) -> io::Result<T>) -> io::Result<T> {
+        let mut state = self.state.lock().expect("no holder of this lock panics");
+        if state.epoch != self.epoch {
+            return Err(io::Error::other("this handle is from before the crash"));
+        }
+        act(&mut state, self.inode)
+    }
+}
+
+impl DiskFile for FakeFile {
+    fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.with(|state, inode| {
+            state.check_running()?;
+            Ok(state.inodes[inode].read_at(into, offset))
+        })
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.with(|state, inode| {
+            let stops = state.operate()?;
+            state.room_for(inode, offset + bytes.len() as u64)?;
+            let written = if stops { state.random.below(bytes.len() as u64 + 1) as usize } else { bytes.len() };
+            state.counts.bytes_written += written as u64;
+            state.inodes[inode].write_at(&bytes[..written], offset);
+            state.check_running()
+        })
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.with(|state, inode| {
+            state.counts.syncs += 1;
+            let stops = state.operate()?;
+            if state.fail_syncs > 0 {
+                state.fail_syncs -= 1;
+                state.inodes[inode].fail_sync(&mut state.random);
+                return Err(io::Error::other("input/output error"));
+            }
+            if stops && state.random.below(2) == 0 {
+                return state.check_running();
+            }
+            state.inodes[inode].sync();
+            state.check_running()
+        })
+    }
+
+    fn allocate(&self, len: u64) -> io::Result<()> {
+        self.with(|state, inode| {
+            state.operate_whole()?;
+            state.room_for(inode, len)?;
+            state.inodes[inode].allocate(len);
+            state.check_running()
+        })
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.with(|state, inode| {
+            state.check_running()?;
+            Ok(state.inodes[inode].len())
+        })
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.with(|state, inode| {
+            state.operate_whole()?;
+            state.room_for(inode, len)?;
+            state.inodes[inode].set_len(len);
+            state.check_running()
+        })
+    }
+}
+
+/// SplitMix64 (Steele, Lea, Flood 2014): small, seedable with any number, good enough to choose faults.
+pub(super) struct SplitMix(u64);
+
+impl SplitMix {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`, which is not zero.
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,10 @@ const SMALL: Options =
 
 fn open(data: &Path) -> (LocalLog<RealDisk>, RecoveryReport, Receiver<()>) {
     let (sender, woken) = channel();
-    let wake: Wake = Arc::new(move || drop(sender.send(())));
+    let wake: Wake = Arc::new(move || {
+        // A test that has ended no longer listens.
+        let _ = sender.send(());
+    });
     let (log, report) = LocalLog::open(RealDisk, data, LOG, SMALL, wake).unwrap();
     (log, report, woken)
 }
