@@ -5,3 +5,6 @@ pub mod holds;
 pub mod http;
 pub mod server;
 pub mod session;
+
+#[cfg(test)]
+mod tests;
