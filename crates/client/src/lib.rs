@@ -1,1 +1,60 @@
-//! Placeholder.
+//! A client for Tidegate's binary port: blocking, pipelined, over TCP or TLS.
+//!
+//! ```no_run
+//! use tidegate_client::{AccountKind, Client, Outcome, Transfer};
+//!
+//! let mut client = Client::connect("127.0.0.1:7420", "dev-service-token")?;
+//! client.open_account("wallet:eve", "credit", AccountKind::Wallet)?;
+//! let credits = Transfer { id: "sale-17", debit: "source:shop", credit: "wallet:eve", amount: 10, memo: "" };
+//! client.transfer(&credits)?;
+//!
+//! // A lost reply is asked for again with the same id: the second time the answer is `Duplicate`, and nothing is done twice.
+//! let vote = Transfer { id: "vote-4711", debit: "wallet:eve", credit: "candidate:3", amount: 1, memo: "" };
+//! match client.transfer(&vote)? {
+//!     Outcome::Applied | Outcome::Duplicate => println!("counted"),
+//!     Outcome::Refused { code, available } => println!("not counted: {code}, {available} left"),
+//! }
+//! # Ok::<(), tidegate_client::ClientError>(())
+//! ```
+//!
+//! Many requests may be in flight. `send_*` only appends to a buffer, [`Client::flush`] writes it, [`Client::receive`] gives the
+//! replies as they come, which may be in another order than the requests:
+//!
+//! ```no_run
+//! # use tidegate_client::{Client, Reply, Transfer};
+//! # fn votes() -> Vec<Transfer<'static>> { vec![] }
+//! # let mut client = Client::connect("127.0.0.1:7420", "dev-service-token")?;
+//! for batch in votes().chunks(1_000) {
+//!     client.send_transfers(batch, false)?;
+//! }
+//! while client.in_flight() > 0 {
+//!     let (correlation, reply) = client.receive()?;
+//!     if let Reply::Outcomes(outcomes) = reply {
+//!         println!("request {correlation}: {} outcomes", outcomes.len());
+//!     }
+//! }
+//! # Ok::<(), tidegate_client::ClientError>(())
+//! ```
+//!
+//! Who drives sockets with a poll loop of its own takes [`Inbox`] and [`Outbox`], which do no I/O, and the encoders of
+//! [`tidegate_wire`].
+//!
+//! Invariant: nothing here decides to ask again. A time-out means *unknown*; the caller repeats the same ids, or does not.
+
+mod call;
+mod client;
+mod connect;
+mod error;
+mod inbox;
+mod outbox;
+mod reply;
+mod request;
+
+pub use client::Client;
+pub use connect::Timeouts;
+pub use error::{ClientError, ServerError};
+pub use inbox::Inbox;
+pub use outbox::Outbox;
+pub use reply::{Account, Opened, Outcome, Page, Reply};
+pub use request::{Hold, Transfer};
+pub use tidegate_wire::proto::{AccountKind, AuditDifference, AuditReport, HistoryRow, RowKind, Welcome};

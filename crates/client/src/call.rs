@@ -1,0 +1,117 @@
+//! One request, one reply: each call sends, waits for its own reply and leaves others for [`Client::receive`].
+
+use crate::client::{Client, mismatch};
+use crate::error::ClientError;
+use crate::reply::{Account, Opened, Outcome, Page, Reply};
+use crate::request::{Hold, Transfer};
+use std::io::{Read, Write};
+use tidegate_wire::proto::{AccountKind, AuditReport};
+
+/// Waits for the reply, which must be of one kind.
+macro_rules! expect {
+    ($client:ident, $correlation:expr, $kind:ident($content:pat) => $value:expr, $name:literal) => {{
+        let correlation = $correlation;
+        match $client.receive_reply_to(correlation)? {
+            Reply::$kind($content) => Ok($value),
+            other => Err(mismatch($name, &other)),
+        }
+    }};
+}
+
+impl<S: Read + Write> Client<S> {
+    /// Opens an account, or finds it open with the same asset and kind; with others the server says `account_exists`.
+    pub fn open_account(&mut self, id: &str, asset: &str, kind: AccountKind) -> Result<Opened, ClientError> {
+        expect!(self, self.send_open_account(id, asset, kind)?, Opened(opened) => opened, "account opened")
+    }
+
+    /// Decides one transfer.
+    pub fn transfer(&mut self, transfer: &Transfer<'_>) -> Result<Outcome, ClientError> {
+        let correlation = self.send_transfers(std::slice::from_ref(transfer), false)?;
+        self.one_outcome(correlation)
+    }
+
+    /// Decides transfers one by one; outcomes come in the same order.
+    pub fn transfers(&mut self, transfers: &[Transfer<'_>]) -> Result<Vec<Outcome>, ClientError> {
+        let correlation = self.send_transfers(transfers, false)?;
+        self.outcomes(correlation, transfers.len())
+    }
+
+    /// Decides transfers all or nothing; outcomes come in the same order.
+    pub fn linked_transfers(&mut self, transfers: &[Transfer<'_>]) -> Result<Vec<Outcome>, ClientError> {
+        let correlation = self.send_transfers(transfers, true)?;
+        self.outcomes(correlation, transfers.len())
+    }
+
+    /// Places one hold.
+    pub fn hold(&mut self, hold: &Hold<'_>) -> Result<Outcome, ClientError> {
+        let correlation = self.send_holds(std::slice::from_ref(hold))?;
+        self.one_outcome(correlation)
+    }
+
+    /// Places holds one by one; outcomes come in the same order.
+    pub fn holds(&mut self, holds: &[Hold<'_>]) -> Result<Vec<Outcome>, ClientError> {
+        let correlation = self.send_holds(holds)?;
+        self.outcomes(correlation, holds.len())
+    }
+
+    /// Posts all of a hold (`None`), or so much of it; what remains is available again.
+    pub fn post(&mut self, id: &str, amount: Option<u64>) -> Result<Outcome, ClientError> {
+        let correlation = self.send_posts(&[(id, amount)])?;
+        self.one_outcome(correlation)
+    }
+
+    /// Posts holds one by one; outcomes come in the same order.
+    pub fn posts(&mut self, posts: &[(&str, Option<u64>)]) -> Result<Vec<Outcome>, ClientError> {
+        let correlation = self.send_posts(posts)?;
+        self.outcomes(correlation, posts.len())
+    }
+
+    /// Voids a hold: all of it is available again.
+    pub fn void(&mut self, id: &str) -> Result<Outcome, ClientError> {
+        let correlation = self.send_voids(&[id])?;
+        self.one_outcome(correlation)
+    }
+
+    /// Reads one account; the server says `account_not_found` if there is none.
+    pub fn account(&mut self, id: &str) -> Result<Account, ClientError> {
+        expect!(self, self.send_read_account(id)?, Account(account) => account, "account")
+    }
+
+    /// Lists accounts by id in byte order: those that begin with `prefix` and come after `after` (`""` for the first page).
+    /// At most `limit` of them, 1 to 1,000; 0 lets the server choose.
+    pub fn accounts(&mut self, prefix: &str, after: &str, limit: u32) -> Result<Vec<Account>, ClientError> {
+        expect!(self, self.send_list_accounts(prefix, after, limit)?, Accounts(accounts) => accounts, "accounts")
+    }
+
+    /// Reads an account's history, newest first, from `before` on: `""` for the newest, else the page before's `next`.
+    /// At most `limit` rows, 1 to 1,000; 0 lets the server choose.
+    pub fn history(&mut self, id: &str, before: &str, limit: u32) -> Result<Page, ClientError> {
+        expect!(self, self.send_read_history(id, before, limit)?, History(page) => page, "history")
+    }
+
+    /// Reads the last reconciliation of each shard.
+    pub fn audit(&mut self) -> Result<Vec<AuditReport>, ClientError> {
+        expect!(self, self.send_read_audit()?, Audit(shards) => shards, "audit")
+    }
+
+    /// Waits until the server has answered.
+    pub fn ping(&mut self) -> Result<(), ClientError> {
+        let correlation = self.send_ping()?;
+        match self.receive_reply_to(correlation)? {
+            Reply::Pong => Ok(()),
+            other => Err(mismatch("pong", &other)),
+        }
+    }
+
+    fn one_outcome(&mut self, correlation: u64) -> Result<Outcome, ClientError> {
+        self.outcomes(correlation, 1).map(|mut outcomes| outcomes.remove(0))
+    }
+
+    fn outcomes(&mut self, correlation: u64, asked: usize) -> Result<Vec<Outcome>, ClientError> {
+        let outcomes = expect!(self, correlation, Outcomes(outcomes) => outcomes, "outcomes")?;
+        if outcomes.len() != asked {
+            return Err(ClientError::ReplyMismatch(format!("{asked} outcomes expected, {} received", outcomes.len())));
+        }
+        Ok(outcomes)
+    }
+}

@@ -1,0 +1,167 @@
+//! What is answered.
+
+use crate::error::{ClientError, ServerError};
+use std::time::Duration;
+use tidegate_wire::proto::{self, AccountKind, AuditReport, HistoryRow, OutcomeKind, Welcome, reply_frame::Body};
+use tidegate_wire::{ReplyBodyRef, ReplyRef};
+
+/// What became of a transfer, hold, post or void. Durable before it is said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Done.
+    Applied,
+    /// Done before, by the same id with the same content; nothing was done again.
+    Duplicate,
+    /// Not done.
+    Refused {
+        /// Stable name: `insufficient_funds`, `id_reused` ...
+        code: String,
+        /// Of `insufficient_funds`: what was available, in minor units. Otherwise zero.
+        available: u64,
+    },
+}
+
+impl Outcome {
+    /// Whether the money moved, now or before.
+    pub fn is_done(&self) -> bool {
+        matches!(self, Outcome::Applied | Outcome::Duplicate)
+    }
+}
+
+/// An account's figures, in minor units.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// Account id.
+    pub id: String,
+    /// Unit of measure.
+    pub asset: String,
+    /// What the account may do.
+    pub kind: AccountKind,
+    /// `credited - debited`.
+    pub balance: i64,
+    /// Reserved by open holds.
+    pub held: u64,
+    /// `balance - held`.
+    pub available: i64,
+    /// All that ever came in.
+    pub credited: u128,
+    /// All that ever went out.
+    pub debited: u128,
+}
+
+/// An account that is open now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// False when it was open already with the same content.
+    pub created: bool,
+    /// Its figures.
+    pub account: Account,
+}
+
+/// A page of an account's history, newest first.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Page {
+    /// Rows, each with the balance after it.
+    pub rows: Vec<HistoryRow>,
+    /// The `before` of the next page; `None` when this one has the account's first row.
+    pub next: Option<String>,
+}
+
+/// The reply to one request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// The token is accepted.
+    Welcome(Welcome),
+    /// The account is open.
+    Opened(Opened),
+    /// One outcome for each item, in the order asked.
+    Outcomes(Vec<Outcome>),
+    /// One account.
+    Account(Account),
+    /// A page of accounts, by id in byte order.
+    Accounts(Vec<Account>),
+    /// A page of history.
+    History(Page),
+    /// The last reconciliation of each shard.
+    Audit(Vec<AuditReport>),
+    /// Still there.
+    Pong,
+    /// The request was not served as a whole.
+    Error(ServerError),
+}
+
+impl Reply {
+    /// Takes a reply out of the buffer it was read from.
+    pub fn from_wire(reply: ReplyRef<'_>) -> Result<Reply, ClientError> {
+        let body = match reply.body {
+            ReplyBodyRef::Outcomes(outcomes) => {
+                let outcomes = outcomes.map(|outcome| {
+                    let outcome =
+                        outcome.map_err(|error| tidegate_wire::BadFrame { correlation: reply.correlation, error })?;
+                    match outcome.outcome {
+                        OutcomeKind::Applied => Ok(Outcome::Applied),
+                        OutcomeKind::Duplicate => Ok(Outcome::Duplicate),
+                        OutcomeKind::Refused => {
+                            Ok(Outcome::Refused { code: outcome.code.to_owned(), available: outcome.available })
+                        }
+                        OutcomeKind::Unspecified => {
+                            Err(ClientError::ReplyMismatch("an outcome that this version does not know".into()))
+                        }
+                    }
+                });
+                return Ok(Reply::Outcomes(outcomes.collect::<Result<_, ClientError>>()?));
+            }
+            ReplyBodyRef::Other(body) => body,
+        };
+        Ok(match body {
+            Body::Welcome(welcome) => Reply::Welcome(welcome),
+            Body::AccountOpened(opened) => {
+                Reply::Opened(Opened { created: opened.created, account: account(opened.account.unwrap_or_default())? })
+            }
+            Body::Account(figures) => Reply::Account(account(figures)?),
+            Body::Accounts(page) => Reply::Accounts(page.accounts.into_iter().map(account).collect::<Result<_, _>>()?),
+            Body::History(page) => {
+                Reply::History(Page { rows: page.rows, next: Some(page.next).filter(|next| !next.is_empty()) })
+            }
+            Body::Audit(audit) => Reply::Audit(audit.shards),
+            Body::Pong(_) => Reply::Pong,
+            Body::Error(error) => Reply::Error(ServerError {
+                code: error.code,
+                detail: error.detail,
+                retry_after: (error.retry_after_ms > 0).then(|| Duration::from_millis(u64::from(error.retry_after_ms))),
+            }),
+            Body::Outcomes(_) => unreachable!("decode_reply leaves outcomes in the frame"),
+        })
+    }
+
+    /// What kind of reply it is, for messages.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Reply::Welcome(_) => "welcome",
+            Reply::Opened(_) => "account opened",
+            Reply::Outcomes(_) => "outcomes",
+            Reply::Account(_) => "account",
+            Reply::Accounts(_) => "accounts",
+            Reply::History(_) => "history",
+            Reply::Audit(_) => "audit",
+            Reply::Pong => "pong",
+            Reply::Error(_) => "error",
+        }
+    }
+}
+
+fn account(account: proto::Account) -> Result<Account, ClientError> {
+    let total = |name: &str, decimal: &str| {
+        decimal.parse().map_err(|_| ClientError::ReplyMismatch(format!("{name} is {decimal:?}, not a number")))
+    };
+    Ok(Account {
+        credited: total("credited", &account.credited)?,
+        debited: total("debited", &account.debited)?,
+        kind: account.kind(),
+        id: account.id,
+        asset: account.asset,
+        balance: account.balance,
+        held: account.held,
+        available: account.available,
+    })
+}
