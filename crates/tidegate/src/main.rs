@@ -1,2 +1,5 @@
 //! Placeholder.
+
+mod config;
+
 fn main() {}
