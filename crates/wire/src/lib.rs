@@ -24,6 +24,9 @@ pub mod request;
 mod text;
 mod varint;
 
+#[cfg(test)]
+mod tests;
+
 /// The types that prost generates from `tidegate.proto`. Their documentation is the schema's.
 #[allow(missing_docs, clippy::all)]
 pub mod proto {

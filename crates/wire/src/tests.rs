@@ -1,0 +1,404 @@
+//! The codec written by hand against the one that prost generates, on any message, both ways; and any bytes at all.
+
+use crate::proto::*;
+use crate::*;
+use proptest::prelude::*;
+use prost::Message;
+
+/// Texts as they come, and some that are empty, long or not ASCII.
+fn text() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => "[a-z0-9:-]{1,40}",
+        1 => Just(String::new()),
+        1 => "\\PC{0,20}",
+        1 => "[a-z]{120,300}",
+    ]
+}
+
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![Just(0), 1u64..300, any::<u64>()]
+}
+
+prop_compose! {
+    fn transfer()(id in text(), debit in text(), credit in text(), amount in number(), memo in text()) -> proto::Transfer {
+        Transfer { id, debit, credit, amount, memo }
+    }
+}
+
+prop_compose! {
+    fn hold()(transfer in transfer(), expires_in_ms in number()) -> Hold {
+        let Transfer { id, debit, credit, amount, memo } = transfer;
+        Hold { id, debit, credit, amount, expires_in_ms, memo }
+    }
+}
+
+prop_compose! {
+    fn outcome()(kind in 0..4i32, code in text(), available in number()) -> Outcome {
+        let refused = kind == OutcomeKind::Refused as i32;
+        let (code, available) = if refused { (code, available) } else { Default::default() };
+        Outcome { id: String::new(), outcome: kind, code, available }
+    }
+}
+
+fn request_body() -> impl Strategy<Value = request_frame::Body> {
+    use request_frame::Body;
+    let items = 0..20usize;
+    prop_oneof![
+        (prop::collection::vec(transfer(), items.clone()), any::<bool>())
+            .prop_map(|(transfers, linked)| Body::Transfers(Transfers { transfers, linked })),
+        prop::collection::vec(hold(), items.clone()).prop_map(|holds| Body::Holds(Holds { holds })),
+        prop::collection::vec((text(), prop::option::of(number())), items.clone()).prop_map(|posts| {
+            let posts = posts.into_iter().map(|(id, amount)| PostHold { id, amount }).collect();
+            Body::PostHolds(PostHolds { posts })
+        }),
+        prop::collection::vec(text(), items).prop_map(|ids| Body::VoidHolds(VoidHolds { ids })),
+        text().prop_map(|token| Body::Hello(Hello { token })),
+        (text(), text(), 0..5i32).prop_map(|(id, asset, kind)| Body::OpenAccount(OpenAccount { id, asset, kind })),
+        text().prop_map(|id| Body::ReadAccount(ReadAccount { id })),
+        (text(), text(), any::<u32>()).prop_map(|(prefix, after, limit)| Body::ListAccounts(ListAccounts {
+            prefix,
+            after,
+            limit
+        })),
+        (text(), text(), any::<u32>()).prop_map(|(id, before, limit)| Body::ReadHistory(ReadHistory {
+            id,
+            before,
+            limit
+        })),
+        Just(Body::ReadAudit(ReadAudit {})),
+        Just(Body::Ping(Ping {})),
+    ]
+}
+
+/// What was decoded by hand, as the generated types, reading every batch to its end.
+fn to_proto(frame: &[u8]) -> Result<RequestFrame, DecodeError> {
+    use request_frame::Body;
+    let RequestRef { correlation, body } = decode_request(frame).map_err(|bad| bad.error)?;
+    let owned = str::to_owned;
+    let body = match body {
+        BodyRef::Hello { token } => Body::Hello(Hello { token: owned(token) }),
+        BodyRef::OpenAccount { id, asset, kind } => Body::OpenAccount(OpenAccount {
+            id: owned(id),
+            asset: owned(asset),
+            kind: kind.map_or(0, |kind| kind as i32),
+        }),
+        BodyRef::Transfers(batch) => {
+            let mut transfers = vec![];
+            let linked = batch.read(|item| {
+                transfers.push(Transfer {
+                    id: owned(item.id.of(frame)),
+                    debit: owned(item.debit.of(frame)),
+                    credit: owned(item.credit.of(frame)),
+                    amount: item.amount,
+                    memo: owned(item.memo.of(frame)),
+                });
+            })?;
+            Body::Transfers(Transfers { transfers, linked })
+        }
+        BodyRef::Holds(batch) => {
+            let mut holds = vec![];
+            batch.read(|hold| {
+                holds.push(Hold {
+                    id: owned(hold.id),
+                    debit: owned(hold.debit),
+                    credit: owned(hold.credit),
+                    amount: hold.amount,
+                    expires_in_ms: hold.expires_in_ms,
+                    memo: owned(hold.memo),
+                });
+            })?;
+            Body::Holds(Holds { holds })
+        }
+        BodyRef::PostHolds(batch) => {
+            let mut posts = vec![];
+            batch.read(|id, amount| posts.push(PostHold { id: owned(id), amount }))?;
+            Body::PostHolds(PostHolds { posts })
+        }
+        BodyRef::VoidHolds(batch) => {
+            let mut ids = vec![];
+            batch.read(|id| ids.push(owned(id)))?;
+            Body::VoidHolds(VoidHolds { ids })
+        }
+        BodyRef::ReadAccount { id } => Body::ReadAccount(ReadAccount { id: owned(id) }),
+        BodyRef::ListAccounts { prefix, after, limit } => {
+            Body::ListAccounts(ListAccounts { prefix: owned(prefix), after: owned(after), limit })
+        }
+        BodyRef::ReadHistory { id, before, limit } => {
+            Body::ReadHistory(ReadHistory { id: owned(id), before: owned(before), limit })
+        }
+        BodyRef::ReadAudit => Body::ReadAudit(ReadAudit {}),
+        BodyRef::Ping => Body::Ping(Ping {}),
+    };
+    Ok(RequestFrame { correlation, body: Some(body) })
+}
+
+/// An account kind that this version does not know counts as none.
+fn with_known_kind(mut body: request_frame::Body) -> request_frame::Body {
+    if let request_frame::Body::OpenAccount(open) = &mut body {
+        open.kind = open.kind() as i32;
+    }
+    body
+}
+
+fn encode_by_hand(out: &mut Vec<u8>, correlation: u64, body: &request_frame::Body) {
+    use request_frame::Body;
+    match body {
+        Body::Transfers(batch) => {
+            let mut frame = TransfersEncoder::begin(out, correlation, batch.linked);
+            batch.transfers.iter().for_each(|transfer| frame.push(&transfer.into()));
+            frame.finish();
+        }
+        Body::Holds(batch) => {
+            let mut frame = HoldsEncoder::begin(out, correlation);
+            for hold in &batch.holds {
+                let Hold { id, debit, credit, amount, expires_in_ms, memo } = hold.clone();
+                frame.push(&(&Transfer { id, debit, credit, amount, memo }).into(), expires_in_ms);
+            }
+            frame.finish();
+        }
+        Body::PostHolds(batch) => {
+            let mut frame = PostHoldsEncoder::begin(out, correlation);
+            batch.posts.iter().for_each(|post| frame.push(post.id.as_bytes(), post.amount));
+            frame.finish();
+        }
+        other => encode_request(out, correlation, other.clone()),
+    }
+}
+
+/// The only frame in `bytes`.
+fn only_frame(bytes: &[u8]) -> &[u8] {
+    let Ok(Split::Frame(range)) = split(bytes, limits::FRAME_BYTES_MAX) else { panic!("{bytes:02x?}") };
+    assert_eq!(range.end, bytes.len());
+    &bytes[range]
+}
+
+proptest! {
+    #[test]
+    fn requests_of_prost_are_read_by_hand(correlation in number(), body in request_body()) {
+        let body = with_known_kind(body);
+        let frame = RequestFrame { correlation, body: Some(body) };
+        prop_assert_eq!(to_proto(&frame.encode_to_vec()), Ok(frame));
+    }
+
+    #[test]
+    fn requests_written_by_hand_are_read_by_prost(correlation in number(), body in request_body()) {
+        let mut out = b"frames before stay".to_vec();
+        let before = out.len();
+        encode_by_hand(&mut out, correlation, &body);
+        let frame = only_frame(&out[before..]);
+        prop_assert_eq!(RequestFrame::decode(frame).unwrap(), RequestFrame { correlation, body: Some(body) });
+    }
+
+    #[test]
+    fn outcomes_are_the_same_by_hand_and_by_prost(
+        correlation in number(),
+        outcomes in prop::collection::vec(outcome(), 0..40),
+    ) {
+        let frame = ReplyFrame { correlation, body: Some(reply_frame::Body::Outcomes(Outcomes { outcomes })) };
+        let Some(reply_frame::Body::Outcomes(Outcomes { outcomes })) = &frame.body else { unreachable!() };
+        let bytes = frame.encode_to_vec();
+        let reply = decode_reply(&bytes).unwrap();
+        let ReplyBodyRef::Outcomes(read) = reply.body else { panic!("outcomes") };
+        prop_assert_eq!(reply.correlation, correlation);
+        prop_assert_eq!(&read.to_proto().unwrap().outcomes, outcomes);
+
+        // The server never says "unspecified".
+        let said: Vec<_> = outcomes.iter().filter(|outcome| outcome.outcome != 0).cloned().collect();
+        let mut out = vec![];
+        let mut encoder = OutcomesEncoder::begin(&mut out, correlation, said.len());
+        for outcome in &said {
+            match outcome.outcome() {
+                OutcomeKind::Applied => encoder.applied(),
+                OutcomeKind::Duplicate => encoder.duplicate(),
+                _ => encoder.refused(&outcome.code, outcome.available),
+            }
+        }
+        encoder.finish();
+        let expected = ReplyFrame { correlation, body: Some(reply_frame::Body::Outcomes(Outcomes { outcomes: said })) };
+        prop_assert_eq!(ReplyFrame::decode(only_frame(&out)).unwrap(), expected);
+    }
+
+    #[test]
+    fn other_replies_are_read_as_prost_wrote_them(correlation in number(), id in text(), next in text(), n in number()) {
+        use reply_frame::Body;
+        let account = Account { id: id.clone(), credited: n.to_string(), balance: n as i64, ..Default::default() };
+        let row = HistoryRow { id: id.clone(), amount: n, balance_after: -(n as i32 as i64), ..Default::default() };
+        let report = AuditReport { sequence: n, differences: vec![AuditDifference::default()], ..Default::default() };
+        for body in [
+            Body::Welcome(Welcome { server: id.clone(), ..Default::default() }),
+            Body::AccountOpened(AccountOpened { created: true, account: Some(account.clone()) }),
+            Body::Account(account.clone()),
+            Body::Accounts(Accounts { accounts: vec![account; 3] }),
+            Body::History(History { rows: vec![row; 3], next }),
+            Body::Audit(Audit { shards: vec![report; 2] }),
+            Body::Pong(Pong {}),
+            Body::Error(Error { code: id, detail: String::new(), retry_after_ms: n as u32 }),
+        ] {
+            let mut out = vec![];
+            encode_reply(&mut out, correlation, body.clone());
+            let reply = decode_reply(only_frame(&out)).unwrap();
+            prop_assert_eq!(reply.correlation, correlation);
+            let ReplyBodyRef::Other(read) = reply.body else { panic!("not outcomes") };
+            prop_assert_eq!(read, body);
+        }
+    }
+
+    /// Fields of a version to come, in any place, are passed over.
+    #[test]
+    fn unknown_fields_change_nothing(body in request_body(), unknown in 100u32..10_000, content in number()) {
+        use prost::encoding::{encode_key, encode_varint, WireType};
+        let body = with_known_kind(body);
+        let frame = RequestFrame { correlation: 7, body: Some(body) };
+        let mut extra = vec![];
+        encode_key(unknown, WireType::Varint, &mut extra);
+        encode_varint(content, &mut extra);
+        encode_key(unknown, WireType::LengthDelimited, &mut extra);
+        extra.extend_from_slice(&[3, 1, 2, 3]);
+        encode_key(unknown, WireType::SixtyFourBit, &mut extra);
+        extra.extend_from_slice(&[9; 8]);
+        encode_key(unknown, WireType::ThirtyTwoBit, &mut extra);
+        extra.extend_from_slice(&[9; 4]);
+        let bytes = [&extra[..], &frame.encode_to_vec(), &extra].concat();
+        prop_assert_eq!(to_proto(&bytes), Ok(frame));
+    }
+
+    /// Bytes that are nearly a request: what prost takes, we take the same or refuse; what prost refuses, we refuse.
+    #[test]
+    fn damage_is_never_read_as_something_else(
+        body in request_body(),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let mut bytes = RequestFrame { correlation: 7, body: Some(body) }.encode_to_vec();
+        for (place, byte) in damage {
+            let place = place.index(bytes.len());
+            bytes[place] = byte;
+        }
+        if let Ok(ours) = to_proto(&bytes) {
+            let mut theirs = RequestFrame::decode(&bytes[..]).expect("ours is the stricter one");
+            theirs.body = theirs.body.map(with_known_kind);
+            prop_assert_eq!(ours, theirs);
+        }
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        let _ = split(&bytes, limits::FRAME_BYTES_MAX);
+        let _ = to_proto(&bytes);
+        if let Ok(ReplyRef { body: ReplyBodyRef::Outcomes(outcomes), .. }) = decode_reply(&bytes) {
+            // Each outcome takes two bytes at least, and the first error is the last item.
+            prop_assert!(outcomes.count() <= bytes.len());
+        }
+    }
+}
+
+/// A body of `count` empty items in field 1, two bytes each: the most items that fit in a frame.
+fn frame_of_empty_items(body_number: u8, count: usize) -> Vec<u8> {
+    let mut out = vec![];
+    let frame = frame::OpenFrame::open(&mut out, 9, body_number);
+    out.extend([0x0a, 0].repeat(count));
+    frame.close(&mut out);
+    only_frame(&out).to_vec()
+}
+
+#[test]
+fn the_8191st_item_is_refused_in_every_list() {
+    for body_number in 4..=7 {
+        assert!(to_proto(&frame_of_empty_items(body_number, limits::TRANSFERS_MAX)).is_ok());
+        let refused = to_proto(&frame_of_empty_items(body_number, limits::TRANSFERS_MAX + 1));
+        assert_eq!(refused, Err(DecodeError::TooManyItems), "body {body_number}");
+        assert_eq!(refused.unwrap_err().code(), "batch_size_invalid");
+    }
+    for body_number in [6, 7, 8] {
+        let bad = decode_reply(&frame_of_empty_items(body_number, limits::TRANSFERS_MAX + 1)).unwrap_err();
+        assert_eq!(bad, BadFrame { correlation: 9, error: DecodeError::TooManyItems }, "body {body_number}");
+    }
+}
+
+#[test]
+fn differences_of_an_audit_are_bounded_over_all_shards() {
+    let report = AuditReport { differences: vec![AuditDifference::default(); 3_000], ..Default::default() };
+    let frame = |shards| {
+        let audit = Audit { shards: vec![report.clone(); shards] };
+        ReplyFrame { correlation: 1, body: Some(reply_frame::Body::Audit(audit)) }.encode_to_vec()
+    };
+    assert!(decode_reply(&frame(2)).is_ok());
+    assert_eq!(decode_reply(&frame(3)).unwrap_err().error, DecodeError::TooManyItems);
+}
+
+/// Each kind of fault has its own name, and the correlation that was read before it is kept for the answer.
+#[test]
+fn faults_are_told_apart() {
+    let check = |bytes: &[u8], correlation: u64, error: DecodeError| match decode_request(bytes) {
+        Err(bad) => assert_eq!(bad, BadFrame { correlation, error }, "{bytes:02x?}"),
+        Ok(RequestRef { correlation: read, body: BodyRef::Transfers(transfers) }) => {
+            assert_eq!((read, transfers.read(|_| ())), (correlation, Err(error)), "{bytes:02x?}");
+        }
+        Ok(other) => panic!("{bytes:02x?}: {other:?}"),
+    };
+    check(&[], 0, DecodeError::BodyMissing);
+    check(&[0x08, 5], 5, DecodeError::BodyMissing);
+    check(&[0x08, 5, 0x6a, 0], 5, DecodeError::BodyMissing);
+    check(&[0x08, 5, 0x62, 0, 0x62, 0], 5, DecodeError::BodyRepeated);
+    check(&[0x08, 5, 0x62, 1], 5, DecodeError::Truncated);
+    check(&[0x08, 5, 0x60, 1], 5, DecodeError::WireTypeMismatch);
+    check(&[0x0a, 0], 0, DecodeError::WireTypeMismatch);
+    check(&[0x00, 0], 0, DecodeError::TagInvalid);
+    check(&[0x08, 5, 0x63, 0x64], 5, DecodeError::TagInvalid);
+    check(&[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02], 0, DecodeError::VarintTooLong);
+    check(&[0x08, 5, 0x12, 3, 0x0a, 1, 0xff], 5, DecodeError::NotUtf8);
+    check(&[0x08, 5, 0x22, 5, 0x0a, 3, 0x0a, 1, 0xff], 5, DecodeError::NotUtf8);
+    check(&[0x08, 5, 0x22, 5, 0x0a, 3, 0x0a, 2, b'a'], 5, DecodeError::Truncated);
+    check(&[0x08, 5, 0x22, 4, 0x0a, 2, 0x08, 1], 5, DecodeError::WireTypeMismatch);
+    check(&[0x08, 5, 0x22, 2, 0x08, 1], 5, DecodeError::WireTypeMismatch);
+}
+
+/// Of a repeated scalar the last one counts, also when its tag is padded.
+#[test]
+fn the_last_of_a_repeated_field_counts() {
+    let item = [0x0a, 1, b'a', 0x20, 1, 0x8a, 0x00, 1, b'b', 0x20, 2];
+    let mut bytes = vec![0x22, 2 + item.len() as u8, 0x0a, item.len() as u8];
+    bytes.extend(item);
+    let Some(request_frame::Body::Transfers(read)) = to_proto(&bytes).unwrap().body else { panic!("transfers") };
+    assert_eq!(read, Transfers::decode(&bytes[2..]).unwrap());
+    assert_eq!((&read.transfers[0].id[..], read.transfers[0].amount), ("b", 2));
+}
+
+/// The bytes that docs/formats/binary.md prints.
+#[test]
+fn the_example_of_the_documentation() {
+    let mut hex = String::new();
+    let mut add = |title: &str, bytes: &[u8]| {
+        let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        hex += &format!("{title}: {}\n", bytes.join(" "));
+    };
+    let mut out = vec![];
+    encode_request(&mut out, 1, request_frame::Body::Hello(Hello { token: "dev-service-token".into() }));
+    add("hello", &out);
+    out.clear();
+    let mut frame = TransfersEncoder::begin(&mut out, 2, false);
+    let (debit, credit) = (b"wallet:dave", b"candidate:3");
+    frame.push(&TransferRef { id: b"v-1", debit, credit, amount: 1, memo: b"" });
+    frame.push(&TransferRef { id: b"v-2", debit, credit, amount: 300, memo: b"" });
+    frame.finish();
+    add("transfers", &out);
+    out.clear();
+    let mut frame = OutcomesEncoder::begin(&mut out, 2, 2);
+    frame.applied();
+    frame.refused("insufficient_funds", 9);
+    frame.finish();
+    add("outcomes", &out);
+    expect_test::expect![[r#"
+        hello: 17 08 01 12 13 0a 11 64 65 76 2d 73 65 72 76 69 63 65 2d 74 6f 6b 65 6e
+        transfers: 4b 08 02 22 47 0a 21 0a 03 76 2d 31 12 0b 77 61 6c 6c 65 74 3a 64 61 76 65 1a 0b 63 61 6e 64 69 64 61 74 65 3a 33 20 01 0a 22 0a 03 76 2d 32 12 0b 77 61 6c 6c 65 74 3a 64 61 76 65 1a 0b 63 61 6e 64 69 64 61 74 65 3a 33 20 ac 02
+        outcomes: 22 08 02 22 1e 0a 02 10 01 0a 18 10 03 1a 12 69 6e 73 75 66 66 69 63 69 65 6e 74 5f 66 75 6e 64 73 20 09
+    "#]].assert_eq(&hex);
+}
+
+#[test]
+fn a_frame_that_is_not_finished_leaves_nothing_behind() {
+    let mut out = b"before".to_vec();
+    let mut frame = TransfersEncoder::begin(&mut out, 2, true);
+    frame.push(&TransferRef { id: b"v-1", ..TransferRef::default() });
+    drop(frame);
+    assert_eq!(out, b"before");
+}
