@@ -82,7 +82,7 @@ kill: setup ## kill -9 the server under load and compare every acknowledged outc
 
 .PHONY: loom
 loom: setup ## model check the rings
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom cargo test --release -p tidegate-shard --test loom
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom cargo test --release -p tidegate-shard --lib loom_
 
 .PHONY: miri
 miri: setup ## interpret the unsafe code, looking for undefined behaviour (nightly)

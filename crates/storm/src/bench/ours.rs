@@ -13,14 +13,17 @@ use crate::report::Report;
 use crate::workload::{Names, Pattern, Workload};
 use anyhow::{Context, Result, ensure};
 use std::fs;
-use std::path::Path;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 use tidegate_wire::limits::TRANSFERS_MAX;
 
 const BATCHED: Pressure = Pressure { connections: 1, in_flight: 2 };
 const SINGLE: Pressure = Pressure { connections: 64, in_flight: 16 };
 const LOCKSTEP: Pressure = Pressure { connections: 32, in_flight: 1 };
 const HTTP: Pressure = Pressure { connections: 64, in_flight: 1 };
+
+/// For what the server does on a schedule of its own.
+const SERVER_ACTS_MAX: Duration = Duration::from_secs(120);
 
 /// Ids of the funding and of the load must differ.
 const FUNDING_SERIES: u32 = 1;
@@ -77,6 +80,9 @@ impl<'a> Bench<'a> {
     }
 
     fn restarts(mut self, expected: Sums, transfers: u64, report: &mut Report) -> Result<()> {
+        let shards = usize::from(self.settings.shards);
+        let every_shard_has_one = || snapshots(&self.tidegate.data()).is_ok_and(|found| found.len() >= shards);
+        wait_for("a snapshot of every shard", every_shard_has_one)?;
         let (tidegate, time) = self.tidegate.restart(|_| Ok(()))?;
         self.tidegate = tidegate;
         report.add("restart_from_snapshot_s", time.as_secs_f64());
@@ -199,23 +205,33 @@ fn latencies(report: &mut Report, case: &str, tally: &Tally) {
     report.add(&format!("{case}_latency_p99_ms"), tally.latency_ms(0.99));
 }
 
-/// Removes every snapshot below the data directory, so that the whole journal is replayed.
-fn remove_snapshots(data: &Path) -> Result<()> {
-    let mut removed = 0;
-    let mut folders = vec![data.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder)? {
-            let path = entry?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if path.is_dir() {
-                folders.push(path);
-            } else if name.contains("snapshot") || path.extension().is_some_and(|extension| extension == "snap") {
-                fs::remove_file(&path)?;
-                removed += 1;
-            }
+/// Waits for what the server does by itself; fails when it never does.
+fn wait_for(what: &str, mut happened: impl FnMut() -> bool) -> Result<()> {
+    let started = Instant::now();
+    while !happened() {
+        ensure!(started.elapsed() < SERVER_ACTS_MAX, "{what} did not come within {SERVER_ACTS_MAX:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+/// The snapshots in a data directory.
+fn snapshots(data: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for shard in fs::read_dir(data.join("snapshots")).into_iter().flatten() {
+        for file in fs::read_dir(shard?.path())? {
+            found.push(file?.path());
         }
     }
-    ensure!(removed > 0, "no snapshot was found below {}", data.display());
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "tgs"));
+    Ok(found)
+}
+
+/// Removes them all, so that the whole journal is replayed.
+fn remove_snapshots(data: &Path) -> Result<()> {
+    for path in snapshots(data)? {
+        fs::remove_file(path)?;
+    }
     Ok(())
 }
 

@@ -14,6 +14,9 @@ pub const TOKEN: &str = "storm-service-token";
 /// A replay of a large journal may take its time; a server that is not up after this has failed.
 const READY_TIME_MAX: Duration = Duration::from_secs(300);
 
+/// Time between snapshots of a measured server.
+const SNAPSHOT_INTERVAL_S: u64 = 20;
+
 /// Where things are.
 #[derive(Clone, Debug)]
 pub struct Place {
@@ -70,6 +73,11 @@ impl Tidegate {
         self.http
     }
 
+    /// Its data directory.
+    pub fn data(&self) -> PathBuf {
+        self.place.data()
+    }
+
     /// Resident memory in bytes.
     pub fn resident_bytes(&self) -> Result<u64> {
         self.server.resident_bytes()
@@ -99,14 +107,17 @@ impl Place {
     }
 }
 
+/// All bounds as the server ships, but for the number of shards. The first snapshot comes after a run of the usual size, so that a
+/// restart finds one of the whole journal; longer runs have it under way, as any server would.
 fn configuration(shards: u16) -> String {
     format!(
-        "[journal]\n\
+        "[data]\n\
          shards = {shards}\n\
+         snapshot_interval_s = {SNAPSHOT_INTERVAL_S}\n\
          \n\
-         [[auth.services]]\n\
+         [[service]]\n\
          name = \"storm\"\n\
          token = \"{TOKEN}\"\n\
-         allow = [\"everything\"]\n"
+         grants = [\"*\"]\n"
     )
 }

@@ -1,0 +1,81 @@
+"""Runs the README's commands as printed, in one shell, and compares what they print.
+
+In a block marked ```sh, a line is a command; comment lines right below it are what it must print, where `…` stands for
+anything. A block without such a comment is not run (`make run` itself, for example). Only the address and the data
+directory are replaced, so that the check can run beside a server of yours.
+
+Usage: readme.py BINARY
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from server import serve
+
+README = Path("README.md")
+PRINTED_ADDRESS = "localhost:8080"
+
+
+def steps(text):
+    """(line number, command, expected output lines) of every block in which at least one command has an expected output."""
+    for block in re.finditer(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        line = text.count("\n", 0, block.start(1)) + 1
+        found, command, expected = [], [], []
+        for row in block.group(1).splitlines() + [""]:
+            is_output = row.startswith("# ")
+            if command and not is_output and not command[-1].endswith("\\"):
+                found.append((line - len(command) - len(expected), "\n".join(command), expected))
+                command, expected = [], []
+            if is_output:
+                expected.append(row[2:])
+            elif row:
+                command.append(row)
+            line += 1
+        if any(expected for _, _, expected in found):
+            yield from found
+
+
+def matches(expected, printed):
+    pattern = ".*".join(re.escape(part) for part in "\n".join(expected).split("…"))
+    return re.fullmatch(pattern, printed.strip(), re.DOTALL) is not None
+
+
+def run(shell, command):
+    """One command in the shell that all of them share; its output up to a mark."""
+    mark = "--- end of command ---"
+    shell.stdin.write(f"{command}\necho; echo '{mark}'\n")
+    shell.stdin.flush()
+    lines = []
+    while (line := shell.stdout.readline()).rstrip("\n") != mark:
+        if not line:
+            sys.exit(f"the shell ended in: {command}")
+        lines.append(line)
+    return "".join(lines)
+
+
+def main():
+    binary = sys.argv[1]
+    todo = list(steps(README.read_text(encoding="utf-8")))
+    if len(todo) < 8:
+        sys.exit(f"{README} has only {len(todo)} commands to check; were the blocks renamed?")
+    failures = 0
+    with serve(binary) as (http, _data):
+        shell = subprocess.Popen(["bash"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        for line, command, expected in todo:
+            printed = run(shell, command.replace(PRINTED_ADDRESS, http))
+            if matches(expected, printed):
+                print(f"{README}:{line}: ok: {command.splitlines()[0]}")
+            else:
+                failures += 1
+                print(f"{README}:{line}: {command}\n  expected: {chr(10).join(expected)}\n  printed:  {printed.strip()}")
+        shell.stdin.close()
+        shell.wait()
+    if failures:
+        sys.exit(f"{failures} of {len(todo)} commands of {README} do not do what it says")
+    print(f"{README}: all {len(todo)} commands do what it says")
+
+
+if __name__ == "__main__":
+    main()
