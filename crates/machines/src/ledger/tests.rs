@@ -1,1 +1,9 @@
+//! The ledger through its public door.
 
+mod cases;
+mod cluster;
+mod codec;
+mod model;
+mod node;
+mod properties;
+mod snapshots;

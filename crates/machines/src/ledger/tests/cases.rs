@@ -1,0 +1,551 @@
+//! The rules, case by case. One step a `;`:
+//!
+//! `open wallet a [asset]`, `t1: a>b 5 [memo]`, `hold h1: a>b 5 for 1000`, `post h1 [3]`, `void h1`, `expire h1`, `clock 5000`,
+//! `linked t1: a>b 5 & t2: b>c 5`, `show a`, `rows a`.
+
+use expect_test::{Expect, expect};
+
+use super::node::{Answered, Node};
+use crate::ledger::{AccountKind, Command, Hold, Outcome, Refusal, Transfer};
+
+fn check(script: &str, expected: Expect) {
+    let mut node = Node::new(0, 1);
+    let mut out = String::new();
+    for step in script.split(';').map(str::trim).filter(|step| !step.is_empty()) {
+        let said = run(&mut node, step);
+        if !said.is_empty() {
+            out += &format!("{step} -> {said}\n");
+        }
+    }
+    assert_eq!(
+        super::node::snapshot(&node.replay()),
+        super::node::snapshot(&node.ledger),
+        "a replay is the live state"
+    );
+    expected.assert_eq(&out);
+}
+
+fn run(node: &mut Node, step: &str) -> String {
+    let words: Vec<&str> = step.split_whitespace().collect();
+    let command = match words[..] {
+        ["open", kind, id] => open(kind, id, "credit"),
+        ["open", kind, id, asset] => open(kind, id, asset),
+        ["post", id] => Command::PostHold { id, amount: None },
+        ["post", id, amount] => Command::PostHold { id, amount: Some(number(amount)) },
+        ["void", id] => Command::VoidHold { id },
+        ["expire", id] => Command::ExpireHold { id },
+        ["hold", id, accounts, amount, "for", ms] => {
+            let Transfer { id, debit, credit, amount, memo } = transfer(&[id, accounts, amount]);
+            let hold = Hold { id, debit, credit, amount, expires_in_ms: number(ms), memo };
+            Command::PlaceHold { hold, credit_missing: false }
+        }
+        ["clock", ms] => {
+            node.now = number(ms);
+            return String::new();
+        }
+        ["show", id] => return show(node, id),
+        ["rows", id] => return rows(node, id),
+        ["linked", ..] => {
+            let words: Vec<Vec<&str>> =
+                step["linked".len()..].split('&').map(|part| part.split_whitespace().collect()).collect();
+            let transfers: Vec<Transfer<'_>> = words.iter().map(|words| transfer(words)).collect();
+            return node.linked(&transfers).into_iter().map(word).collect::<Vec<_>>().join(", ");
+        }
+        _ => Command::Transfer { transfer: transfer(&words), credit_missing: false },
+    };
+    match node.ask(command) {
+        Answered::Outcome(Outcome::Applied) if matches!(command, Command::OpenAccount { .. }) => String::new(),
+        Answered::Outcome(outcome) => word(outcome),
+        other => format!("{other:?}"),
+    }
+}
+
+fn open<'a>(kind: &str, id: &'a str, asset: &'a str) -> Command<'a> {
+    let kind = match kind {
+        "wallet" => AccountKind::Wallet,
+        "source" => AccountKind::Source,
+        "collector" => AccountKind::Collector,
+        other => panic!("no kind {other}"),
+    };
+    Command::OpenAccount { id, asset, kind }
+}
+
+fn transfer<'a>(words: &[&'a str]) -> Transfer<'a> {
+    let (debit, credit) = words[1].split_once('>').expect("debit>credit");
+    let id = words[0].strip_suffix(':').expect("id:");
+    Transfer { id, debit, credit, amount: number(words[2]), memo: words.get(3).copied().unwrap_or("") }
+}
+
+fn number(word: &str) -> u64 {
+    if word == "max" { i64::MAX as u64 } else { word.parse().expect("a number") }
+}
+
+fn word(outcome: Outcome) -> String {
+    match outcome {
+        Outcome::Applied => "applied".into(),
+        Outcome::Duplicate => "duplicate".into(),
+        Outcome::Refused(Refusal::InsufficientFunds { available }) => {
+            format!("refused: insufficient_funds available={available}")
+        }
+        Outcome::Refused(refusal) => format!("refused: {}", refusal.code()),
+    }
+}
+
+fn show(node: &Node, id: &str) -> String {
+    let account = node.ledger.account(id).expect("an account");
+    let (balance, held) = (account.balance, account.held);
+    format!("balance {balance}, held {held}, credited {}, debited {}", account.credited, account.debited)
+}
+
+fn rows(node: &Node, id: &str) -> String {
+    let row = |row: crate::ledger::HistoryRow| {
+        let (id, debit, credit, amount) = (row.id, row.debit, row.credit, row.amount);
+        format!("\n  {:?} {id}: {debit}>{credit} {amount} {:?} = {}", row.kind, row.memo, row.balance_after)
+    };
+    node.history(id).into_iter().map(row).collect()
+}
+
+const SHOP: &str = "open source shop; open wallet a; open wallet b; open collector c; c1: shop>a 5;";
+
+fn at_the_shop(script: &str, expected: Expect) {
+    check(&format!("{SHOP}{script}"), expected);
+}
+
+#[test]
+fn a_wallet_spends_what_it_has_and_no_more() {
+    at_the_shop(
+        "v1: a>c 6; v2: a>c 5; v3: a>c 1; show a; show c; show shop",
+        expect![[r#"
+        c1: shop>a 5 -> applied
+        v1: a>c 6 -> refused: insufficient_funds available=5
+        v2: a>c 5 -> applied
+        v3: a>c 1 -> refused: insufficient_funds available=0
+        show a -> balance 0, held 0, credited 5, debited 5
+        show c -> balance 5, held 0, credited 5, debited 0
+        show shop -> balance -5, held 0, credited 0, debited 5
+    "#]],
+    );
+}
+
+#[test]
+fn the_same_id_gives_the_same_answer_for_ever() {
+    at_the_shop(
+        "v1: a>c 6; f1: shop>a 10; v1: a>c 6; v1: a>c 7; v2: a>c 5; v2: a>c 5; v2: a>b 5; v2: a>c 5 memo",
+        expect![[r#"
+            c1: shop>a 5 -> applied
+            v1: a>c 6 -> refused: insufficient_funds available=5
+            f1: shop>a 10 -> applied
+            v1: a>c 6 -> refused: insufficient_funds available=5
+            v1: a>c 7 -> refused: id_reused
+            v2: a>c 5 -> applied
+            v2: a>c 5 -> duplicate
+            v2: a>b 5 -> refused: id_reused
+            v2: a>c 5 memo -> refused: id_reused
+        "#]],
+    );
+}
+
+#[test]
+fn an_answer_does_not_change_when_an_account_is_opened_later() {
+    at_the_shop(
+        "t1: a>d 1; t2: d>a 1; open wallet d; t1: a>d 1; t2: d>a 1; t3: a>d 1",
+        expect![[r#"
+        c1: shop>a 5 -> applied
+        t1: a>d 1 -> refused: credit_account_not_found
+        t2: d>a 1 -> refused: debit_account_not_found
+        t1: a>d 1 -> refused: credit_account_not_found
+        t2: d>a 1 -> refused: debit_account_not_found
+        t3: a>d 1 -> applied
+    "#]],
+    );
+}
+
+#[test]
+fn forms_are_refused_each_time_and_leave_the_id_free() {
+    at_the_shop(
+        "t1: a>c 0; t1: a>c 9223372036854775808; t1: a>a 1; t1: a>x/y 1; t1: a>c 1",
+        expect![[r#"
+        c1: shop>a 5 -> applied
+        t1: a>c 0 -> refused: amount_invalid
+        t1: a>c 9223372036854775808 -> refused: amount_invalid
+        t1: a>a 1 -> refused: same_account
+        t1: a>x/y 1 -> refused: account_id_invalid
+        t1: a>c 1 -> applied
+    "#]],
+    );
+}
+
+#[test]
+fn a_malformed_account_is_told_before_what_is_unknown() {
+    at_the_shop(
+        "t1: nobody>x/y 1; t1: x/y>c 1; t1: a>c 1; t1: a>x/y 1",
+        expect![[r#"
+        c1: shop>a 5 -> applied
+        t1: nobody>x/y 1 -> refused: account_id_invalid
+        t1: x/y>c 1 -> refused: account_id_invalid
+        t1: a>c 1 -> applied
+        t1: a>x/y 1 -> refused: account_id_invalid
+    "#]],
+    );
+}
+
+#[test]
+fn collectors_are_credit_only_and_assets_do_not_mix() {
+    at_the_shop(
+        "open wallet e euro; t1: a>c 1; t2: c>a 1; t3: a>e 1; hold h1: c>a 1 for 9; hold h2: a>e 1 for 9",
+        expect![[r#"
+            c1: shop>a 5 -> applied
+            t1: a>c 1 -> applied
+            t2: c>a 1 -> refused: collector_credit_only
+            t3: a>e 1 -> refused: asset_mismatch
+            hold h1: c>a 1 for 9 -> refused: collector_credit_only
+            hold h2: a>e 1 for 9 -> refused: asset_mismatch
+        "#]],
+    );
+}
+
+#[test]
+fn accounts_are_opened_once() {
+    at_the_shop(
+        "open wallet a; open source a; open wallet a euro; open wallet x/y",
+        expect![[r#"
+        c1: shop>a 5 -> applied
+        open wallet a -> duplicate
+        open source a -> refused: account_exists
+        open wallet a euro -> refused: account_exists
+        open wallet x/y -> refused: account_id_invalid
+    "#]],
+    );
+}
+
+#[test]
+fn sources_together_issue_no_more_than_a_balance_can_hold() {
+    check(
+        "open source s; open source t; open wallet a; t1: s>a max; t2: s>a 1; t3: t>a 1; t4: a>s 1; t5: t>a 1; t6: s>t 1; \
+         show s; show t; show a",
+        expect![[r#"
+            t1: s>a max -> applied
+            t2: s>a 1 -> refused: overflow
+            t3: t>a 1 -> refused: overflow
+            t4: a>s 1 -> applied
+            t5: t>a 1 -> applied
+            t6: s>t 1 -> refused: overflow
+            show s -> balance -9223372036854775806, held 0, credited 1, debited 9223372036854775807
+            show t -> balance -1, held 0, credited 0, debited 1
+            show a -> balance 9223372036854775807, held 0, credited 9223372036854775808, debited 1
+        "#]],
+    );
+}
+
+#[test]
+fn what_a_source_holds_counts_as_issued() {
+    check(
+        "open source s; open wallet a; hold h1: s>a max for 1000; t1: s>a 1; post h1 5; t2: s>a 1; show s; show a",
+        expect![[r#"
+            hold h1: s>a max for 1000 -> applied
+            t1: s>a 1 -> refused: overflow
+            post h1 5 -> applied
+            t2: s>a 1 -> applied
+            show s -> balance -6, held 0, credited 0, debited 6
+            show a -> balance 6, held 0, credited 6, debited 0
+        "#]],
+    );
+}
+
+#[test]
+fn money_that_a_source_took_in_can_be_issued_again() {
+    check(
+        "open source s; open source t; open wallet a; t1: s>t 7; t2: t>a 7; t3: t>a max; t4: s>a max; show s; show t",
+        expect![[r#"
+            t1: s>t 7 -> applied
+            t2: t>a 7 -> applied
+            t3: t>a max -> refused: overflow
+            t4: s>a max -> refused: overflow
+            show s -> balance -7, held 0, credited 0, debited 7
+            show t -> balance 0, held 0, credited 7, debited 7
+        "#]],
+    );
+}
+
+#[test]
+fn a_hold_reserves_then_posts_part_and_releases_the_rest() {
+    at_the_shop(
+        "hold h1: a>c 4 for 1000; show a; v1: a>c 2; post h1 3; show a; show c; v2: a>c 2; rows a; rows c",
+        expect![[r#"
+            c1: shop>a 5 -> applied
+            hold h1: a>c 4 for 1000 -> applied
+            show a -> balance 5, held 4, credited 5, debited 0
+            v1: a>c 2 -> refused: insufficient_funds available=1
+            post h1 3 -> applied
+            show a -> balance 2, held 0, credited 5, debited 3
+            show c -> balance 3, held 0, credited 3, debited 0
+            v2: a>c 2 -> applied
+            rows a -> 
+              Transfer v2: a>c 2 "" = 0
+              Post h1: a>c 3 "" = 2
+              Hold h1: a>c 4 "" = 5
+              Transfer c1: shop>a 5 "" = 5
+            rows c -> 
+              Transfer v2: a>c 2 "" = 5
+              Post h1: a>c 3 "" = 3
+        "#]],
+    );
+}
+
+#[test]
+fn a_hold_is_voided() {
+    at_the_shop(
+        "hold h1: a>c 4 for 1000; void h1; show a; void h1; post h1; hold h1: a>c 4 for 1000; rows a",
+        expect![[r#"
+            c1: shop>a 5 -> applied
+            hold h1: a>c 4 for 1000 -> applied
+            void h1 -> applied
+            show a -> balance 5, held 0, credited 5, debited 0
+            void h1 -> duplicate
+            post h1 -> refused: hold_voided
+            hold h1: a>c 4 for 1000 -> duplicate
+            rows a -> 
+              Void h1: a>c 4 "" = 5
+              Hold h1: a>c 4 "" = 5
+              Transfer c1: shop>a 5 "" = 5
+        "#]],
+    );
+}
+
+#[test]
+fn a_hold_expires_by_the_tick() {
+    at_the_shop(
+        "hold h1: a>c 4 for 1000; expire h1; clock 1001000; expire h1; show a; expire h1; post h1; void h1; rows a",
+        expect![[r#"
+            c1: shop>a 5 -> applied
+            hold h1: a>c 4 for 1000 -> applied
+            expire h1 -> Nothing
+            expire h1 -> applied
+            show a -> balance 5, held 0, credited 5, debited 0
+            expire h1 -> Nothing
+            post h1 -> refused: hold_expired
+            void h1 -> refused: hold_expired
+            rows a -> 
+              Expire h1: a>c 4 "" = 5
+              Hold h1: a>c 4 "" = 5
+              Transfer c1: shop>a 5 "" = 5
+        "#]],
+    );
+}
+
+#[test]
+fn a_post_after_expiry_is_refused_before_the_tick_ran_and_stays_so() {
+    at_the_shop(
+        "hold h1: a>c 4 for 1000; clock 1000999; post h1 5; clock 1001000; post h1 5; clock 1; post h1; show a",
+        expect![[r#"
+            c1: shop>a 5 -> applied
+            hold h1: a>c 4 for 1000 -> applied
+            post h1 5 -> refused: post_exceeds_hold
+            post h1 5 -> refused: hold_expired
+            post h1 -> refused: hold_expired
+            show a -> balance 5, held 0, credited 5, debited 0
+        "#]],
+    );
+    at_the_shop(
+        "hold h1: a>c 4 for 1000; clock 1001000; void h1; clock 1; void h1; show a",
+        expect![[r#"
+        c1: shop>a 5 -> applied
+        hold h1: a>c 4 for 1000 -> applied
+        void h1 -> refused: hold_expired
+        void h1 -> refused: hold_expired
+        show a -> balance 5, held 0, credited 5, debited 0
+    "#]],
+    );
+}
+
+#[test]
+fn posts_and_placements_are_repeated_safely() {
+    at_the_shop(
+        "hold h1: a>c 4 for 1000; hold h1: a>c 4 for 1000; hold h1: a>c 4 for 1001; post h1 3; post h1 3; post h1; post h1 4; \
+         void h1; hold h1: a>c 4 for 1000; hold h1: a>b 4 for 1000",
+        expect![[r#"
+            c1: shop>a 5 -> applied
+            hold h1: a>c 4 for 1000 -> applied
+            hold h1: a>c 4 for 1000 -> duplicate
+            hold h1: a>c 4 for 1001 -> refused: id_reused
+            post h1 3 -> applied
+            post h1 3 -> duplicate
+            post h1 -> refused: hold_posted
+            post h1 4 -> refused: hold_posted
+            void h1 -> refused: hold_posted
+            hold h1: a>c 4 for 1000 -> duplicate
+            hold h1: a>b 4 for 1000 -> refused: id_reused
+        "#]],
+    );
+}
+
+#[test]
+fn posting_all_is_the_same_as_posting_the_amount() {
+    at_the_shop(
+        "hold h1: a>c 4 for 1000; post h1; post h1; post h1 4; post h1 3",
+        expect![[r#"
+        c1: shop>a 5 -> applied
+        hold h1: a>c 4 for 1000 -> applied
+        post h1 -> applied
+        post h1 -> duplicate
+        post h1 4 -> duplicate
+        post h1 3 -> refused: hold_posted
+    "#]],
+    );
+}
+
+#[test]
+fn transfers_and_holds_share_their_ids() {
+    at_the_shop(
+        "hold x: a>c 1 for 1000; x: a>c 1; y: a>c 1; hold y: a>c 1 for 1000; post y; void y; post z; z: a>c 1; z: a>c 1; \
+         hold r: a>c 99 for 1000; r: a>c 99; post r; hold r: a>c 99 for 1000",
+        expect![[r#"
+            c1: shop>a 5 -> applied
+            hold x: a>c 1 for 1000 -> applied
+            x: a>c 1 -> refused: id_reused
+            y: a>c 1 -> applied
+            hold y: a>c 1 for 1000 -> refused: id_reused
+            post y -> refused: hold_not_found
+            void y -> refused: hold_not_found
+            post z -> refused: hold_not_found
+            z: a>c 1 -> applied
+            z: a>c 1 -> duplicate
+            hold r: a>c 99 for 1000 -> refused: insufficient_funds available=2
+            r: a>c 99 -> refused: id_reused
+            post r -> refused: hold_not_found
+            hold r: a>c 99 for 1000 -> refused: insufficient_funds available=2
+        "#]],
+    );
+}
+
+#[test]
+fn holds_have_their_form() {
+    at_the_shop(
+        "hold h: a>c 1 for 0; hold h: a>c 1 for 3155760000001; hold h: a>c 0 for 1; hold h: a>a 1 for 1; hold h: a>c 5 for 1000; \
+         post h 0; post h 6; post h max; hold i: a>c 1 for 1000",
+        expect![[r#"
+            c1: shop>a 5 -> applied
+            hold h: a>c 1 for 0 -> refused: expiry_invalid
+            hold h: a>c 1 for 3155760000001 -> refused: expiry_invalid
+            hold h: a>c 0 for 1 -> refused: amount_invalid
+            hold h: a>a 1 for 1 -> refused: same_account
+            hold h: a>c 5 for 1000 -> applied
+            post h 0 -> refused: amount_invalid
+            post h 6 -> refused: post_exceeds_hold
+            post h max -> refused: post_exceeds_hold
+            hold i: a>c 1 for 1000 -> refused: insufficient_funds available=0
+        "#]],
+    );
+}
+
+#[test]
+fn holds_that_expire_together_go_in_the_order_of_their_placement() {
+    let mut node = Node::new(0, 1);
+    for step in format!("{SHOP} hold h2: a>c 1 for 50; hold h1: a>c 1 for 50; hold h3: a>c 1 for 49").split(';') {
+        run(&mut node, step.trim());
+    }
+    node.now += 50;
+    let mut order = Vec::new();
+    while let Some(id) = node.ledger.expired_hold(crate::TimeMs(node.now)).map(String::from) {
+        assert_eq!(node.outcome(Command::ExpireHold { id: &id }), Outcome::Applied);
+        order.push(id);
+    }
+    assert_eq!(order, ["h3", "h2", "h1"]);
+    assert_eq!((node.ledger.open_holds(), node.ledger.next_expiry()), (0, None));
+}
+
+#[test]
+fn a_linked_group_is_all_or_nothing() {
+    at_the_shop(
+        "linked t1: a>b 5 & t2: b>c 4 & t3: b>c 1; show a; show b; show c",
+        expect![[r#"
+        c1: shop>a 5 -> applied
+        linked t1: a>b 5 & t2: b>c 4 & t3: b>c 1 -> applied, applied, applied
+        show a -> balance 0, held 0, credited 5, debited 5
+        show b -> balance 0, held 0, credited 5, debited 5
+        show c -> balance 5, held 0, credited 5, debited 0
+    "#]],
+    );
+    at_the_shop(
+        "linked t1: a>b 5 & t2: b>c 4 & t3: b>c 2; show a; show b; t1: a>b 5; t3: b>c 2; t1: a>b 1",
+        expect![[r#"
+            c1: shop>a 5 -> applied
+            linked t1: a>b 5 & t2: b>c 4 & t3: b>c 2 -> refused: linked_failed, refused: linked_failed, refused: insufficient_funds available=1
+            show a -> balance 5, held 0, credited 5, debited 0
+            show b -> balance 0, held 0, credited 0, debited 0
+            t1: a>b 5 -> refused: linked_failed
+            t3: b>c 2 -> refused: insufficient_funds available=1
+            t1: a>b 1 -> refused: id_reused
+        "#]],
+    );
+}
+
+#[test]
+fn a_member_with_a_wrong_form_fails_the_group_and_keeps_its_id_free() {
+    at_the_shop(
+        "linked t1: a>b 1 & t2: a>b 0; t1: a>b 1; t2: a>b 1",
+        expect![[r#"
+        c1: shop>a 5 -> applied
+        linked t1: a>b 1 & t2: a>b 0 -> refused: linked_failed, refused: amount_invalid
+        t1: a>b 1 -> refused: linked_failed
+        t2: a>b 1 -> applied
+    "#]],
+    );
+}
+
+#[test]
+fn a_linked_group_keeps_the_issuance_cap() {
+    check(
+        "open source s; open source t; open wallet a; linked x: s>a max & y: t>a 1; linked v: s>a max & w: a>t max & z: t>a max",
+        expect![[r#"
+            linked x: s>a max & y: t>a 1 -> refused: linked_failed, refused: overflow
+            linked v: s>a max & w: a>t max & z: t>a max -> applied, applied, applied
+        "#]],
+    );
+}
+
+#[test]
+fn the_clock_may_go_back_and_time_does_not() {
+    let mut node = Node::new(0, 1);
+    for step in SHOP.split(';').map(str::trim).filter(|step| !step.is_empty()) {
+        run(&mut node, step);
+    }
+    let before = node.ledger.time();
+    node.now = 5;
+    assert_eq!(run(&mut node, "v1: a>c 1"), "applied");
+    assert_eq!(node.ledger.time(), before);
+    node.now = u64::MAX;
+    assert_eq!(run(&mut node, "v2: a>c 1"), "applied");
+    assert_eq!(node.ledger.time().0, crate::ledger::TIME_MS_MAX);
+    assert_eq!(run(&mut node, "hold h: a>c 1 for 1000"), "applied");
+    assert_eq!(super::node::snapshot(&node.replay()), super::node::snapshot(&node.ledger));
+}
+
+#[test]
+fn accounts_are_listed_in_byte_order() {
+    let mut node = Node::new(0, 1);
+    for id in ["b", "a:2", "a:10", "a", "ä", "a:1"] {
+        node.outcome(Command::OpenAccount { id, asset: "credit", kind: AccountKind::Wallet });
+    }
+    let list = |prefix, after, limit| -> Vec<String> {
+        node.ledger.list(prefix, after, limit).into_iter().map(|account| account.id.into()).collect()
+    };
+    assert_eq!(list("", None, 9), ["a", "a:1", "a:10", "a:2", "b", "ä"]);
+    assert_eq!(list("a:", None, 2), ["a:1", "a:10"]);
+    assert_eq!(list("a:", Some("a:10"), 9), ["a:2"]);
+    assert_eq!(list("a:", Some("a"), 1), ["a:1"]);
+    assert_eq!(list("a:", Some("zzz"), 9), [""; 0]);
+    assert_eq!(list("x", None, 9), [""; 0]);
+}
+
+#[test]
+#[should_panic(expected = "the prior event is about another id")]
+fn a_prior_of_another_id_is_a_bug() {
+    let mut node = Node::new(0, 1);
+    for step in SHOP.split(';').map(str::trim).filter(|step| !step.is_empty()) {
+        run(&mut node, step);
+    }
+    let prior = node.prior("c1").expect("applied");
+    let transfer = Transfer { id: "c2", debit: "a", credit: "c", amount: 1, memo: "" };
+    node.ledger.decide(&Command::Transfer { transfer, credit_missing: false }, Some(&prior), crate::TimeMs(0));
+}

@@ -1,0 +1,178 @@
+//! Some shards, and what stands between them: claims of ids, facts of accounts, credits that follow. A stand-in for the
+//! router, which messages reach in any order the test likes.
+
+use super::node::{Answered, Node, nth};
+use crate::ledger::{
+    AccountKind, Command, Event, Hold, Outcome, Refusal, Transfer, check_hold, check_transfer, content_digest, shard_of,
+};
+use crate::{OutboundNumber, ShardIndex};
+
+#[derive(Clone)]
+pub struct Cluster {
+    pub nodes: Vec<Node>,
+}
+
+impl Cluster {
+    pub fn new(shard_count: u16) -> Cluster {
+        Cluster { nodes: (0..shard_count).map(|shard| Node::new(shard, shard_count)).collect() }
+    }
+
+    pub fn shard_count(&self) -> u16 {
+        self.nodes.len() as u16
+    }
+
+    pub fn home(&self, key: &str) -> usize {
+        shard_of(key, self.shard_count()).0 as usize
+    }
+
+    pub fn open(&mut self, id: &str, asset: &str, kind: AccountKind) -> Outcome {
+        let home = self.home(id);
+        self.nodes[home].outcome(Command::OpenAccount { id, asset, kind })
+    }
+
+    pub fn transfer(&mut self, transfer: Transfer<'_>) -> Outcome {
+        if let Err(refusal) = check_transfer(&transfer) {
+            return Outcome::Refused(refusal);
+        }
+        let shard = self.home(transfer.debit);
+        if let Err(refusal) = self.claim(transfer.id, shard, content_digest(&transfer)) {
+            return Outcome::Refused(refusal);
+        }
+        match self.nodes[shard].ask(Command::Transfer { transfer, credit_missing: false }) {
+            Answered::Outcome(outcome) => outcome,
+            Answered::NeedAccount => {
+                let credit_missing = !self.adopt(transfer.credit, shard);
+                self.nodes[shard].outcome(Command::Transfer { transfer, credit_missing })
+            }
+            other => panic!("{transfer:?} came to {other:?}"),
+        }
+    }
+
+    pub fn place(&mut self, hold: Hold<'_>) -> Outcome {
+        if let Err(refusal) = check_hold(&hold) {
+            return Outcome::Refused(refusal);
+        }
+        let shard = self.home(hold.debit);
+        if let Err(refusal) = self.claim(hold.id, shard, content_digest(&hold)) {
+            return Outcome::Refused(refusal);
+        }
+        match self.nodes[shard].ask(Command::PlaceHold { hold, credit_missing: false }) {
+            Answered::Outcome(outcome) => outcome,
+            Answered::NeedAccount => {
+                let credit_missing = !self.adopt(hold.credit, shard);
+                self.nodes[shard].outcome(Command::PlaceHold { hold, credit_missing })
+            }
+            other => panic!("{hold:?} came to {other:?}"),
+        }
+    }
+
+    pub fn post(&mut self, id: &str, amount: Option<u64>) -> Outcome {
+        let owner = self.owner(id);
+        self.nodes[owner].outcome(Command::PostHold { id, amount })
+    }
+
+    pub fn void(&mut self, id: &str) -> Outcome {
+        let owner = self.owner(id);
+        self.nodes[owner].outcome(Command::VoidHold { id })
+    }
+
+    /// The debit accounts share a shard; ids are new and distinct.
+    pub fn linked(&mut self, transfers: &[Transfer<'_>]) -> Vec<Outcome> {
+        let shard = self.home(transfers[0].debit);
+        for transfer in transfers.iter().filter(|transfer| check_transfer(transfer).is_ok()) {
+            self.claim(transfer.id, shard, content_digest(transfer)).expect("a new id");
+            if self.home(transfer.credit) != shard {
+                self.adopt(transfer.credit, shard);
+            }
+        }
+        self.nodes[shard].linked(transfers)
+    }
+
+    /// Reserves the id at its home, if that is another shard.
+    fn claim(&mut self, id: &str, owner: usize, digest: [u8; 16]) -> Result<(), Refusal> {
+        let home = self.home(id);
+        if home == owner {
+            return Ok(());
+        }
+        match self.nodes[home].outcome(Command::ClaimId { id, owner: ShardIndex(owner as u16), digest }) {
+            Outcome::Applied | Outcome::Duplicate => Ok(()),
+            Outcome::Refused(refusal) => Err(refusal),
+        }
+    }
+
+    /// The shard that decided on an id.
+    fn owner(&self, id: &str) -> usize {
+        let home = self.home(id);
+        match self.nodes[home].prior(id) {
+            Some(Event::IdClaimed { owner, .. }) => owner.0 as usize,
+            _ => home,
+        }
+    }
+
+    /// Tells `shard` what the home of the account knows. False if there is no such account.
+    fn adopt(&mut self, id: &str, shard: usize) -> bool {
+        let home = self.home(id);
+        let Some(account) = self.nodes[home].ledger.account(id) else { return false };
+        let (asset, kind, home) = (&*account.asset, account.kind, ShardIndex(home as u16));
+        let outcome = self.nodes[shard].outcome(Command::AdoptAccount { id, asset, kind, home });
+        assert!(matches!(outcome, Outcome::Applied | Outcome::Duplicate));
+        true
+    }
+
+    /// Carries at most `max` credits of `from` to `to`, starting `back` before the first one that `to` lacks (repeats do
+    /// nothing). Returns how many were taken in.
+    pub fn deliver(&mut self, from: usize, to: usize, back: u64, max: usize) -> usize {
+        let watermark = self.nodes[to].ledger.watermark(ShardIndex(from as u16));
+        let (sender, receiver) = pair(&mut self.nodes, from, to);
+        let after = OutboundNumber(watermark.0.saturating_sub(back));
+        let mut taken = 0;
+        for outbound in sender.ledger.outbound(ShardIndex(to as u16), after, max) {
+            let event = Event::decode(&sender.records[nth(outbound.position)]).expect("was encoded");
+            let credit = sender.ledger.credit_of(&outbound, &event).expect("the record that sent it");
+            match receiver.ask(Command::ReceiveCredit(credit)) {
+                Answered::Outcome(Outcome::Applied) => taken += 1,
+                Answered::Nothing => assert!(outbound.number <= watermark),
+                other => panic!("{credit:?} came to {other:?}"),
+            }
+        }
+        taken
+    }
+
+    /// Offers the credit after the next one, which must not be taken.
+    pub fn deliver_too_early(&mut self, from: usize, to: usize) {
+        let watermark = self.nodes[to].ledger.watermark(ShardIndex(from as u16));
+        let (sender, receiver) = pair(&mut self.nodes, from, to);
+        let after = OutboundNumber(watermark.0 + 1);
+        let Some(outbound) = sender.ledger.outbound(ShardIndex(to as u16), after, 1).next() else { return };
+        let event = Event::decode(&sender.records[nth(outbound.position)]).expect("was encoded");
+        let credit = sender.ledger.credit_of(&outbound, &event).expect("the record that sent it");
+        assert_eq!(receiver.ask(Command::ReceiveCredit(credit)), Answered::Gap(after));
+    }
+
+    /// Tells `from` that `to` holds what it took in.
+    pub fn confirm(&mut self, from: usize, to: usize) {
+        let number = self.nodes[to].ledger.watermark(ShardIndex(from as u16));
+        let answered = self.nodes[from].ask(Command::ConfirmCredits { to: ShardIndex(to as u16), number });
+        assert!(matches!(answered, Answered::Outcome(Outcome::Applied) | Answered::Nothing));
+    }
+
+    /// Expires all holds whose time is over.
+    pub fn tick(&mut self) {
+        for node in &mut self.nodes {
+            while let Some(id) = node.ledger.expired_hold(crate::TimeMs(node.now)).map(String::from) {
+                assert_eq!(node.outcome(Command::ExpireHold { id: &id }), Outcome::Applied);
+            }
+        }
+    }
+
+    /// Balance and held of an account, all parts together.
+    pub fn figures(&self, id: &str) -> (i128, u128) {
+        let parts = self.nodes.iter().filter_map(|node| node.ledger.account(id));
+        parts.fold((0, 0), |(balance, held), part| (balance + i128::from(part.balance), held + u128::from(part.held)))
+    }
+}
+
+fn pair(nodes: &mut [Node], a: usize, b: usize) -> (&Node, &mut Node) {
+    let [a, b] = nodes.get_disjoint_mut([a, b]).expect("two shards");
+    (a, b)
+}

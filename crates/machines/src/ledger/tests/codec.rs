@@ -1,0 +1,303 @@
+//! Bytes of events: pinned, and never trusted.
+
+use expect_test::expect;
+use proptest::prelude::*;
+
+use crate::ledger::{AccountKind, AccountSlot, AccountStep, CreditStep, EVENT_BYTES_MAX, Event, HoldFacts, Refusal};
+use crate::{Amount, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
+
+fn text(min: usize, max: usize) -> impl Strategy<Value = String> {
+    prop_oneof![
+        proptest::collection::vec(proptest::char::range(' ', '~'), min..=max).prop_map(String::from_iter),
+        proptest::collection::vec(any::<char>(), min..=(max / 4).max(min)).prop_map(String::from_iter),
+        Just("x".repeat(max)),
+    ]
+}
+
+fn step() -> impl Strategy<Value = AccountStep> {
+    (any::<u32>(), any::<u64>(), any::<i64>()).prop_map(|(slot, prev, after)| AccountStep {
+        slot: AccountSlot(slot),
+        prev: RecordPosition(prev),
+        after,
+    })
+}
+
+fn credit() -> impl Strategy<Value = CreditStep> {
+    prop_oneof![
+        step().prop_map(CreditStep::Here),
+        (any::<u32>(), any::<u64>()).prop_map(|(slot, number)| CreditStep::Outbound {
+            slot: AccountSlot(slot),
+            number: OutboundNumber(number)
+        }),
+    ]
+}
+
+fn refusal() -> impl Strategy<Value = Refusal> {
+    prop_oneof![
+        any::<u64>().prop_map(|available| Refusal::InsufficientFunds { available }),
+        Just(Refusal::DebitAccountNotFound),
+        Just(Refusal::CreditAccountNotFound),
+        Just(Refusal::AssetMismatch),
+        Just(Refusal::CollectorCreditOnly),
+        Just(Refusal::Overflow),
+        Just(Refusal::LinkedFailed),
+    ]
+}
+
+/// Everything that any event may carry.
+#[derive(Clone, Debug)]
+struct Parts {
+    time: TimeMs,
+    decided_at: TimeMs,
+    id: String,
+    account: String,
+    asset: String,
+    memo: String,
+    kind: AccountKind,
+    debit: AccountStep,
+    credit: CreditStep,
+    amount: Amount,
+    posted: Amount,
+    expires_in_ms: u64,
+    digest: [u8; 16],
+    refusal: Refusal,
+    shard: ShardIndex,
+    number: OutboundNumber,
+    position: RecordPosition,
+    flag: bool,
+}
+
+fn parts() -> impl Strategy<Value = Parts> {
+    let time = || (0..1u64 << 48).prop_map(TimeMs);
+    let amount = || (1..=i64::MAX as u64).prop_map(|amount| Amount::new(amount).expect("in range"));
+    let kind = prop_oneof![Just(AccountKind::Wallet), Just(AccountKind::Source), Just(AccountKind::Collector)];
+    (
+        (time(), time(), text(1, 64), text(1, 128), text(1, 32), text(0, 256), kind),
+        (step(), credit(), amount(), amount(), any::<u64>(), any::<[u8; 16]>(), refusal()),
+        (any::<u16>(), any::<u64>(), any::<u64>(), any::<bool>()),
+    )
+        .prop_map(|(texts, figures, rest)| {
+            let (time, decided_at, id, account, asset, memo, kind) = texts;
+            let (debit, credit, amount, posted, expires_in_ms, digest, refusal) = figures;
+            let (shard, number, position, flag) = rest;
+            let (shard, number, position) = (ShardIndex(shard), OutboundNumber(number), RecordPosition(position));
+            Parts {
+                time,
+                decided_at,
+                id,
+                account,
+                asset,
+                memo,
+                kind,
+                debit,
+                credit,
+                amount,
+                posted,
+                expires_in_ms,
+                digest,
+                refusal,
+                shard,
+                number,
+                position,
+                flag,
+            }
+        })
+}
+
+impl Parts {
+    /// One event of each kind.
+    fn events(&self) -> Vec<Event<'_>> {
+        let Parts { time, kind, debit, amount, posted, number, digest, refusal, decided_at, .. } = *self;
+        let (id, asset, memo) = (&*self.id, &*self.asset, &*self.memo);
+        let hold = HoldFacts { id, credit: self.credit.slot(), amount, expires_in_ms: self.expires_in_ms, memo };
+        vec![
+            Event::AccountOpened { time, slot: debit.slot, id: &self.account, asset, kind },
+            Event::AccountAdopted { time, slot: debit.slot, id: &self.account, asset, kind, home: self.shard },
+            Event::Transferred { time, id, debit, credit: self.credit, amount, memo },
+            Event::HoldPlaced { time, hold, debit },
+            Event::HoldPosted { time, hold, posted, debit, credit: self.credit },
+            Event::HoldVoided { time, hold, debit },
+            Event::HoldExpired { time, hold, debit },
+            Event::Refused { time, id, digest, refusal },
+            Event::IdClaimed { time, id, owner: self.shard, digest },
+            Event::CreditReceived {
+                time,
+                from: self.shard,
+                number,
+                posted: self.flag,
+                id,
+                debit: &self.account,
+                credit: debit,
+                amount,
+                memo,
+                debit_position: self.position,
+                decided_at,
+            },
+            Event::CreditsConfirmed { time, to: self.shard, number },
+        ]
+    }
+}
+
+fn encoded(event: &Event<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    event.encode(&mut bytes);
+    bytes
+}
+
+proptest! {
+    #[test]
+    fn events_come_back(parts in parts()) {
+        for event in parts.events() {
+            let bytes = encoded(&event);
+            prop_assert!(bytes.len() <= EVENT_BYTES_MAX);
+            prop_assert_eq!(Event::decode(&bytes), Ok(event));
+        }
+    }
+
+    #[test]
+    fn an_event_cut_short_or_continued_is_none(parts in parts(), cut in any::<prop::sample::Index>()) {
+        for event in parts.events() {
+            let mut bytes = encoded(&event);
+            prop_assert!(Event::decode(&bytes[..cut.index(bytes.len())]).is_err());
+            bytes.push(0);
+            prop_assert!(Event::decode(&bytes).is_err());
+        }
+    }
+
+    #[test]
+    fn what_decodes_encodes_to_the_same_bytes(
+        parts in parts(),
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        for event in parts.events() {
+            let mut bytes = encoded(&event);
+            for (at, to) in &changes {
+                let at = at.index(bytes.len());
+                bytes[at] = *to;
+            }
+            if let Ok(event) = Event::decode(&bytes) {
+                prop_assert_eq!(encoded(&event), bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), kind in 0..16u8) {
+        let mut bytes = bytes;
+        if let Some(first) = bytes.first_mut() {
+            *first = *first & 0xe0 | kind;
+        }
+        if let Ok(event) = Event::decode(&bytes) {
+            prop_assert_eq!(encoded(&event), bytes);
+        }
+    }
+}
+
+/// The bytes that `docs/formats/events.md` shows. They may never change.
+#[test]
+fn bytes_are_as_documented() {
+    let amount = |minor| Amount::new(minor).expect("not zero");
+    let time = TimeMs(1_800_000_000_123);
+    let step = |slot, prev, after| AccountStep { slot: AccountSlot(slot), prev: RecordPosition(prev), after };
+    let hold = HoldFacts { id: "h1", credit: AccountSlot(2), amount: amount(4), expires_in_ms: 1000, memo: "seat" };
+    let outbound = CreditStep::Outbound { slot: AccountSlot(300), number: OutboundNumber(7) };
+    let digest = [0xdd; 16];
+    let events = [
+        Event::AccountOpened {
+            time,
+            slot: AccountSlot(1),
+            id: "wallet:dave",
+            asset: "credit",
+            kind: AccountKind::Wallet,
+        },
+        Event::AccountAdopted {
+            time,
+            slot: AccountSlot(2),
+            id: "c",
+            asset: "credit",
+            kind: AccountKind::Collector,
+            home: ShardIndex(3),
+        },
+        Event::Transferred {
+            time,
+            id: "t1",
+            debit: step(1, 4096, 5),
+            credit: CreditStep::Here(step(2, 0, 5)),
+            amount: amount(5),
+            memo: "",
+        },
+        Event::Transferred {
+            time,
+            id: "t2",
+            debit: step(1, 4096, -5),
+            credit: outbound,
+            amount: amount(5),
+            memo: "hi",
+        },
+        Event::HoldPlaced { time, hold, debit: step(1, 4096, 5) },
+        Event::HoldPosted {
+            time,
+            hold,
+            posted: amount(3),
+            debit: step(1, 4200, 2),
+            credit: CreditStep::Here(step(2, 0, 3)),
+        },
+        Event::HoldPosted {
+            time,
+            hold: HoldFacts { credit: AccountSlot(300), memo: "", ..hold },
+            posted: amount(3),
+            debit: step(1, 4200, 2),
+            credit: outbound,
+        },
+        Event::HoldVoided { time, hold, debit: step(1, 4200, 5) },
+        Event::HoldExpired { time, hold, debit: step(1, 4200, 5) },
+        Event::Refused { time, id: "t3", digest, refusal: Refusal::InsufficientFunds { available: 5 } },
+        Event::Refused { time, id: "t4", digest, refusal: Refusal::LinkedFailed },
+        Event::IdClaimed { time, id: "t5", owner: ShardIndex(1), digest },
+        Event::CreditReceived {
+            time,
+            from: ShardIndex(1),
+            number: OutboundNumber(7),
+            posted: true,
+            id: "t2",
+            debit: "a",
+            credit: step(0, 0, 5),
+            amount: amount(5),
+            memo: "hi",
+            debit_position: RecordPosition(5000),
+            decided_at: time,
+        },
+        Event::CreditsConfirmed { time, to: ShardIndex(1), number: OutboundNumber(7) },
+    ];
+    let mut out = String::new();
+    for event in events {
+        let hex: String = encoded(&event).iter().map(|byte| format!("{byte:02x}")).collect();
+        out += &format!("{:<18}{hex}\n", event.name());
+    }
+    expect![[r#"
+        account_opened    017b505c18a30101010b77616c6c65743a6461766506637265646974
+        account_adopted   027b505c18a301020301630663726564697403
+        transferred       037b505c18a3010274310180200a02000a05
+        transferred       637b505c18a30102743201802009ac020705026869
+        hold_placed       247b505c18a3010268310180200a0204e8070473656174
+        hold_posted       257b505c18a30102683101e820040204e8070473656174030006
+        hold_posted       457b505c18a30102683101e82004ac0204e8070307
+        hold_voided       267b505c18a30102683101e8200a0204e8070473656174
+        hold_expired      277b505c18a30102683101e8200a0204e8070473656174
+        refused           087b505c18a301027433dddddddddddddddddddddddddddddddd0105
+        refused           087b505c18a301027434dddddddddddddddddddddddddddddddd07
+        id_claimed        097b505c18a301027435dddddddddddddddddddddddddddddddd01
+        credit_received   aa7b505c18a30102743201077b505c18a3018827016100000a05026869
+        credits_confirmed 0b7b505c18a3010107
+    "#]]
+    .assert_eq(&out);
+}
+
+#[test]
+fn a_plain_transfer_takes_less_than_60_bytes() {
+    let time = TimeMs(1_800_000_000_123);
+    let step = |slot| AccountStep { slot: AccountSlot(slot), prev: RecordPosition(900_000_000), after: 1_000_000 };
+    let (amount, credit) = (Amount::new(100).expect("not zero"), CreditStep::Here(step(9_999)));
+    let event = Event::Transferred { time, id: "0123456789abcdef", debit: step(10_000), credit, amount, memo: "" };
+    assert_eq!(encoded(&event).len(), 45);
+}

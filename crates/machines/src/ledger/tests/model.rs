@@ -1,0 +1,259 @@
+//! The ledger's rules written down a second time, as plainly as possible: no shards but for where money is, no records, no
+//! slots, unbounded integers. The properties compare the real one with it.
+
+use std::collections::BTreeMap;
+
+use crate::ledger::{AccountKind, Hold, Outcome, Refusal, Transfer, is_account_id};
+
+#[derive(Clone, Debug)]
+pub struct ModelAccount {
+    pub asset: String,
+    pub kind: AccountKind,
+    pub home: usize,
+    pub balance: i128,
+    pub held: i128,
+}
+
+/// What was asked under an id: debit, credit, amount, memo, and the lifetime of a hold.
+type Content = (String, String, u64, String, Option<u64>);
+
+#[derive(Clone, Debug, PartialEq)]
+enum Fate {
+    Transferred,
+    Refused(Refusal),
+    Open { expires_at: u64 },
+    Posted(u64),
+    Voided,
+    Expired,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    shard_count: usize,
+    pub accounts: BTreeMap<String, ModelAccount>,
+    ids: BTreeMap<String, (Content, Fate)>,
+    /// Credits that were decided and not taken in yet, in order.
+    pub under_way: BTreeMap<(usize, usize), Vec<(String, i128)>>,
+}
+
+fn refused(refusal: Refusal) -> Outcome {
+    Outcome::Refused(refusal)
+}
+
+impl Model {
+    pub fn new(shard_count: usize) -> Model {
+        Model { shard_count, ..Model::default() }
+    }
+
+    pub fn open(&mut self, id: &str, asset: &str, kind: AccountKind, home: usize) -> Outcome {
+        let account = ModelAccount { asset: asset.into(), kind, home, balance: 0, held: 0 };
+        match self.accounts.get(id) {
+            Some(there) if there.asset == asset && there.kind == kind => Outcome::Duplicate,
+            Some(_) => refused(Refusal::AccountExists),
+            None => {
+                self.accounts.insert(id.into(), account);
+                Outcome::Applied
+            }
+        }
+    }
+
+    pub fn transfer(&mut self, t: Transfer<'_>) -> Outcome {
+        let content = (t.debit.into(), t.credit.into(), t.amount, t.memo.into(), None);
+        if let Err(refusal) = form(&content) {
+            return refused(refusal);
+        }
+        if let Some((known, fate)) = self.ids.get(t.id) {
+            return match fate {
+                _ if *known != content => refused(Refusal::IdReused),
+                Fate::Refused(refusal) => refused(*refusal),
+                _ => Outcome::Duplicate,
+            };
+        }
+        let verdict = self.rules(t.debit, t.credit, t.amount);
+        if verdict.is_ok() {
+            self.move_money(t.debit, t.credit, t.amount);
+        }
+        self.remember(t.id, content, verdict.map(|()| Fate::Transferred))
+    }
+
+    pub fn place(&mut self, h: Hold<'_>, now: u64) -> Outcome {
+        let content = (h.debit.into(), h.credit.into(), h.amount, h.memo.into(), Some(h.expires_in_ms));
+        if let Err(refusal) = form(&content) {
+            return refused(refusal);
+        }
+        if let Some((known, fate)) = self.ids.get(h.id) {
+            return match fate {
+                _ if *known != content => refused(Refusal::IdReused),
+                Fate::Refused(refusal) => refused(*refusal),
+                _ => Outcome::Duplicate,
+            };
+        }
+        let verdict = self.rules(h.debit, h.credit, h.amount);
+        if verdict.is_ok() {
+            self.account(h.debit).held += i128::from(h.amount);
+        }
+        self.remember(h.id, content, verdict.map(|()| Fate::Open { expires_at: now + h.expires_in_ms }))
+    }
+
+    pub fn post(&mut self, id: &str, amount: Option<u64>, now: u64) -> Outcome {
+        if amount.is_some_and(|amount| amount == 0 || amount > i64::MAX as u64) {
+            return refused(Refusal::AmountInvalid);
+        }
+        let Some((content, fate)) = self.ids.get(id).cloned() else { return refused(Refusal::HoldNotFound) };
+        let (debit, credit, held, ..) = content;
+        let posted = amount.unwrap_or(held);
+        match fate {
+            Fate::Transferred | Fate::Refused(_) => refused(Refusal::HoldNotFound),
+            Fate::Posted(before) if before == posted => Outcome::Duplicate,
+            Fate::Posted(_) => refused(Refusal::HoldPosted),
+            Fate::Voided => refused(Refusal::HoldVoided),
+            Fate::Expired => refused(Refusal::HoldExpired),
+            Fate::Open { expires_at } if now >= expires_at => {
+                self.close(id, Fate::Expired);
+                refused(Refusal::HoldExpired)
+            }
+            Fate::Open { .. } if posted > held => refused(Refusal::PostExceedsHold),
+            Fate::Open { .. } => {
+                self.close(id, Fate::Posted(posted));
+                self.move_money(&debit, &credit, posted);
+                Outcome::Applied
+            }
+        }
+    }
+
+    pub fn void(&mut self, id: &str, now: u64) -> Outcome {
+        match self.ids.get(id).map(|(_, fate)| fate.clone()) {
+            None | Some(Fate::Transferred | Fate::Refused(_)) => refused(Refusal::HoldNotFound),
+            Some(Fate::Posted(_)) => refused(Refusal::HoldPosted),
+            Some(Fate::Voided) => Outcome::Duplicate,
+            Some(Fate::Expired) => refused(Refusal::HoldExpired),
+            Some(Fate::Open { expires_at }) if now >= expires_at => {
+                self.close(id, Fate::Expired);
+                refused(Refusal::HoldExpired)
+            }
+            Some(Fate::Open { .. }) => {
+                self.close(id, Fate::Voided);
+                Outcome::Applied
+            }
+        }
+    }
+
+    /// All or nothing. Ids are new and distinct.
+    pub fn linked(&mut self, transfers: &[Transfer<'_>]) -> Vec<Outcome> {
+        let mut trial = self.clone();
+        let culprit = transfers.iter().enumerate().find_map(|(index, t)| match trial.transfer(*t) {
+            Outcome::Refused(refusal) => Some((index, refusal)),
+            _ => None,
+        });
+        let Some((culprit, refusal)) = culprit else {
+            *self = trial;
+            return vec![Outcome::Applied; transfers.len()];
+        };
+        let each = |(index, t): (usize, &Transfer<'_>)| {
+            let refusal = if index == culprit { refusal } else { Refusal::LinkedFailed };
+            let content = (t.debit.into(), t.credit.into(), t.amount, t.memo.into(), None);
+            if form(&content).is_ok() {
+                self.remember(t.id, content, Err(refusal));
+            }
+            refused(refusal)
+        };
+        transfers.iter().enumerate().map(each).collect()
+    }
+
+    pub fn tick(&mut self, now: &[u64]) {
+        let over = |(id, (content, fate)): (&String, &(Content, Fate))| {
+            let home = self.accounts.get(&content.0)?.home;
+            matches!(fate, Fate::Open { expires_at } if now[home] >= *expires_at).then(|| id.clone())
+        };
+        let over: Vec<String> = self.ids.iter().filter_map(over).collect();
+        for id in over {
+            self.close(&id, Fate::Expired);
+        }
+    }
+
+    pub fn arrive(&mut self, from: usize, to: usize, count: usize) {
+        let credits: Vec<_> = self.under_way.entry((from, to)).or_default().drain(..count).collect();
+        for (account, amount) in credits {
+            self.account(&account).balance += amount;
+        }
+    }
+
+    pub fn is_new(&self, id: &str) -> bool {
+        !self.ids.contains_key(id)
+    }
+
+    fn rules(&self, debit: &str, credit: &str, amount: u64) -> Result<(), Refusal> {
+        let from = self.accounts.get(debit).ok_or(Refusal::DebitAccountNotFound)?;
+        let to = self.accounts.get(credit).ok_or(Refusal::CreditAccountNotFound)?;
+        if from.asset != to.asset {
+            return Err(Refusal::AssetMismatch);
+        }
+        let available = from.balance - from.held;
+        match from.kind {
+            AccountKind::Collector => Err(Refusal::CollectorCreditOnly),
+            AccountKind::Wallet if available < i128::from(amount) => {
+                Err(Refusal::InsufficientFunds { available: available as u64 })
+            }
+            AccountKind::Wallet => Ok(()),
+            AccountKind::Source => {
+                let mates = self.accounts.iter().filter(|(id, other)| {
+                    other.kind == AccountKind::Source
+                        && other.asset == from.asset
+                        && other.home == from.home
+                        && *id != debit
+                });
+                let others: i128 = mates.map(|(_, other)| (other.held - other.balance).max(0)).sum();
+                let issued = others + (i128::from(amount) - available).max(0);
+                if issued > i128::from(i64::MAX) / self.shard_count as i128 { Err(Refusal::Overflow) } else { Ok(()) }
+            }
+        }
+    }
+
+    fn move_money(&mut self, debit: &str, credit: &str, amount: u64) {
+        self.account(debit).balance -= i128::from(amount);
+        let from = self.accounts[debit].home;
+        let to = &self.accounts[credit];
+        if to.home == from || to.kind == AccountKind::Collector {
+            self.account(credit).balance += i128::from(amount);
+        } else {
+            let to = to.home;
+            self.under_way.entry((from, to)).or_default().push((credit.into(), i128::from(amount)));
+        }
+    }
+
+    fn close(&mut self, id: &str, how: Fate) {
+        let (content, fate) = self.ids.get_mut(id).expect("an open hold");
+        *fate = how;
+        let (debit, held) = (content.0.clone(), i128::from(content.2));
+        self.account(&debit).held -= held;
+    }
+
+    fn remember(&mut self, id: &str, content: Content, verdict: Result<Fate, Refusal>) -> Outcome {
+        let (fate, outcome) = match verdict {
+            Ok(fate) => (fate, Outcome::Applied),
+            Err(refusal) => (Fate::Refused(refusal), refused(refusal)),
+        };
+        self.ids.insert(id.into(), (content, fate));
+        outcome
+    }
+
+    fn account(&mut self, id: &str) -> &mut ModelAccount {
+        self.accounts.get_mut(id).expect("an account")
+    }
+}
+
+fn form((debit, credit, amount, memo, expires_in_ms): &Content) -> Result<(), Refusal> {
+    if *amount == 0 || *amount > i64::MAX as u64 {
+        return Err(Refusal::AmountInvalid);
+    }
+    if memo.len() > 256 {
+        return Err(Refusal::MemoTooLong);
+    }
+    if debit == credit {
+        return Err(Refusal::SameAccount);
+    }
+    if expires_in_ms.is_some_and(|ms| ms == 0) {
+        return Err(Refusal::ExpiryInvalid);
+    }
+    if !is_account_id(debit) || !is_account_id(credit) { Err(Refusal::AccountIdInvalid) } else { Ok(()) }
+}
