@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use crate::aftermath::Aftermath;
 use crate::disk::{Disk, DiskFile};
-use crate::folder::{Folder, Segments};
+use crate::folder::{Folder, Segments, read_up_to};
 use crate::group::GroupFault;
 use crate::groups::{damage, missing_segment};
 use crate::scan::SegmentScan;
@@ -73,6 +73,9 @@ pub(crate) fn open<D: Disk>(
     options.check();
     let folder = Folder::new(disk, data, log);
     create_in(&folder)?;
+    // Names that a killed process left may be in memory only. They must last before a mark relies on them: a power failure
+    // in between once made the last segment vanish behind a mark that promised it.
+    folder.disk.sync_dir(&folder.path).map_err(|cause| JournalError::io("sync", &folder.path, cause))?;
     let inspection = Inspection::of(&folder)?;
     if let Some((first, end)) = inspection.unsealed {
         reseal(&folder, first, end)?;
@@ -127,6 +130,17 @@ impl Inspection {
         }
         let marked = aftermath.mark_at(&end, MarkKind::Tail);
         let end_offset = offset_of(last, end.position);
+        if let Some(mark) = foreign_mark(&**file, folder.log, end_offset, &end).map_err(failed)? {
+            return Err(JournalError::Damaged {
+                segment: segment_name(last),
+                offset: end_offset,
+                what: format!(
+                    "the mark behind the last group tells of another log: position {}, sequence {}, chain {}",
+                    mark.position, mark.sequence, mark.chain
+                ),
+                lost: "unknown: groups or records were removed or exchanged".into(),
+            });
+        }
         let clean_to = if marked { end_offset + MARK_BYTES as u64 } else { end_offset };
         let bytes_cut = aftermath.zeros_from.saturating_sub(clean_to);
         Ok(Inspection {
@@ -211,6 +225,15 @@ fn check_sealed<D: Disk>(folder: &Folder<D>, first: Position, next: Position) ->
     Err(damage(folder, file, first, Some(next), &walk.end, walk.fault))
 }
 
+/// The end that a good mark of this log at `end_offset` tells of, when that is not `end`. Marks are written only where the log
+/// durably ends, so no crash explains one that disagrees.
+fn foreign_mark(file: &dyn DiskFile, log: LogId, end_offset: u64, end: &Cursor) -> std::io::Result<Option<Cursor>> {
+    let mut bytes = [0; MARK_BYTES];
+    let got = read_up_to(file, &mut bytes, end_offset)?;
+    let mark = Mark::decode(&bytes[..got]).ok().filter(|mark| mark.log == log && mark.end != *end);
+    Ok(mark.map(|mark| mark.end))
+}
+
 fn create_in<D: Disk>(folder: &Folder<D>) -> Result<(), JournalError> {
     let disk = &folder.disk;
     disk.create_dir_all(&folder.path).map_err(|cause| JournalError::io("create", &folder.path, cause))?;
@@ -265,8 +288,6 @@ fn repair<D: Disk>(folder: &Folder<D>, found: &Inspection) -> Result<Active<D::F
             file.sync_data().map_err(failed)?;
         }
     }
-    // The name may be known to the page cache only, too.
-    folder.disk.sync_dir(&folder.path).map_err(failed)?;
     Ok(Active { file, path, first, allocated })
 }
 

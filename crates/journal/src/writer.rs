@@ -271,6 +271,3 @@ fn claim(file: &impl DiskFile, allocated: u64, most: u64, step: u64) -> io::Resu
 pub(crate) fn is_full(cause: &io::Error) -> bool {
     matches!(cause.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,1 +1,359 @@
+use std::path::PathBuf;
 
+use super::*;
+use crate::disk::FakeDisk;
+use crate::group::{self, GROUP_HEADER_BYTES, Seal};
+use crate::step::Step;
+use crate::{LogStore, Reader, Sequence, StepLog};
+
+const LOG: LogId = LogId { directory: 99, shard: 1 };
+const SMALL: Options = Options { segment_bytes: 16 * 1024, allocation_step_bytes: 8 * 1024, group_bytes_max: 4 * 1024 };
+
+fn data() -> &'static Path {
+    Path::new("data")
+}
+
+fn segment(first: Position) -> PathBuf {
+    LOG.folder(data()).join(segment_name(first))
+}
+
+fn first_segment() -> PathBuf {
+    segment(Cursor::START.position)
+}
+
+fn reopen(disk: &FakeDisk) -> Result<(StepLog<FakeDisk>, RecoveryReport), JournalError> {
+    StepLog::open(disk.clone(), data(), LOG, SMALL)
+}
+
+/// Submits one group of `records` records, each saying its number, and steps until it is written.
+fn write(log: &mut StepLog<FakeDisk>, records: usize) {
+    while log.ready().is_err() {
+        log.step().unwrap();
+        log.poll_durable().unwrap();
+    }
+    let mut group = log.begin_group();
+    for _ in 0..records {
+        let sequence = group.last_sequence().0 + 1;
+        group.append(|buffer| buffer.extend_from_slice(format!("record {sequence} {}", "-".repeat(40)).as_bytes()));
+    }
+    log.submit(group).unwrap();
+    while log.step().unwrap() != Step::Wrote {}
+}
+
+fn commit(log: &mut StepLog<FakeDisk>, records: usize) {
+    write(log, records);
+    assert_eq!(log.step().unwrap(), Step::Synced);
+    assert_eq!(log.poll_durable().unwrap(), log.last_sequence());
+}
+
+/// Sequences of all records that can be read, after checking what each says.
+fn read_all(log: &StepLog<FakeDisk>) -> Result<u64, JournalError> {
+    let mut groups = log.read_from(Cursor::START)?;
+    let mut last = 0;
+    while let Some(group) = groups.next_group()? {
+        for (sequence, at, payload) in group.records() {
+            last += 1;
+            assert_eq!(sequence, Sequence(last));
+            assert!(payload.starts_with(format!("record {last} ").as_bytes()));
+            let mut single = Vec::new();
+            log.read_record(at, &mut single)?;
+            assert_eq!(single, payload);
+        }
+    }
+    Ok(last)
+}
+
+/// A copy of a disk's segments, so that one log can be harmed in many ways.
+fn copy(disk: &FakeDisk) -> FakeDisk {
+    let copy = FakeDisk::new(0);
+    let folder = LOG.folder(data());
+    copy.create_dir_all(&folder).unwrap();
+    for (path, _) in disk.files() {
+        copy.create_new(&path).unwrap();
+        copy.overwrite(&path, 0, &disk.contents(&path).unwrap()).unwrap();
+    }
+    copy.sync_dir(&folder).unwrap();
+    copy
+}
+
+fn damage_of(result: Result<impl Sized, JournalError>) -> (String, u64, String, String) {
+    match result.err() {
+        Some(JournalError::Damaged { segment, offset, what, lost }) => (segment, offset, what, lost),
+        other => panic!("expected damage, got {other:?}"),
+    }
+}
+
+#[test]
+fn a_tail_torn_at_any_byte_is_cut_and_the_log_goes_on() {
+    let disk = FakeDisk::new(1);
+    let (mut log, _) = reopen(&disk).unwrap();
+    (0..3).for_each(|_| commit(&mut log, 5));
+    let durable = log.durable_position();
+    write(&mut log, 4);
+    let (start, image) =
+        (offset_of(Cursor::START.position, durable) as usize, disk.contents(&first_segment()).unwrap());
+    let len = image[start..].iter().rposition(|byte| *byte != 0).unwrap() + 1;
+    for kept in 0..=len {
+        let disk = copy(&disk);
+        disk.overwrite(&first_segment(), (start + kept) as u64, &vec![0; len - kept]).unwrap();
+        let (mut log, report) = reopen(&disk).unwrap();
+        if kept == len {
+            assert_eq!((report.end.sequence, report.bytes_cut), (Sequence(19), 0));
+        } else {
+            let nonzero = image[start..start + kept].iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+            assert_eq!((report.end.sequence, report.bytes_cut), (Sequence(15), nonzero as u64), "kept {kept}");
+            assert_eq!(report.end.position, durable);
+        }
+        commit(&mut log, 1);
+        drop(log);
+        let (log, again) = reopen(&disk).unwrap();
+        assert_eq!((again.end.sequence.0, again.bytes_cut), (report.end.sequence.0 + 1, 0));
+        assert_eq!(read_all(&log).unwrap(), again.end.sequence.0);
+    }
+}
+
+#[test]
+fn a_whole_group_behind_a_torn_one_of_the_same_batch_is_cut_with_it_and_never_comes_back() {
+    let disk = FakeDisk::new(1);
+    let (mut log, _) = reopen(&disk).unwrap();
+    commit(&mut log, 5);
+    let durable = log.durable_position();
+    for records in [3, 4] {
+        let mut group = log.begin_group();
+        for _ in 0..records {
+            group.append(|buffer| buffer.extend_from_slice(&[7; 60]));
+        }
+        log.submit(group).unwrap();
+    }
+    while log.step().unwrap() != Step::Wrote {}
+    // The first of the two loses a sector's worth in its middle.
+    let torn = offset_of(Cursor::START.position, durable) + 150;
+    disk.overwrite(&first_segment(), torn, &[0; 30]).unwrap();
+    let (mut log, report) = reopen(&disk).unwrap();
+    assert_eq!(report.end.sequence, Sequence(5));
+    assert_eq!(report.bytes_cut, 2 * 120 + 7 * 68);
+    // A group of the same size as the lost one must not find the old second one behind it.
+    commit(&mut log, 3);
+    drop(log);
+    assert_eq!(reopen(&disk).unwrap().1.end.sequence, Sequence(8));
+}
+
+#[test]
+fn a_flipped_bit_anywhere_in_a_marked_log_is_damage_and_never_served() {
+    let disk = FakeDisk::new(1);
+    let (mut log, _) = reopen(&disk).unwrap();
+    (0..3).for_each(|_| commit(&mut log, 2));
+    let end = offset_of(Cursor::START.position, log.durable_position());
+    log.close().unwrap();
+    for offset in (0..76).chain(4096..end + MARK_BYTES as u64) {
+        let disk = copy(&disk);
+        assert!(disk.flip_bit(&first_segment(), offset, (offset % 8) as u8));
+        let before = disk.contents(&first_segment()).unwrap();
+        let opened = reopen(&disk);
+        if offset >= end {
+            // Only the mark is bad: nothing of the log is.
+            assert_eq!(read_all(&opened.unwrap().0).unwrap(), 6);
+        } else {
+            let (segment, at, _, lost) = damage_of(opened);
+            assert_eq!(segment, "segment-00000000000000004096.tgj");
+            assert!(at <= offset && offset < at + 200, "flipped {offset}, reported {at}");
+            assert!(offset < 4096 || lost.starts_with("records "), "{lost}");
+            assert_eq!(disk.contents(&first_segment()).unwrap(), before, "nothing is cut");
+        }
+    }
+}
+
+#[test]
+fn damage_before_a_later_group_is_told_from_a_torn_tail_without_any_mark() {
+    let disk = FakeDisk::new(1);
+    let (mut log, _) = reopen(&disk).unwrap();
+    commit(&mut log, 2);
+    let second = log.durable_position();
+    commit(&mut log, 3);
+    assert_eq!(log.proven_up_to(), second);
+    let third = log.durable_position();
+    commit(&mut log, 4);
+    assert_eq!(log.proven_up_to(), third);
+    drop(log);
+    let harmed = copy(&disk);
+    harmed.flip_bit(&first_segment(), offset_of(Cursor::START.position, second) + 250, 0);
+    let (_, offset, what, lost) = damage_of(reopen(&harmed));
+    assert_eq!(offset, offset_of(Cursor::START.position, second) + 120 + 2 * 57, "{what}");
+    assert_eq!(lost, format!("records 3 to 5 (positions {second} to {third})"));
+    // What nothing later vouches for looks like a torn tail: the window that the format document admits.
+    disk.flip_bit(&first_segment(), offset_of(Cursor::START.position, third) + 300, 0);
+    assert_eq!(reopen(&disk).unwrap().1.end.sequence, Sequence(5));
+}
+
+/// Many segments, closed gracefully; the positions at which they begin.
+fn long_log() -> (FakeDisk, Vec<Position>) {
+    let disk = FakeDisk::new(1);
+    let (mut log, _) = reopen(&disk).unwrap();
+    (0..40).for_each(|_| commit(&mut log, 20));
+    log.close().unwrap();
+    let segments = Folder::new(disk.clone(), data(), LOG).list_segments().unwrap();
+    assert!(segments.len() >= 4, "{segments:?}");
+    (disk, segments)
+}
+
+#[test]
+fn a_flipped_bit_in_a_sealed_segment_is_named_with_segment_and_offset() {
+    let (disk, segments) = long_log();
+    let offset = SEGMENT_HEADER + GROUP_HEADER_BYTES as u64 + 8 + 3;
+    disk.flip_bit(&segment(segments[1]), offset, 5);
+    let (log, _) = reopen(&disk).unwrap();
+    let (named, at, what, lost) = damage_of(read_all(&log));
+    assert_eq!(named, segment_name(segments[1]));
+    assert_eq!(at, SEGMENT_HEADER + GROUP_HEADER_BYTES as u64);
+    assert!(what.contains("does not match its checksum"), "{what}");
+    assert!(lost.starts_with("records "), "{lost}");
+    let mut into = Vec::new();
+    let record = Position(segments[1].0 + GROUP_HEADER_BYTES as u64);
+    let refused = log.read_record(record, &mut into).unwrap_err();
+    assert!(matches!(refused, JournalError::NoRecord { at, .. } if at == record), "{refused}");
+}
+
+const SEGMENT_HEADER: u64 = crate::segment::SEGMENT_HEADER_BYTES as u64;
+
+#[test]
+fn a_missing_segment_is_named_wherever_it_is() {
+    let (disk, segments) = long_log();
+    for missing in &segments {
+        let disk = copy(&disk);
+        disk.remove(&segment(*missing)).unwrap();
+        let (named, _, what, lost) = damage_of(reopen(&disk));
+        assert_eq!((named, &what[..]), (segment_name(*missing), "the segment file is missing"));
+        assert!(lost.starts_with("records from "), "{lost}");
+    }
+}
+
+/// Rewrites the group at `base` without its last record, with every checksum and its own hash repaired.
+fn remove_record(disk: &FakeDisk, first: Position, base: Position) {
+    let path = segment(first);
+    let offset = offset_of(first, base) as usize;
+    let image = disk.contents(&path).unwrap();
+    let group = group::decode(&image[offset..]).unwrap();
+    let (_, last, _) = group.records().last().unwrap();
+    let body = &group.body[..(last.0 - base.0) as usize - GROUP_HEADER_BYTES];
+    let header = group.header;
+    let seal = Seal {
+        log: LOG,
+        before: Cursor { position: base, sequence: Sequence(header.first_sequence.0 - 1), chain: header.previous },
+        synced_up_to: header.synced_up_to,
+        record_count: header.record_count - 1,
+    };
+    let mut forged = Vec::new();
+    group::seal(seal, body, &mut forged);
+    // What follows moves up, so that no gap shows.
+    forged.extend_from_slice(&image[offset + header.total_bytes()..]);
+    forged.resize(image.len() - offset, 0);
+    disk.overwrite(&path, offset as u64, &forged).unwrap();
+}
+
+#[test]
+fn a_record_removed_with_everything_repaired_is_caught_by_what_follows() {
+    let (disk, segments) = long_log();
+    remove_record(&disk, segments[1], segments[1]);
+    let refused = reopen(&disk).and_then(|(log, _)| read_all(&log).map(|_| ()));
+    damage_of(refused);
+
+    // The same in the last segment, in a group that others follow and in the very last one.
+    let disk = FakeDisk::new(1);
+    let (mut log, _) = reopen(&disk).unwrap();
+    let mut bases = Vec::new();
+    for _ in 0..3 {
+        bases.push(log.durable_position());
+        commit(&mut log, 3);
+    }
+    log.close().unwrap();
+    for base in &bases {
+        let disk = copy(&disk);
+        remove_record(&disk, Cursor::START.position, *base);
+        damage_of(reopen(&disk));
+    }
+
+    // The last group exchanged for one of the same length: only the mark knows better.
+    let offset = offset_of(Cursor::START.position, bases[2]);
+    let image = disk.contents(&first_segment()).unwrap();
+    let group = group::decode(&image[offset as usize..]).unwrap();
+    let before = Cursor { position: bases[2], sequence: Sequence(6), chain: group.header.previous };
+    let seal = Seal { log: LOG, before, synced_up_to: group.header.synced_up_to, record_count: 3 };
+    let mut body = group.body.to_vec();
+    body[30] ^= 1;
+    let mut forged = Vec::new();
+    group::seal(seal, &body, &mut forged);
+    disk.overwrite(&first_segment(), offset, &forged).unwrap();
+    let (_, _, what, _) = damage_of(reopen(&disk));
+    assert!(what.contains("the mark behind the last group"), "{what}");
+}
+
+#[test]
+fn a_group_of_another_history_is_damage_even_at_the_tail() {
+    let (disk, other) = (FakeDisk::new(1), FakeDisk::new(2));
+    for (disk, records) in [(&disk, 4), (&other, 5)] {
+        let (mut log, _) = reopen(disk).unwrap();
+        commit(&mut log, records);
+        // Make both first groups equally long.
+        commit(&mut log, 9 - records);
+        commit(&mut log, 1);
+    }
+    let group_bytes = GROUP_HEADER_BYTES as u64 + 57;
+    let start = SEGMENT_HEADER + 2 * GROUP_HEADER_BYTES as u64 + 9 * 57;
+    let theirs = other.contents(&first_segment()).unwrap();
+    disk.overwrite(&first_segment(), start, &theirs[start as usize..(start + group_bytes) as usize]).unwrap();
+    let (_, offset, what, _) = damage_of(reopen(&disk));
+    assert_eq!(offset, start);
+    assert!(what.contains("does not continue the chain"), "{what}");
+}
+
+#[test]
+fn files_of_another_log_or_version_are_refused() {
+    let (disk, segments) = long_log();
+    let other = LogId { directory: 98, ..LOG };
+    let refused = StepLog::open(disk.clone(), data(), other, SMALL).err().unwrap().to_string();
+    assert!(refused.contains("it belongs to shard 1 of data directory 0000000000000063"), "{refused}");
+
+    let mut page = disk.contents(&segment(segments[0])).unwrap()[..76].to_vec();
+    page[8] = 2;
+    let repaired = group::checksum(&page[..72]);
+    page[72..].copy_from_slice(&repaired.to_le_bytes());
+    disk.overwrite(&segment(segments[0]), 0, &page).unwrap();
+    let refused = reopen(&disk).err().unwrap().to_string();
+    assert!(refused.ends_with("format version 2 is unknown: this program knows version 1"), "{refused}");
+}
+
+#[test]
+fn inspecting_changes_nothing_and_foretells_what_opening_does() {
+    let disk = FakeDisk::new(1);
+    let (mut log, _) = reopen(&disk).unwrap();
+    commit(&mut log, 3);
+    write(&mut log, 2);
+    let tail = offset_of(Cursor::START.position, log.durable_position());
+    disk.overwrite(&first_segment(), tail + 10, &[0; 20]).unwrap();
+    drop(log);
+    let before = disk.contents(&first_segment()).unwrap();
+    let report = inspect(disk.clone(), data(), LOG).unwrap();
+    assert_eq!((report.end.sequence, report.bytes_cut), (Sequence(3), 120 + 2 * 57));
+    assert_eq!(disk.contents(&first_segment()).unwrap(), before);
+    assert_eq!(reopen(&disk).unwrap().1, report);
+}
+
+#[test]
+fn a_cursor_from_elsewhere_is_refused() {
+    let (disk, _) = long_log();
+    let reader = Reader::open(disk.clone(), data(), LOG).unwrap();
+    let end = inspect(disk.clone(), data(), LOG).unwrap().end;
+    let mut groups = reader.read_from(Cursor::START, end.position).unwrap();
+    groups.next_group().unwrap().unwrap();
+    let middle = groups.cursor();
+    let refused = |cursor: Cursor| {
+        let result = reader.read_from(cursor, end.position).and_then(|mut groups| groups.next_group().map(|_| ()));
+        matches!(result, Err(JournalError::BadCursor { .. }))
+    };
+    assert!(!refused(middle) && !refused(end));
+    assert!(refused(Cursor { sequence: Sequence(7), ..middle }));
+    assert!(refused(Cursor { chain: Cursor::START.chain, ..middle }));
+    assert!(refused(Cursor { position: Position(end.position.0 + 1), ..end }));
+    let (log, _) = reopen(&disk).unwrap();
+    assert!(matches!(log.read_from(Cursor { sequence: Sequence(1), ..end }), Err(JournalError::BadCursor { .. })));
+}
