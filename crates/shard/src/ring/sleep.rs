@@ -51,11 +51,12 @@ impl SleepFlag {
     /// Of several producers only one calls.
     pub fn wake(&self, wake: impl FnOnce()) -> bool {
         fence(Ordering::SeqCst);
-        if !self.asleep.load(Ordering::Relaxed) || !self.asleep.swap(false, Ordering::Relaxed) {
-            return false;
+        let announced = self.asleep.load(Ordering::Relaxed)
+            && self.asleep.compare_exchange(true, false, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if announced {
+            wake();
         }
-        wake();
-        true
+        announced
     }
 }
 

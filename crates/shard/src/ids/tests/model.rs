@@ -1,0 +1,184 @@
+//! Random histories.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[derive(Clone, Debug)]
+enum Act {
+    /// An id of a few: its hash gets several positions, and hashes stand at both ends of the range.
+    InsertKnown(u64, u64),
+    InsertNew(u64),
+    SyncJournal,
+    Maintain(usize),
+    CrashAfter(u64),
+    FailSync,
+    Kill,
+    Crash,
+    Check,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        4 => (prop_oneof![0..4u64, (u64::MAX - 2)..=u64::MAX], 1..50u64).prop_map(|(hash, gap)| Act::InsertKnown(hash, gap)),
+        4 => (1..20u64).prop_map(Act::InsertNew),
+        4 => Just(Act::SyncJournal),
+        6 => (1..12usize).prop_map(Act::Maintain),
+        1 => (0..30u64).prop_map(Act::CrashAfter),
+        1 => Just(Act::FailSync),
+        1 => Just(Act::Kill),
+        1 => Just(Act::Crash),
+        2 => Just(Act::Check),
+    ]
+}
+
+fn options() -> impl Strategy<Value = IdsOptions> {
+    (1..9usize, 2..5usize, 1..200usize).prop_map(|(freeze_at, fan_out, filter_ids_first)| IdsOptions {
+        freeze_at,
+        fan_out,
+        filter_ids_first,
+        ..small()
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #[test]
+    fn what_was_inserted_is_found_whatever_happens(
+        seed: u64,
+        options in options(),
+        acts in prop::collection::vec(act(), 1..120),
+    ) {
+        let mut world = World::new(seed, options);
+        for act in acts {
+            match act {
+                Act::InsertKnown(hash, gap) => world.insert(IdHash(hash), gap),
+                Act::InsertNew(count) => world.insert_new(count),
+                Act::SyncJournal => world.sync_journal(),
+                Act::Maintain(times) => world.maintain(times).expect("I/O errors are tried again"),
+                Act::CrashAfter(operations) => world.disk.crash_after_ops(operations),
+                Act::FailSync => world.disk.fail_next_sync(),
+                Act::Kill => {
+                    world.disk.kill();
+                    world.recover();
+                }
+                Act::Crash => {
+                    world.disk.crash();
+                    world.recover();
+                }
+                Act::Check if world.disk.has_stopped() => {
+                    world.disk.crash();
+                    world.recover();
+                }
+                Act::Check => world.check(),
+            }
+            prop_assert_eq!(&world.discarded, &None, "a crash is no damage");
+        }
+        world.disk.crash();
+        world.recover();
+        prop_assert_eq!(&world.discarded, &None);
+        world.check();
+    }
+}
+
+#[test]
+fn many_tables_become_few_runs_and_old_files_go() {
+    let mut world = World::new(1, small());
+    for _ in 0..100 {
+        world.insert_new(4);
+        world.sync_journal();
+        world.maintain(8).expect("the disk works");
+        assert!(!world.index.is_behind());
+    }
+    world.maintain(100).expect("the disk works");
+    let facts = world.index.facts();
+    assert_eq!((facts.builds, facts.run_entries), (99, 396), "the last table waits for the next insert");
+    // 99 = 1 x 81 + 2 x 9 + 0 x 3 + 0 x 1
+    assert_eq!((facts.runs, facts.merges), (3, 33 + 11 + 3 + 1));
+    assert_eq!(world.run_files().len(), 3, "{:?}", world.run_files());
+    world.check();
+}
+
+#[test]
+fn a_table_is_not_written_before_its_records_are_durable() {
+    let mut world = World::new(1, small());
+    world.insert_new(40);
+    world.maintain(20).expect("the disk works");
+    assert_eq!((world.index.facts().builds, world.index.covered()), (0, Position(0)));
+    assert!(world.index.is_behind());
+    world.durable = Position(8);
+    world.maintain(20).expect("the disk works");
+    assert_eq!(world.index.covered(), Position(4), "a table ends at 8, but the journal must be durable beyond it");
+    world.sync_journal();
+    world.maintain(60).expect("the disk works");
+    assert_eq!(world.index.covered(), Position(36));
+    assert!(!world.index.is_behind());
+    world.check();
+}
+
+#[test]
+fn replay_may_begin_before_what_is_covered() {
+    let mut world = World::new(1, small());
+    world.insert_new(30);
+    world.sync_journal();
+    world.maintain(60).expect("the disk works");
+    world.disk.kill();
+    let Opened { mut index, covered, .. } = open(&world.disk, world.options, world.end());
+    assert!(covered > Position(0));
+    world.journal.iter().for_each(|(hash, position)| index.insert(*hash, *position));
+    world.index = index;
+    world.check();
+}
+
+#[test]
+#[should_panic(expected = "positions increase: 5 after 9")]
+fn a_position_that_goes_back_is_a_bug() {
+    let mut world = World::new(1, small());
+    world.insert(IdHash(1), 9);
+    world.index.insert(IdHash(2), Position(5));
+}
+
+#[test]
+fn catching_up_ends_the_delay_and_says_when_the_disk_does_not_let_it() {
+    let mut world = World::new(1, small());
+    world.insert_new(400);
+    world.sync_journal();
+    world.index.catch_up(world.durable).expect("the disk works");
+    assert!(!world.index.is_behind());
+    world.insert_new(400);
+    world.sync_journal();
+    world.disk.set_capacity(world.disk.used_bytes());
+    let error = world.index.catch_up(world.durable).expect_err("there is no room");
+    assert!(error.to_string().contains("cannot claim room for /data/ids/"), "{error}");
+}
+
+#[test]
+fn a_full_disk_delays_runs_and_loses_nothing() {
+    let mut world = World::new(1, small());
+    world.disk.set_capacity(0);
+    world.insert_new(40);
+    world.sync_journal();
+    world.maintain(20).expect("a full disk is no failure of the index");
+    assert!(world.index.is_behind());
+    assert!(world.index.facts().retries >= 20);
+    world.check();
+    world.disk.set_capacity(u64::MAX);
+    world.maintain(60).expect("the disk works");
+    assert!(!world.index.is_behind());
+    assert_eq!(world.index.covered(), Position(36));
+    world.check();
+}
+
+#[test]
+fn a_failed_sync_is_followed_by_a_new_file() {
+    let mut world = World::new(1, small());
+    world.insert_new(5);
+    world.sync_journal();
+    world.disk.fail_next_sync();
+    world.maintain(4).expect("it tries again");
+    assert_eq!(world.index.facts().retries, 1);
+    assert_eq!(world.run_files(), [dir().join("0000000002.run")]);
+    world.disk.crash();
+    world.recover();
+    world.check();
+}
