@@ -34,9 +34,10 @@ impl Records {
 
 fn main() {
     let mut ledger = Ledger::new(ShardIndex(0), 1);
-    let mut records = Records { bytes: Vec::with_capacity(1 << 30), ends: Vec::with_capacity(8_000_000) };
-    records.bytes.resize(1 << 20, 0);
-    records.ends.push(1 << 20);
+    // Memory is touched before, as a shard's recycled group buffers are.
+    let mut records = Records { bytes: vec![1; 500_000_000], ends: vec![1; 8_000_000] };
+    records.bytes.truncate(1);
+    records.ends.truncate(1);
     let wallets: Vec<String> = (0..ACCOUNTS).map(|n| format!("wallet:{n}")).collect();
     let ids: Vec<String> = (0..TRANSFERS).map(|n| format!("{:016x}", n as u64 * 0x9e37_79b9_7f4a_7c15)).collect();
     records.append(

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::ops::Bound;
-use std::sync::Arc;
 
 use hashbrown::HashTable;
 
+use super::account_id::AccountId;
 use super::asset::AssetIndex;
 use super::request::{AccountKind, AccountView};
 use crate::{RecordPosition, ShardIndex};
@@ -15,14 +15,14 @@ use crate::{RecordPosition, ShardIndex};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AccountSlot(pub u32);
 
-/// One account. Everything that a transfer touches stands in 80 bytes.
+/// One account. Everything that a transfer touches stands in 96 bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Account {
     /// Gross credits, minor units.
     pub credited: u128,
     /// Gross debits, minor units.
     pub debited: u128,
-    pub id: Arc<str>,
+    pub id: AccountId,
     /// `credited - debited`; zero for an account that lives on another shard.
     pub balance: i64,
     /// Sum of the open holds on it.
@@ -64,8 +64,8 @@ pub(super) struct Accounts {
     /// Slots by id. Never iterated: its random seed, which keeps hostile ids from colliding, shows in no decision.
     by_id: HashTable<u32>,
     hasher: foldhash::fast::RandomState,
-    /// Those whose money is here. Opens are rare; the tree shares each id's text with the account.
-    in_order: BTreeMap<Arc<str>, AccountSlot>,
+    /// Those whose money is here. Opens are rare; this tree is not on the way of a transfer.
+    in_order: BTreeMap<AccountId, AccountSlot>,
 }
 
 impl Accounts {
@@ -76,7 +76,9 @@ impl Accounts {
 
     #[inline]
     pub fn find(&self, id: &str) -> Option<AccountSlot> {
-        let slot = self.by_id.find(self.hasher.hash_one(id), |&slot| &*self.by_slot[slot as usize].id == id)?;
+        let slot = self.by_id.find(self.hasher.hash_one(id.as_bytes()), |&slot| {
+            self.by_slot[slot as usize].id.as_bytes() == id.as_bytes()
+        })?;
         Some(AccountSlot(*slot))
     }
 
@@ -97,10 +99,10 @@ impl Accounts {
         if listed {
             self.in_order.insert(account.id.clone(), AccountSlot(slot));
         }
-        let hash = self.hasher.hash_one(&*account.id);
+        let hash = self.hasher.hash_one(account.id.as_bytes());
         self.by_slot.push(account);
         let (by_slot, hasher) = (&self.by_slot, &self.hasher);
-        self.by_id.insert_unique(hash, slot, |&slot| hasher.hash_one(&*by_slot[slot as usize].id));
+        self.by_id.insert_unique(hash, slot, |&slot| hasher.hash_one(by_slot[slot as usize].id.as_bytes()));
     }
 
     pub fn iter(&self) -> std::slice::Iter<'_, Account> {
@@ -116,12 +118,12 @@ impl Accounts {
     /// Listed accounts whose id begins with `prefix` and comes after `after`, in byte order of the id.
     pub fn list<'a>(&'a self, prefix: &'a str, after: Option<&'a str>) -> impl Iterator<Item = &'a Account> {
         let from = match after {
-            Some(after) if after >= prefix => Bound::Excluded(after),
-            _ => Bound::Included(prefix),
+            Some(after) if after >= prefix => Bound::Excluded(after.as_bytes()),
+            _ => Bound::Included(prefix.as_bytes()),
         };
         self.in_order
-            .range::<str, _>((from, Bound::Unbounded))
-            .take_while(move |(id, _)| id.starts_with(prefix))
+            .range::<[u8], _>((from, Bound::Unbounded))
+            .take_while(move |(id, _)| id.as_bytes().starts_with(prefix.as_bytes()))
             .map(|(_, slot)| &self.by_slot[slot.0 as usize])
     }
 }

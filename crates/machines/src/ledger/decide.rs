@@ -383,7 +383,7 @@ impl Ledger {
     }
 
     fn is(&self, slot: AccountSlot, id: &str) -> bool {
-        self.accounts.get(slot).is_some_and(|account| &*account.id == id)
+        self.accounts.get(slot).is_some_and(|account| account.id.as_bytes() == id.as_bytes())
     }
 }
 

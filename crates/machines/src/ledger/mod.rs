@@ -20,6 +20,7 @@
 //! finds the record of an id and hands it to [`Ledger::decide`] as `prior`.
 
 mod account;
+mod account_id;
 mod apply;
 mod asset;
 mod codec;

@@ -129,8 +129,8 @@ fn a_mismatch_names_the_account_and_leaves_the_state() {
     let node = cluster().nodes.swap_remove(0);
     let (mut ledger, last) = (node.replay(), node.ledger.position());
     let before = snapshot(&ledger);
-    let events = node.records.iter().map(|r| crate::ledger::Event::decode(r).expect("encoded"));
-    let transfer = events.filter(|event| event.name() == "transferred").last().expect("some");
+    let mut events = node.records.iter().map(|r| crate::ledger::Event::decode(r).expect("encoded"));
+    let transfer = events.rfind(|event| event.name() == "transferred").expect("some");
     let at = RecordPosition(last.0 + 1);
     let Err(Mismatch { account: Some(_), figure, .. }) = ledger.apply_checked(&transfer, at) else {
         panic!("a transfer folded twice")
