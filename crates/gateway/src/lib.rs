@@ -1,4 +1,23 @@
-//! Placeholder.
+//! The gateway: the doors of Tidegate, the threads that serve them, and the rings between those threads.
+//!
+//! ```text
+//!   binary clients ─▶ worker threads (one per core, pinned; poll loop; own shards) ◀─ rings ─▶ each other
+//!   HTTP clients ───▶ edge threads (tokio, axum) ───────────────────────────────────▶ rings ─▶ workers
+//!                     background thread (seeds, auditor) ────────────────────────────▶ rings ─▶ workers
+//! ```
+//!
+//! Invariant: no mutex and no async runtime on a worker's thread. What may wait lives on edge threads and the background thread.
 
+pub mod audit_loop;
 pub mod auth;
+pub mod background;
+pub mod binary;
+pub mod edge;
 pub mod http;
+pub mod listener;
+pub mod mesh;
+pub mod metrics;
+pub mod node;
+pub mod status;
+pub mod tls;
+pub mod worker_thread;

@@ -15,7 +15,7 @@
 mod decide;
 mod read;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use tidegate_journal::disk::Disk;
@@ -120,6 +120,7 @@ pub struct Shard<D: Disk, L: LogStore> {
     pulls: Vec<PullState>,
     last_audit: AuditReport,
     facts: ShardFacts,
+    refusals: BTreeMap<&'static str, u64>,
     scratch: Vec<u8>,
     failed: Option<Arc<ShardError>>,
 }
@@ -169,6 +170,7 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
             pulls,
             last_audit: AuditReport { shard: index.0, ..AuditReport::default() },
             facts: ShardFacts::default(),
+            refusals: BTreeMap::new(),
             scratch: Vec::new(),
             failed: None,
         }
@@ -428,6 +430,21 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
     /// What was counted.
     pub fn facts(&self) -> ShardFacts {
         ShardFacts { inbox: self.inbox.len() as u64, waiting: self.commits.len() as u64, ..self.facts }
+    }
+
+    /// Refusals by code since the start.
+    pub fn refusals(&self) -> &BTreeMap<&'static str, u64> {
+        &self.refusals
+    }
+
+    /// What the auditor last reported.
+    pub fn last_audit(&self) -> &AuditReport {
+        &self.last_audit
+    }
+
+    /// Sequence of the last record appended.
+    pub fn appended(&self) -> Sequence {
+        self.appended
     }
 
     /// Gives the log back, to close it; what waits unanswered is dropped.

@@ -83,7 +83,7 @@ pub fn replay<D: Disk, L: LogStore>(
             } else {
                 report.ids_only += 1;
             }
-            if position >= covered
+            if position > covered
                 && let Some(id) = event.id()
             {
                 ids.insert(ids.hash(id.as_bytes()), position);

@@ -1,1 +1,154 @@
+//! Tokens, rights and log-ins without a door.
 
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use tidegate_machines::ledger::{AccountKind, Transfer};
+use tidegate_shard::message::{Request, TransferBatch};
+
+use super::gate::{Verdict, check};
+use super::token::{Claims, Signer, password_stamp};
+use super::*;
+
+fn settings(hash: &PasswordHash) -> AuthSettings {
+    AuthSettings {
+        users: vec![UserSettings {
+            name: "dave".into(),
+            password_hash: hash.clone(),
+            rights: Rights::Viewer { wallets: vec!["wallet:dave".into()] },
+        }],
+        services: vec![ServiceSettings {
+            name: "dev".into(),
+            token_sha256: service_token_hash("dev-service-token"),
+            rights: Rights::Service { grants: vec![Grant::Everything] },
+        }],
+        secret: Secret::from_bytes(&[1; 32]).unwrap(),
+        token_ttl: Duration::from_secs(100),
+        login_limits: LoginLimits { concurrent_max: 1, waiting_max: 1 },
+    }
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+#[test]
+fn a_token_is_good_until_it_ends_and_only_as_it_was_signed() {
+    let hash = hash_password("dave");
+    let authenticator = Authenticator::new(settings(&hash));
+    let issued = block_on(authenticator.log_in("dave", "dave")).unwrap();
+    let at = |token: &str, now_s| {
+        authenticator.authenticate_at(token, now_s).map(|session| session.identity.name().to_owned())
+    };
+    assert_eq!(at(&issued.token, issued.expires_at_s - 1), Ok("dave".to_owned()));
+    assert_eq!(at(&issued.token, issued.expires_at_s), Err(AuthError::Expired));
+    assert_eq!(at("dev-service-token", u64::MAX - 1), Ok("dev".to_owned()));
+    assert_eq!(at("", 0), Err(AuthError::Missing));
+    for position in (0..issued.token.len()).step_by(7) {
+        let mut forged = issued.token.clone().into_bytes();
+        forged[position] = if forged[position] == b'x' { b'y' } else { b'x' };
+        let forged = String::from_utf8(forged).unwrap();
+        assert_eq!(at(&forged, 0), Err(AuthError::Invalid), "position {position}");
+    }
+    assert_eq!(at(&"a".repeat(1 << 20), 0), Err(AuthError::Invalid));
+    // "alg": "none", the oldest trick.
+    let unsigned = format!("eyJhbGciOiJub25lIn0.{}.", issued.token.split('.').nth(1).unwrap());
+    assert_eq!(at(&unsigned, 0), Err(AuthError::Invalid));
+}
+
+#[test]
+fn a_new_password_a_new_key_or_a_user_who_is_gone_ends_the_token() {
+    let hash = hash_password("dave");
+    let token = block_on(Authenticator::new(settings(&hash)).log_in("dave", "dave")).unwrap().token;
+    let rejects = |settings: AuthSettings| {
+        let found = Authenticator::new(settings).authenticate(&token).map(|identity| identity.name().to_owned());
+        assert_eq!(found, Err(AuthError::Invalid));
+    };
+    assert!(Authenticator::new(settings(&hash)).authenticate(&token).is_ok());
+    rejects(settings(&hash_password("dave")));
+    rejects(AuthSettings { users: Vec::new(), ..settings(&hash) });
+    rejects(AuthSettings { secret: Secret::from_bytes(&[2; 32]).unwrap(), ..settings(&hash) });
+}
+
+#[test]
+fn the_cache_forgets_tokens_that_end_and_stays_bounded() {
+    let hash = hash_password("dave");
+    let authenticator = Authenticator::new(settings(&hash));
+    let signer = Signer::new(&Secret::from_bytes(&[1; 32]).unwrap());
+    let token = |number: u64| {
+        let pwd = password_stamp(&hash);
+        signer.sign(&Claims { sub: "dave".to_owned(), iat: number, exp: 1_000, pwd })
+    };
+    let mut cache = TokenCache::new(8);
+    for number in 0..100 {
+        assert!(cache.authenticate(&authenticator, &token(number), 999).is_ok());
+    }
+    assert!(cache.authenticate(&authenticator, &token(99), 999).is_ok());
+    assert_eq!(cache.authenticate(&authenticator, &token(99), 1_000).unwrap_err(), AuthError::Expired);
+    assert_eq!(cache.authenticate(&authenticator, "wrong", 999).unwrap_err(), AuthError::Invalid);
+}
+
+#[test]
+fn log_ins_beyond_the_queue_are_refused_at_once() {
+    let hash = hash_password("dave");
+    let authenticator = Authenticator::new(settings(&hash));
+    let answers = block_on(async {
+        let mut attempts = tokio::task::JoinSet::new();
+        let authenticator = std::sync::Arc::new(authenticator);
+        for _ in 0..10 {
+            let authenticator = authenticator.clone();
+            attempts.spawn(async move { authenticator.log_in("dave", "wrong").await.unwrap_err() });
+        }
+        attempts.join_all().await
+    });
+    let busy = answers.iter().filter(|answer| **answer == LoginError::Busy).count();
+    // One is worked on at most, one waits; the worker may have taken one before the second came.
+    assert!((8..=9).contains(&busy), "{answers:?}");
+}
+
+#[test]
+fn hashes_are_salted_and_costly_ones_refused() {
+    let (one, other) = (hash_password("dave"), hash_password("dave"));
+    assert_ne!(one, other);
+    assert!(one.verify("dave") && other.verify("dave") && !one.verify("Dave") && !one.verify(""));
+    assert!(!one.verify(&"d".repeat(1 << 20)));
+    for text in ["", "dave", "$2b$12$abcdefghijklmnopqrstuv", &one.as_str().replace("argon2id", "argon2i")] {
+        assert_eq!(PasswordHash::parse(text), Err(PasswordHashError::NotArgon2id), "{text}");
+    }
+    let costly = one.as_str().replace("m=19456", "m=4000000");
+    assert!(matches!(PasswordHash::parse(&costly), Err(PasswordHashError::TooCostly { .. })));
+}
+
+#[test]
+fn the_secret_is_made_once_and_only_its_owner_reads_it() {
+    let folder = std::env::temp_dir().join(format!("tidegate-secret-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("jwt.key");
+    let made = Secret::load_or_create(&path).unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(Secret::load_or_create(&path).unwrap(), made);
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "no draft is left");
+    assert!(!format!("{made:?}").contains(std::str::from_utf8(made.bytes()).unwrap()));
+    std::fs::write(&path, "short").unwrap();
+    assert!(Secret::load_or_create(&path).unwrap_err().to_string().contains("5 bytes are too few"));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn kinds_are_asked_for_once_and_each_account_once() {
+    let viewer = Identity::new("dave", Rights::Viewer { wallets: vec!["wallet:dave".into()] });
+    let mut kinds = AccountKinds::new(100);
+    let vote = |credit| Transfer { id: "a", debit: "wallet:dave", credit, amount: 1, memo: "" };
+    let batch = TransferBatch::copy_of([vote("candidate:1"), vote("candidate:1"), vote("candidate:2")]);
+    let request = Request::Transfers { linked: false, batch };
+    let expected = Verdict::NeedsKinds(vec!["candidate:1".into(), "candidate:2".into()]);
+    assert_eq!(check(&viewer, &request, &mut kinds), expected);
+    kinds.learn("candidate:1", AccountKind::Collector);
+    assert_eq!(check(&viewer, &request, &mut kinds), Verdict::NeedsKinds(vec!["candidate:2".into()]));
+    kinds.learn("candidate:2", AccountKind::Collector);
+    assert_eq!(check(&viewer, &request, &mut kinds), Verdict::Allowed);
+    let request = Request::ReadAccount { id: "wallet:carol".into() };
+    kinds.learn("wallet:carol", AccountKind::Wallet);
+    let denied = Verdict::Denied("this token may not read account \"wallet:carol\"".to_owned());
+    assert_eq!(check(&viewer, &request, &mut kinds), denied);
+}

@@ -14,6 +14,7 @@ use super::body::read_json;
 use super::decode::{Text, decode};
 use super::door::Door;
 use super::limits::{LIST_SCAN_ACCOUNTS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
+use super::openapi::{BodyProblems, GuardProblems, LedgerProblems, account_id_schema, asset_schema};
 use super::outcome::json;
 use super::problem::Problem;
 use crate::auth::{Identity, Rights};
@@ -24,11 +25,11 @@ use crate::auth::{Identity, Rights};
 pub struct OpenBody<'a> {
     /// Account id.
     #[serde(borrow)]
-    #[schema(value_type = String, min_length = 1, max_length = 128, pattern = "^[!-.0-~]+$", example = "wallet:dave")]
+    #[schema(schema_with = account_id_schema)]
     id: Text<'a>,
     /// Unit of measure.
     #[serde(borrow)]
-    #[schema(value_type = String, min_length = 1, max_length = 32, pattern = "^[!-~]+$", example = "credit")]
+    #[schema(schema_with = asset_schema)]
     asset: Text<'a>,
     /// What it may do.
     kind: KindWord,
@@ -157,7 +158,20 @@ pub struct HistoryQuery {
     limit: Option<u32>,
 }
 
-/// Serves `POST /v1/accounts`.
+/// Open an account
+#[utoipa::path(
+    post,
+    path = "/v1/accounts",
+    tag = "accounts",
+    request_body = OpenBody,
+    responses(
+        (status = 201, description = "Opened by this request", body = AccountBody),
+        (status = 200, description = "Open already, with the same asset and kind", body = AccountBody),
+        GuardProblems,
+        BodyProblems,
+        LedgerProblems,
+    )
+)]
 pub async fn open<B: Backend>(State(door): State<Door<B>>, request: HttpRequest) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
     let caller = door.caller(&head.headers)?;
@@ -174,7 +188,14 @@ pub async fn open<B: Backend>(State(door): State<Door<B>>, request: HttpRequest)
     }
 }
 
-/// Serves `GET /v1/accounts/{id}`.
+/// Read an account's figures
+#[utoipa::path(
+    get,
+    path = "/v1/accounts/{id}",
+    tag = "accounts",
+    params(("id" = inline(String), Path, description = "Account id, percent-encoded where URLs ask for it", example = "wallet:dave", min_length = 1, max_length = 128)),
+    responses((status = 200, description = "The figures", body = AccountBody), GuardProblems, LedgerProblems)
+)]
 pub async fn read<B: Backend>(
     State(door): State<Door<B>>,
     path: Result<Path<String>, PathRejection>,
@@ -189,7 +210,16 @@ pub async fn read<B: Backend>(
     }
 }
 
-/// Serves `GET /v1/accounts`.
+/// List accounts by id
+///
+/// A viewer sees own wallets and all collectors.
+#[utoipa::path(
+    get,
+    path = "/v1/accounts",
+    tag = "accounts",
+    params(ListQuery),
+    responses((status = 200, description = "A page", body = AccountsBody), GuardProblems, LedgerProblems)
+)]
 pub async fn list<B: Backend>(
     State(door): State<Door<B>>,
     query: Result<Query<ListQuery>, QueryRejection>,
@@ -203,7 +233,17 @@ pub async fn list<B: Backend>(
     Ok(json(StatusCode::OK, &AccountsBody { accounts, next: page.next.as_deref() }))
 }
 
-/// Serves `GET /v1/accounts/{id}/transfers`.
+/// Read an account's history, newest first
+#[utoipa::path(
+    get,
+    path = "/v1/accounts/{id}/transfers",
+    tag = "accounts",
+    params(
+        ("id" = inline(String), Path, description = "Account id, percent-encoded where URLs ask for it", example = "wallet:dave", min_length = 1, max_length = 128),
+        HistoryQuery
+    ),
+    responses((status = 200, description = "A page", body = HistoryBody), GuardProblems, LedgerProblems)
+)]
 pub async fn history<B: Backend>(
     State(door): State<Door<B>>,
     path: Result<Path<String>, PathRejection>,

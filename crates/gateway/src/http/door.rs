@@ -18,7 +18,10 @@ use tower::Service;
 use super::backend::{Backend, Health};
 use super::counters::HttpCounters;
 use super::limits::HttpLimits;
+use super::openapi::{BodyProblems, GuardProblems, LedgerProblems};
+use super::outcome::OutcomeBody;
 use super::problem::Problem;
+use super::transfers::{TransfersAnswer, TransfersBody};
 use super::{accounts, holds, login, openapi, operations};
 use crate::auth::{AccountKinds, Authenticator, TokenCache};
 
@@ -118,8 +121,24 @@ impl<B: Backend> Door<B> {
     }
 }
 
-/// The hot request by way of axum: reached when it comes with a query or through a test's router.
-async fn submit<B: Backend>(State(door): State<Door<B>>, request: HttpRequest) -> Result<Response<Body>, Problem> {
+/// Move money, once per id
+///
+/// The same id and content gives the first outcome again; the same id with other content is refused.
+// Reached by way of axum when it comes through a test's router; connections go past it.
+#[utoipa::path(
+    post,
+    path = TRANSFERS,
+    tag = "transfers",
+    request_body = TransfersBody,
+    responses(
+        (status = 201, description = "One transfer: applied by this request", body = OutcomeBody),
+        (status = 200, description = "One transfer: applied before, with the same content. Many: their outcomes", body = TransfersAnswer),
+        GuardProblems,
+        BodyProblems,
+        LedgerProblems,
+    )
+)]
+pub async fn submit<B: Backend>(State(door): State<Door<B>>, request: HttpRequest) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
     door.transfer(&head, body).await
 }

@@ -14,6 +14,7 @@ use super::backend::Backend;
 use super::body::read_json;
 use super::decode::{Text, Whole, decode, present};
 use super::door::Door;
+use super::openapi::{BodyProblems, GuardProblems, LedgerProblems, account_id_schema, memo_schema, transfer_id_schema};
 use super::outcome::{self, OutcomeBody, json};
 use super::problem::Problem;
 use crate::auth::Identity;
@@ -24,15 +25,15 @@ use crate::auth::Identity;
 pub struct HoldBody<'a> {
     /// Client-chosen, unique for ever among transfers and holds.
     #[serde(borrow)]
-    #[schema(value_type = String, min_length = 1, max_length = 64, pattern = "^[!-~]+$", example = "hold-1")]
+    #[schema(schema_with = transfer_id_schema)]
     id: Text<'a>,
     /// Account whose available balance shrinks.
     #[serde(borrow)]
-    #[schema(value_type = String, min_length = 1, max_length = 128, pattern = "^[!-.0-~]+$", example = "wallet:dave")]
+    #[schema(schema_with = account_id_schema)]
     debit: Text<'a>,
     /// Account that a post will credit.
     #[serde(borrow)]
-    #[schema(value_type = String, min_length = 1, max_length = 128, pattern = "^[!-.0-~]+$", example = "candidate:3")]
+    #[schema(schema_with = account_id_schema)]
     credit: Text<'a>,
     /// Minor units.
     #[schema(value_type = i64, minimum = 1, example = 2)]
@@ -42,7 +43,7 @@ pub struct HoldBody<'a> {
     expires_in_ms: Whole,
     /// Free text for the history.
     #[serde(borrow, default)]
-    #[schema(value_type = String, required = false, max_length = 256, pattern = "^[ -~]*$")]
+    #[schema(schema_with = memo_schema, required = false)]
     memo: Text<'a>,
 }
 
@@ -61,7 +62,20 @@ pub struct PostBody {
 #[serde(deny_unknown_fields)]
 pub struct VoidBody {}
 
-/// Serves `POST /v1/holds`.
+/// Reserve money for a later post
+#[utoipa::path(
+    post,
+    path = "/v1/holds",
+    tag = "holds",
+    request_body = HoldBody,
+    responses(
+        (status = 201, description = "Placed by this request", body = OutcomeBody),
+        (status = 200, description = "Placed before, with the same content", body = OutcomeBody),
+        GuardProblems,
+        BodyProblems,
+        LedgerProblems,
+    )
+)]
 pub async fn place<B: Backend>(State(door): State<Door<B>>, request: HttpRequest) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
     let caller = door.caller(&head.headers)?;
@@ -79,7 +93,20 @@ pub async fn place<B: Backend>(State(door): State<Door<B>>, request: HttpRequest
     outcome::single(&hold.id, outcome)
 }
 
-/// Serves `POST /v1/holds/{id}/post`.
+/// Move what was held, or part of it, to the account to credit
+#[utoipa::path(
+    post,
+    path = "/v1/holds/{id}/post",
+    tag = "holds",
+    params(("id" = inline(String), Path, description = "Hold id", example = "hold-1", min_length = 1, max_length = 64)),
+    request_body = Option<PostBody>,
+    responses(
+        (status = 200, description = "Posted, by this request or before", body = OutcomeBody),
+        GuardProblems,
+        BodyProblems,
+        LedgerProblems,
+    )
+)]
 pub async fn post<B: Backend>(
     State(door): State<Door<B>>,
     path: Result<Path<String>, PathRejection>,
@@ -94,7 +121,20 @@ pub async fn post<B: Backend>(
     settled(&id, door.one_outcome(&caller, request).await?)
 }
 
-/// Serves `POST /v1/holds/{id}/void`.
+/// Make what was held available again
+#[utoipa::path(
+    post,
+    path = "/v1/holds/{id}/void",
+    tag = "holds",
+    params(("id" = inline(String), Path, description = "Hold id", example = "hold-1", min_length = 1, max_length = 64)),
+    request_body = Option<VoidBody>,
+    responses(
+        (status = 200, description = "Voided, by this request or before", body = OutcomeBody),
+        GuardProblems,
+        BodyProblems,
+        LedgerProblems,
+    )
+)]
 pub async fn void<B: Backend>(
     State(door): State<Door<B>>,
     path: Result<Path<String>, PathRejection>,

@@ -12,8 +12,9 @@ use super::backend::Backend;
 use super::body::read_json;
 use super::decode::{Text, decode};
 use super::door::Door;
+use super::openapi::BodyProblems;
 use super::outcome::json;
-use super::problem::Problem;
+use super::problem::{Problem, ProblemBody};
 use super::time::rfc3339;
 use crate::auth::LoginError;
 
@@ -41,7 +42,20 @@ pub struct TokenBody {
     expires_at: String,
 }
 
-/// Serves `POST /v1/login`.
+/// Get a token for a password
+#[utoipa::path(
+    post,
+    path = "/v1/login",
+    tag = "login",
+    security(()),
+    request_body = LoginBody,
+    responses(
+        (status = 200, description = "A token", body = TokenBody),
+        (status = 401, description = "User or password is wrong", body = ProblemBody, content_type = "application/problem+json"),
+        (status = 503, description = "Too many log-ins are waiting", body = ProblemBody, content_type = "application/problem+json"),
+        BodyProblems,
+    )
+)]
 pub async fn log_in<B: Backend>(State(door): State<Door<B>>, request: HttpRequest) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
     let body = read_json(&head.headers, body, &door.limits).await?;

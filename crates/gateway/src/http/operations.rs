@@ -10,8 +10,9 @@ use utoipa::ToSchema;
 
 use super::backend::{Backend, Health};
 use super::door::Door;
+use super::openapi::{GuardProblems, LedgerProblems};
 use super::outcome::json;
-use super::problem::Problem;
+use super::problem::{Problem, ProblemBody};
 
 /// The server serves.
 #[derive(Serialize, ToSchema)]
@@ -66,7 +67,17 @@ pub struct DifferenceBody<'a> {
     agreed_at_sequence: u64,
 }
 
-/// Serves `GET /healthz`.
+/// Whether the server has recovered and serves
+#[utoipa::path(
+    get,
+    path = "/healthz",
+    tag = "operations",
+    security(()),
+    responses(
+        (status = 200, description = "It serves", body = HealthBody),
+        (status = 503, description = "Not yet (`recovering`, with `progress` from 0 to 1), or not any more", body = ProblemBody, content_type = "application/problem+json"),
+    )
+)]
 pub async fn health<B: Backend>(State(door): State<Door<B>>) -> Response<Body> {
     let unavailable =
         |code, detail: String| Problem::new(StatusCode::SERVICE_UNAVAILABLE, code, detail).retry_after_s(1);
@@ -81,7 +92,13 @@ pub async fn health<B: Backend>(State(door): State<Door<B>>) -> Response<Body> {
     }
 }
 
-/// Serves `GET /metrics`.
+/// Everything the server counts, in Prometheus' text format
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    tag = "operations",
+    responses((status = 200, description = "Metrics", body = String, content_type = "text/plain"), GuardProblems)
+)]
 pub async fn metrics<B: Backend>(State(door): State<Door<B>>, headers: HeaderMap) -> Result<Response<Body>, Problem> {
     if !door.is_open("/metrics") && !door.caller(&headers)?.rights().may_read_metrics() {
         return Err(Problem::forbidden("this token may not read metrics"));
@@ -91,7 +108,13 @@ pub async fn metrics<B: Backend>(State(door): State<Door<B>>, headers: HeaderMap
     Ok(with_type(text, "text/plain; version=0.0.4; charset=utf-8"))
 }
 
-/// Serves `GET /openapi.json`.
+/// This document
+#[utoipa::path(
+    get,
+    path = "/openapi.json",
+    tag = "operations",
+    responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value), GuardProblems)
+)]
 pub async fn openapi<B: Backend>(State(door): State<Door<B>>, headers: HeaderMap) -> Result<Response<Body>, Problem> {
     if !door.is_open("/openapi.json") {
         door.caller(&headers)?;
@@ -99,7 +122,13 @@ pub async fn openapi<B: Backend>(State(door): State<Door<B>>, headers: HeaderMap
     Ok(with_type(door.openapi.clone(), "application/json"))
 }
 
-/// Serves `GET /v1/audit`.
+/// The last reconciliation of every shard
+#[utoipa::path(
+    get,
+    path = "/v1/audit",
+    tag = "operations",
+    responses((status = 200, description = "The reports", body = AuditBody), GuardProblems, LedgerProblems)
+)]
 pub async fn audit<B: Backend>(State(door): State<Door<B>>, headers: HeaderMap) -> Result<Response<Body>, Problem> {
     let caller = door.caller(&headers)?;
     match door.ask_for(&caller, Request::ReadAudit).await? {

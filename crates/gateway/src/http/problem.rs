@@ -8,6 +8,7 @@ use axum::response::IntoResponse;
 use serde_json::{Map, Value};
 use tidegate_machines::ledger::Refusal;
 use tidegate_shard::message::Unavailable;
+use utoipa::ToSchema;
 
 use crate::auth::AuthError;
 
@@ -19,6 +20,27 @@ pub struct Problem {
     detail: Cow<'static, str>,
     members: Map<String, Value>,
     retry_after_s: Option<u32>,
+}
+
+/// A problem as JSON, for the OpenAPI document.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "describes what Problem writes")]
+pub struct ProblemBody {
+    /// `about:blank`: the `code` tells problems apart.
+    #[schema(rename = "type", example = "about:blank")]
+    r#type: String,
+    /// The status in words.
+    #[schema(example = "Conflict")]
+    title: String,
+    /// The status.
+    #[schema(example = 409)]
+    status: u16,
+    /// Stable name of what went wrong, for programs.
+    #[schema(example = "insufficient_funds")]
+    code: String,
+    /// A sentence for the person who meets it.
+    #[schema(example = "the account to debit has only 3 available")]
+    detail: String,
 }
 
 impl Problem {

@@ -14,6 +14,7 @@ use super::backend::Backend;
 use super::body::read_json;
 use super::decode::{Object, Text, Whole, decode, present};
 use super::door::Door;
+use super::openapi::{account_id_schema, memo_schema, transfer_id_schema};
 use super::outcome::{self, OutcomeBody};
 use super::problem::Problem;
 use crate::auth::Identity;
@@ -24,22 +25,22 @@ use crate::auth::Identity;
 pub struct TransferBody<'a> {
     /// Client-chosen, unique for ever: the same id and content gives the first outcome again.
     #[serde(borrow)]
-    #[schema(value_type = String, min_length = 1, max_length = 64, pattern = "^[!-~]+$", example = "vote-1")]
+    #[schema(schema_with = transfer_id_schema)]
     id: Text<'a>,
     /// Account to take from.
     #[serde(borrow)]
-    #[schema(value_type = String, min_length = 1, max_length = 128, pattern = "^[!-.0-~]+$", example = "wallet:dave")]
+    #[schema(schema_with = account_id_schema)]
     debit: Text<'a>,
     /// Account to give to.
     #[serde(borrow)]
-    #[schema(value_type = String, min_length = 1, max_length = 128, pattern = "^[!-.0-~]+$", example = "candidate:3")]
+    #[schema(schema_with = account_id_schema)]
     credit: Text<'a>,
     /// Minor units.
     #[schema(value_type = i64, minimum = 1, example = 1)]
     amount: Whole,
     /// Free text for the history.
     #[serde(borrow, default)]
-    #[schema(value_type = String, required = false, max_length = 256, pattern = "^[ -~]*$")]
+    #[schema(schema_with = memo_schema, required = false)]
     memo: Text<'a>,
 }
 
@@ -56,6 +57,17 @@ pub struct TransferBatchBody<'a> {
     #[serde(default)]
     #[schema(required = false)]
     linked: bool,
+}
+
+/// One transfer, or many.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "describes the body for the OpenAPI document")]
+pub enum TransfersBody<'a> {
+    /// Answered 201, 200 or by a problem.
+    One(TransferBody<'a>),
+    /// Answered by one line per transfer.
+    Many(TransferBatchBody<'a>),
 }
 
 /// Both forms in one: the body is read once, and which form it is shows at its end.
@@ -76,6 +88,17 @@ struct EitherBody<'a> {
     transfers: Option<Vec<Object<TransferBody<'a>>>>,
     #[serde(default, deserialize_with = "present")]
     linked: Option<bool>,
+}
+
+/// What became of the transfer or transfers.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "describes the answer for the OpenAPI document")]
+pub enum TransfersAnswer<'a> {
+    /// To one transfer: a duplicate.
+    One(OutcomeBody<'a>),
+    /// To many.
+    Many(OutcomesBody<'a>),
 }
 
 /// What became of each transfer, in the order asked.

@@ -294,18 +294,11 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
         match self.ledger.decide(command, prior.as_ref(), now) {
             Decision::Append { event, outcome } => {
                 self.append(&event);
-                match outcome {
-                    Outcome::Applied => self.facts.applied += 1,
-                    Outcome::Duplicate => self.facts.duplicates += 1,
-                    Outcome::Refused(_) => self.facts.refused += 1,
-                }
+                self.count(outcome);
                 Ok(outcome)
             }
             Decision::Answer(outcome) => {
-                match outcome {
-                    Outcome::Applied | Outcome::Duplicate => self.facts.duplicates += 1,
-                    Outcome::Refused(_) => self.facts.refused += 1,
-                }
+                self.count(outcome);
                 Ok(outcome)
             }
             // A credit that came again, or ahead of a lost one: it is pulled again from the watermark.
@@ -321,9 +314,20 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
     fn refuse_one(&mut self, transfer: &Transfer<'_>, refusal: Refusal, now: TimeMs) -> Result<(), ShardError> {
         if let Some(event) = self.ledger.decide_refused(transfer, refusal, now) {
             self.append(&event);
-            self.facts.refused += 1;
+            self.count(Outcome::Refused(refusal));
         }
         Ok(())
+    }
+
+    fn count(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Applied => self.facts.applied += 1,
+            Outcome::Duplicate => self.facts.duplicates += 1,
+            Outcome::Refused(refusal) => {
+                self.facts.refused += 1;
+                *self.refusals.entry(refusal.code()).or_default() += 1;
+            }
+        }
     }
 
     fn append(&mut self, event: &Event<'_>) {

@@ -1,0 +1,38 @@
+//! The binary port: protobuf frames, pipelined, on the workers' own threads.
+//!
+//! ```text
+//!   socket ─▶ Stream (plain, TLS) ─▶ frames ─▶ Session: Hello? rights? ─▶ Request ─▶ Router
+//!   socket ◀─ Stream ◀─ outbox ◀─ frames ◀──────────────────────────────── Reply ◀─┘
+//! ```
+//!
+//! Invariant: nothing here waits, and nothing here grows with what a client sends or leaves unread: a frame, the requests in flight
+//! and the outbox each have a bound in [`limits`].
+
+pub mod limits;
+pub mod port;
+pub mod session;
+pub mod stream;
+mod translate;
+
+use tidegate_wire::DecodeError;
+
+/// A request that the door itself refuses, with the stable name that the client sees.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Stable name.
+    pub code: &'static str,
+    /// For people.
+    pub detail: String,
+}
+
+impl Refused {
+    fn new(code: &'static str, detail: impl Into<String>) -> Refused {
+        Refused { code, detail: detail.into() }
+    }
+}
+
+impl From<DecodeError> for Refused {
+    fn from(error: DecodeError) -> Refused {
+        Refused::new(error.code(), error.to_string())
+    }
+}

@@ -1,0 +1,185 @@
+//! One client of the binary port: its life, its bytes, and what it has under way.
+
+use std::io;
+
+use bytes::{Bytes, BytesMut};
+use mio::Interest;
+use tidegate_wire::limits::{FRAME_BYTES_MAX, FRAME_BYTES_MAX_UNAUTHENTICATED};
+use tidegate_wire::{FrameError, Split, split};
+
+use super::limits::{FRAME_TIMEOUT_MS, HELLO_TIMEOUT_MS, IN_FLIGHT_MAX, OUTBOX_BYTES_MAX, READ_BYTES_PER_TURN};
+use super::stream::{ReadOutcome, Stream};
+use crate::auth::Identity;
+
+/// The life of a connection.
+///
+/// ```text
+///   Greeting ──Hello──▶ Serving ──client ends, or error──▶ Draining ──outbox empty, nothing in flight──▶ closed
+///       └──no Hello in time, bad token, rubbish──────────────▲
+/// ```
+#[derive(Clone, Debug)]
+pub enum Life {
+    /// Has not shown a token.
+    Greeting,
+    /// May ask what its rights allow.
+    Serving(Identity),
+    /// Reads nothing more; what is owed is still sent.
+    Draining,
+}
+
+/// One connection.
+pub struct Session {
+    stream: Stream,
+    /// Where the connection is in its life.
+    pub life: Life,
+    input: BytesMut,
+    outbox: Vec<u8>,
+    sent: usize,
+    /// Requests under way.
+    pub in_flight: usize,
+    /// The socket had more to read when we last looked.
+    pub readable: bool,
+    /// The session stands in its worker's list of sessions to look at.
+    pub listed: bool,
+    /// When the client must have sent the Hello, or the next byte of a frame; milliseconds of the worker's clock.
+    deadline_ms: Option<u64>,
+}
+
+impl Session {
+    /// A client that just connected.
+    pub fn new(stream: Stream, now_ms: u64) -> Session {
+        Session {
+            stream,
+            life: Life::Greeting,
+            input: BytesMut::new(),
+            outbox: Vec::new(),
+            sent: 0,
+            in_flight: 0,
+            readable: true,
+            listed: false,
+            deadline_ms: Some(now_ms + HELLO_TIMEOUT_MS),
+        }
+    }
+
+    /// Registers the socket with the worker's poll.
+    pub fn register(&mut self, registry: &mio::Registry, token: mio::Token) -> io::Result<()> {
+        registry.register(self.stream.tcp(), token, Interest::READABLE | Interest::WRITABLE)
+    }
+
+    /// Takes the socket out of the worker's poll.
+    pub fn deregister(&mut self, registry: &mio::Registry) {
+        // A socket that is not registered any more needs no taking out.
+        let _ = registry.deregister(self.stream.tcp());
+    }
+
+    /// Whether more should be read now: everything that would hold it is below its bound.
+    pub fn may_read(&self) -> bool {
+        self.readable
+            && !matches!(self.life, Life::Draining)
+            && self.in_flight < IN_FLIGHT_MAX
+            && self.outbox.len() - self.sent < OUTBOX_BYTES_MAX
+    }
+
+    /// Reads what is there, up to one turn's worth, through the worker's `scratch`.
+    pub fn read(&mut self, scratch: &mut [u8], now_ms: u64) -> io::Result<()> {
+        let mut taken = 0;
+        while taken < READ_BYTES_PER_TURN {
+            match self.stream.read(scratch)? {
+                ReadOutcome::Bytes(bytes) => {
+                    self.input.extend_from_slice(&scratch[..bytes]);
+                    taken += bytes;
+                    if matches!(self.life, Life::Serving(_)) {
+                        self.deadline_ms = Some(now_ms + FRAME_TIMEOUT_MS);
+                    }
+                    // Before the Hello nobody gets to fill more than a small frame.
+                    if matches!(self.life, Life::Greeting) && self.input.len() > FRAME_BYTES_MAX_UNAUTHENTICATED {
+                        return Ok(());
+                    }
+                }
+                ReadOutcome::WouldBlock => {
+                    self.readable = false;
+                    return Ok(());
+                }
+                ReadOutcome::Closed => {
+                    self.readable = false;
+                    self.life = Life::Draining;
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The next whole frame that was read, without its length.
+    pub fn next_frame(&mut self) -> Result<Option<Bytes>, FrameError> {
+        let frame_bytes_max = match self.life {
+            Life::Greeting => FRAME_BYTES_MAX_UNAUTHENTICATED,
+            Life::Serving(_) | Life::Draining => FRAME_BYTES_MAX,
+        };
+        match split(&self.input, frame_bytes_max)? {
+            Split::Frame(range) => {
+                let mut whole = self.input.split_to(range.end);
+                Ok(Some(whole.split_off(range.start).freeze()))
+            }
+            Split::NeedMore { bytes } => {
+                if self.input.is_empty() {
+                    // An idle client keeps no buffer.
+                    self.input = BytesMut::new();
+                    if matches!(self.life, Life::Serving(_)) {
+                        self.deadline_ms = None;
+                    }
+                } else {
+                    self.input.reserve(bytes);
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Whether a frame was begun and not finished, or no Hello came, for too long.
+    pub fn is_overdue(&self, now_ms: u64) -> bool {
+        self.in_flight == 0 && self.deadline_ms.is_some_and(|deadline| now_ms > deadline)
+    }
+
+    /// The token was good.
+    pub fn welcome(&mut self, identity: Identity) {
+        self.life = Life::Serving(identity);
+        self.deadline_ms = None;
+    }
+
+    /// Where replies are appended.
+    pub fn outbox(&mut self) -> &mut Vec<u8> {
+        &mut self.outbox
+    }
+
+    /// Sends what the socket takes of the outbox.
+    pub fn flush(&mut self) -> io::Result<()> {
+        while self.sent < self.outbox.len() || self.stream.wants_write() {
+            let written = self.stream.write(&self.outbox[self.sent..])?;
+            if written == 0 {
+                return Ok(());
+            }
+            self.sent += written;
+        }
+        self.sent = 0;
+        self.outbox.clear();
+        self.outbox.shrink_to(64 << 10);
+        Ok(())
+    }
+
+    /// The client takes nothing any more.
+    pub fn forget_outbox(&mut self) {
+        self.sent = 0;
+        self.outbox = Vec::new();
+    }
+
+    /// Whether nothing is owed to a client that nothing more is read from.
+    pub fn is_over(&self) -> bool {
+        matches!(self.life, Life::Draining) && self.in_flight == 0 && self.sent == self.outbox.len()
+    }
+
+    /// Whether some of the outbox is unsent.
+    pub fn has_unsent(&self) -> bool {
+        self.sent < self.outbox.len()
+    }
+}

@@ -1,0 +1,146 @@
+//! How the edge threads, which may wait, reach the shards, which may not.
+//!
+//! ```text
+//!   axum handlers ─call─▶ bounded channel ─▶ pump ─▶ Router ─▶ rings ─▶ workers
+//!                 ◀─ oneshot per request ──── pump ◀─ Router ◀─ rings ◀─ workers
+//! ```
+//!
+//! One pump per edge thread, a task of its runtime; it is the edge's only owner of rings.
+
+use std::sync::Arc;
+
+use slab::Slab;
+use tidegate_shard::core::Outgoing;
+use tidegate_shard::limits::ENDPOINT_REQUESTS_MAX;
+use tidegate_shard::message::{Reply, Request, Unavailable};
+use tidegate_shard::operation::Message;
+use tidegate_shard::router::{Finished, Router};
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use crate::http::{Backend, Health};
+use crate::mesh::Endpoint;
+use crate::metrics::NodeMetrics;
+use crate::status::{Phase, Status};
+
+type Asked = (Request, oneshot::Sender<Reply>);
+
+/// The shards, as a door on an edge thread reaches them.
+#[derive(Clone)]
+pub struct EdgeBackend {
+    ask: mpsc::Sender<Asked>,
+    status: Arc<Status>,
+    metrics: Arc<NodeMetrics>,
+}
+
+/// The other end of an [`EdgeBackend`], to be run by the same thread's runtime.
+pub struct Pump {
+    asked: mpsc::Receiver<Asked>,
+    endpoint: Endpoint,
+    router: Router,
+    waiting: Slab<oneshot::Sender<Reply>>,
+    woken: Arc<Notify>,
+}
+
+/// Connects a door with the shards through `endpoint`.
+pub fn edge(
+    endpoint: Endpoint,
+    shard_count: u16,
+    workers: u16,
+    status: Arc<Status>,
+    metrics: Arc<NodeMetrics>,
+) -> (EdgeBackend, Pump) {
+    let (ask, asked) = mpsc::channel(ENDPOINT_REQUESTS_MAX);
+    let woken = Arc::new(Notify::new());
+    let wake = woken.clone();
+    endpoint.bed().set_wake(move || wake.notify_one());
+    let router = Router::new(endpoint.index(), shard_count, workers);
+    (EdgeBackend { ask, status, metrics }, Pump { asked, endpoint, router, waiting: Slab::new(), woken })
+}
+
+impl Backend for EdgeBackend {
+    fn call(&self, request: Request) -> impl Future<Output = Reply> + Send + 'static {
+        let answer = self.begin(request);
+        async move {
+            match answer {
+                Err(reason) => Reply::Unavailable(reason),
+                // A pump that is gone has left its requests undecided.
+                Ok(answer) => answer.await.unwrap_or(Reply::Unavailable(Unavailable::Stopping)),
+            }
+        }
+    }
+
+    fn health(&self) -> Health {
+        match self.status.phase() {
+            Phase::Serving => Health::Serving,
+            Phase::Stopping => Health::Stopping,
+            Phase::Failed => Health::Failed { reason: self.status.failure() },
+            Phase::Recovering => {
+                let (done, total) = self.status.replayed();
+                Health::Recovering { progress: if total == 0 { 0.0 } else { done as f64 / total as f64 } }
+            }
+        }
+    }
+
+    fn metrics(&self) -> String {
+        self.metrics.render()
+    }
+}
+
+impl EdgeBackend {
+    fn begin(&self, request: Request) -> Result<oneshot::Receiver<Reply>, Unavailable> {
+        match self.status.phase() {
+            Phase::Recovering => return Err(Unavailable::Recovering),
+            Phase::Failed => return Err(Unavailable::ShardFailed),
+            Phase::Serving | Phase::Stopping => {}
+        }
+        let (reply, answer) = oneshot::channel();
+        match self.ask.try_send((request, reply)) {
+            Ok(()) => Ok(answer),
+            Err(mpsc::error::TrySendError::Full(_)) => Err(Unavailable::Busy),
+            Err(mpsc::error::TrySendError::Closed(_)) => Err(Unavailable::Stopping),
+        }
+    }
+}
+
+impl Pump {
+    /// Carries requests and replies until every [`EdgeBackend`] is gone and all that was asked is answered.
+    pub async fn run(mut self) {
+        let mut out: Outgoing = Vec::new();
+        let mut finished: Finished = Vec::new();
+        let mut open = true;
+        while open || !self.waiting.is_empty() {
+            let sleeps = self.endpoint.sleep_unless(|| !self.asked.is_empty());
+            if sleeps {
+                tokio::select! {
+                    asked = self.asked.recv(), if open => match asked {
+                        Some(asked) => self.start(asked, &mut out, &mut finished),
+                        None => open = false,
+                    },
+                    () = self.woken.notified() => {}
+                }
+                self.endpoint.awake();
+            } else {
+                tokio::task::yield_now().await;
+            }
+            while let Ok(asked) = self.asked.try_recv() {
+                self.start(asked, &mut out, &mut finished);
+            }
+            self.endpoint.receive(|message| match message {
+                Message::Answer { ticket, shard, answer } => {
+                    self.router.answer(ticket, shard, answer, &mut out, &mut finished);
+                }
+                other => unreachable!("{other:?} is for shards"),
+            });
+            for (token, reply) in finished.drain(..) {
+                // A client that went away no longer listens.
+                let _ = self.waiting.remove(token as usize).send(reply);
+            }
+            self.endpoint.send(&mut out);
+        }
+    }
+
+    fn start(&mut self, (request, reply): Asked, out: &mut Outgoing, finished: &mut Finished) {
+        let token = self.waiting.insert(reply) as u64;
+        self.router.start(token, request, out, finished);
+    }
+}

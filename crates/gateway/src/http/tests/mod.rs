@@ -1,0 +1,7 @@
+//! The door from outside: a real edge thread, real sockets, a ledger in a map.
+
+mod contract;
+mod fake;
+mod hostile;
+mod house;
+mod rights;

@@ -1,0 +1,105 @@
+//! What workers and shards counted, brought to the registry now and then by the thread that counted it.
+
+use std::sync::Arc;
+
+use tidegate_journal::LocalLog;
+use tidegate_journal::disk::Disk;
+use tidegate_shard::core::Shard;
+use tidegate_shard::worker::Worker;
+use tidegate_telemetry::{CounterFamily, Registry, ShardMetrics, render_prometheus};
+
+use crate::http::HttpCounters;
+
+/// Everything that `/metrics` shows.
+#[derive(Default)]
+pub struct NodeMetrics {
+    /// Workers and shards.
+    pub registry: Registry,
+    /// The HTTP door.
+    pub http: Arc<HttpCounters>,
+}
+
+impl NodeMetrics {
+    /// The Prometheus text format.
+    pub fn render(&self) -> String {
+        let mut text = render_prometheus(&self.registry);
+        text.push_str(&self.http.render());
+        text
+    }
+}
+
+/// The metrics of one worker's shards.
+pub struct WorkerMetrics {
+    shards: Vec<ObservedShard>,
+    ring_depth: tidegate_telemetry::Gauge,
+}
+
+struct ObservedShard {
+    metrics: ShardMetrics,
+    unavailable_seen: u64,
+    refusals_seen: std::collections::BTreeMap<&'static str, u64>,
+}
+
+impl WorkerMetrics {
+    /// Takes the metrics of the worker's shards, in the worker's order, and the gauge of its rings.
+    pub fn new(shards: Vec<ShardMetrics>, ring_depth: tidegate_telemetry::Gauge) -> WorkerMetrics {
+        let observed = |metrics| ObservedShard { metrics, unavailable_seen: 0, refusals_seen: Default::default() };
+        WorkerMetrics { shards: shards.into_iter().map(observed).collect(), ring_depth }
+    }
+
+    /// Brings the registry up to date.
+    pub fn observe<D: Disk>(&mut self, worker: &mut Worker<D, LocalLog<D>>, ring_depth: usize) {
+        self.ring_depth.set(ring_depth as i64);
+        for (observed, shard) in self.shards.iter_mut().zip(worker.shards_mut()) {
+            observed.observe(shard);
+        }
+    }
+}
+
+impl ObservedShard {
+    fn observe<D: Disk>(&mut self, shard: &mut Shard<D, LocalLog<D>>) {
+        let metrics = &self.metrics;
+        let facts = shard.facts();
+        metrics.applied.follow(facts.applied);
+        metrics.duplicates.follow(facts.duplicates);
+        metrics.refused.follow(facts.refused);
+        metrics.inbox_depth.set(facts.inbox as i64);
+        metrics.uncommitted_replies.set(facts.waiting as i64);
+        metrics.accounts.set(i64::from(shard.ledger().slots()));
+        metrics.holds_open.set(shard.ledger().open_holds() as i64);
+        metrics.journal_groups.follow(facts.groups);
+        metrics.journal_sequence.set(shard.appended().0 as i64);
+        metrics
+            .unavailable
+            .add("any", facts.unavailable - std::mem::replace(&mut self.unavailable_seen, facts.unavailable));
+        follow_all(&metrics.refusals, shard.refusals(), &mut self.refusals_seen);
+        let ids = shard.ids().facts();
+        metrics.ids_runs.set(ids.runs as i64);
+        metrics.ids_entries.set((ids.run_entries + ids.recent) as i64);
+        metrics.ids_filter_bytes.set(ids.filter_bytes as i64);
+        metrics.ids_disk_reads.follow(ids.pages_read);
+        let audit = shard.last_audit();
+        metrics.audit_sequence.set(audit.sequence as i64);
+        metrics.audit_accounts_compared.set(audit.accounts_compared as i64);
+        metrics.audit_differences.set(audit.differences.len() as i64 + i64::from(audit.damage.is_some()));
+        shard.log_mut().drain_facts(|batch| {
+            metrics.group_records.record(batch.records.into());
+            metrics.group_bytes.record(batch.bytes.into());
+            metrics.journal_bytes.add(batch.bytes.into());
+            metrics.append_latency.record(batch.write_ns);
+            metrics.sync_latency.record(batch.sync_ns);
+            metrics.reply_latency.record(batch.durable_ns);
+        });
+    }
+}
+
+fn follow_all(
+    family: &CounterFamily,
+    totals: &std::collections::BTreeMap<&'static str, u64>,
+    seen: &mut std::collections::BTreeMap<&'static str, u64>,
+) {
+    for (code, total) in totals {
+        let before = seen.insert(code, *total).unwrap_or_default();
+        family.add(code, total - before);
+    }
+}

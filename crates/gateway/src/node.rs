@@ -1,0 +1,379 @@
+//! One Tidegate process: opens the data directory, replays it, starts all threads, and ends them in the right order.
+//!
+//! ```text
+//!   open directory ─▶ listen ─▶ edges answer "recovering" ─▶ replay all shards ─▶ workers ─▶ seeds ─▶ serving
+//!                                                                                               │ stop
+//!   close logs ◀─ workers ◀─ auditor ◀─ edges drain ◀──────────────────────────────────────────┘
+//! ```
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use anyhow::{Context, Result, anyhow};
+use tidegate_journal::directory::Directory;
+use tidegate_journal::disk::RealDisk;
+use tidegate_journal::{LocalLog, LogId, Options, Sequence};
+use tidegate_machines::ShardIndex;
+use tidegate_shard::core::Shard;
+use tidegate_shard::ids::{IdIndex, IdSeed, IdsOptions};
+use tidegate_shard::message::Request;
+use tidegate_shard::replay::replay;
+use tidegate_shard::worker::Worker;
+use tidegate_telemetry::{GatewayMetrics, ShardMetrics};
+use tokio::sync::watch;
+
+use crate::audit_loop::{AuditLoop, Schedule};
+use crate::auth::Authenticator;
+use crate::background::Background;
+use crate::binary::port::BinaryPort;
+use crate::edge::edge;
+use crate::http::{EdgeOptions, HttpLimits, serve_edge};
+use crate::listener::listen;
+use crate::mesh::{Bed, mesh};
+use crate::metrics::{NodeMetrics, WorkerMetrics};
+use crate::status::{Phase, Status};
+use crate::worker_thread::{WorkerThread, now_ms};
+
+type ServerTls = Option<Arc<rustls::ServerConfig>>;
+type LocalShard = Shard<RealDisk, LocalLog<RealDisk>>;
+
+/// What a node is started with.
+pub struct NodeOptions {
+    /// The data directory; created if it does not exist.
+    pub data: PathBuf,
+    /// Shards of a new directory; an existing one must have as many.
+    pub shards: u16,
+    /// Bytes of one journal segment.
+    pub segment_bytes: u64,
+    /// Memory of the filters over ids, over all shards.
+    pub ids_filter_bytes_max: usize,
+    /// Worker threads.
+    pub workers: u16,
+    /// Edge threads.
+    pub edges: u16,
+    /// Address of the HTTP door; `None` keeps it shut.
+    pub http: Option<SocketAddr>,
+    /// Address of the binary door; `None` keeps it shut.
+    pub binary: Option<SocketAddr>,
+    /// TLS of the HTTP door.
+    pub http_tls: ServerTls,
+    /// TLS of the binary door.
+    pub binary_tls: ServerTls,
+    /// Bounds of an edge thread.
+    pub http_limits: HttpLimits,
+    /// Binary connections per worker.
+    pub binary_connections_max: usize,
+    /// Paths that need no token.
+    pub open_paths: Vec<Box<str>>,
+    /// When to audit.
+    pub schedule: Schedule,
+    /// What to ask of the ledger before anyone else may.
+    pub seed: Vec<Request>,
+}
+
+/// A running node.
+pub struct Node {
+    status: Arc<Status>,
+    stop_edges: watch::Sender<bool>,
+    beds: Vec<Arc<Bed>>,
+    edges: Vec<JoinHandle<Result<()>>>,
+    workers: Vec<JoinHandle<Result<()>>>,
+    background: Option<JoinHandle<Result<()>>>,
+    http: Option<SocketAddr>,
+    binary: Option<SocketAddr>,
+    _directory: Directory,
+}
+
+/// What a recovered shard's thread hands over.
+struct RecoveredShard {
+    shard: LocalShard,
+    metrics: ShardMetrics,
+}
+
+impl Node {
+    /// Starts everything; returns when the node serves. `authenticator` is asked for when the directory is locked, because that may
+    /// hold the key that signs tokens. `progress` is called now and then while the journals are replayed.
+    pub fn start(
+        options: NodeOptions,
+        authenticator: impl FnOnce() -> Result<Authenticator>,
+        progress: &mut dyn FnMut(&Status),
+    ) -> Result<Node> {
+        let directory = Directory::open_or_create(&options.data, options.shards, now_ms().0)?;
+        let authenticator = Arc::new(authenticator()?);
+        let status = Arc::new(Status::new(options.shards));
+        let metrics = Arc::new(NodeMetrics::default());
+
+        let edge_count = if options.http.is_some() { options.edges } else { 0 };
+        let mut endpoints = mesh(options.workers, edge_count + 1);
+        let background = Background::new(endpoints.pop().expect("the last one"), options.shards, options.workers);
+        let edge_endpoints = endpoints.split_off(options.workers as usize);
+        let mut beds: Vec<Arc<Bed>> = endpoints.iter().map(|endpoint| endpoint.bed().clone()).collect();
+        beds.push(background.bed());
+
+        let http_listeners = options.http.map(|address| listen(address, edge_count as usize)).transpose()?;
+        let binary_listeners = options.binary.map(|address| listen(address, options.workers as usize)).transpose()?;
+        let bound = |listeners: &Option<Vec<std::net::TcpListener>>| {
+            listeners.as_ref().map(|all| all[0].local_addr()).transpose()
+        };
+        let (http, binary) = (bound(&http_listeners)?, bound(&binary_listeners)?);
+
+        let (stop_edges, stop) = watch::channel(false);
+        let mut edges = Vec::new();
+        for (number, (endpoint, listener)) in
+            edge_endpoints.into_iter().zip(http_listeners.unwrap_or_default()).enumerate()
+        {
+            let (backend, pump) = edge(endpoint, options.shards, options.workers, status.clone(), metrics.clone());
+            let edge = EdgeOptions {
+                listener,
+                tls: options.http_tls.clone(),
+                authenticator: authenticator.clone(),
+                backend,
+                limits: options.http_limits,
+                counters: metrics.http.clone(),
+                open_paths: options.open_paths.clone(),
+                stop: stop.clone(),
+            };
+            edges.push(spawn(format!("edge-{number}"), move || Ok(serve_edge(edge, pump.run())?))?);
+        }
+
+        let recovered = recover_all(&options, &directory, &beds, &status, &metrics, progress)?;
+        let shards_of = share_out(recovered, options.workers);
+        let mut binary_listeners = binary_listeners.unwrap_or_default().into_iter();
+        let quiet = Arc::new(AtomicU16::new(0));
+        let mut workers = Vec::new();
+        for (number, (endpoint, shards)) in endpoints.into_iter().zip(shards_of).enumerate() {
+            let port_metrics = GatewayMetrics::register(&metrics.registry, number, &["all"]);
+            let (shards, shard_metrics): (Vec<_>, Vec<_>) =
+                shards.into_iter().map(|recovered| (recovered.shard, recovered.metrics)).unzip();
+            let ring_depth = metrics.registry.recorder(&[("worker", &number.to_string())]).gauge(RING_DEPTH);
+            let port = BinaryPort::new(
+                binary_listeners.next(),
+                options.binary_tls.clone(),
+                authenticator.clone(),
+                options.binary_connections_max,
+                port_metrics,
+            );
+            let worker = Worker::new(endpoint.index(), options.shards, options.workers, shards);
+            let thread = WorkerThread::new(
+                worker,
+                port,
+                endpoint,
+                status.clone(),
+                quiet.clone(),
+                options.workers,
+                WorkerMetrics::new(shard_metrics, ring_depth),
+            )?;
+            workers.push(spawn(format!("worker-{number}"), move || {
+                pin(number);
+                thread.run()
+            })?);
+        }
+
+        let logs: Vec<LogId> = directory.logs().collect();
+        let mut node = Node {
+            status: status.clone(),
+            stop_edges,
+            beds,
+            edges,
+            workers,
+            background: None,
+            http,
+            binary,
+            _directory: directory,
+        };
+        let background = node.seed(background, options.seed)?;
+        let audits = AuditLoop::open(background, &options.data, &logs, options.schedule)?;
+        node.background = Some(spawn("background".into(), move || {
+            audits.run(&|| status.phase() == Phase::Stopping);
+            Ok(())
+        })?);
+        node.status.advance(Phase::Serving);
+        Ok(node)
+    }
+
+    /// Asks the seeds of the ledger, through the same rings as everyone.
+    fn seed(&self, mut background: Background, seed: Vec<Request>) -> Result<Background> {
+        use tidegate_machines::ledger::Outcome;
+        use tidegate_shard::message::Reply;
+        for request in seed {
+            let asked = format!("{request:?}");
+            match background.request(request, &|| false) {
+                Some(Reply::AccountOpened { .. }) => {}
+                Some(Reply::Outcomes(outcomes)) if outcomes.iter().all(|o| !matches!(o, Outcome::Refused(_))) => {}
+                other => return Err(anyhow!("the configuration's seed was refused: {asked} gave {other:?}")),
+            }
+        }
+        Ok(background)
+    }
+
+    /// Where HTTP is served.
+    pub fn http(&self) -> Option<SocketAddr> {
+        self.http
+    }
+
+    /// Where the binary port is served.
+    pub fn binary(&self) -> Option<SocketAddr> {
+        self.binary
+    }
+
+    /// What the process is doing.
+    pub fn status(&self) -> &Arc<Status> {
+        &self.status
+    }
+
+    /// Finishes what was accepted, syncs, closes the logs.
+    pub fn stop(self) -> Result<()> {
+        let failed = self.status.phase() == Phase::Failed;
+        let failure = self.status.failure();
+        self.status.advance(Phase::Stopping);
+        // Whoever listens has already ended if the send fails.
+        let _ = self.stop_edges.send(true);
+        self.beds.iter().for_each(|bed| bed.wake());
+        let mut ended: Vec<Result<()>> = self.edges.into_iter().map(join).collect();
+        ended.extend(self.background.map(join));
+        self.status.let_workers_end();
+        self.beds.iter().for_each(|bed| bed.wake());
+        ended.extend(self.workers.into_iter().map(join));
+        ended.into_iter().collect::<Result<Vec<()>>>()?;
+        if failed { Err(anyhow!("a journal failed: {failure}")) } else { Ok(()) }
+    }
+}
+
+const RING_DEPTH: tidegate_telemetry::Metric =
+    tidegate_telemetry::Metric::plain("tidegate_inbound_messages", "Messages waiting in all rings to a worker.");
+
+/// Recovers all shards in parallel, each on a thread of its own.
+fn recover_all(
+    options: &NodeOptions,
+    directory: &Directory,
+    beds: &[Arc<Bed>],
+    status: &Arc<Status>,
+    metrics: &NodeMetrics,
+    progress: &mut dyn FnMut(&Status),
+) -> Result<Vec<RecoveredShard>> {
+    let mut threads = Vec::new();
+    for log in directory.logs() {
+        let recovery = Recovery {
+            data: options.data.clone(),
+            log,
+            shards: options.shards,
+            workers: options.workers,
+            journal: Options { segment_bytes: options.segment_bytes, ..Options::default() },
+            filter_bytes_max: options.ids_filter_bytes_max / options.shards as usize,
+            bed: beds[(log.shard % options.workers) as usize].clone(),
+            status: status.clone(),
+            metrics: ShardMetrics::register(&metrics.registry, log.shard),
+        };
+        threads.push(spawn(format!("recover-{}", log.shard), move || recovery.run())?);
+    }
+    while threads.iter().any(|thread| !thread.is_finished()) {
+        progress(status);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    progress(status);
+    threads.into_iter().map(join).collect()
+}
+
+/// What one shard's recovery needs.
+struct Recovery {
+    data: PathBuf,
+    log: LogId,
+    shards: u16,
+    workers: u16,
+    journal: Options,
+    filter_bytes_max: usize,
+    bed: Arc<Bed>,
+    status: Arc<Status>,
+    metrics: ShardMetrics,
+}
+
+impl Recovery {
+    fn run(self) -> Result<RecoveredShard> {
+        let began = Instant::now();
+        let index = ShardIndex(self.log.shard);
+        let progress = &self.status.replay[self.log.shard as usize];
+        let bed = self.bed.clone();
+        let wake = Arc::new(move || bed.wake());
+        let (log, found) = LocalLog::open(RealDisk, &self.data, self.log, self.journal, wake)?;
+        if found.bytes_cut > 0 {
+            tracing::warn!(
+                shard = index.0,
+                bytes = found.bytes_cut,
+                "cut a torn tail: these bytes were never acknowledged"
+            );
+        }
+        progress.total.store(found.end.sequence.0, Ordering::Relaxed);
+
+        let ids_options =
+            IdsOptions { filter_bytes_max: self.filter_bytes_max.max(1 << 16), ..IdsOptions::new(random_seed()?) };
+        let folder = ids_folder(&self.data, index);
+        let opened = IdIndex::open(RealDisk, &folder, ids_options, found.end.position, &mut |_, _| {})?;
+        if let Some(reason) = &opened.discarded {
+            tracing::warn!(shard = index.0, reason, "the id index is rebuilt from the journal");
+        }
+        let mut ids = opened.index;
+        let (ledger, report) =
+            replay(&log, &RealDisk, &self.data, index, self.shards, &mut ids, opened.covered, |Sequence(reached)| {
+                progress.done.store(reached, Ordering::Relaxed);
+            })?;
+        for passed_over in &report.snapshots_passed_over {
+            tracing::warn!(shard = index.0, snapshot = passed_over, "passed over a snapshot");
+        }
+        progress.done.store(found.end.sequence.0, Ordering::Relaxed);
+
+        let took = began.elapsed();
+        let events = report.events + report.ids_only;
+        self.metrics.recovery_nanoseconds.set(took.as_nanos() as i64);
+        self.metrics.recovery_records.set(events as i64);
+        self.metrics.snapshot_sequence.set(report.snapshot_sequence as i64);
+        tracing::info!(
+            shard = index.0,
+            sequence = found.end.sequence.0,
+            snapshot_sequence = report.snapshot_sequence,
+            events = report.events,
+            ids_only = report.ids_only,
+            took_ms = took.as_millis() as u64,
+            events_per_s = (events as f64 / took.as_secs_f64()) as u64,
+            "recovered"
+        );
+        let shard = Shard::new(index, self.shards, self.workers, ledger, ids, log);
+        Ok(RecoveredShard { shard, metrics: self.metrics })
+    }
+}
+
+/// Where the id index of `shard` lives.
+pub fn ids_folder(data: &Path, shard: ShardIndex) -> PathBuf {
+    data.join("ids").join(format!("shard-{shard}"))
+}
+
+fn random_seed() -> Result<IdSeed> {
+    Ok(IdSeed([getrandom::u64()?, getrandom::u64()?]))
+}
+
+fn share_out(recovered: Vec<RecoveredShard>, workers: u16) -> Vec<Vec<RecoveredShard>> {
+    let mut shares: Vec<Vec<RecoveredShard>> = (0..workers).map(|_| Vec::new()).collect();
+    for shard in recovered {
+        shares[(shard.shard.index().0 % workers) as usize].push(shard);
+    }
+    shares
+}
+
+/// Pins the calling thread to the `number`-th core it may run on, if there is one for it.
+fn pin(number: usize) {
+    let cores = core_affinity::get_core_ids().unwrap_or_default();
+    if let Some(core) = cores.get(number) {
+        core_affinity::set_for_current(*core);
+    }
+}
+
+fn spawn<T: Send + 'static>(name: String, run: impl FnOnce() -> T + Send + 'static) -> Result<JoinHandle<T>> {
+    std::thread::Builder::new().name(name.clone()).spawn(run).with_context(|| format!("cannot start thread {name}"))
+}
+
+fn join<T>(thread: JoinHandle<Result<T>>) -> Result<T> {
+    thread.join().map_err(|_| anyhow!("a thread panicked"))?
+}
