@@ -85,8 +85,8 @@ mod tests {
 
     #[test]
     fn ids_of_all_lengths_come_back_in_byte_order() {
-        let mut ids: Vec<AccountId> =
-            (1..=128).rev().map(|length| AccountId::from(&*"é".repeat(length)[..length & !1])).collect();
+        let text = "é".repeat(64);
+        let mut ids: Vec<AccountId> = (1..=64).rev().map(|count| AccountId::from(&text[..2 * count])).collect();
         for id in &ids {
             assert_eq!(AccountId::from(&**id), *id);
         }

@@ -6,4 +6,5 @@ mod codec;
 mod model;
 mod node;
 mod properties;
+mod shards;
 mod snapshots;

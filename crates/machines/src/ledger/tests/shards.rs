@@ -1,0 +1,125 @@
+//! What only happens between shards: claims, adopted facts, credits that follow, and the bugs of a router.
+
+use super::cluster::Cluster;
+use super::node::{Answered, Node};
+use crate::ledger::{AccountKind, Command, InboundCredit, Outcome, Refusal, Transfer, content_digest};
+use crate::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
+
+const THERE: ShardIndex = ShardIndex(1);
+
+/// An account id whose home is this shard of two.
+fn at_home_on(shard: u16) -> String {
+    let is_there = |id: &String| crate::ledger::shard_of(id, 2) == ShardIndex(shard);
+    (0..).map(|n| format!("account {n}")).find(is_there).expect("half of them")
+}
+
+fn transfer<'a>(id: &'a str, debit: &'a str, credit: &'a str, amount: u64) -> Transfer<'a> {
+    Transfer { id, debit, credit, amount, memo: "" }
+}
+
+#[test]
+fn an_id_is_claimed_by_one_shard_for_one_content() {
+    let mut node = Node::new(0, 3);
+    let claim = |owner, content| Command::ClaimId { id: "t", owner: ShardIndex(owner), digest: [content; 16] };
+    assert_eq!(node.outcome(claim(1, 7)), Outcome::Applied);
+    assert_eq!(node.outcome(claim(1, 7)), Outcome::Duplicate);
+    assert_eq!(node.outcome(claim(1, 8)), Outcome::Refused(Refusal::IdReused));
+    assert_eq!(node.outcome(claim(2, 7)), Outcome::Refused(Refusal::IdReused));
+}
+
+#[test]
+fn a_claim_and_a_transfer_exclude_each_other() {
+    let mut node = Node::new(0, 2);
+    let (a, b) = (at_home_on(0), at_home_on(0) + "{" + &at_home_on(0) + "}");
+    for (id, kind) in [(&a, AccountKind::Source), (&b, AccountKind::Wallet)] {
+        node.outcome(Command::OpenAccount { id, asset: "credit", kind });
+    }
+    let ask = |id, amount| Command::Transfer { transfer: transfer(id, &a, &b, amount), credit_missing: false };
+    let claim = |id| Command::ClaimId { id, owner: THERE, digest: content_digest(&transfer(id, &a, &b, 1)) };
+    assert_eq!(node.outcome(ask("t", 1)), Outcome::Applied);
+    assert_eq!(node.outcome(claim("t")), Outcome::Refused(Refusal::IdReused));
+    assert_eq!(node.outcome(claim("u")), Outcome::Applied);
+    assert_eq!(node.outcome(ask("u", 1)), Outcome::Refused(Refusal::IdReused));
+}
+
+#[test]
+fn an_unknown_credit_is_asked_for_and_a_missing_one_refused_for_ever() {
+    let mut node = Node::new(0, 2);
+    let (here, there) = (at_home_on(0), at_home_on(1));
+    node.outcome(Command::OpenAccount { id: &here, asset: "credit", kind: AccountKind::Source });
+    let ask = |id, credit_missing| Command::Transfer { transfer: transfer(id, &here, &there, 1), credit_missing };
+    assert_eq!(node.ask(ask("t", false)), Answered::NeedAccount);
+    let missing = Outcome::Refused(Refusal::CreditAccountNotFound);
+    assert_eq!(node.outcome(ask("t", true)), missing);
+
+    let adopt = |asset| Command::AdoptAccount { id: &there, asset, kind: AccountKind::Wallet, home: THERE };
+    assert_eq!(node.outcome(adopt("credit")), Outcome::Applied);
+    assert_eq!(node.outcome(adopt("credit")), Outcome::Duplicate);
+    assert_eq!(node.outcome(adopt("euro")), Outcome::Refused(Refusal::AccountExists));
+    assert_eq!(node.outcome(ask("t", false)), missing);
+    assert_eq!(node.outcome(ask("u", false)), Outcome::Applied);
+
+    let known = node.ledger.account(&there).expect("adopted");
+    assert_eq!((known.balance, known.credited), (0, 0), "the money is not here");
+    assert!(node.ledger.list(&there, None, 9).is_empty(), "and so it is not listed here");
+    assert_eq!(node.ledger.outbound_last(THERE), OutboundNumber(1));
+}
+
+#[test]
+fn a_credit_that_follows_carries_its_row() {
+    let mut cluster = Cluster::new(2);
+    let (here, there) = (at_home_on(0), at_home_on(1));
+    cluster.open(&here, "credit", AccountKind::Source);
+    cluster.open(&there, "credit", AccountKind::Wallet);
+    cluster.transfer(Transfer { memo: "welcome", ..transfer("t", &here, &there, 5) });
+    assert_eq!(cluster.figures(&there), (0, 0), "under way");
+    assert_eq!(cluster.deliver(0, 1, 0, 9), 1);
+    assert_eq!(cluster.deliver(0, 1, 1, 9), 0, "once");
+    let rows = cluster.nodes[1].history(&there);
+    let row = &rows[0];
+    assert_eq!((&*row.id, &*row.debit, &*row.credit, &*row.memo), ("t", &*here, &*there, "welcome"));
+    assert_eq!((row.amount, row.balance_after, row.time_ms, rows.len()), (5, 5, cluster.nodes[0].now, 1));
+
+    assert_eq!(cluster.nodes[0].ledger.outbound(THERE, OutboundNumber(0), 9).count(), 1);
+    cluster.confirm(0, 1);
+    assert_eq!(cluster.nodes[0].ledger.outbound(THERE, OutboundNumber(0), 9).count(), 0);
+    assert_eq!(cluster.nodes[0].ledger.outbound_last(THERE), cluster.nodes[0].ledger.outbound_confirmed(THERE));
+}
+
+#[test]
+fn a_credit_for_nobody_is_refused_and_moves_nothing() {
+    let mut node = Node::new(0, 2);
+    let credit = InboundCredit {
+        from: THERE,
+        number: OutboundNumber(1),
+        posted: false,
+        id: "t",
+        debit: "x",
+        credit: "nobody",
+        amount: 1,
+        memo: "",
+        debit_position: RecordPosition(1),
+        decided_at: TimeMs(1),
+    };
+    assert_eq!(node.outcome(Command::ReceiveCredit(credit)), Outcome::Refused(Refusal::CreditAccountNotFound));
+    assert_eq!(node.ledger.watermark(THERE), OutboundNumber(0));
+}
+
+#[test]
+#[should_panic(expected = "not its home")]
+fn a_debit_on_the_wrong_shard_is_a_bug() {
+    let (here, there) = (at_home_on(0), at_home_on(1));
+    Node::new(0, 2).ask(Command::Transfer { transfer: transfer("t", &there, &here, 1), credit_missing: false });
+}
+
+#[test]
+#[should_panic(expected = "not its home")]
+fn an_account_on_the_wrong_shard_is_a_bug() {
+    Node::new(0, 2).ask(Command::OpenAccount { id: &at_home_on(1), asset: "credit", kind: AccountKind::Wallet });
+}
+
+#[test]
+#[should_panic(expected = "confirms credit 1 of 0")]
+fn a_confirmation_of_what_was_never_sent_is_a_bug() {
+    Node::new(0, 2).ask(Command::ConfirmCredits { to: THERE, number: OutboundNumber(1) });
+}
