@@ -1,5 +1,71 @@
-//! Placeholder.
+//! `tidegate`: the server, and the tools that look after its data.
+//!
+//! ```text
+//!   serve ─▶ config ─▶ gateway::Node           audit ─▶ shard::auditor::offline          doctor ─▶ this host
+//! ```
 
+mod command;
 mod config;
 
-fn main() {}
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A server for live audiences and live machines.
+#[derive(Parser)]
+#[command(version, about)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serve until SIGTERM or SIGINT, then finish what was accepted, sync, and exit 0.
+    Serve {
+        /// Configuration file; without one all defaults hold.
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+        /// Data directory; created if it does not exist.
+        #[arg(long, value_name = "DIR")]
+        data: Option<PathBuf>,
+        /// Address of the HTTP door.
+        #[arg(long, value_name = "ADDR")]
+        http: Option<SocketAddr>,
+        /// Address of the binary door.
+        #[arg(long, value_name = "ADDR")]
+        binary: Option<SocketAddr>,
+    },
+    /// Refold a data directory that nobody serves: verify every checksum and the chain, compare snapshots, check conservation. Exit 0
+    /// only if all agree.
+    Audit {
+        /// Data directory.
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+    },
+    /// Say what on this host will hurt: limits, clock source, fsync time, NUMA, TCP settings.
+    Doctor {
+        /// Where data is or will be, to time its disk.
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        data: PathBuf,
+    },
+    /// Read a password from standard input and print its argon2id hash for the configuration.
+    HashPassword,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Serve { config, data, http, binary } => {
+            command::serve::run(config.as_deref(), &config::Overrides { data, http, binary })
+        }
+        Command::Audit { data } => command::audit::run(&data),
+        Command::Doctor { data } => command::doctor::run(&data),
+        Command::HashPassword => command::hash_password::run(),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("tidegate: {error:#}");
+        ExitCode::FAILURE
+    })
+}

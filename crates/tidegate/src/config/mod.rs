@@ -18,5 +18,4 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-pub use error::ConfigError;
-pub use settled::{Config, Data, Listen, Overrides, Seed, SeedAccount, SeedTransfer, Tls};
+pub use settled::{Config, Overrides, Seed};
