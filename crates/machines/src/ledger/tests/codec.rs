@@ -1,6 +1,5 @@
 //! Bytes of events: pinned, and never trusted.
 
-use expect_test::expect;
 use proptest::prelude::*;
 
 use crate::ledger::{AccountKind, AccountSlot, AccountStep, CreditStep, EVENT_BYTES_MAX, Event, HoldFacts, Refusal};
@@ -193,7 +192,7 @@ proptest! {
     }
 }
 
-/// The bytes that `docs/formats/events.md` shows. They may never change.
+/// The page shows what the code does. These bytes may never change: journals are made of them.
 #[test]
 fn bytes_are_as_documented() {
     let amount = |minor| Amount::new(minor).expect("not zero");
@@ -269,28 +268,13 @@ fn bytes_are_as_documented() {
         },
         Event::CreditsConfirmed { time, to: ShardIndex(1), number: OutboundNumber(7) },
     ];
-    let mut out = String::new();
+    let page = include_str!("../../../../../docs/formats/events.md");
+    let shown: Vec<String> = page.lines().map(|line| line.replace(' ', "")).collect();
     for event in events {
         let hex: String = encoded(&event).iter().map(|byte| format!("{byte:02x}")).collect();
-        out += &format!("{:<18}{hex}\n", event.name());
+        let line = format!("{}{hex}", event.name());
+        assert!(shown.contains(&line), "the page does not show {line}");
     }
-    expect![[r#"
-        account_opened    017b505c18a30101010b77616c6c65743a6461766506637265646974
-        account_adopted   027b505c18a301020301630663726564697403
-        transferred       037b505c18a3010274310180200a02000a05
-        transferred       637b505c18a30102743201802009ac020705026869
-        hold_placed       247b505c18a3010268310180200a0204e8070473656174
-        hold_posted       257b505c18a30102683101e820040204e8070473656174030006
-        hold_posted       457b505c18a30102683101e82004ac0204e8070307
-        hold_voided       267b505c18a30102683101e8200a0204e8070473656174
-        hold_expired      277b505c18a30102683101e8200a0204e8070473656174
-        refused           087b505c18a301027433dddddddddddddddddddddddddddddddd0105
-        refused           087b505c18a301027434dddddddddddddddddddddddddddddddd07
-        id_claimed        097b505c18a301027435dddddddddddddddddddddddddddddddd01
-        credit_received   aa7b505c18a30102743201077b505c18a3018827016100000a05026869
-        credits_confirmed 0b7b505c18a3010107
-    "#]]
-    .assert_eq(&out);
 }
 
 #[test]
