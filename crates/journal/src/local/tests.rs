@@ -2,23 +2,24 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use super::*;
-use crate::disk::RealDisk;
+use crate::disk::{FakeDisk, RealDisk};
+use crate::segment::{Mark, MarkKind, offset_of, segment_name};
 
 const LOG: LogId = LogId { directory: 7, shard: 0 };
 const SMALL: Options =
     Options { segment_bytes: 64 * 1024, allocation_step_bytes: 16 * 1024, group_bytes_max: 8 * 1024 };
 
-fn open(data: &Path) -> (LocalLog<RealDisk>, RecoveryReport, Receiver<()>) {
+fn open<D: Disk>(disk: D, data: &Path) -> (LocalLog<D>, RecoveryReport, Receiver<()>) {
     let (sender, woken) = channel();
     let wake: Wake = Arc::new(move || {
         // A test that has ended no longer listens.
         let _ = sender.send(());
     });
-    let (log, report) = LocalLog::open(RealDisk, data, LOG, SMALL, wake).unwrap();
+    let (log, report) = LocalLog::open(disk, data, LOG, SMALL, wake).unwrap();
     (log, report, woken)
 }
 
-fn commit(log: &mut LocalLog<RealDisk>, woken: &Receiver<()>, payloads: &[Vec<u8>]) -> Vec<Position> {
+fn commit(log: &mut LocalLog<impl Disk>, woken: &Receiver<()>, payloads: &[Vec<u8>]) -> Vec<Position> {
     while log.ready().is_err() {
         woken.recv().unwrap();
         log.poll_durable().unwrap();
@@ -29,7 +30,7 @@ fn commit(log: &mut LocalLog<RealDisk>, woken: &Receiver<()>, payloads: &[Vec<u8
     positions
 }
 
-fn wait_durable(log: &mut LocalLog<RealDisk>, woken: &Receiver<()>) {
+fn wait_durable(log: &mut LocalLog<impl Disk>, woken: &Receiver<()>) {
     while log.poll_durable().unwrap() < log.last_sequence() {
         woken.recv().unwrap();
     }
@@ -38,7 +39,7 @@ fn wait_durable(log: &mut LocalLog<RealDisk>, woken: &Receiver<()>) {
 #[test]
 fn what_was_committed_is_read_back_over_many_segments_and_a_restart() {
     let data = tempfile::tempdir().unwrap();
-    let (mut log, report, woken) = open(data.path());
+    let (mut log, report, woken) = open(RealDisk, data.path());
     assert_eq!((report.end, report.segments), (Cursor::START, 1));
     let mut written = Vec::new();
     for round in 0..200u32 {
@@ -56,7 +57,7 @@ fn what_was_committed_is_read_back_over_many_segments_and_a_restart() {
     assert_eq!(facts.records, 4000);
     assert_eq!(log.close().unwrap(), Sequence(4000));
 
-    let (log, report, _woken) = open(data.path());
+    let (log, report, _woken) = open(RealDisk, data.path());
     assert_eq!((report.end.sequence, report.bytes_cut), (Sequence(4000), 0));
     assert!(report.segments >= 4, "{report:?}");
     let mut read = Vec::new();
@@ -71,4 +72,95 @@ fn what_was_committed_is_read_back_over_many_segments_and_a_restart() {
     }
     assert_eq!(replayed, written);
     assert_eq!(groups.cursor(), report.end);
+}
+
+#[test]
+fn a_failed_sync_is_told_to_the_owner_and_nothing_after_it_is_acknowledged() {
+    let disk = FakeDisk::new(1);
+    let (mut log, _, woken) = open(disk.clone(), Path::new("data"));
+    commit(&mut log, &woken, &[b"good".to_vec()]);
+    wait_durable(&mut log, &woken);
+    disk.fail_next_sync();
+    commit(&mut log, &woken, &[b"bad".to_vec()]);
+    let failure = loop {
+        match log.poll_durable() {
+            Ok(durable) => assert_eq!(durable, Sequence(1)),
+            Err(failure) => break failure,
+        }
+        woken.recv().unwrap();
+    };
+    assert!(matches!(failure, JournalError::SyncFailed { .. }), "{failure}");
+    assert!(matches!(log.ready(), Err(NotReady::Failed(JournalError::SyncFailed { .. }))));
+    let group = log.begin_group();
+    assert!(matches!(log.submit(group), Err(JournalError::SyncFailed { .. })));
+    assert!(matches!(log.close(), Err(JournalError::SyncFailed { .. })));
+}
+
+#[test]
+fn a_full_disk_refuses_and_service_resumes_by_itself() {
+    let disk = FakeDisk::new(1);
+    let (mut log, _, woken) = open(disk.clone(), Path::new("data"));
+    disk.set_capacity(disk.used_bytes() + 50_000);
+    let record = vec![7; 1000];
+    loop {
+        match log.ready() {
+            Ok(()) => {
+                commit(&mut log, &woken, std::slice::from_ref(&record));
+            }
+            Err(NotReady::DiskFull) => break,
+            Err(NotReady::Busy) => woken.recv().unwrap(),
+            Err(NotReady::Failed(error)) => panic!("{error}"),
+        }
+        log.poll_durable().unwrap();
+    }
+    wait_durable(&mut log, &woken);
+    assert!(log.last_sequence().0 > 20, "{}", log.last_sequence());
+    disk.set_capacity(u64::MAX);
+    // Nothing is submitted and nothing polled: the companion finds the room and wakes its owner.
+    while log.ready().is_err() {
+        woken.recv().unwrap();
+    }
+    commit(&mut log, &woken, &[record]);
+    wait_durable(&mut log, &woken);
+}
+
+#[test]
+fn the_tail_is_marked_when_the_log_is_left_alone() {
+    let disk = FakeDisk::new(1);
+    let (mut log, _, woken) = open(disk.clone(), Path::new("data"));
+    commit(&mut log, &woken, &[b"last words".to_vec()]);
+    wait_durable(&mut log, &woken);
+    let path = LOG.folder(Path::new("data")).join(segment_name(Cursor::START.position));
+    let offset = offset_of(Cursor::START.position, log.durable_position()) as usize;
+    let mark = loop {
+        if let Ok(mark) = Mark::decode(&disk.contents(&path).unwrap()[offset..]) {
+            break mark;
+        }
+        thread::yield_now();
+    };
+    assert_eq!((mark.kind, mark.end.sequence), (MarkKind::Tail, Sequence(1)));
+    // The next group takes the mark's place.
+    commit(&mut log, &woken, &[b"and more".to_vec()]);
+    wait_durable(&mut log, &woken);
+    log.close().unwrap();
+    assert_eq!(open(disk, Path::new("data")).1.end.sequence, Sequence(2));
+}
+
+#[test]
+fn an_empty_group_is_no_group() {
+    let (mut log, _, _woken) = open(FakeDisk::new(1), Path::new("data"));
+    let group = log.begin_group();
+    log.submit(group).unwrap();
+    assert_eq!(log.last_sequence(), Sequence(0));
+    assert_eq!(log.close().unwrap(), Sequence(0));
+}
+
+#[test]
+#[should_panic(expected = "a group is begun after the one before it was submitted")]
+fn a_group_begun_too_early_is_a_bug() {
+    let (mut log, _, woken) = open(FakeDisk::new(1), Path::new("data"));
+    let mut early = log.begin_group();
+    early.append(|buffer| buffer.push(1));
+    commit(&mut log, &woken, &[b"first".to_vec()]);
+    let _ = log.submit(early);
 }
