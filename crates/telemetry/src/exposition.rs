@@ -1,7 +1,7 @@
 //! What `GET /metrics` answers: Prometheus text format 0.0.4.
 //!
-//! A histogram's 1,152 buckets are shown as at most 30, at powers of two from four on: exact, because each of those bounds is
-//! also one of the fine buckets.
+//! A histogram's 1,152 buckets are shown as at most 30, at powers of two for times and of four for the rest: exactly, because
+//! each of those bounds is one of the fine buckets too.
 
 use crate::histogram::{BUCKETS, bucket_of};
 use crate::metric::Unit;

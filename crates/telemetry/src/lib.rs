@@ -26,6 +26,9 @@ mod metric;
 mod registry;
 mod set;
 
+#[cfg(test)]
+mod tests;
+
 pub use counter::{Counter, SharedCounter};
 pub use exposition::render_prometheus;
 pub use family::{CounterFamily, LABEL_VALUES_MAX, SharedCounterFamily};
