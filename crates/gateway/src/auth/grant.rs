@@ -90,18 +90,19 @@ impl FromStr for Grant {
             "metrics" => return Ok(Grant::Metrics),
             _ => {}
         }
-        let shapes: [(&str, fn(Pattern) -> Grant); 5] = [
-            ("accounts:open:", Grant::OpenAccounts),
-            ("transfers:", Grant::Transfers),
-            ("debit:", Grant::Debit),
-            ("credit:", Grant::Credit),
-            ("read:", Grant::Read),
-        ];
-        shapes
-            .into_iter()
-            .find_map(|(verb, grant)| text.strip_prefix(verb).map(|pattern| Pattern::parse(pattern).map(grant)))
-            .flatten()
-            .ok_or_else(unknown)
+        let (verb, pattern) = match text.strip_prefix("accounts:open:") {
+            Some(pattern) => ("accounts:open", pattern),
+            None => text.split_once(':').ok_or_else(unknown)?,
+        };
+        let pattern = Pattern::parse(pattern).ok_or_else(unknown)?;
+        match verb {
+            "accounts:open" => Ok(Grant::OpenAccounts(pattern)),
+            "transfers" => Ok(Grant::Transfers(pattern)),
+            "debit" => Ok(Grant::Debit(pattern)),
+            "credit" => Ok(Grant::Credit(pattern)),
+            "read" => Ok(Grant::Read(pattern)),
+            _ => Err(unknown()),
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use super::body::read_json;
 use super::decode::{Text, decode};
 use super::door::Door;
 use super::limits::{LIST_SCAN_ACCOUNTS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
-use super::openapi::{BodyProblems, GuardProblems, LedgerProblems, account_id_schema, asset_schema};
+use super::openapi::{BodyProblems, GuardProblems, LedgerProblems, ReadProblems, account_id_schema, asset_schema};
 use super::outcome::json;
 use super::problem::Problem;
 use crate::auth::{Identity, Rights};
@@ -194,7 +194,7 @@ pub async fn open<B: Backend>(State(door): State<Door<B>>, request: HttpRequest)
     path = "/v1/accounts/{id}",
     tag = "accounts",
     params(("id" = inline(String), Path, description = "Account id, percent-encoded where URLs ask for it", example = "wallet:dave", min_length = 1, max_length = 128)),
-    responses((status = 200, description = "The figures", body = AccountBody), GuardProblems, LedgerProblems)
+    responses((status = 200, description = "The figures", body = AccountBody), GuardProblems, ReadProblems)
 )]
 pub async fn read<B: Backend>(
     State(door): State<Door<B>>,
@@ -218,7 +218,7 @@ pub async fn read<B: Backend>(
     path = "/v1/accounts",
     tag = "accounts",
     params(ListQuery),
-    responses((status = 200, description = "A page", body = AccountsBody), GuardProblems, LedgerProblems)
+    responses((status = 200, description = "A page", body = AccountsBody), GuardProblems, ReadProblems)
 )]
 pub async fn list<B: Backend>(
     State(door): State<Door<B>>,
@@ -242,7 +242,7 @@ pub async fn list<B: Backend>(
         ("id" = inline(String), Path, description = "Account id, percent-encoded where URLs ask for it", example = "wallet:dave", min_length = 1, max_length = 128),
         HistoryQuery
     ),
-    responses((status = 200, description = "A page", body = HistoryBody), GuardProblems, LedgerProblems)
+    responses((status = 200, description = "A page", body = HistoryBody), GuardProblems, ReadProblems)
 )]
 pub async fn history<B: Backend>(
     State(door): State<Door<B>>,

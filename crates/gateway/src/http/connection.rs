@@ -65,12 +65,12 @@ where
 {
     let limits = door.limits;
     let service = ConnectionService(DoorService::new(door, router));
+    // Not `pipeline_flush`: with it, the answer to a head that cannot be parsed never leaves (hyper 1.12).
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head_timeout)
         .max_buf_size(limits.head_bytes_max)
         .max_headers(limits.headers_max)
-        .pipeline_flush(true)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {

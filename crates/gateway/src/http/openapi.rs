@@ -85,11 +85,32 @@ pub enum BodyProblems {
     Invalid(ProblemBody),
 }
 
+/// Answers to reads.
+#[derive(IntoResponses)]
+#[allow(dead_code, reason = "describes answers")]
+pub enum ReadProblems {
+    /// The path is not percent-encoded UTF-8
+    #[response(status = 400, content_type = "application/problem+json")]
+    Malformed(ProblemBody),
+    /// No such account
+    #[response(status = 404, content_type = "application/problem+json")]
+    NotFound(ProblemBody),
+    /// A query parameter is unknown or not what it must be, or the id could be nobody's
+    #[response(status = 422, content_type = "application/problem+json")]
+    Invalid(ProblemBody),
+    /// A bug of ours
+    #[response(status = 500, content_type = "application/problem+json")]
+    Bug(ProblemBody),
+    /// Not now: `busy`, `shard_failed`, `recovering`, `stopping`, `timed_out`
+    #[response(status = 503, content_type = "application/problem+json")]
+    Unavailable(ProblemBody),
+}
+
 /// Answers of the ledger, or in its place.
 #[derive(IntoResponses)]
 #[allow(dead_code, reason = "describes answers")]
 pub enum LedgerProblems {
-    /// The path is not percent-encoded UTF-8, or the body is not JSON
+    /// Not JSON, or a broken connection or path
     #[response(status = 400, content_type = "application/problem+json")]
     Malformed(ProblemBody),
     /// No such account or hold
@@ -98,7 +119,7 @@ pub enum LedgerProblems {
     /// The ledger's state says no: `insufficient_funds`, `id_reused`, `account_exists` ...
     #[response(status = 409, content_type = "application/problem+json")]
     Conflict(ProblemBody),
-    /// No state could make it a yes: an amount of zero, an id that is too long ...
+    /// No state could make it a yes: a field is missing or unknown, an amount is zero, an id too long ...
     #[response(status = 422, content_type = "application/problem+json")]
     Invalid(ProblemBody),
     /// A bug of ours; the outcome is unknown

@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use super::backend::{Backend, Health};
 use super::door::Door;
-use super::openapi::{GuardProblems, LedgerProblems};
+use super::openapi::{GuardProblems, ReadProblems};
 use super::outcome::json;
 use super::problem::{Problem, ProblemBody};
 
@@ -127,7 +127,7 @@ pub async fn openapi<B: Backend>(State(door): State<Door<B>>, headers: HeaderMap
     get,
     path = "/v1/audit",
     tag = "operations",
-    responses((status = 200, description = "The reports", body = AuditBody), GuardProblems, LedgerProblems)
+    responses((status = 200, description = "The reports", body = AuditBody), GuardProblems, ReadProblems)
 )]
 pub async fn audit<B: Backend>(State(door): State<Door<B>>, headers: HeaderMap) -> Result<Response<Body>, Problem> {
     let caller = door.caller(&headers)?;

@@ -100,7 +100,9 @@ fn content_types_and_sizes_are_held_to() {
 
     let mut client = house.connect();
     client.send(&format!("GET /healthz HTTP/1.1\r\nhost: a\r\nx: {}\r\n\r\n", "y".repeat(40_000)));
-    assert_eq!(client.read_answer().unwrap().status, 431);
+    // The rest of such a head is not read, so the system may reset the connection before the answer is through.
+    assert!(client.read_answer().is_none_or(|answer| answer.status == 431));
+    assert!(client.is_closed());
     let mut client = house.connect();
     let many: String = (0..100).map(|number| format!("x-{number}: y\r\n")).collect();
     client.send(&format!("GET /healthz HTTP/1.1\r\nhost: a\r\n{many}\r\n"));
@@ -181,7 +183,8 @@ fn bytes_that_are_not_http_end_the_connection() {
         "POST /v1/transfers HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {SERVICE}\r\ncontent-length: 5\r\n\
          content-length: 6\r\n\r\n{{}}   "
     ));
-    assert_eq!(smuggler.read_answer().unwrap().status, 400);
+    assert!(smuggler.read_answer().is_none_or(|answer| answer.status == 400));
+    assert!(smuggler.is_closed());
     assert_eq!(house.backend.asked(), 0);
 }
 
@@ -222,7 +225,9 @@ fn tls_is_served_and_those_who_do_not_speak_it_are_let_go() {
     assert!(plain.is_closed());
     let mut silent = house.connect();
     assert!(silent.is_closed());
-    assert_eq!(house.counters.handshakes_failed.load(Relaxed), 2);
+    while house.counters.handshakes_failed.load(Relaxed) < 2 {
+        std::thread::yield_now();
+    }
 
     let mut roots = rustls::RootCertStore::empty();
     roots.add(signed.cert.der().clone()).unwrap();
