@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   step:  manifest unsaved?  ─▶ save it, publish the new view
-//!          table waiting?     ─▶ sort it, write a run (tier 0)              first: the shard waits for this
+//!          table waiting?     ─▶ sort it, write a run (tier 0)              first: the shard waits for this ...
 //!          fan-out runs of a tier? ─▶ merge a slice of them into one of the next tier, the lowest tier first
+//!                                                        ... unless a tier has twice as many: lookups would read them all
 //! ```
 //!
 //! Promise: a view is published only after its manifest is durable, and a file is deleted only when no manifest names it and
@@ -112,7 +113,7 @@ impl<D: Disk> Builder<D> {
             return Ok(Step::Published(self.view()));
         }
         self.delete_retired();
-        if !self.waiting.is_empty() {
+        if !self.waiting.is_empty() && !self.merging_is_behind() {
             self.write_table()?;
             return Ok(Step::Worked);
         }
@@ -177,7 +178,16 @@ impl<D: Disk> Builder<D> {
 
     fn is_due(&self, tier: u32) -> bool {
         let is_under_way = self.merges.iter().any(|merge| merge.tier() == tier + 1);
-        !is_under_way && self.runs.iter().filter(|run| run.header().tier == tier).count() >= self.fan_out
+        !is_under_way && self.runs_of(tier) >= self.fan_out
+    }
+
+    /// Then tables wait, the shard hears of it, and the number of runs stays bounded however fast ids arrive.
+    fn merging_is_behind(&self) -> bool {
+        (0..=self.highest_tier()).any(|tier| self.runs_of(tier) >= self.fan_out * 2)
+    }
+
+    fn runs_of(&self, tier: u32) -> usize {
+        self.runs.iter().filter(|run| run.header().tier == tier).count()
     }
 
     fn step_merge(&mut self) -> Result<(), IdsError> {

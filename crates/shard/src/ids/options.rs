@@ -20,7 +20,7 @@ pub struct IdsOptions {
     pub frozen_max: usize,
     /// Runs of one size that are merged into one.
     pub fan_out: usize,
-    /// Ids that the filter's first generation is made for; each further one doubles the whole.
+    /// Ids that the filter's first generation is made for; each further one makes the whole four times as large.
     pub filter_ids_first: usize,
     /// Memory for the filter. Beyond it false positives grow, and each costs some reads of pages.
     pub filter_bytes_max: usize,

@@ -100,6 +100,21 @@ fn many_tables_become_few_runs_and_old_files_go() {
 }
 
 #[test]
+fn merging_keeps_up_with_tables_that_come_all_at_once() {
+    let mut world = World::new(1, small());
+    world.insert_new(4 * 200);
+    world.sync_journal();
+    let mut runs_max = 0;
+    while world.index.covered() < Position(4 * 199) {
+        world.maintain(1).expect("the disk works");
+        runs_max = runs_max.max(world.index.facts().runs);
+    }
+    // Twice the fan-out in each of four tiers.
+    assert!((6..=24).contains(&runs_max), "{runs_max} runs at a time, of 199 tables");
+    world.check();
+}
+
+#[test]
 fn a_table_is_not_written_before_its_records_are_durable() {
     let mut world = World::new(1, small());
     world.insert_new(40);

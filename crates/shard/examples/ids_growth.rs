@@ -1,0 +1,221 @@
+//! How the cost of knowing every id for ever grows with history: inserts random ids step by step and prints, at each step,
+//! what a new id costs, what a lookup of an old one costs, and what memory and disk are used.
+//!
+//! ```text
+//! cargo run --release -p tidegate-shard --example ids_growth -- [--ids 100000000] [--dir DIR] [--filter-mib 256]
+//! ```
+//!
+//! Ids arrive as the shard sees them: batches, hashed from 36 bytes of text, prefetched 16 ahead, probed, inserted. The builder
+//! has its own thread; with every batch counted as durable it works at full speed beside. Afterwards the index is opened again.
+//! Costs are the thread's own CPU time, which other processes on the machine disturb little; `builder, ns` is the CPU time of
+//! all other threads (sorting, writing, merging) per new id.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use tidegate_journal::Position;
+use tidegate_journal::disk::RealDisk;
+use tidegate_shard::ids::{IdHash, IdIndex, IdSeed, IdsFacts, IdsOptions, Opened};
+
+const BATCH: u64 = 8190;
+const AHEAD: usize = 16;
+const OLD_LOOKUPS: u64 = 20_000;
+/// What a record takes in a journal, about; positions grow by it.
+const RECORD_BYTES: u64 = 100;
+
+struct Settings {
+    ids: u64,
+    dir: PathBuf,
+    filter_bytes_max: usize,
+    freeze_at: usize,
+}
+
+fn main() {
+    let settings = settings();
+    let mut options = IdsOptions::new(IdSeed([0x5eed, 0x1d5]));
+    options.filter_bytes_max = settings.filter_bytes_max;
+    options.freeze_at = settings.freeze_at;
+    let mut index = open(&settings.dir, options, Position(0)).index;
+
+    println!(
+        "|   ids, M | new id, ns | p99 batch, ns/id | + hash, ns | builder, ns | new, false hits | old id, us | pages/old | runs | generations | filter, MiB | index, MiB | RSS, MiB | disk, MiB |"
+    );
+    println!(
+        "|---------:|-----------:|-----------------:|-----------:|------------:|----------------:|-----------:|----------:|-----:|------------:|------------:|-----------:|---------:|----------:|"
+    );
+    let mut inserted = 0;
+    let mut before = IdsFacts::default();
+    for step_end in steps(settings.ids) {
+        let cost = insert_until(&mut index, inserted, step_end);
+        let new_facts = index.facts();
+        let old = find_old(&index, step_end);
+        let facts = index.facts();
+        let added = (step_end - inserted) as f64;
+        let false_hits = (new_facts.false_positives - before.false_positives) as f64 / added;
+        let pages_per_old = (facts.pages_read - new_facts.pages_read) as f64 / OLD_LOOKUPS as f64;
+        println!(
+            "| {:8.1} | {:10.1} | {:16.1} | {:10.1} | {:11.1} | {:14.4}% | {:10.2} | {:9.2} | {:4} | {:11} | {:11.1} | {:10.1} | {:8.1} | {:9.1} |",
+            step_end as f64 / 1e6,
+            cost.index.as_nanos() as f64 / added,
+            cost.slow_batch_ns,
+            cost.hash.as_nanos() as f64 / added,
+            cost.builder.as_nanos() as f64 / added,
+            false_hits * 100.0,
+            old.as_nanos() as f64 / 1e3 / OLD_LOOKUPS as f64,
+            pages_per_old,
+            facts.runs,
+            facts.filter_generations,
+            mib(facts.filter_bytes),
+            mib(index.bytes() as u64),
+            mib(resident_bytes()),
+            mib(facts.run_bytes),
+        );
+        before = facts;
+        inserted = step_end;
+    }
+    drop(index);
+    let start = Instant::now();
+    let opened = open(&settings.dir, options, Position(inserted * RECORD_BYTES));
+    let entries = opened.index.facts().run_entries;
+    println!(
+        "\nopened again in {:.2} s: {} M ids verified, {:.1} ns each, {:.1} MiB in memory",
+        start.elapsed().as_secs_f64(),
+        entries / 1_000_000,
+        start.elapsed().as_nanos() as f64 / entries.max(1) as f64,
+        mib(opened.index.bytes() as u64),
+    );
+}
+
+struct Cost {
+    hash: Duration,
+    index: Duration,
+    /// CPU time of the other threads.
+    builder: Duration,
+    /// Of the slowest hundredth of the batches, the fastest.
+    slow_batch_ns: f64,
+}
+
+fn insert_until(index: &mut IdIndex<RealDisk>, from: u64, to: u64) -> Cost {
+    let mut cost = Cost { hash: Duration::ZERO, index: Duration::ZERO, builder: Duration::ZERO, slow_batch_ns: 0.0 };
+    let others_before = cpu_of_others();
+    let mut batches = Vec::new();
+    let mut hashes: Vec<IdHash> = Vec::with_capacity(BATCH as usize);
+    let mut found = Vec::new();
+    let mut texts = vec![[0u8; 36]; BATCH as usize];
+    let mut first = from;
+    while first < to {
+        let count = BATCH.min(to - first);
+        for (n, text) in texts.iter_mut().enumerate().take(count as usize) {
+            write_text(first + n as u64, text);
+        }
+        let start = cpu_of_thread();
+        hashes.clear();
+        hashes.extend(texts[..count as usize].iter().map(|text| index.hash(text)));
+        let hashed = cpu_of_thread();
+        cost.hash += hashed - start;
+        hashes.iter().take(AHEAD).for_each(|hash| index.prefetch(*hash));
+        for n in 0..hashes.len() {
+            if let Some(ahead) = hashes.get(n + AHEAD) {
+                index.prefetch(*ahead);
+            }
+            index.find(hashes[n], &mut found).expect("the index can be read");
+            assert!(found.is_empty(), "two ids of one hash: possible, but not in this sequence");
+            index.insert(hashes[n], Position((first + n as u64 + 1) * RECORD_BYTES));
+        }
+        first += count;
+        index.maintain(Position(first * RECORD_BYTES)).expect("the index can be written");
+        let done = cpu_of_thread();
+        cost.index += done - hashed;
+        batches.push((done - hashed).as_nanos() as f64 / count as f64);
+        index.catch_up(Position(first * RECORD_BYTES)).expect("the index can be written");
+    }
+    cost.builder = cpu_of_others().saturating_sub(others_before);
+    batches.sort_by(f64::total_cmp);
+    cost.slow_batch_ns = batches[batches.len() * 99 / 100];
+    cost
+}
+
+/// Looks up ids from all over the history, as a client does that repeats an old request.
+fn find_old(index: &IdIndex<RealDisk>, inserted: u64) -> Duration {
+    let mut text = [0; 36];
+    let mut found = Vec::new();
+    let start = cpu_of_thread();
+    for n in 0..OLD_LOOKUPS {
+        let id = mixed(n) % inserted;
+        write_text(id, &mut text);
+        index.find(index.hash(&text), &mut found).expect("the index can be read");
+        assert_eq!(found, [Position((id + 1) * RECORD_BYTES)]);
+    }
+    cpu_of_thread() - start
+}
+
+fn steps(ids: u64) -> impl Iterator<Item = u64> {
+    const MILLION: u64 = 1_000_000;
+    [1, 2, 5, 10, 20, 50, 100, 150, 200, 300, 500, 1000].map(|n| n * MILLION).into_iter().take_while(move |n| *n <= ids)
+}
+
+fn mixed(n: u64) -> u64 {
+    let n = (n ^ (n >> 31)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (n ^ (n >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9)
+}
+
+/// 36 bytes of text, as long as a UUID.
+fn write_text(n: u64, into: &mut [u8; 36]) {
+    let (high, low) = (mixed(n), mixed(n ^ 0xABCD));
+    for (at, byte) in into.iter_mut().enumerate() {
+        let word = if at < 18 { high } else { low };
+        *byte = b'a' + (word >> (at % 16 * 4) & 15) as u8;
+    }
+}
+
+fn open(dir: &Path, options: IdsOptions, end: Position) -> Opened<RealDisk> {
+    IdIndex::open(RealDisk, dir, options, end, &mut |_, _| {}).expect("the directory can be written")
+}
+
+fn cpu_of_thread() -> Duration {
+    cpu_of(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// The two clocks are not read at the same instant, so the difference may be a little below zero.
+fn cpu_of_others() -> Duration {
+    cpu_of(libc::CLOCK_PROCESS_CPUTIME_ID).saturating_sub(cpu_of_thread())
+}
+
+fn cpu_of(clock: libc::clockid_t) -> Duration {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` is a valid place for the call to write to.
+    assert_eq!(unsafe { libc::clock_gettime(clock, &mut now) }, 0, "this system has CPU clocks");
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    statm.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+fn settings() -> Settings {
+    let mut settings = Settings {
+        ids: 100_000_000,
+        dir: PathBuf::from("ids-growth"),
+        filter_bytes_max: 256 << 20,
+        freeze_at: 1 << 20,
+    };
+    let mut arguments = std::env::args().skip(1);
+    while let Some(name) = arguments.next() {
+        let value = arguments.next().unwrap_or_else(|| panic!("{name} needs a value"));
+        let number = || value.parse::<usize>().unwrap_or_else(|_| panic!("{name} {value}: expected an integer"));
+        match name.as_str() {
+            "--ids" => settings.ids = number() as u64,
+            "--filter-mib" => settings.filter_bytes_max = number() << 20,
+            "--freeze-at" => settings.freeze_at = number(),
+            "--dir" => settings.dir = value.into(),
+            other => panic!("unknown setting {other}: --ids, --dir, --filter-mib, --freeze-at"),
+        }
+    }
+    assert!(!settings.dir.exists(), "{} exists: measure in a new directory", settings.dir.display());
+    settings
+}
