@@ -1,0 +1,135 @@
+//! What a client asks, in its own words: owned, comparable, and repeatable to the byte.
+
+use tidegate_machines::ledger::{AccountKind, Transfer};
+use tidegate_shard::message::{HoldRequest, Request, TransferBatch};
+
+/// A transfer or a hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// Transfer or hold id.
+    pub id: String,
+    /// What is asked under it.
+    pub content: Content,
+}
+
+/// What is asked under an id. Two contents under one id are the client's mistake.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Content {
+    /// Account to take from or reserve on.
+    pub debit: String,
+    /// Account to give to.
+    pub credit: String,
+    /// Minor units.
+    pub amount: u64,
+    /// Free text.
+    pub memo: String,
+    /// Lifetime of a hold; `None` for a transfer.
+    pub expires_in_ms: Option<u64>,
+}
+
+/// One request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// Open an account.
+    Open {
+        /// Account id.
+        id: String,
+        /// Unit of measure.
+        asset: String,
+        /// Kind.
+        kind: AccountKind,
+    },
+    /// Transfers, one by one or linked.
+    Transfers {
+        /// All or nothing.
+        linked: bool,
+        /// What to move.
+        items: Vec<Item>,
+    },
+    /// Holds.
+    Holds(Vec<Item>),
+    /// Posts of holds: all, or part.
+    Posts(Vec<(String, Option<u64>)>),
+    /// Voids of holds.
+    Voids(Vec<String>),
+    /// One account.
+    Read {
+        /// Account id.
+        id: String,
+    },
+    /// A page of history.
+    History {
+        /// Account id.
+        id: String,
+        /// Cursor.
+        before: Option<String>,
+        /// Rows.
+        limit: u32,
+    },
+    /// A page of accounts.
+    List {
+        /// Beginning of the ids.
+        prefix: String,
+        /// Continue behind this id.
+        after: Option<String>,
+        /// Accounts.
+        limit: u32,
+    },
+    /// The last reconciliations.
+    Audit,
+}
+
+impl Ask {
+    /// The request at the door.
+    pub fn request(&self) -> Request {
+        match self {
+            Ask::Open { id, asset, kind } => {
+                Request::OpenAccount { id: id.as_str().into(), asset: asset.as_str().into(), kind: *kind }
+            }
+            Ask::Transfers { linked, items } => Request::Transfers {
+                linked: *linked,
+                batch: TransferBatch::copy_of(items.iter().map(|Item { id, content }| Transfer {
+                    id,
+                    debit: &content.debit,
+                    credit: &content.credit,
+                    amount: content.amount,
+                    memo: &content.memo,
+                })),
+            },
+            Ask::Holds(items) => Request::PlaceHolds(items.iter().map(hold_request).collect()),
+            Ask::Posts(posts) => {
+                Request::PostHolds(posts.iter().map(|(id, amount)| (id.as_str().into(), *amount)).collect())
+            }
+            Ask::Voids(ids) => Request::VoidHolds(ids.iter().map(|id| id.as_str().into()).collect()),
+            Ask::Read { id } => Request::ReadAccount { id: id.as_str().into() },
+            Ask::History { id, before, limit } => Request::ReadHistory {
+                id: id.as_str().into(),
+                before: before.as_deref().map(Into::into),
+                limit: *limit,
+            },
+            Ask::List { prefix, after, limit } => Request::ListAccounts {
+                prefix: prefix.as_str().into(),
+                after: after.as_deref().map(Into::into),
+                limit: *limit,
+            },
+            Ask::Audit => Request::ReadAudit,
+        }
+    }
+
+    /// Whether it changes anything, and so must be brought to an end.
+    pub fn decides(&self) -> bool {
+        matches!(self, Ask::Open { .. } | Ask::Transfers { .. } | Ask::Holds(_) | Ask::Posts(_) | Ask::Voids(_))
+    }
+}
+
+fn hold_request(item: &Item) -> HoldRequest {
+    let content = &item.content;
+    HoldRequest {
+        id: item.id.as_str().into(),
+        debit: content.debit.as_str().into(),
+        credit: content.credit.as_str().into(),
+        amount: content.amount,
+        expires_in_ms: content.expires_in_ms.expect("a hold has a lifetime"),
+        memo: content.memo.as_str().into(),
+    }
+}

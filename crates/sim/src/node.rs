@@ -1,0 +1,234 @@
+//! One process: workers, routers of edge threads and auditors over one disk, without their threads.
+//!
+//! Everything in here is the real code. What is missing are sockets, rings (the [`crate::network`] carries messages) and the
+//! companion threads of the journals, whose work is stepped.
+
+use std::path::Path;
+
+use tidegate_journal::{JournalError, LogId, LogStore, StepLog, recovery};
+use tidegate_journal::disk::FakeDisk;
+use tidegate_machines::ShardIndex;
+use tidegate_shard::auditor::{Audit, ShardAuditor};
+use tidegate_shard::core::{Outgoing, Shard};
+use tidegate_shard::ids::IdIndex;
+use tidegate_shard::message::AuditReport;
+use tidegate_shard::operation::{Answer, EndpointIndex, Message, Operation};
+use tidegate_shard::replay::replay;
+use tidegate_shard::router::Router;
+use tidegate_shard::worker::Worker;
+
+use crate::note;
+use crate::plan::Plan;
+use crate::trace::Trace;
+
+/// The random number that the data directory got.
+const DIRECTORY_ID: u64 = 0x7464_6174_6131_0001;
+/// Where the data directory is on the fake disk.
+pub const DATA: &str = "/data";
+
+/// A worker over a faulty disk.
+pub type SimWorker = Worker<FakeDisk, StepLog<FakeDisk>>;
+
+/// The log of a shard.
+pub fn log_id(shard: u16) -> LogId {
+    LogId { directory: DIRECTORY_ID, shard }
+}
+
+/// A running process.
+pub struct Node {
+    /// Its workers, which are the first endpoints.
+    pub workers: Vec<SimWorker>,
+    /// The routers of its edge threads, which are the next.
+    pub edges: Vec<Router>,
+    /// One auditor per shard; on a real node they share a thread.
+    pub auditors: Vec<Audits>,
+}
+
+/// What an endpoint is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Endpoint {
+    /// A worker.
+    Worker(usize),
+    /// The router of an edge thread.
+    Edge(usize),
+    /// An auditor.
+    Auditor(usize),
+}
+
+/// One shard's auditor and where it stands.
+pub struct Audits {
+    /// The real one.
+    pub auditor: ShardAuditor<FakeDisk>,
+    endpoint: EndpointIndex,
+    /// The question that is under way.
+    asked: Option<u64>,
+    questions: u64,
+}
+
+/// Creates the logs of a new data directory, as `Directory::open_or_create` does before it gives the directory its name.
+pub fn create(disk: &FakeDisk, shards: u16) -> Result<(), JournalError> {
+    (0..shards).try_for_each(|shard| recovery::create(disk.clone(), Path::new(DATA), log_id(shard)))
+}
+
+impl Node {
+    /// Starts a process: opens logs and id indexes, replays, and gives every shard to its worker. `Err` in the words that an
+    /// operator would read.
+    pub fn start(disk: &FakeDisk, plan: &Plan, workers: u16, trace: &Trace) -> Result<Node, String> {
+        let mut shares: Vec<Vec<Shard<FakeDisk, StepLog<FakeDisk>>>> = (0..workers).map(|_| Vec::new()).collect();
+        for shard in 0..plan.shards {
+            shares[(shard % workers) as usize].push(recover(disk, plan, workers, shard, trace)?);
+        }
+        let worker_with = |(index, shards)| Worker::new(Node::worker_endpoint(index), plan.shards, workers, shards);
+        let edges = (workers..workers + plan.edges).map(|index| Router::new(EndpointIndex(index), plan.shards, workers));
+        let mut auditors = Vec::new();
+        for shard in 0..plan.shards {
+            let data = Path::new(DATA);
+            let auditor = ShardAuditor::open(disk.clone(), data, log_id(shard), ShardIndex(shard), plan.shards)
+                .map_err(|error| error.to_string())?;
+            let endpoint = EndpointIndex(workers + plan.edges + shard);
+            auditors.push(Audits { auditor, endpoint, asked: None, questions: 0 });
+        }
+        Ok(Node {
+            workers: shares.into_iter().enumerate().map(worker_with).collect(),
+            edges: edges.collect(),
+            auditors,
+        })
+    }
+
+    /// What is at this endpoint.
+    pub fn endpoint(&self, index: EndpointIndex) -> Endpoint {
+        let index = index.0 as usize;
+        let (workers, edges) = (self.workers.len(), self.edges.len());
+        if index < workers {
+            Endpoint::Worker(index)
+        } else if index < workers + edges {
+            Endpoint::Edge(index - workers)
+        } else {
+            Endpoint::Auditor(index - workers - edges)
+        }
+    }
+
+    /// The endpoint of a worker.
+    pub fn worker_endpoint(worker: usize) -> EndpointIndex {
+        EndpointIndex(worker as u16)
+    }
+
+    /// The endpoint of an edge.
+    pub fn edge_endpoint(&self, edge: usize) -> EndpointIndex {
+        EndpointIndex((self.workers.len() + edge) as u16)
+    }
+
+    /// A shard.
+    pub fn shard(&self, shard: u16) -> &Shard<FakeDisk, StepLog<FakeDisk>> {
+        let shards = self.workers.iter().flat_map(|worker| worker.shards());
+        shards.into_iter().find(|owned| owned.index() == ShardIndex(shard)).expect("every shard has a worker")
+    }
+
+    /// All logs, in the order of their shards.
+    pub fn logs(&mut self) -> Vec<(u16, &mut StepLog<FakeDisk>)> {
+        let shards = self.workers.iter_mut().flat_map(|worker| worker.shards_mut());
+        let mut logs: Vec<_> = shards.map(|shard| (shard.index().0, shard.log_mut())).collect();
+        logs.sort_by_key(|(shard, _)| *shard);
+        logs
+    }
+
+    /// Whether all that was accepted is decided, durable and answered.
+    pub fn is_idle(&self) -> bool {
+        self.workers.iter().all(SimWorker::is_idle) && self.edges.iter().all(|edge| edge.pending() == 0)
+    }
+
+    /// Whether every credit between shards has arrived and is known to have.
+    pub fn has_settled(&self, shards: u16) -> bool {
+        let pairs = (0..shards).flat_map(|from| (0..shards).map(move |to| (from, to))).filter(|(from, to)| from != to);
+        pairs.into_iter().all(|(from, to)| {
+            let sent = self.shard(from).ledger().outbound_last(ShardIndex(to));
+            let confirmed = self.shard(from).ledger().outbound_confirmed(ShardIndex(to));
+            sent == confirmed && sent == self.shard(to).ledger().watermark(ShardIndex(from))
+        })
+    }
+
+    /// Stops gracefully: everything submitted becomes durable, and each log's tail is marked.
+    pub fn stop(self) -> Result<(), JournalError> {
+        self.workers.into_iter().flat_map(SimWorker::into_logs).try_for_each(|log| log.close().map(|_| ()))
+    }
+}
+
+fn recover(
+    disk: &FakeDisk,
+    plan: &Plan,
+    workers: u16,
+    shard: u16,
+    trace: &Trace,
+) -> Result<Shard<FakeDisk, StepLog<FakeDisk>>, String> {
+    let (data, index) = (Path::new(DATA), ShardIndex(shard));
+    let (log, found) =
+        StepLog::open(disk.clone(), data, log_id(shard), plan.journal).map_err(|error| error.to_string())?;
+    let folder = data.join("ids").join(format!("shard-{shard}"));
+    let opened = IdIndex::open(disk.clone(), &folder, plan.ids, found.end.position, &mut |_, _| {})
+        .map_err(|error| error.to_string())?;
+    let mut ids = opened.index;
+    let (ledger, report) =
+        replay(&log, disk, data, index, plan.shards, &mut ids, opened.covered, |_| {}).map_err(|error| error.to_string())?;
+    note!(
+        trace,
+        "  shard {shard}: sequence {} cut {} snapshot {} passed over {:?} events {} ids {} discarded {:?}",
+        log.last_sequence(),
+        found.bytes_cut,
+        report.snapshot_sequence,
+        report.snapshots_passed_over,
+        report.events,
+        report.ids_only,
+        opened.discarded,
+    );
+    Ok(Shard::new(index, plan.shards, workers, ledger, ids, log))
+}
+
+impl Audits {
+    /// Where answers to it go.
+    pub fn endpoint(&self) -> EndpointIndex {
+        self.endpoint
+    }
+
+    /// Whether no question is under way.
+    pub fn is_idle(&self) -> bool {
+        self.asked.is_none()
+    }
+
+    /// Begins to compare.
+    pub fn begin(&mut self, workers: u16) -> Outgoing {
+        let audit = self.auditor.begin();
+        self.next(audit, workers).0
+    }
+
+    /// Takes an answer of the shard; the report, when that was the last one.
+    pub fn take(&mut self, ticket: u64, answer: Option<Answer>, now_ms: u64, workers: u16) -> (Outgoing, Option<AuditReport>) {
+        if self.asked != Some(ticket) {
+            return (Vec::new(), None);
+        }
+        self.asked = None;
+        match answer {
+            Some(answer) => {
+                let audit = self.auditor.take(answer, now_ms);
+                self.next(audit, workers)
+            }
+            None => (Vec::new(), None),
+        }
+    }
+
+    fn next(&mut self, audit: Audit, workers: u16) -> (Outgoing, Option<AuditReport>) {
+        self.questions += 1;
+        match audit {
+            Audit::Ask(question) => {
+                self.asked = Some(self.questions);
+                (self.call(question, workers), None)
+            }
+            Audit::Finished(report) => (self.call(Operation::KeepAudit(report.clone()), workers), Some(report)),
+        }
+    }
+
+    fn call(&self, operation: Operation, workers: u16) -> Outgoing {
+        let shard = self.auditor.shard();
+        let call = Message::Call { from: self.endpoint, ticket: self.questions, shard, operation };
+        vec![(EndpointIndex(shard.0 % workers), call)]
+    }
+}
