@@ -12,6 +12,9 @@ pub const SEGMENT_BYTES: u64 = 256 * 1024 * 1024;
 /// How much of a segment is claimed from the file system at a time, ahead of the writer.
 pub const ALLOCATION_STEP_BYTES: u64 = 64 * 1024 * 1024;
 
+/// How much is overwritten with zeros ahead of the writer at a time (see `docs/decisions/0002-journal-io.md`).
+pub const ZERO_AHEAD_BYTES: u64 = 4 * 1024 * 1024;
+
 /// Groups that may be submitted and not yet durable. One is being synced, one waits behind it, one gives slack.
 pub const GROUPS_IN_FLIGHT_MAX: usize = 3;
 
@@ -35,6 +38,7 @@ const _: () = assert!(RECORD_BYTES_MAX <= GROUP_BYTES_MAX / 4, "a group holds se
 const _: () =
     assert!(GROUP_BYTES_MAX as u64 * 4 <= ALLOCATION_STEP_BYTES, "one step of room outlasts the groups in flight");
 const _: () = assert!(ALLOCATION_STEP_BYTES <= SEGMENT_BYTES);
+const _: () = assert!(ZERO_AHEAD_BYTES <= ALLOCATION_STEP_BYTES / 4, "zeros are written where room has been claimed");
 
 /// Where the first group of every log stands. Equal to the size of a segment's header, so that in the first segment a
 /// position is also the offset in the file.

@@ -288,7 +288,7 @@ fn repair<D: Disk>(folder: &Folder<D>, found: &Inspection) -> Result<Active<D::F
             file.sync_data().map_err(failed)?;
         }
     }
-    Ok(Active { file, path, first, allocated })
+    Ok(Active { file, path, first, allocated, zeroed: 0 })
 }
 
 fn rewrite(file: &impl DiskFile, range: Range<u64>) -> std::io::Result<()> {

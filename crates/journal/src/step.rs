@@ -35,7 +35,7 @@ pub enum Step {
     Wrote,
     /// Made everything written durable.
     Synced,
-    /// Claimed room on disk.
+    /// Claimed room on disk, or wrote zeros into it.
     Claimed,
     /// Marked the end of the log, as the companion thread does when it is idle. From now on a flipped bit in the last group
     /// is seen as damage; before, it looks like a torn tail.
@@ -95,6 +95,9 @@ impl<D: Disk> StepLog<D> {
             return Ok(Step::Wrote);
         }
         if self.claim_room()? == Claim::Claimed {
+            return Ok(Step::Claimed);
+        }
+        if self.writer.zero_ahead()? {
             return Ok(Step::Claimed);
         }
         if !self.writer.is_marked() {

@@ -17,6 +17,7 @@ use crate::disk::{Disk, DiskFile};
 use crate::folder::Folder;
 use crate::group::{self, Seal};
 use crate::in_flight::Submitted;
+use crate::limits::ZERO_AHEAD_BYTES;
 use crate::segment::{MARK_BYTES, Mark, MarkKind, SEGMENT_HEADER_BYTES, SPARE_NAME, SegmentHeader, offset_of};
 use crate::{Cursor, JournalError, Options, Position};
 
@@ -30,6 +31,8 @@ pub(crate) struct Active<F> {
     pub first: Position,
     /// Bytes from the start of the file for which the file system has promised room.
     pub allocated: u64,
+    /// Bytes from the start of the file that have been written at least once, be it with zeros.
+    pub zeroed: u64,
 }
 
 /// The file that will be the next segment.
@@ -65,6 +68,7 @@ pub(crate) struct Writer<D: Disk> {
     /// The highest `synced_up_to` of a durable group: what recovery can prove even without the mark.
     claimed: Position,
     image: Vec<u8>,
+    zeros: Vec<u8>,
 }
 
 impl<D: Disk> Writer<D> {
@@ -83,7 +87,19 @@ impl<D: Disk> Writer<D> {
         if stale {
             folder.disk.remove(&spare_path).map_err(|cause| JournalError::io("remove", &spare_path, cause))?;
         }
-        Ok(Writer { folder, options, segment, spare: None, end, synced: end, marked, claimed, image: Vec::new() })
+        let zeros = vec![0; ZERO_AHEAD_BYTES.min(options.allocation_step_bytes / 4) as usize];
+        Ok(Writer {
+            folder,
+            options,
+            segment,
+            spare: None,
+            end,
+            synced: end,
+            marked,
+            claimed,
+            image: Vec::new(),
+            zeros,
+        })
     }
 
     /// Behind everything that is durable.
@@ -212,6 +228,24 @@ impl<D: Disk> Writer<D> {
         }
     }
 
+    /// Overwrites the next stretch of claimed room with zeros when little is left of the last one; says whether it did.
+    ///
+    /// Why: the first write into claimed room makes its sync commit the file system's journal as well, which takes several
+    /// more threads of the kernel. Over zeros it does not; see `docs/decisions/0002-journal-io.md` for what that is worth.
+    pub fn zero_ahead(&mut self) -> Result<bool, JournalError> {
+        let stretch = self.zeros.len() as u64;
+        let end = self.end_offset() + MARK_BYTES as u64;
+        let from = self.segment.zeroed.max(end);
+        let to = (from + stretch).min(self.segment.allocated);
+        if from >= end + stretch / 2 || from >= to {
+            return Ok(false);
+        }
+        let zeros = &self.zeros[..(to - from) as usize];
+        self.segment.file.write_all_at(zeros, from).map_err(|cause| self.write_failed(cause))?;
+        self.segment.zeroed = to;
+        Ok(true)
+    }
+
     /// Goes on in the next segment. Each step is durable before the next, so that a crash between any two is understood:
     /// the old groups, the new segment's header, its name, and only then the mark that says "it goes on there".
     fn roll(&mut self) -> Result<(), JournalError> {
@@ -232,7 +266,8 @@ impl<D: Disk> Writer<D> {
         self.segment.file.set_len(sealed_bytes).map_err(|cause| self.write_failed(cause))?;
         self.segment.file.sync_data().map_err(|cause| self.sync_failed(cause))?;
         self.claimed = self.end.position;
-        self.segment = Active { file: spare.file, path, first: self.end.position, allocated: spare.allocated };
+        self.segment =
+            Active { file: spare.file, path, first: self.end.position, allocated: spare.allocated, zeroed: 0 };
         Ok(())
     }
 

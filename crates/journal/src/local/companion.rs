@@ -55,6 +55,7 @@ impl<D: Disk> Companion<D> {
                 Inbox::Closed => return self.writer.mark_tail(),
             }
             self.claim_room();
+            self.writer.zero_ahead()?;
         }
     }
 
