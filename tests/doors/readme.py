@@ -1,8 +1,9 @@
 """Runs the README's commands as printed, in one shell, and compares what they print.
 
 In a block marked ```sh, a line is a command; comment lines right below it are what it must print, where `…` stands for
-anything. A block without such a comment is not run (`make run` itself, for example). Only the address and the data
-directory are replaced, so that the check can run beside a server of yours.
+anything. A block without such a comment is not run (`make run` itself, for example). A block that begins with the server's
+binary is run after a `kill -9`, as the README tells its reader. Only the address, the binary and the data directory are
+replaced, so that the check can run beside a server of yours.
 
 Usage: readme.py BINARY
 """
@@ -16,6 +17,8 @@ from server import serve
 
 README = Path("README.md")
 PRINTED_ADDRESS = "localhost:8080"
+PRINTED_BINARY = "target/release/tidegate"
+PRINTED_DATA = "--data data"
 
 
 def steps(text):
@@ -55,23 +58,36 @@ def run(shell, command):
     return "".join(lines)
 
 
+def check(todo, replaced):
+    """Runs the commands in one shell; how many did not print what they should."""
+    failures = 0
+    shell = subprocess.Popen(["bash"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    for line, command, expected in todo:
+        real = command
+        for printed, actual in replaced.items():
+            real = real.replace(printed, actual)
+        printed = run(shell, real)
+        if matches(expected, printed):
+            print(f"{README}:{line}: ok: {command.splitlines()[0]}")
+        else:
+            failures += 1
+            print(f"{README}:{line}: {command}\n  expected: {chr(10).join(expected)}\n  printed:  {printed.strip()}")
+    shell.stdin.close()
+    shell.wait()
+    return failures
+
+
 def main():
     binary = sys.argv[1]
     todo = list(steps(README.read_text(encoding="utf-8")))
-    if len(todo) < 8:
+    online = [step for step in todo if not step[1].startswith(PRINTED_BINARY)]
+    offline = [step for step in todo if step[1].startswith(PRINTED_BINARY)]
+    if len(online) < 8 or not offline:
         sys.exit(f"{README} has only {len(todo)} commands to check; were the blocks renamed?")
-    failures = 0
-    with serve(binary) as (http, _data):
-        shell = subprocess.Popen(["bash"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        for line, command, expected in todo:
-            printed = run(shell, command.replace(PRINTED_ADDRESS, http))
-            if matches(expected, printed):
-                print(f"{README}:{line}: ok: {command.splitlines()[0]}")
-            else:
-                failures += 1
-                print(f"{README}:{line}: {command}\n  expected: {chr(10).join(expected)}\n  printed:  {printed.strip()}")
-        shell.stdin.close()
-        shell.wait()
+    with serve(binary) as server:
+        failures = check(online, {PRINTED_ADDRESS: server.http})
+        server.kill()
+        failures += check(offline, {PRINTED_BINARY: binary, PRINTED_DATA: f"--data {server.data}"})
     if failures:
         sys.exit(f"{failures} of {len(todo)} commands of {README} do not do what it says")
     print(f"{README}: all {len(todo)} commands do what it says")

@@ -29,35 +29,57 @@ def is_ready(http):
         return False
 
 
+class Server:
+    """A running server: its HTTP address and its data directory."""
+
+    def __init__(self, binary, data, log):
+        self.http, self.data, self.log = free_address(), data, log
+        flags = ["--data", data, "--http", self.http, "--binary", free_address()]
+        command = [binary, "serve", "--config", "config/dev.toml", *flags]
+        self.process = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def wait_until_ready(self):
+        deadline = time.monotonic() + READY_SECONDS_MAX
+        while not is_ready(self.http):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.fail(f"was not ready within {READY_SECONDS_MAX} s")
+            time.sleep(0.02)
+
+    def kill(self):
+        """As `kill -9` does."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self):
+        """As an operator does; a server that does not end well has failed the check."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            status = self.process.wait(timeout=30)
+            if status != 0:
+                self.fail(f"ended with {status} after SIGTERM")
+
+    def fail(self, what):
+        self.log.seek(0)
+        sys.exit(f"the server {what}:\n{self.log.read()}")
+
+
 @contextlib.contextmanager
 def serve(binary):
-    """Yields the HTTP address of a server on config/dev.toml; afterwards it must stop cleanly on SIGTERM."""
+    """A ready server on config/dev.toml, stopped afterwards."""
     with tempfile.TemporaryDirectory(prefix="tidegate-doors-") as data, tempfile.TemporaryFile("w+") as log:
-        http = free_address()
-        flags = ["--data", data, "--http", http, "--binary", free_address()]
-        process = subprocess.Popen([binary, "serve", "--config", "config/dev.toml", *flags], stdout=log, stderr=log)
+        server = Server(binary, data, log)
         try:
-            deadline = time.monotonic() + READY_SECONDS_MAX
-            while not is_ready(http):
-                if process.poll() is not None or time.monotonic() > deadline:
-                    log.seek(0)
-                    sys.exit(f"the server was not ready within {READY_SECONDS_MAX} s:\n{log.read()}")
-                time.sleep(0.02)
-            yield http, data
-            process.terminate()
-            status = process.wait(timeout=30)
-            if status != 0:
-                log.seek(0)
-                sys.exit(f"the server ended with {status} after SIGTERM:\n{log.read()}")
+            server.wait_until_ready()
+            yield server
+            server.stop()
         finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
+            if server.process.poll() is None:
+                server.kill()
 
 
 def main():
-    with serve(sys.argv[1]) as (http, _data):
-        status = subprocess.run([word.replace("{http}", http) for word in sys.argv[2:]]).returncode
+    with serve(sys.argv[1]) as server:
+        status = subprocess.run([word.replace("{http}", server.http) for word in sys.argv[2:]]).returncode
     sys.exit(status)
 
 

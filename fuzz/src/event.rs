@@ -1,0 +1,66 @@
+//! A record of the journal, read as an event and folded: one form per event, and no record can take a ledger out of its rules.
+
+use std::sync::LazyLock;
+use tidegate_machines::ledger::{AccountKind, Command, Decision, Event, Ledger, Transfer};
+use tidegate_machines::{RecordPosition, ShardIndex, TimeMs};
+
+const NOW: TimeMs = TimeMs(1_000_000);
+
+/// A small ledger and its journal, as bytes of events.
+pub struct Story {
+    /// After all events.
+    pub ledger: Ledger,
+    /// In order.
+    pub events: Vec<Vec<u8>>,
+}
+
+/// A shop, a wallet and a candidate; credits bought, a vote, and a refusal.
+pub static STORY: LazyLock<Story> = LazyLock::new(|| {
+    let transfer = |id, debit, credit, amount| Command::Transfer {
+        transfer: Transfer { id, debit, credit, amount, memo: "a memo" },
+        credit_missing: false,
+    };
+    let open = |id, kind| Command::OpenAccount { id, asset: "credit", kind };
+    let mut story = Story { ledger: Ledger::new(ShardIndex(0), 1), events: Vec::new() };
+    for command in [
+        open("source:shop", AccountKind::Source),
+        open("wallet:dave", AccountKind::Wallet),
+        open("candidate:1", AccountKind::Collector),
+        transfer("buy", "source:shop", "wallet:dave", 10),
+        transfer("vote", "wallet:dave", "candidate:1", 3),
+        transfer("too much", "wallet:dave", "candidate:1", 30),
+    ] {
+        let bytes = match story.ledger.decide(&command, None, NOW) {
+            Decision::Append { event, .. } => {
+                let mut bytes = Vec::new();
+                event.encode(&mut bytes);
+                bytes
+            }
+            other => panic!("{command:?} journals nothing: {other:?}"),
+        };
+        let position = RecordPosition(story.ledger.position().0 + 100);
+        story.ledger.apply(&Event::decode(&bytes).expect("what was encoded decodes"), position);
+        story.events.push(bytes);
+    }
+    story
+});
+
+/// Decodes, encodes again, and folds into the ledger of [`STORY`].
+pub fn check(bytes: &[u8]) {
+    let Ok(event) = Event::decode(bytes) else { return };
+    let mut again = Vec::new();
+    event.encode(&mut again);
+    assert_eq!(again, bytes, "{event:?} has two forms");
+
+    let mut snapshot = Vec::new();
+    STORY.ledger.write_snapshot(&mut |part| snapshot.extend_from_slice(part));
+    let mut ledger = Ledger::decode_snapshot(&snapshot).expect("our own snapshot");
+    let position = RecordPosition(ledger.position().0 + 100);
+    if ledger.apply_checked(&event, position).is_ok() {
+        for totals in ledger.totals() {
+            assert_eq!(totals.imbalance(), 0, "{event:?} made or lost money");
+        }
+        let wallet = ledger.account("wallet:dave").expect("accounts are for ever");
+        assert!(wallet.available() >= 0, "{event:?} overdrew a wallet");
+    }
+}

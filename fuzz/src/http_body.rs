@@ -1,0 +1,136 @@
+//! Bytes as the body of every request that takes one, through the real HTTP door over a loopback socket, in front of a ledger
+//! that applies everything. The door must answer, with a status that says whose fault it was, and stay open.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+use tidegate_gateway::auth::{
+    AuthSettings, Authenticator, Grant, LoginLimits, Rights, Secret, ServiceSettings, service_token_hash,
+};
+use tidegate_gateway::http::{Backend, EdgeOptions, Health, HttpCounters, HttpLimits, serve_edge};
+use tidegate_machines::ledger::{AccountKind, AccountView, Outcome};
+use tidegate_shard::message::{Reply, Request};
+
+const TOKEN: &str = "fuzz";
+const PATHS: [&str; 7] =
+    ["/v1/transfers", "/v1/accounts", "/v1/holds", "/v1/holds/h/post", "/v1/holds/h/void", "/v1/login", "/v1/nothing"];
+/// Far beyond what an answer takes: reached only when the door hangs.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
+
+static DOOR: LazyLock<SocketAddr> = LazyLock::new(open_door);
+
+/// Sends the bytes to each path; then the first line of them as a path of its own.
+pub fn check(bytes: &[u8]) {
+    let mut socket = TcpStream::connect(*DOOR).expect("the door is open");
+    socket.set_read_timeout(Some(ANSWER_TIME_MAX)).expect("a socket option");
+    for path in PATHS {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: fuzz\r\nauthorization: Bearer {TOKEN}\r\n\
+             content-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            bytes.len()
+        );
+        socket.write_all(&[head.as_bytes(), bytes].concat()).expect("the door reads");
+        let status = read_answer(&mut socket);
+        let is_known = matches!(status, 200 | 201 | 400 | 401 | 403 | 404 | 409 | 413 | 422 | 429 | 503);
+        assert!(is_known, "{path} answered {status}");
+    }
+    // As bytes of the protocol itself: any answer, or a closed connection, but no panic behind it.
+    let mut socket = TcpStream::connect(*DOOR).expect("the door is open");
+    socket.set_read_timeout(Some(ANSWER_TIME_MAX)).expect("a socket option");
+    let _ = socket.write_all(bytes);
+    let _ = socket.shutdown(std::net::Shutdown::Write);
+    socket.read_to_end(&mut Vec::new()).ok();
+    assert!(TcpStream::connect(*DOOR).is_ok(), "the door stays open");
+}
+
+/// Reads one whole answer and returns its status.
+fn read_answer(socket: &mut TcpStream) -> u16 {
+    let mut bytes = Vec::new();
+    let head = loop {
+        if let Some(head) = bytes.windows(4).position(|end| end == b"\r\n\r\n") {
+            break head + 4;
+        }
+        let mut more = [0; 4096];
+        let read = socket.read(&mut more).expect("an answer in time");
+        assert!(read > 0, "the door closed without an answer");
+        bytes.extend_from_slice(&more[..read]);
+    };
+    let text = String::from_utf8(bytes[..head].to_vec()).expect("a head is text").to_ascii_lowercase();
+    let length = text.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let length: usize = length.expect("a content-length").parse().expect("a number");
+    let missing = (head + length).saturating_sub(bytes.len());
+    socket.read_exact(&mut vec![0; missing]).expect("the rest of the answer");
+    text.split(' ').nth(1).expect("a status").parse().expect("a number")
+}
+
+/// A ledger that finds everything and applies everything.
+#[derive(Clone)]
+struct Agreeable;
+
+impl Backend for Agreeable {
+    fn call(&self, request: Request) -> impl Future<Output = Reply> + Send + 'static {
+        let account = |id: Box<str>| AccountView {
+            id,
+            asset: "credit".into(),
+            kind: AccountKind::Wallet,
+            balance: 1,
+            held: 0,
+            credited: 1,
+            debited: 0,
+        };
+        let reply = match request {
+            Request::OpenAccount { id, .. } => Reply::AccountOpened { created: true, account: account(id) },
+            Request::Transfers { batch, .. } => Reply::Outcomes(vec![Outcome::Applied; batch.len()]),
+            Request::PlaceHolds(holds) => Reply::Outcomes(vec![Outcome::Applied; holds.len()]),
+            Request::PostHolds(posts) => Reply::Outcomes(vec![Outcome::Applied; posts.len()]),
+            Request::VoidHolds(voids) => Reply::Outcomes(vec![Outcome::Applied; voids.len()]),
+            Request::ReadAccount { id } => Reply::Account(account(id)),
+            Request::ListAccounts { .. } => Reply::Accounts(Vec::new()),
+            Request::ReadHistory { .. } => Reply::History { rows: Vec::new(), next: None },
+            Request::ReadAudit => Reply::Audit(Vec::new()),
+        };
+        std::future::ready(reply)
+    }
+
+    fn health(&self) -> Health {
+        Health::Serving
+    }
+
+    fn metrics(&self) -> String {
+        String::new()
+    }
+}
+
+fn open_door() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("a bound socket");
+    let service = ServiceSettings {
+        name: "fuzz".into(),
+        token_sha256: service_token_hash(TOKEN),
+        rights: Rights::Service { grants: vec![Grant::Everything] },
+    };
+    let settings = AuthSettings {
+        users: Vec::new(),
+        services: vec![service],
+        secret: Secret::from_bytes(&[7; 32]).expect("32 bytes"),
+        token_ttl: Duration::from_secs(60),
+        login_limits: LoginLimits { concurrent_max: 1, waiting_max: 8 },
+    };
+    let (never_stops, stop) = tokio::sync::watch::channel(false);
+    let options = EdgeOptions {
+        listener,
+        tls: None,
+        authenticator: Arc::new(Authenticator::new(settings)),
+        backend: Agreeable,
+        limits: HttpLimits::default(),
+        counters: Arc::new(HttpCounters::default()),
+        open_paths: Vec::new(),
+        stop,
+    };
+    std::thread::spawn(move || {
+        let _until_the_process_ends = never_stops;
+        serve_edge(options, std::future::ready(())).expect("the door serves");
+    });
+    address
+}

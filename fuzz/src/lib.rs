@@ -1,0 +1,28 @@
+//! Hostile bytes for every decoder: none may panic, hang, or take as true what its checksum or rule forbids.
+//!
+//! ```text
+//!   corpus/<target>/* ──▶ <target>::check(bytes)      `make test` replays it, `make fuzz` grows from it
+//! ```
+//!
+//! Each target is a plain function, so that a find can be replayed by an ordinary test on stable Rust, and checks more than
+//! the absence of panics where more must hold.
+
+pub mod event;
+pub mod frames;
+pub mod group;
+pub mod http_body;
+pub mod segment;
+pub mod snapshot;
+
+/// A target by name.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All targets.
+pub const TARGETS: [Target; 6] = [
+    ("frames", frames::check),
+    ("group", group::check),
+    ("segment", segment::check),
+    ("event", event::check),
+    ("snapshot", snapshot::check),
+    ("http_body", http_body::check),
+];
