@@ -90,11 +90,8 @@ pub fn replay<D: Disk, L: LogStore>(
             }
             reached = position;
         }
-        ids.maintain(reached)?;
-        while ids.is_behind() {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-            ids.maintain(reached)?;
-        }
+        // An error of the disk (no room for a run) ends the start with words, where trying again would end in silence.
+        ids.catch_up(reached)?;
         progress(Sequence(group.first_sequence.0 + u64::from(group.record_count)));
     }
     Ok((ledger, report))
