@@ -81,6 +81,8 @@ pub struct World {
     now_ms: u64,
     /// The latest time the clock ever showed.
     latest_ms: u64,
+    /// Whether the clock stands still, so that no hold expires between two reads of a census.
+    clock_stands: bool,
     /// Whether clients only wait, and nothing new goes wrong.
     calm: bool,
     /// Whether clients that wait ask again although all is calm.
@@ -116,6 +118,7 @@ impl World {
             tick_limit,
             now_ms: BEGINNING_MS,
             latest_ms: BEGINNING_MS,
+            clock_stands: false,
             calm: false,
             finishing: false,
             made: 0,
@@ -145,7 +148,9 @@ impl World {
     /// Lets one tick pass.
     fn tick(&mut self) -> Result<(), Violation> {
         self.tick += 1;
-        self.now_ms += self.plan.tick_ms;
+        if !self.clock_stands {
+            self.now_ms += self.plan.tick_ms;
+        }
         self.latest_ms = self.latest_ms.max(self.now_ms);
         self.trace.at(self.now_ms);
         if !self.calm {

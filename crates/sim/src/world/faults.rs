@@ -90,6 +90,11 @@ impl Damage {
         self.rot.iter().any(|rot| rot.shard == shard && rot.is_there(disk))
     }
 
+    /// Whether the journal may rot somewhere.
+    pub fn has_rot(&self) -> bool {
+        !self.rot.is_empty()
+    }
+
     pub fn is_full(&self) -> bool {
         self.full_until.is_some()
     }
@@ -149,7 +154,7 @@ impl World {
         if self.draws(faults.clock_jump) {
             self.jump();
         }
-        if !self.damage.rot.is_empty() && self.chance.happens(5) {
+        if self.damage.has_rot() && self.chance.happens(5) {
             self.scrub()?;
         }
         Ok(())

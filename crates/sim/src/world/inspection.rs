@@ -6,6 +6,7 @@ use tidegate_machines::ledger::{AccountView, HistoryRow};
 use tidegate_shard::message::Reply;
 
 use super::World;
+use super::process::End;
 use super::wire::INSPECTOR;
 use crate::ask::Ask;
 use crate::model::Census;
@@ -18,11 +19,16 @@ const REST_BUDGET: u64 = 40_000;
 
 impl World {
     /// Nothing new goes wrong from here on, and what is wrong is repaired.
-    pub(super) fn become_calm(&mut self) {
+    pub(super) fn become_calm(&mut self) -> Result<(), Violation> {
         self.calm = true;
         self.weather = Weather::calm();
         self.make_room();
-        self.restore();
+        if self.damage.has_rot() {
+            // Files are put back while nobody uses them.
+            self.end(End::Kill)?;
+            self.restore();
+        }
+        Ok(())
     }
 
     /// Lets everything on its way arrive, and everything accepted be finished.
@@ -38,11 +44,16 @@ impl World {
     pub(super) fn inspect(&mut self, complete: bool) -> Result<(), Violation> {
         note!(self.trace, "census");
         let (calm, weather) = (self.calm, self.weather.clone());
-        self.become_calm();
+        self.become_calm()?;
+        self.come_to_rest()?;
+        self.clock_stands = true;
+        // Whose time is over by now expires in the next step of its shard.
+        self.tick()?;
         self.come_to_rest()?;
         self.check_cut()?;
         let census = self.read_everything()?;
         self.model.compare(&census, complete)?;
+        self.clock_stands = false;
         self.tally.censuses += 1;
         (self.calm, self.weather) = (calm, weather);
         Ok(())

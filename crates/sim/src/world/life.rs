@@ -49,7 +49,7 @@ impl World {
     /// Nothing goes wrong any more, and every client gets its answer.
     fn peace(&mut self) -> Result<(), Violation> {
         note!(self.trace, "peace");
-        self.become_calm();
+        self.become_calm()?;
         self.finishing = true;
         let answered = |world: &World| world.wishes.open() == 0;
         self.tick_until("every request is answered in the end", PEACE_BUDGET, answered)?;
