@@ -22,7 +22,7 @@ use super::memory::{Zeroed, prefetch};
 
 const LANES: usize = 8;
 const BLOCK_BYTES: usize = LANES * 8;
-/// With 16, a third of the memory less, false positives are five times as many, and at 100 M ids the pages that they read cost
+/// With 16, a third of the memory less, false positives are ten times as many, and at 100 M ids the pages that they read cost
 /// as much as all the rest of a new id.
 const BITS_PER_ID: usize = 24;
 const IDS_PER_BLOCK: usize = BLOCK_BYTES * 8 / BITS_PER_ID;

@@ -166,8 +166,6 @@ impl<D: Disk> IdIndex<D> {
             pages_read += run.find(hash, out)?;
         }
         out.sort_unstable_by(|a, b| b.cmp(a));
-        // A frozen table and the run made of it are both there for a moment.
-        out.dedup();
         let counted = &self.counted;
         counted.filter_hits.set(counted.filter_hits.get() + 1);
         counted.false_positives.set(counted.false_positives.get() + u64::from(out.is_empty()));

@@ -197,3 +197,18 @@ fn a_failed_sync_is_followed_by_a_new_file() {
     world.recover();
     world.check();
 }
+
+#[test]
+fn entries_of_one_hash_may_fill_pages_and_hashes_may_share_their_top_half() {
+    let mut world = World::new(1, IdsOptions { freeze_at: 2000, ..small() });
+    for n in 0..2000u64 {
+        // 600 entries of one hash span four pages; the rest differ in the half that fences do not hold.
+        let low = if n < 600 { 500 } else { n };
+        world.insert(IdHash(7 << 32 | low), 1);
+    }
+    world.insert_new(1);
+    world.sync_journal();
+    world.maintain(4).expect("the disk works");
+    assert_eq!(world.index.facts().run_entries, 2000);
+    world.check();
+}
