@@ -144,6 +144,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "arithmetic; nothing for Miri, and slow there")]
     fn the_buckets_are_those_of_the_crate() {
         for value in values() {
             let mut theirs = histogram::Histogram::new(GROUPING_POWER, MAX_VALUE_POWER).unwrap();

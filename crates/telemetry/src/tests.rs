@@ -198,6 +198,7 @@ fn one_name_has_one_meaning() {
 
 /// The names an operator's dashboards rely on. What changes here must be said in the CHANGELOG.
 #[test]
+#[cfg_attr(miri, ignore = "text; nothing for Miri, and slow there")]
 fn the_names_of_the_servers_metrics() {
     let registry = Registry::new();
     let shard = ShardMetrics::register(&registry, 0);

@@ -301,6 +301,7 @@ fn frame_of_empty_items(body_number: u8, count: usize) -> Vec<u8> {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "about sizes; nothing new for Miri, and slow there")]
 fn the_8191st_item_is_refused_in_every_list() {
     for body_number in 4..=7 {
         assert!(to_proto(&frame_of_empty_items(body_number, limits::TRANSFERS_MAX)).is_ok());
@@ -315,6 +316,7 @@ fn the_8191st_item_is_refused_in_every_list() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "about sizes; nothing new for Miri, and slow there")]
 fn differences_of_an_audit_are_bounded_over_all_shards() {
     let report = AuditReport { differences: vec![AuditDifference::default(); 3_000], ..Default::default() };
     let frame = |shards| {
