@@ -23,6 +23,7 @@ pub fn check(bytes: &[u8]) {
         }
         log.submit(group).expect("the disk works");
         while log.step().expect("the disk works") != Step::Idle {}
+        log.poll_durable().expect("the disk works");
     }
     drop(log);
     disk.kill();
