@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use tidegate_journal::disk::Disk;
 use tidegate_journal::{GroupBuilder, JournalError, LogStore, NotReady, Sequence};
-use tidegate_machines::ledger::{Command, EVENT_BYTES_MAX, Ledger};
+use tidegate_machines::ledger::{Command, EVENT_BYTES_MAX, Ledger, Outcome};
 use tidegate_machines::{OutboundNumber, ShardIndex, TimeMs};
 
 use crate::commit::CommitQueue;
@@ -38,6 +38,18 @@ pub enum ShardError {
     /// The journal failed or gave damaged bytes.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// Another shard's credit cannot be applied, though its debit is decided: the two disagree on what an account is.
+    #[error("credit {number} of shard {from} for account {account} cannot be applied: {code}")]
+    CreditRefused {
+        /// The debiting shard.
+        from: ShardIndex,
+        /// Its number.
+        number: u64,
+        /// Account to credit.
+        account: Box<str>,
+        /// Why, as a refusal's code.
+        code: &'static str,
+    },
     /// The id index failed, so no id can be told to be new.
     #[error(transparent)]
     Ids(#[from] IdsError),
@@ -206,7 +218,10 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
                 if !self.may_append() {
                     break;
                 }
-                self.decide_one(&credit.command(from), None, now)?;
+                if let Outcome::Refused(refusal) = self.decide_one(&credit.command(from), None, now)? {
+                    let (number, account) = (credit.number.0, credit.credit.clone());
+                    return Err(ShardError::CreditRefused { from, number, account, code: refusal.code() });
+                }
             }
             let pull = &mut self.pulls[from.0 as usize];
             pull.pulled_at = None;

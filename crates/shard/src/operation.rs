@@ -79,6 +79,8 @@ pub enum Operation {
         picks: Picks,
         /// All or nothing.
         linked: bool,
+        /// A member of the linked group was refused at its id's home: nothing is left but to refuse these, for ever.
+        failed: bool,
         /// What was learned about credit accounts of other shards.
         facts: Vec<AccountFact>,
     },

@@ -9,7 +9,7 @@ use super::event::{CreditStep, Event};
 use super::hold::OpenHolds;
 use super::limits::OUTBOUND_PENDING_MAX;
 use super::peer::{OutboundCredit, Peer};
-use super::request::AccountView;
+use super::request::{AccountView, Transfer};
 use crate::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
 /// The ledger of one shard: a fold of its events. See the [module](super) for what it promises.
@@ -93,6 +93,13 @@ impl Ledger {
     /// figures of zero.
     pub fn account(&self, id: &str) -> Option<AccountView> {
         self.account_at(self.slot(id)?)
+    }
+
+    /// Brings the accounts of a transfer that will be decided soon into the cache. Changes nothing.
+    #[inline]
+    pub fn touch(&self, transfer: &Transfer<'_>) {
+        self.accounts.touch(transfer.debit);
+        self.accounts.touch(transfer.credit);
     }
 
     /// The slot of an account, opened or adopted.

@@ -2,11 +2,11 @@
 
 use tidegate_journal::disk::Disk;
 use tidegate_journal::{GroupBuilder, JournalError, LogStore, Position, Sequence};
-use tidegate_machines::ledger::{Command, Decision, Event, Outcome, Refusal, Transfer, shard_of};
+use tidegate_machines::ledger::{Command, Decision, Event, Outcome, Refusal, Transfer, check_transfer, shard_of};
 use tidegate_machines::{RecordPosition, ShardIndex, TimeMs};
 
 use super::{Departure, Shard, ShardError, Work};
-use crate::ids::IdIndex;
+use crate::ids::{IdHash, IdIndex};
 use crate::limits::RECORD_OVERHEAD_BYTES;
 use crate::message::{HoldRequest, TransferBatch, Unavailable};
 use crate::operation::{AccountFact, Answer, Operation, Picks};
@@ -20,6 +20,29 @@ pub(super) struct Progress {
     outcomes: Vec<Outcome>,
     need_credit: Vec<u32>,
     pub(super) rows: super::read::RowsRead,
+}
+
+/// An id with its hash, computed once.
+#[derive(Clone, Copy)]
+struct Named<'a> {
+    id: &'a str,
+    hash: IdHash,
+}
+
+/// Hashes of the ids that come next in a batch.
+#[derive(Default)]
+struct Coming {
+    hashes: [IdHash; PREFETCH_AHEAD],
+}
+
+impl Coming {
+    fn put(&mut self, n: usize, hash: IdHash) {
+        self.hashes[n % PREFETCH_AHEAD] = hash;
+    }
+
+    fn take(&self, n: usize) -> IdHash {
+        self.hashes[n % PREFETCH_AHEAD]
+    }
 }
 
 /// Whether a call could be finished in this step.
@@ -86,11 +109,11 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
                 let outcome = self.decide_one(&Command::OpenAccount { id, asset, kind: *kind }, None, now)?;
                 Served::Done(self.opened(id, outcome))
             }
-            Operation::Transfers { batch, picks, linked: false, facts } => {
+            Operation::Transfers { batch, picks, linked: false, facts, .. } => {
                 self.serve_transfers(batch, picks, facts, progress, now)?
             }
-            Operation::Transfers { batch, picks, linked: true, facts } => {
-                self.serve_linked(batch, picks, facts, now)?
+            Operation::Transfers { batch, picks, linked: true, failed, facts } => {
+                self.serve_linked(batch, picks, facts, *failed, now)?
             }
             Operation::PlaceHolds { holds, picks, facts } => self.serve_holds(holds, picks, facts, progress, now)?,
             Operation::PostHolds { posts, picks } => self.serve_each(picks, posts.len(), progress, now, |index| {
@@ -130,25 +153,27 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
         self.adopt(facts, now)?;
         let count = picks.len(batch.len());
         progress.outcomes.reserve(count - progress.outcomes.len());
+        let mut coming = Coming::default();
         for ahead in progress.outcomes.len()..count.min(progress.outcomes.len() + PREFETCH_AHEAD) {
-            self.prefetch(batch.get(picks.index(ahead)).id);
+            coming.put(ahead, self.prefetch(&batch.get(picks.index(ahead))));
         }
         while progress.outcomes.len() < count {
             if !self.may_append() {
                 return Ok(Served::Paused);
             }
             let n = progress.outcomes.len();
-            if n + PREFETCH_AHEAD < count {
-                self.prefetch(batch.get(picks.index(n + PREFETCH_AHEAD)).id);
-            }
             let transfer = batch.get(picks.index(n));
+            let id = Named { id: transfer.id, hash: coming.take(n) };
+            if n + PREFETCH_AHEAD < count {
+                coming.put(n + PREFETCH_AHEAD, self.prefetch(&batch.get(picks.index(n + PREFETCH_AHEAD))));
+            }
             if self.needs_credit(transfer.credit, facts) {
                 progress.need_credit.push(n as u32);
                 progress.outcomes.push(Outcome::Refused(Refusal::CreditAccountNotFound));
                 continue;
             }
             let credit_missing = is_missing(transfer.credit, facts);
-            let outcome = self.decide_one(&Command::Transfer { transfer, credit_missing }, Some(transfer.id), now)?;
+            let outcome = self.decide_named(&Command::Transfer { transfer, credit_missing }, Some(id), now)?;
             progress.outcomes.push(outcome);
         }
         Ok(Served::Done(progress.answer()))
@@ -207,6 +232,7 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
         batch: &TransferBatch,
         picks: &Picks,
         facts: &[AccountFact],
+        failed: bool,
         now: TimeMs,
     ) -> Result<Served, ShardError> {
         let count = picks.len(batch.len());
@@ -224,31 +250,29 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
             .filter(|(_, transfer)| self.needs_credit(transfer.credit, facts))
             .map(|(n, _)| n as u32)
             .collect();
-        if !need_credit.is_empty() {
+        if !failed && !need_credit.is_empty() {
             let outcomes = vec![Outcome::Refused(Refusal::LinkedFailed); count];
             return Ok(Served::Done(Answer::Outcomes { outcomes, need_credit }));
         }
 
-        let mut known = Vec::with_capacity(count);
+        // A member that was decided before, alone or in another group, keeps its answer, so the group cannot be applied any more.
+        let mut in_vain = failed || has_repeated_id(transfers.clone());
         for transfer in transfers.clone() {
-            known.push(self.has_prior(transfer.id)?);
+            in_vain |= self.has_prior(transfer.id)?;
         }
-        if known.iter().all(|known| *known) {
-            return self.decide_all(transfers, facts, now);
-        }
-        // An id that was decided before, alone or in another group, cannot be part of a new group.
-        let culprit = match known.iter().position(|known| *known).or_else(|| first_repeated_id(transfers.clone())) {
-            Some(index) => Some((index, Refusal::IdReused)),
-            None => self.ledger.check_linked(transfers.clone(), now).err(),
+        let culprit = match in_vain {
+            true => None,
+            false => match self.ledger.check_linked(transfers.clone(), now) {
+                Ok(()) => return self.decide_all(transfers, facts, now),
+                Err(culprit) => Some(culprit),
+            },
         };
-        let Some((culprit, refusal)) = culprit else { return self.decide_all(transfers, facts, now) };
         let mut outcomes = Vec::with_capacity(count);
         for (n, transfer) in transfers.enumerate() {
-            let refusal = if n == culprit { refusal } else { Refusal::LinkedFailed };
-            if !known[n] && self.has_prior(transfer.id)? == known[n] {
-                self.refuse_one(&transfer, refusal, now)?;
-            }
-            outcomes.push(Outcome::Refused(refusal));
+            outcomes.push(match culprit {
+                Some((index, refusal)) if index == n => self.refuse_one(&transfer, refusal, now)?,
+                _ => self.refuse_one(&transfer, Refusal::LinkedFailed, now)?,
+            });
         }
         Ok(Served::Done(Answer::Outcomes { outcomes, need_credit: Vec::new() }))
     }
@@ -267,11 +291,22 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
         Ok(Served::Done(Answer::Outcomes { outcomes, need_credit: Vec::new() }))
     }
 
-    /// The one way by which anything changes: find what the id stands for, decide, append, apply, index.
+    /// [`Shard::decide_named`] for commands whose id was not hashed ahead.
     pub(super) fn decide_one(
         &mut self,
         command: &Command<'_>,
         id: Option<&str>,
+        now: TimeMs,
+    ) -> Result<Outcome, ShardError> {
+        let id = id.map(|id| self.named(id));
+        self.decide_named(command, id, now)
+    }
+
+    /// The one way by which anything changes: find what the id stands for, decide, append, apply, index.
+    fn decide_named(
+        &mut self,
+        command: &Command<'_>,
+        id: Option<Named<'_>>,
         now: TimeMs,
     ) -> Result<Outcome, ShardError> {
         let mut scratch = std::mem::take(&mut self.scratch);
@@ -283,7 +318,7 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
     fn decide_with(
         &mut self,
         command: &Command<'_>,
-        id: Option<&str>,
+        id: Option<Named<'_>>,
         now: TimeMs,
         scratch: &mut Vec<u8>,
     ) -> Result<Outcome, ShardError> {
@@ -293,7 +328,7 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
         };
         match self.ledger.decide(command, prior.as_ref(), now) {
             Decision::Append { event, outcome } => {
-                self.append(&event);
+                self.append(&event, id.map(|id| id.hash));
                 self.count(outcome);
                 Ok(outcome)
             }
@@ -307,16 +342,32 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
         }
     }
 
-    fn prefetch(&self, id: &str) {
-        self.ids.prefetch(self.ids.hash(id.as_bytes()));
+    fn named<'a>(&self, id: &'a str) -> Named<'a> {
+        Named { id, hash: self.ids.hash(id.as_bytes()) }
     }
 
-    fn refuse_one(&mut self, transfer: &Transfer<'_>, refusal: Refusal, now: TimeMs) -> Result<(), ShardError> {
+    /// Starts to load what the decision on `transfer` will look at; returns the hash of its id.
+    fn prefetch(&self, transfer: &Transfer<'_>) -> IdHash {
+        let hash = self.ids.hash(transfer.id.as_bytes());
+        self.ids.prefetch(hash);
+        self.ledger.touch(transfer);
+        hash
+    }
+
+    fn refuse_one(&mut self, transfer: &Transfer<'_>, refusal: Refusal, now: TimeMs) -> Result<Outcome, ShardError> {
+        if self.has_prior(transfer.id)? {
+            let again = Command::Transfer { transfer: *transfer, credit_missing: true };
+            return self.decide_one(&again, Some(transfer.id), now);
+        }
+        if let Err(malformed) = check_transfer(transfer) {
+            return Ok(Outcome::Refused(malformed));
+        }
         if let Some(event) = self.ledger.decide_refused(transfer, refusal, now) {
-            self.append(&event);
+            let hash = self.named(transfer.id).hash;
+            self.append(&event, Some(hash));
             self.count(Outcome::Refused(refusal));
         }
-        Ok(())
+        Ok(Outcome::Refused(refusal))
     }
 
     fn count(&mut self, outcome: Outcome) {
@@ -330,23 +381,23 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
         }
     }
 
-    fn append(&mut self, event: &Event<'_>) {
+    fn append(&mut self, event: &Event<'_>, hash: Option<IdHash>) {
         let position = self.group.append(|buffer| event.encode(buffer));
         self.ledger.apply(event, RecordPosition(position.0));
-        if let Some(id) = event.id() {
-            self.ids.insert(self.ids.hash(id.as_bytes()), position);
+        if event.id().is_some() {
+            self.ids.insert(hash.expect("an event with an id answers a command with that id"), position);
         }
         self.appended = Sequence(self.appended.0 + 1);
         self.facts.records += 1;
     }
 
     pub(super) fn has_prior(&mut self, id: &str) -> Result<bool, ShardError> {
-        Ok(find_prior(&self.ids, &self.group, &self.log, id, &mut self.scratch)?.is_some())
+        Ok(find_prior(&self.ids, &self.group, &self.log, self.named(id), &mut self.scratch)?.is_some())
     }
 
     /// The shard that decided on `id`, as far as this shard, the home of the id, knows.
     pub(super) fn owner_of(&mut self, id: &str) -> Result<Option<ShardIndex>, ShardError> {
-        let prior = find_prior(&self.ids, &self.group, &self.log, id, &mut self.scratch)?;
+        let prior = find_prior(&self.ids, &self.group, &self.log, self.named(id), &mut self.scratch)?;
         Ok(prior.map(|event| match event {
             Event::IdClaimed { owner, .. } => owner,
             _ => self.index,
@@ -388,11 +439,11 @@ fn find_prior<'s, D: Disk, L: LogStore>(
     ids: &IdIndex<D>,
     group: &GroupBuilder,
     log: &L,
-    id: &str,
+    Named { id, hash }: Named<'_>,
     scratch: &'s mut Vec<u8>,
 ) -> Result<Option<Event<'s>>, ShardError> {
     let mut candidates: Vec<Position> = Vec::new();
-    ids.find(ids.hash(id.as_bytes()), &mut candidates)?;
+    ids.find(hash, &mut candidates)?;
     for at in candidates {
         read_record(group, log, at, scratch)?;
         let names_it = Event::decode(scratch).is_ok_and(|event| event.id() == Some(id));
@@ -424,7 +475,7 @@ fn is_missing(credit: &str, facts: &[AccountFact]) -> bool {
     facts.iter().any(|fact| &*fact.id == credit && fact.found.is_none())
 }
 
-fn first_repeated_id<'a>(transfers: impl Iterator<Item = Transfer<'a>>) -> Option<usize> {
+fn has_repeated_id<'a>(mut transfers: impl Iterator<Item = Transfer<'a>>) -> bool {
     let mut seen = hashbrown::HashSet::new();
-    transfers.enumerate().find(|(_, transfer)| !seen.insert(transfer.id)).map(|(index, _)| index)
+    !transfers.all(|transfer| seen.insert(transfer.id))
 }

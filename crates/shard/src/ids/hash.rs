@@ -3,7 +3,7 @@
 use siphasher::sip::SipHasher13;
 
 /// 64 bits that stand for an id in the index. Every structure here takes them as uniformly distributed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IdHash(pub u64);
 
 /// Key of the hash, kept in the manifest for the life of an index. Why a key: ids are chosen by clients, and one who could

@@ -43,6 +43,8 @@ pub(super) struct Deciding {
     undecided: Vec<u32>,
     facts: Vec<AccountFact>,
     refused: Option<Refusal>,
+    /// A member of the linked group was refused before any shard decided.
+    failed: bool,
 }
 
 impl Deciding {
@@ -72,6 +74,7 @@ impl Deciding {
             undecided: Vec::new(),
             facts: Vec::new(),
             refused: None,
+            failed: false,
         }
     }
 
@@ -83,7 +86,7 @@ impl Deciding {
         }
         if shard_count == 1 {
             self.asked = vec![(ShardIndex(0), None)];
-            return Next::Calls(vec![(ShardIndex(0), self.items.operation(Picks::All, Vec::new()))]);
+            return Next::Calls(vec![(ShardIndex(0), self.items.operation(Picks::All, false, Vec::new()))]);
         }
         self.outcomes = vec![None; count];
         self.owners = (0..count).map(|index| self.items.deciding_shard(index, shard_count)).collect();
@@ -180,14 +183,10 @@ impl Deciding {
         if calls.is_empty() { self.after_claims() } else { Next::Calls(calls) }
     }
 
-    /// A linked group with an id that may not be used, or with an item that is malformed, fails as a whole; every retry meets
-    /// the same.
+    /// A linked group with an id that may not be used, or with an item that is malformed, fails as a whole. The shard is asked
+    /// all the same: it journals the refusal of the others, so that they meet it for ever, in this group or alone.
     fn after_claims(&mut self) -> Next {
-        if self.items.is_linked() && self.outcomes.iter().any(Option::is_some) {
-            for outcome in &mut self.outcomes {
-                outcome.get_or_insert(Outcome::Refused(Refusal::LinkedFailed));
-            }
-        }
+        self.failed = self.items.is_linked() && self.outcomes.iter().any(Option::is_some);
         self.decide()
     }
 
@@ -223,7 +222,7 @@ impl Deciding {
         self.undecided.clear();
         let mut calls = Vec::with_capacity(picks.len());
         for (shard, picks) in picks {
-            calls.push((shard, self.items.operation(Picks::Some(picks.clone()), self.facts.clone())));
+            calls.push((shard, self.items.operation(Picks::Some(picks.clone()), self.failed, self.facts.clone())));
             self.asked.push((shard, Some(picks)));
         }
         Next::Calls(calls)
@@ -306,10 +305,10 @@ impl Items {
         }
     }
 
-    fn operation(&self, picks: Picks, facts: Vec<AccountFact>) -> Operation {
+    fn operation(&self, picks: Picks, failed: bool, facts: Vec<AccountFact>) -> Operation {
         match self {
             Items::Transfers { batch, linked } => {
-                Operation::Transfers { batch: batch.clone(), picks, linked: *linked, facts }
+                Operation::Transfers { batch: batch.clone(), picks, linked: *linked, failed, facts }
             }
             Items::Holds(holds) => Operation::PlaceHolds { holds: holds.clone(), picks, facts },
             Items::Posts(posts) => Operation::PostHolds { posts: posts.clone(), picks },
