@@ -14,7 +14,7 @@ use super::body::read_json;
 use super::decode::{Text, decode};
 use super::door::Door;
 use super::limits::{LIST_SCAN_ACCOUNTS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
-use super::openapi::{BodyProblems, GuardProblems, LedgerProblems, ReadProblems, account_id_schema, asset_schema};
+use super::openapi::{BodyProblems, GuardProblems, LedgerProblems, ReadProblems, asset_schema, debit_schema};
 use super::outcome::json;
 use super::problem::Problem;
 use crate::auth::{Identity, Rights};
@@ -25,7 +25,7 @@ use crate::auth::{Identity, Rights};
 pub struct OpenBody<'a> {
     /// Account id.
     #[serde(borrow)]
-    #[schema(schema_with = account_id_schema)]
+    #[schema(schema_with = debit_schema)]
     id: Text<'a>,
     /// Unit of measure.
     #[serde(borrow)]

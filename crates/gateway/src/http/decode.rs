@@ -101,7 +101,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// A whole number that is not negative, written as a JSON integer: no float, no string.
+/// Largest number up to which every float without a fraction stands for one integer.
+const EXACT_FLOAT_MAX: f64 = (1u64 << 53) as f64;
+
+/// A whole number that is not negative; no fraction, no string. JSON knows one kind of number, so JSON Schema and protobuf's JSON
+/// mapping take `1.0` for an integer, and so do we as long as it stands for exactly one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Whole(pub u64);
 
@@ -111,10 +115,16 @@ impl<'de> Deserialize<'de> for Whole {
         impl Visitor<'_> for WholeVisitor {
             type Value = Whole;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a whole number, not negative, not quoted, without fraction or exponent")
+                f.write_str("a whole number, not negative, not quoted, without a fraction")
             }
             fn visit_u64<E: de::Error>(self, number: u64) -> Result<Whole, E> {
                 Ok(Whole(number))
+            }
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Whole, E> {
+                if number.fract() == 0.0 && (0.0..=EXACT_FLOAT_MAX).contains(&number) {
+                    return Ok(Whole(number as u64));
+                }
+                Err(E::invalid_type(de::Unexpected::Float(number), &self))
             }
         }
         deserializer.deserialize_u64(WholeVisitor)

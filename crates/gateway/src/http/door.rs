@@ -15,7 +15,7 @@ use hyper::body::Incoming;
 use tidegate_shard::message::{Reply, Request};
 use tower::Service;
 
-use super::backend::{Backend, Health};
+use super::backend::Backend;
 use super::counters::HttpCounters;
 use super::limits::HttpLimits;
 use super::openapi::{BodyProblems, GuardProblems, LedgerProblems};
@@ -72,8 +72,8 @@ impl<B: Backend> Door<B> {
             authenticator,
             limits,
             counters,
+            openapi: openapi::document(&open_paths),
             open_paths,
-            openapi: openapi::document(),
             tokens: Mutex::new(TokenCache::new(limits.tokens_cached_max)),
             kinds: Mutex::new(AccountKinds::new(limits.kinds_cached_max)),
         };
@@ -82,9 +82,6 @@ impl<B: Backend> Door<B> {
 
     /// Asks the ledger, without a look at rights.
     pub(super) async fn ask(&self, request: Request) -> Result<Reply, Problem> {
-        if let Health::Recovering { .. } = self.backend.health() {
-            return Err(tidegate_shard::message::Unavailable::Recovering.into());
-        }
         match tokio::time::timeout(self.limits.request_timeout, self.backend.call(request)).await {
             Ok(Reply::Unavailable(unavailable)) => Err(unavailable.into()),
             Ok(reply) => Ok(reply),

@@ -14,7 +14,9 @@ use super::backend::Backend;
 use super::body::read_json;
 use super::decode::{Text, Whole, decode, present};
 use super::door::Door;
-use super::openapi::{BodyProblems, GuardProblems, LedgerProblems, account_id_schema, memo_schema, transfer_id_schema};
+use super::openapi::{
+    BodyProblems, GuardProblems, LedgerProblems, credit_schema, debit_schema, memo_schema, transfer_id_schema,
+};
 use super::outcome::{self, OutcomeBody, json};
 use super::problem::Problem;
 use crate::auth::Identity;
@@ -29,11 +31,11 @@ pub struct HoldBody<'a> {
     id: Text<'a>,
     /// Account whose available balance shrinks.
     #[serde(borrow)]
-    #[schema(schema_with = account_id_schema)]
+    #[schema(schema_with = debit_schema)]
     debit: Text<'a>,
     /// Account that a post will credit.
     #[serde(borrow)]
-    #[schema(schema_with = account_id_schema)]
+    #[schema(schema_with = credit_schema)]
     credit: Text<'a>,
     /// Minor units.
     #[schema(value_type = i64, minimum = 1, example = 2)]
@@ -99,7 +101,7 @@ pub async fn place<B: Backend>(State(door): State<Door<B>>, request: HttpRequest
     path = "/v1/holds/{id}/post",
     tag = "holds",
     params(("id" = inline(String), Path, description = "Hold id", example = "hold-1", min_length = 1, max_length = 64)),
-    request_body = Option<PostBody>,
+    request_body = PostBody,
     responses(
         (status = 200, description = "Posted, by this request or before", body = OutcomeBody),
         GuardProblems,
@@ -127,7 +129,7 @@ pub async fn post<B: Backend>(
     path = "/v1/holds/{id}/void",
     tag = "holds",
     params(("id" = inline(String), Path, description = "Hold id", example = "hold-1", min_length = 1, max_length = 64)),
-    request_body = Option<VoidBody>,
+    request_body = VoidBody,
     responses(
         (status = 200, description = "Voided, by this request or before", body = OutcomeBody),
         GuardProblems,

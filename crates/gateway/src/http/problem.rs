@@ -137,34 +137,35 @@ impl From<Refusal> for Problem {
     }
 }
 
-/// 409 when the ledger's state says no, 404 when something is not there, 422 when no state could make it a yes.
+/// 409 when each field is right but not together with the ledger's state or with the others, 404 when something is not there,
+/// 422 when a field is wrong by itself, as the OpenAPI document says.
 fn refusal_status(refusal: Refusal) -> StatusCode {
     match refusal {
         Refusal::AccountNotFound
         | Refusal::DebitAccountNotFound
         | Refusal::CreditAccountNotFound
-        | Refusal::HoldNotFound => StatusCode::NOT_FOUND,
+        | Refusal::HoldNotFound
+        | Refusal::CursorInvalid => StatusCode::NOT_FOUND,
         Refusal::InsufficientFunds { .. }
         | Refusal::IdReused
         | Refusal::AccountExists
         | Refusal::AssetMismatch
         | Refusal::CollectorCreditOnly
         | Refusal::Overflow
+        | Refusal::SameAccount
         | Refusal::HoldPosted
         | Refusal::HoldVoided
         | Refusal::HoldExpired
         | Refusal::PostExceedsHold
         | Refusal::LinkedFailed => StatusCode::CONFLICT,
-        Refusal::SameAccount
-        | Refusal::AmountInvalid
+        Refusal::AmountInvalid
         | Refusal::IdInvalid
         | Refusal::AccountIdInvalid
         | Refusal::AssetInvalid
         | Refusal::MemoTooLong
         | Refusal::ExpiryInvalid
         | Refusal::LinkedAcrossShards
-        | Refusal::BatchSizeInvalid
-        | Refusal::CursorInvalid => StatusCode::UNPROCESSABLE_ENTITY,
+        | Refusal::BatchSizeInvalid => StatusCode::UNPROCESSABLE_ENTITY,
     }
 }
 

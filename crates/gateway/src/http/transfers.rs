@@ -14,7 +14,7 @@ use super::backend::Backend;
 use super::body::read_json;
 use super::decode::{Object, Text, Whole, decode, present};
 use super::door::Door;
-use super::openapi::{account_id_schema, memo_schema, transfer_id_schema};
+use super::openapi::{any_amount_schema, credit_schema, debit_schema, memo_schema, transfer_id_schema};
 use super::outcome::{self, OutcomeBody};
 use super::problem::Problem;
 use crate::auth::Identity;
@@ -29,11 +29,11 @@ pub struct TransferBody<'a> {
     id: Text<'a>,
     /// Account to take from.
     #[serde(borrow)]
-    #[schema(schema_with = account_id_schema)]
+    #[schema(schema_with = debit_schema)]
     debit: Text<'a>,
     /// Account to give to.
     #[serde(borrow)]
-    #[schema(schema_with = account_id_schema)]
+    #[schema(schema_with = credit_schema)]
     credit: Text<'a>,
     /// Minor units.
     #[schema(value_type = i64, minimum = 1, example = 1)]
@@ -44,17 +44,38 @@ pub struct TransferBody<'a> {
     memo: Text<'a>,
 }
 
+/// A transfer among many: what is wrong with it is said in its line of the answer, so any text and number goes.
+#[derive(ToSchema)]
+#[schema(as = TransferLine)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code, reason = "describes the items of a batch; they are decoded as TransferBody")]
+pub struct TransferLineBody {
+    /// Client-chosen, unique for ever.
+    #[schema(example = "vote-1")]
+    id: String,
+    /// Account to take from.
+    #[schema(example = "wallet:dave")]
+    debit: String,
+    /// Account to give to.
+    #[schema(example = "candidate:3")]
+    credit: String,
+    /// Minor units.
+    #[schema(schema_with = any_amount_schema)]
+    amount: u64,
+    /// Free text for the history.
+    #[schema(required = false)]
+    memo: String,
+}
+
 /// Many transfers at once.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(ToSchema)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "describes the second form of the body; both are decoded as EitherBody")]
-pub struct TransferBatchBody<'a> {
+pub struct TransferBatchBody {
     /// The transfers, decided in this order.
-    #[serde(borrow)]
     #[schema(min_items = 1, max_items = 8190)]
-    transfers: Vec<TransferBody<'a>>,
+    transfers: Vec<TransferLineBody>,
     /// All or nothing; their debit accounts must share a shard.
-    #[serde(default)]
     #[schema(required = false)]
     linked: bool,
 }
@@ -67,7 +88,7 @@ pub enum TransfersBody<'a> {
     /// Answered 201, 200 or by a problem.
     One(TransferBody<'a>),
     /// Answered by one line per transfer.
-    Many(TransferBatchBody<'a>),
+    Many(TransferBatchBody),
 }
 
 /// Both forms in one: the body is read once, and which form it is shows at its end.

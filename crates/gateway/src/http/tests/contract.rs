@@ -65,7 +65,7 @@ fn refusals_are_problems_with_a_stable_code() {
     assert_eq!(transfer("t4", "wallet:dave", "candidate:9", "1").summary(), "404 credit_account_not_found");
     assert_eq!(transfer("t5", "wallet:dave", "wallet:euro", "1").summary(), "409 asset_mismatch");
     assert_eq!(transfer("t6", "candidate:1", "wallet:dave", "1").summary(), "409 collector_credit_only");
-    assert_eq!(transfer("t7", "wallet:dave", "wallet:dave", "1").summary(), "422 same_account");
+    assert_eq!(transfer("t7", "wallet:dave", "wallet:dave", "1").summary(), "409 same_account");
     assert_eq!(transfer("t8", "wallet:dave", "candidate:1", "0").summary(), "422 amount_invalid");
     assert_eq!(transfer("", "wallet:dave", "candidate:1", "1").summary(), "422 id_invalid");
     assert_eq!(transfer("t9", "source:shop", "wallet:dave", "9223372036854775807").summary(), "409 overflow");

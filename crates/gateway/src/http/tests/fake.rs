@@ -95,6 +95,9 @@ impl Backend for FakeBackend {
         if state.is_silent {
             state.silent.push(answer);
         } else {
+            if let Some(Health::Recovering { .. }) = state.health {
+                state.unavailable = Some(Unavailable::Recovering);
+            }
             let decided = state.unavailable.map(Reply::Unavailable).unwrap_or_else(|| state.decide(request));
             answer.send(decided).unwrap();
         }
