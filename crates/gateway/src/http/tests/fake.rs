@@ -118,7 +118,9 @@ impl State {
         match request {
             Request::OpenAccount { id, asset, kind } => match self.accounts.get(&id) {
                 _ if !is_account_id(&id) => Reply::Refused(Refusal::AccountIdInvalid),
-                _ if asset.is_empty() || asset.len() > 32 => Reply::Refused(Refusal::AssetInvalid),
+                _ if asset.is_empty() || asset.len() > 32 || asset.contains(char::is_control) => {
+                    Reply::Refused(Refusal::AssetInvalid)
+                }
                 Some(account) if account.view.asset == asset && account.view.kind == kind => {
                     Reply::AccountOpened { created: false, account: account.view.clone() }
                 }
