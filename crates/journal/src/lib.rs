@@ -26,6 +26,7 @@ mod in_flight;
 pub mod limits;
 pub mod local;
 pub mod options;
+pub mod planted;
 pub mod reader;
 pub mod recovery;
 mod scan;

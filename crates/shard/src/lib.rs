@@ -18,6 +18,7 @@ pub mod ids;
 pub mod limits;
 pub mod message;
 pub mod operation;
+pub mod planted;
 pub mod replay;
 pub mod ring;
 pub mod router;

@@ -71,6 +71,71 @@ pub struct Tally {
     pub clock_jumps: u64,
 }
 
+impl Tally {
+    /// Adds up the counts of two runs.
+    pub fn add(&mut self, other: &Tally) {
+        for (sum, more) in self.counts().into_iter().zip(other.clone().counts()) {
+            *sum += *more;
+        }
+    }
+
+    /// What a set of runs should have met, with how often it did.
+    pub fn faults_met(&self) -> [(&'static str, u64); 11] {
+        [
+            ("a crash", self.crashes),
+            ("a start refused because of damage", self.refused_starts),
+            ("a shard that stopped itself", self.stopped_shards),
+            ("rot", self.rot),
+            ("an offline audit that found damage", self.damage_found),
+            ("a full disk", self.disk_full),
+            ("a reconciliation", self.audits),
+            ("a snapshot", self.snapshots),
+            ("a census", self.censuses),
+            ("a credit between shards", self.credits),
+            ("a clock jump", self.clock_jumps),
+        ]
+    }
+
+    fn counts(&mut self) -> [&mut u64; 16] {
+        let Tally {
+            ticks,
+            sends,
+            answers,
+            ids,
+            starts,
+            crashes,
+            refused_starts,
+            stopped_shards,
+            rot,
+            damage_found,
+            disk_full,
+            audits,
+            snapshots,
+            censuses,
+            credits,
+            clock_jumps,
+        } = self;
+        [
+            ticks,
+            sends,
+            answers,
+            ids,
+            starts,
+            crashes,
+            refused_starts,
+            stopped_shards,
+            rot,
+            damage_found,
+            disk_full,
+            audits,
+            snapshots,
+            censuses,
+            credits,
+            clock_jumps,
+        ]
+    }
+}
+
 /// Everything there is.
 pub struct World {
     plan: Plan,

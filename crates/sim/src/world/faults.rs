@@ -165,10 +165,10 @@ impl World {
     }
 
     fn fill_disk(&mut self) {
-        let left = self.chance.below(48 << 10);
+        let left = self.chance.below(8 << 10);
         note!(self.trace, "the disk has {left} bytes left");
         self.disk.set_capacity(self.disk.used_bytes() + left);
-        self.damage.full_until = Some(self.tick + self.chance.within(20..=400));
+        self.damage.full_until = Some(self.tick + self.chance.within(50..=1_200));
         self.damage.full_at = Some(self.tick);
     }
 
