@@ -94,6 +94,11 @@ impl InFlight {
         }
     }
 
+    /// Whether [`InFlight::settle`] with this sequence would forget a group.
+    pub fn would_settle(&self, sequence: Sequence) -> bool {
+        self.groups.front().is_some_and(|group| group.last_sequence() <= sequence)
+    }
+
     /// Whether one more group of the largest size may be submitted, given how far there is room on disk.
     pub fn ready(&self, room_up_to: Position, disk_full: bool) -> Result<(), NotReady> {
         if self.groups.len() == GROUPS_IN_FLIGHT_MAX {

@@ -177,6 +177,11 @@ impl<D: Disk> LogStore for LocalLog<D> {
         Ok(durable)
     }
 
+    fn has_news(&self) -> bool {
+        let durable = Sequence(self.progress.durable.load(Ordering::Acquire));
+        self.progress.check().is_err() || self.in_flight.would_settle(durable)
+    }
+
     fn durable_position(&self) -> Position {
         self.in_flight.durable()
     }

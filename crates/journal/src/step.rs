@@ -141,6 +141,10 @@ impl<D: Disk> LogStore for StepLog<D> {
         Ok(durable)
     }
 
+    fn has_news(&self) -> bool {
+        self.check().is_err() || self.in_flight.would_settle(self.writer.synced().sequence)
+    }
+
     fn durable_position(&self) -> Position {
         self.in_flight.durable()
     }

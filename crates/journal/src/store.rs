@@ -22,6 +22,10 @@ pub trait LogStore {
     /// Sequence up to which everything is durable. `Err`: the log has failed for good in this process.
     fn poll_durable(&mut self) -> Result<Sequence, JournalError>;
 
+    /// Whether [`LogStore::poll_durable`] would now say more than last time. A caller asks once more after it announced sleep:
+    /// whoever reports completions wakes only those that have announced it.
+    fn has_news(&self) -> bool;
+
     /// Where the durable part ends, as of the last [`LogStore::poll_durable`]; an auditor may read up to here.
     fn durable_position(&self) -> Position;
 

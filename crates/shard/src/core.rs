@@ -27,6 +27,7 @@ use crate::commit::CommitQueue;
 use crate::ids::{IdIndex, IdsError};
 use crate::limits::{CREDITS_PER_PULL_MAX, EXPIRIES_PER_STEP, PULL_RETRY_MS};
 use crate::message::{AuditReport, Unavailable};
+use crate::planted::{Bug, is_planted};
 use crate::operation::{Answer, Credit, EndpointIndex, Message, Operation};
 
 /// Where messages go that a shard or a router sends: a worker moves them to rings, the simulator to its queue of delays.
@@ -201,7 +202,11 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
     pub fn pulled(&mut self, by: ShardIndex, after: OutboundNumber) {
         let pull = &mut self.pulls[by.0 as usize];
         pull.asked_after = Some(after);
-        pull.confirmed = pull.confirmed.max(after);
+        let confirmed = match is_planted(Bug::WatermarkOffByOne) {
+            true => OutboundNumber(after.0 + 1).min(self.ledger.outbound_last(by)),
+            false => after,
+        };
+        pull.confirmed = pull.confirmed.max(confirmed);
     }
 
     /// Credits from another shard; they are applied, in order, by the next [`Shard::step`].
@@ -312,7 +317,8 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
     }
 
     fn release(&mut self, out: &mut Outgoing) -> Result<bool, ShardError> {
-        self.commits.advance(self.log.poll_durable()?);
+        let durable = self.log.poll_durable()?;
+        self.commits.advance(if is_planted(Bug::ReplyBeforeSync) { self.log.last_sequence() } else { durable });
         let mut released = false;
         while let Some(departure) = self.commits.release() {
             released = true;
@@ -337,7 +343,7 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
     fn expire_holds(&mut self, now: TimeMs) -> Result<(), ShardError> {
         for _ in 0..EXPIRIES_PER_STEP {
             let Some(id) = self.ledger.expired_hold(now).map(Box::<str>::from) else { return Ok(()) };
-            if !self.may_append() {
+            if !self.may_append() || is_planted(Bug::HoldNotReleased) {
                 return Ok(());
             }
             self.decide_one(&Command::ExpireHold { id: &id }, Some(&id), now)?;
@@ -399,6 +405,12 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
             return !matches!(self.log.ready(), Err(NotReady::DiskFull | NotReady::Failed(_)));
         }
         self.group.has_room(EVENT_BYTES_MAX)
+    }
+
+    /// Whether the log became durable further since the last step. A worker asks this after it announced sleep: news that came
+    /// before the announcement wake nobody.
+    pub fn has_news(&self) -> bool {
+        self.failed.is_none() && self.log.has_news()
     }
 
     /// Which shard this is.

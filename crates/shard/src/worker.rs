@@ -110,6 +110,11 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
         &mut self.shards
     }
 
+    /// Whether a log became durable further since the last step.
+    pub fn has_news(&self) -> bool {
+        self.shards.iter().any(Shard::has_news)
+    }
+
     /// Requests of its connections under way.
     pub fn pending(&self) -> usize {
         self.router.pending()
