@@ -100,10 +100,15 @@ pub fn run(settings: &Settings) -> Result<()> {
         }
     }
     report.derive_ratio("hot_ratio", "hot_transfers_per_s", "batched_transfers_per_s");
-    println!("machine: {}", machine::describe());
-    println!("versions: {}", versions(settings).join(", "));
-    println!("command: {}\n", std::env::args().collect::<Vec<_>>().join(" "));
-    print!("{}", report.table());
+    let text = format!(
+        "machine: {}\nversions: {}\ncommand: storm {}\n\n{}",
+        machine::describe(),
+        versions(settings).join(", "),
+        std::env::args().skip(1).collect::<Vec<_>>().join(" "),
+        report.table()
+    );
+    print!("{text}");
+    std::fs::write(out.join("ledger.txt"), text)?;
     report.write_json(&out.join("ledger.json"))
 }
 
