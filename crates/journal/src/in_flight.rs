@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::builder::record_in;
 use crate::group::GROUP_HEADER_BYTES;
-use crate::limits::GROUPS_IN_FLIGHT_MAX;
+use crate::limits::{GROUPS_IN_FLIGHT_MAX, RECENT_BYTES_MAX};
 use crate::{Cursor, GroupBuilder, NotReady, Position, Sequence};
 
 /// A group on its way to disk.
@@ -37,9 +37,19 @@ impl Submitted {
     }
 }
 
+impl Submitted {
+    fn holds(&self, at: Position) -> bool {
+        self.base <= at && at < self.end()
+    }
+}
+
 /// Submitted groups, oldest first, and where the log ends.
 pub(crate) struct InFlight {
     groups: VecDeque<Arc<Submitted>>,
+    /// Durable groups that were the last to become so, oldest first, and the memory they hold. Why: what is looked up is mostly
+    /// young (a hold that is posted, a request that is sent again), and a look here saves a system call.
+    recent: VecDeque<Submitted>,
+    recent_bytes: usize,
     recycled: Vec<Vec<u8>>,
     group_bytes_max: usize,
     next: Position,
@@ -51,6 +61,8 @@ impl InFlight {
     pub fn new(end: Cursor, group_bytes_max: usize) -> InFlight {
         InFlight {
             groups: VecDeque::with_capacity(GROUPS_IN_FLIGHT_MAX),
+            recent: VecDeque::new(),
+            recent_bytes: 0,
             recycled: Vec::with_capacity(GROUPS_IN_FLIGHT_MAX + 1),
             group_bytes_max,
             next: end.position,
@@ -89,8 +101,18 @@ impl InFlight {
             self.durable = group.end();
             // The writer has let go of it before it said that it is durable.
             if let Some(group) = Arc::into_inner(group) {
-                self.recycle(group.body);
+                self.keep_recent(group);
             }
+        }
+    }
+
+    fn keep_recent(&mut self, group: Submitted) {
+        self.recent_bytes += group.body.capacity();
+        self.recent.push_back(group);
+        while self.recent_bytes > RECENT_BYTES_MAX {
+            let Some(oldest) = self.recent.pop_front() else { break };
+            self.recent_bytes -= oldest.body.capacity();
+            self.recycle(oldest.body);
         }
     }
 
@@ -110,9 +132,13 @@ impl InFlight {
         Err(if disk_full { NotReady::DiskFull } else { NotReady::Busy })
     }
 
-    /// Copies the record at `at` if its group is in flight.
+    /// Copies the record at `at` if its group is in flight, or was not long ago.
     pub fn read_record(&self, at: Position, into: &mut Vec<u8>) -> bool {
-        let group = self.groups.iter().rev().find(|group| group.base <= at && at < group.end());
+        let in_flight = self.groups.iter().map(Arc::as_ref).rev().find(|group| group.holds(at));
+        let group = in_flight.or_else(|| {
+            let after = self.recent.partition_point(|group| group.base <= at);
+            self.recent.get(after.checked_sub(1)?).filter(|group| group.holds(at))
+        });
         let payload = group.and_then(|group| {
             let offset = at.0.checked_sub(group.base.0 + GROUP_HEADER_BYTES as u64)?;
             record_in(&group.body, offset as usize)

@@ -18,6 +18,9 @@ pub const ZERO_AHEAD_BYTES: u64 = 4 * 1024 * 1024;
 /// Groups that may be submitted and not yet durable. One is being synced, one waits behind it, one gives slack.
 pub const GROUPS_IN_FLIGHT_MAX: usize = 3;
 
+/// Memory of durable groups that are kept for look-ups, per log.
+pub(crate) const RECENT_BYTES_MAX: usize = 8 << 20;
+
 /// Segment files that a reader keeps open.
 pub const OPEN_SEGMENTS_MAX: usize = 64;
 

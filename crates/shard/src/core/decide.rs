@@ -435,6 +435,7 @@ impl Progress {
 }
 
 /// The latest event about `id`: among the index's candidates (nearly always none, or one) the newest whose record names it.
+/// Leaves that record in `scratch`.
 fn find_prior<'s, D: Disk, L: LogStore>(
     ids: &IdIndex<D>,
     group: &GroupBuilder,
@@ -442,16 +443,11 @@ fn find_prior<'s, D: Disk, L: LogStore>(
     Named { id, hash }: Named<'_>,
     scratch: &'s mut Vec<u8>,
 ) -> Result<Option<Event<'s>>, ShardError> {
-    let mut candidates: Vec<Position> = Vec::new();
-    ids.find(hash, &mut candidates)?;
-    for at in candidates {
+    let found = ids.find_newest(hash, |at| -> Result<bool, ShardError> {
         read_record(group, log, at, scratch)?;
-        let names_it = Event::decode(scratch).is_ok_and(|event| event.id() == Some(id));
-        if names_it {
-            return Ok(Event::decode(scratch).ok());
-        }
-    }
-    Ok(None)
+        Ok(Event::decode(scratch).is_ok_and(|event| event.id() == Some(id)))
+    })?;
+    Ok(found.and_then(|_| Event::decode(scratch).ok()))
 }
 
 /// A record from the filling group, a group in flight, or the disk.

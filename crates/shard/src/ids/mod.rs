@@ -147,6 +147,51 @@ impl<D: Disk> IdIndex<D> {
         self.find_beyond_the_filter(hash, hits, out)
     }
 
+    /// The newest record under `hash` that `is_it` accepts. Asks about records in memory before it reads any page: a hold is
+    /// mostly posted soon after it was placed, and then no run is looked at.
+    #[inline]
+    pub fn find_newest<E: From<IdsError>>(
+        &self,
+        hash: IdHash,
+        is_it: impl FnMut(Position) -> Result<bool, E>,
+    ) -> Result<Option<Position>, E> {
+        self.counted.lookups.set(self.counted.lookups.get() + 1);
+        let hits = self.filter.hits(hash);
+        if hits.is_none() {
+            return Ok(None);
+        }
+        self.find_newest_beyond_the_filter(hash, hits, is_it)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_newest_beyond_the_filter<E: From<IdsError>>(
+        &self,
+        hash: IdHash,
+        hits: filter::Hits,
+        mut is_it: impl FnMut(Position) -> Result<bool, E>,
+    ) -> Result<Option<Position>, E> {
+        let counted = &self.counted;
+        counted.filter_hits.set(counted.filter_hits.get() + 1);
+        let mut candidates = Vec::new();
+        self.find_in_memory(hash, hits, &mut candidates);
+        let in_memory = candidates.len();
+        for at in candidates.drain(..) {
+            if is_it(at)? {
+                return Ok(Some(at));
+            }
+        }
+        self.find_in_runs(hash, hits, &mut candidates)?;
+        let nowhere = in_memory == 0 && candidates.is_empty();
+        counted.false_positives.set(counted.false_positives.get() + u64::from(nowhere));
+        for at in candidates {
+            if is_it(at)? {
+                return Ok(Some(at));
+            }
+        }
+        Ok(None)
+    }
+
     #[cold]
     #[inline(never)]
     fn find_beyond_the_filter(
@@ -155,21 +200,35 @@ impl<D: Disk> IdIndex<D> {
         hits: filter::Hits,
         out: &mut Vec<Position>,
     ) -> Result<(), IdsError> {
-        let concerns = |first: Position, last: Position| self.filter.may_hold(hits, first, last);
+        let counted = &self.counted;
+        counted.filter_hits.set(counted.filter_hits.get() + 1);
+        self.find_in_memory(hash, hits, out);
+        self.find_in_runs(hash, hits, out)?;
+        out.sort_unstable_by(|a, b| b.cmp(a));
+        counted.false_positives.set(counted.false_positives.get() + u64::from(out.is_empty()));
+        Ok(())
+    }
+
+    /// Appends what the tables have, newest first. All of it is newer than what any run has.
+    fn find_in_memory(&self, hash: IdHash, hits: filter::Hits, out: &mut Vec<Position>) {
         for table in self.frozen.iter().map(Arc::as_ref).chain([&self.recent]) {
-            if table.range().is_some_and(|(first, last)| concerns(first, last)) {
+            if table.range().is_some_and(|(first, last)| self.filter.may_hold(hits, first, last)) {
                 table.find(hash, out);
             }
         }
+        out.sort_unstable_by(|a, b| b.cmp(a));
+    }
+
+    /// Appends what the runs have, newest first.
+    fn find_in_runs(&self, hash: IdHash, hits: filter::Hits, out: &mut Vec<Position>) -> Result<(), IdsError> {
+        let begin = out.len();
         let mut pages_read = 0;
-        for run in self.view.runs.iter().filter(|run| concerns(run.first(), run.last())) {
+        let concerned = |first: Position, last: Position| self.filter.may_hold(hits, first, last);
+        for run in self.view.runs.iter().filter(|run| concerned(run.first(), run.last())) {
             pages_read += run.find(hash, out)?;
         }
-        out.sort_unstable_by(|a, b| b.cmp(a));
-        let counted = &self.counted;
-        counted.filter_hits.set(counted.filter_hits.get() + 1);
-        counted.false_positives.set(counted.false_positives.get() + u64::from(out.is_empty()));
-        counted.pages_read.set(counted.pages_read.get() + pages_read);
+        out[begin..].sort_unstable_by(|a, b| b.cmp(a));
+        self.counted.pages_read.set(self.counted.pages_read.get() + pages_read);
         Ok(())
     }
 

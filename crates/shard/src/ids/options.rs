@@ -34,7 +34,7 @@ impl IdsOptions {
     /// Default sizes; `seed` should be random.
     pub fn new(seed: IdSeed) -> IdsOptions {
         IdsOptions {
-            freeze_at: 1 << 20,
+            freeze_at: 1 << 19,
             frozen_max: 2,
             fan_out: 8,
             filter_ids_first: 1 << 20,

@@ -12,7 +12,7 @@ use super::run::{Fences, PAGE_BYTES, PAGE_ENTRIES, Page, Run, RunHeader};
 /// Bytes of one write.
 const WRITE_BYTES: usize = 1 << 20;
 /// Bytes after which a sync is asked for, so that the last one is short: the journal syncs on the same device.
-const SYNC_BYTES: u64 = 8 << 20;
+const SYNC_BYTES: u64 = 1 << 20;
 
 const _: () = assert!(WRITE_BYTES.is_multiple_of(PAGE_BYTES));
 

@@ -114,6 +114,12 @@ struct BuilderThread<D: Disk> {
     handle: Option<JoinHandle<()>>,
 }
 
+/// Lowers the calling thread's priority: a run may wait, a vote may not. A system that refuses leaves it as it is.
+fn yield_to_the_journal() {
+    // SAFETY: setpriority takes plain numbers; on Linux, `who` 0 with PRIO_PROCESS names the calling thread alone.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };
+}
+
 impl<D: Disk> BuilderThread<D> {
     fn spawn(mut builder: Builder<D>) -> std::io::Result<BuilderThread<D>> {
         let (tables, arriving) = channel();
@@ -122,6 +128,7 @@ impl<D: Disk> BuilderThread<D> {
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("ids-builder".into());
         let handle = thread.spawn(move || {
+            yield_to_the_journal();
             run(&mut builder, &arriving, &saying, &stopped);
         })?;
         Ok(BuilderThread { tables: Some(tables), reports, stop, handle: Some(handle) })
