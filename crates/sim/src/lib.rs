@@ -14,12 +14,12 @@
 //! # A failure, and what to do with it
 //!
 //! ```text
-//!   seed 64 breaks a promise
-//!     an id stands for one content
-//!     c0-79 Content { debit: "wallet:credit-1", … } was answered Refused(InsufficientFunds { available: 7 }), known: None
 //!   the last events:
 //!     1700000000142 send 182 wish 168 Transfers { … }
 //!     …
+//!   seed 64 breaks a promise
+//!     an id stands for one content
+//!     c0-79 Content { debit: "wallet:credit-1", … } was answered Refused(InsufficientFunds { available: 7 }), known: None
 //!   replay it:  make sim SEED=64
 //! ```
 //!

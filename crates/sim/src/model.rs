@@ -56,6 +56,8 @@ pub struct Model {
     shard_count: u16,
     accounts: BTreeMap<String, AccountStory>,
     ids: BTreeMap<String, IdStory>,
+    /// Linked groups that were asked.
+    groups: Vec<Vec<Item>>,
 }
 
 impl Model {
@@ -72,8 +74,12 @@ impl Model {
         match ask {
             Ask::Open { id, asset, kind } => self.account(id).sent(asset, *kind),
             Ask::Transfers { items, .. } | Ask::Holds(items) => {
+                let linked = matches!(ask, Ask::Transfers { linked: true, .. });
                 for Item { id, content } in items {
-                    self.ids.entry(id.clone()).or_default().sent(content, stamp);
+                    self.ids.entry(id.clone()).or_default().sent(content, linked, stamp);
+                }
+                if linked && !self.groups.contains(items) {
+                    self.groups.push(items.clone());
                 }
             }
             Ask::Posts(posts) => {
@@ -166,10 +172,21 @@ impl Model {
         for (item, outcome) in items.iter().zip(outcomes) {
             self.item_answered(item, *outcome, linked, sent)?;
         }
-        let refused = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Refused(_))).count();
-        must(!linked || refused == 0 || refused == outcomes.len(), "a linked group is all or nothing", || {
-            format!("{items:?} was answered {outcomes:?}")
-        })
+        if linked {
+            self.check_group(items).map_err(|violation| Violation {
+                detail: format!("answered {outcomes:?}: {}", violation.detail),
+                ..violation
+            })?;
+        }
+        Ok(())
+    }
+
+    /// No member of a linked group is known to be applied while another is known not to be, unless it was sent alone, too.
+    fn check_group(&self, items: &[Item]) -> Result<(), Violation> {
+        let member = |Item { id, content }: &Item| self.ids.get(id).and_then(|story| story.fate_in_group(content));
+        let fates: Vec<Option<bool>> = items.iter().map(member).collect();
+        let split = fates.contains(&Some(true)) && fates.contains(&Some(false));
+        must(!split, "a linked group is all or nothing", || format!("{items:?}: applied {fates:?}"))
     }
 
     fn item_answered(&mut self, item: &Item, outcome: Outcome, linked: bool, sent: &Sent) -> Result<(), Violation> {
@@ -180,7 +197,8 @@ impl Model {
             });
         }
         if let Outcome::Refused(refusal) = outcome {
-            let plausible = self.may_refuse(content, refusal, linked, self.first_sent(id, content));
+            let grouped = linked || self.ids.get(id).is_some_and(|story| story.was_sent_linked(content));
+            let plausible = self.may_refuse(content, refusal, grouped, self.first_sent(id, content));
             must(plausible, "a refusal has its reason", || format!("{item:?} was answered {outcome:?}"))?;
             if refusal == Refusal::LinkedAcrossShards {
                 return Ok(());

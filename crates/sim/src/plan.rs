@@ -151,7 +151,7 @@ impl Plan {
             edges: chance.within(1..=2) as u16,
             clients: chance.within(2..=5) as usize,
             pipelining: chance.within(1..=6) as usize,
-            requests: chance.within(80..=300),
+            requests: if chance.happens(80) { chance.within(600..=1_500) } else { chance.within(80..=300) },
             tick_ms: chance.within(1..=10),
             patience: chance.within(30..=120),
             snapshot_every: chance.within(20..=400),

@@ -8,6 +8,7 @@ use super::hold::Fate;
 use super::id::{IdStory, Verdict};
 use super::page::{change, check_chain, kind_key};
 use super::{AccountStory, Model};
+use crate::ask::Item;
 use crate::violation::{Violation, must};
 
 /// All accounts with their whole histories, newest row first.
@@ -48,6 +49,14 @@ impl Model {
                 format!("{id}: rows at {found:?}, expected at {expected:?}, {story:?}")
             })?;
             must(!complete || is_complete(story), "every request comes to an end", || format!("{id}: {story:?}"))?;
+        }
+        for group in &self.groups {
+            let present = |item: &&Item| self.ids[&item.id].is_applied(&item.content);
+            let alone = group.iter().any(|item| self.ids[&item.id].was_sent_alone(&item.content));
+            let applied = group.iter().filter(present).count();
+            must(alone || applied == 0 || applied == group.len(), "a linked group is all or nothing", || {
+                format!("{applied} of {group:?} are there")
+            })?;
         }
         check_conservation(census)?;
         let held = census.values().find(|(view, _)| complete && view.held > 0);

@@ -23,6 +23,8 @@ pub(super) enum Verdict {
 pub(super) struct Asked {
     pub content: Content,
     sends: u32,
+    /// How many of these were not as a member of a linked group.
+    alone: u32,
     first_sent: Stamp,
     pub verdict: Option<(Verdict, Stamp)>,
     applied_answers: u32,
@@ -36,16 +38,29 @@ pub(super) struct IdStory {
 }
 
 impl IdStory {
-    pub fn sent(&mut self, content: &Content, stamp: Stamp) {
-        match self.asked.iter_mut().find(|asked| asked.content == *content) {
-            Some(asked) => asked.sends += 1,
-            None => self.asked.push(Asked {
+    pub fn sent(&mut self, content: &Content, linked: bool, stamp: Stamp) {
+        if !self.asked.iter().any(|asked| asked.content == *content) {
+            self.asked.push(Asked {
                 content: content.clone(),
-                sends: 1,
+                sends: 0,
+                alone: 0,
                 first_sent: stamp,
                 verdict: None,
                 applied_answers: 0,
-            }),
+            });
+        }
+        let asked = self.asked.iter_mut().find(|asked| asked.content == *content).expect("pushed when it was missing");
+        asked.sends += 1;
+        asked.alone += u32::from(!linked);
+    }
+
+    /// Whether the content was applied by its linked group; `None` when nobody knows, or when it may have been applied alone.
+    pub fn fate_in_group(&self, content: &Content) -> Option<bool> {
+        let asked = self.asked.iter().find(|asked| asked.content == *content)?;
+        let (verdict, _) = asked.verdict?;
+        match verdict == Verdict::Applied {
+            true if asked.alone > 0 => None,
+            applied => Some(applied),
         }
     }
 
@@ -69,6 +84,21 @@ impl IdStory {
     pub fn applied(&self) -> Option<&Content> {
         let is_applied = |asked: &&Asked| matches!(asked.verdict, Some((Verdict::Applied, _)));
         self.asked.iter().find(is_applied).map(|asked| &asked.content)
+    }
+
+    /// Whether this content is known to be applied.
+    pub fn is_applied(&self, content: &Content) -> bool {
+        self.applied() == Some(content)
+    }
+
+    /// Whether this content was ever sent outside of a linked group.
+    pub fn was_sent_alone(&self, content: &Content) -> bool {
+        self.asked.iter().any(|asked| asked.content == *content && asked.alone > 0)
+    }
+
+    /// Whether this content was ever sent as a member of a linked group.
+    pub fn was_sent_linked(&self, content: &Content) -> bool {
+        self.asked.iter().any(|asked| asked.content == *content && asked.alone < asked.sends)
     }
 
     /// Takes an answer; true when it is the first to say that the content is applied.

@@ -104,6 +104,11 @@ impl Damage {
         self.full_at.is_some_and(|at| self.is_full() || tick < at + FULL_IS_REMEMBERED)
     }
 
+    /// Every log gets disk time again.
+    pub fn stall_nobody(&mut self) {
+        self.stalled_until.fill(0);
+    }
+
     pub fn is_stalled(&self, shard: u16, tick: u64) -> bool {
         tick < self.stalled_until[shard as usize]
     }

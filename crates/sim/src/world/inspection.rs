@@ -17,12 +17,16 @@ use crate::violation::{Violation, must};
 /// Ticks within which a node without faults comes to rest, whatever it was doing.
 const REST_BUDGET: u64 = 40_000;
 
+/// Ticks within which every log has claimed room on a disk that has some.
+const TICKS_TO_CLAIM_ROOM: u64 = 20;
+
 impl World {
     /// Nothing new goes wrong from here on, and what is wrong is repaired.
     pub(super) fn become_calm(&mut self) -> Result<(), Violation> {
         self.calm = true;
         self.weather = Weather::calm();
         self.make_room();
+        self.damage.stall_nobody();
         if self.damage.has_rot() {
             // Files are put back while nobody uses them.
             self.end(End::Kill)?;
@@ -46,6 +50,10 @@ impl World {
         let (calm, weather) = (self.calm, self.weather.clone());
         self.become_calm()?;
         self.come_to_rest()?;
+        // A log that found its disk full claims room again, so that holds whose time is over can expire.
+        for _ in 0..TICKS_TO_CLAIM_ROOM {
+            self.tick()?;
+        }
         self.clock_stands = true;
         // Whose time is over by now expires in the next step of its shard.
         self.tick()?;
