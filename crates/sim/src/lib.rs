@@ -67,11 +67,17 @@ pub mod violation;
 pub mod workload;
 pub mod world;
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Once;
 
 use trace::Trace;
 use violation::Violation;
 use world::{Tally, World};
+
+thread_local! {
+    static IN_A_RUN: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Ticks of trouble that a run may have, unless told otherwise.
 pub const TICKS: u64 = 4_000;
@@ -95,12 +101,14 @@ pub struct Run {
 pub fn run(seed: u64, ticks: u64, aloud: bool) -> Run {
     let trace = Trace::begin(seed, aloud);
     let mut tally = Tally::default();
+    IN_A_RUN.set(true);
     let ended = catch_unwind(AssertUnwindSafe(|| {
         let mut world = World::new(seed, ticks, trace.clone())?;
         let ended = world.run();
         tally = world.tally();
         ended
     }));
+    IN_A_RUN.set(false);
     let violation = match ended {
         Ok(ended) => ended.err(),
         Err(panic) => {
@@ -114,6 +122,19 @@ pub fn run(seed: u64, ticks: u64, aloud: bool) -> Run {
 /// Tells a person what was broken, what happened before, and how to see it again.
 pub fn report_failure(run: &Run, violation: &Violation) {
     report(run.seed, violation.property, &violation.detail, &run.last_lines);
+}
+
+/// Keeps panics silent that a run turns into a violation anyway; for tests that expect some.
+pub fn hush_panics_in_runs() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let aloud = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !IN_A_RUN.get() {
+                aloud(panic);
+            }
+        }));
+    });
 }
 
 /// Makes a panic on this thread tell the same; for builds in which a panic ends the process.

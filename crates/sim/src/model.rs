@@ -227,8 +227,7 @@ impl Model {
         match refusal {
             Refusal::IdReused => true,
             Refusal::InsufficientFunds { available } => {
-                debit_kind.is_none_or(|(_, kind)| kind == AccountKind::Wallet)
-                    && (linked || available < content.amount)
+                debit_kind.is_none_or(|(_, kind)| kind == AccountKind::Wallet) && (linked || available < content.amount)
             }
             Refusal::DebitAccountNotFound => !was_open(debit),
             Refusal::CreditAccountNotFound => !was_open(credit),
@@ -313,3 +312,6 @@ fn form_refusal(content: &Content) -> Option<Refusal> {
         None
     }
 }
+
+#[cfg(test)]
+mod tests;

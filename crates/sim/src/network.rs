@@ -37,7 +37,8 @@ impl Network {
                     self.send_stray(to, &message, tick);
                 }
             }
-            let late = if self.chance.happens(weather.ring_late) { self.chance.within(1..=weather.ring_delay) } else { 0 };
+            let late =
+                if self.chance.happens(weather.ring_late) { self.chance.within(1..=weather.ring_delay) } else { 0 };
             let lane = self.lanes.entry((from, to)).or_default();
             let due = lane.back().map_or(0, |(due, _)| *due).max(tick + late);
             lane.push_back((due, message));

@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
-use tidegate_journal::{JournalError, LogId, LogStore, StepLog, recovery};
 use tidegate_journal::disk::FakeDisk;
+use tidegate_journal::{JournalError, LogId, LogStore, StepLog, recovery};
 use tidegate_machines::ShardIndex;
 use tidegate_shard::auditor::{Audit, ShardAuditor};
 use tidegate_shard::core::{Outgoing, Shard};
@@ -79,7 +79,8 @@ impl Node {
             shares[(shard % workers) as usize].push(recover(disk, plan, workers, shard, trace)?);
         }
         let worker_with = |(index, shards)| Worker::new(Node::worker_endpoint(index), plan.shards, workers, shards);
-        let edges = (workers..workers + plan.edges).map(|index| Router::new(EndpointIndex(index), plan.shards, workers));
+        let edges =
+            (workers..workers + plan.edges).map(|index| Router::new(EndpointIndex(index), plan.shards, workers));
         let mut auditors = Vec::new();
         for shard in 0..plan.shards {
             let data = Path::new(DATA);
@@ -167,8 +168,8 @@ fn recover(
     let opened = IdIndex::open(disk.clone(), &folder, plan.ids, found.end.position, &mut |_, _| {})
         .map_err(|error| error.to_string())?;
     let mut ids = opened.index;
-    let (ledger, report) =
-        replay(&log, disk, data, index, plan.shards, &mut ids, opened.covered, |_| {}).map_err(|error| error.to_string())?;
+    let (ledger, report) = replay(&log, disk, data, index, plan.shards, &mut ids, opened.covered, |_| {})
+        .map_err(|error| error.to_string())?;
     note!(
         trace,
         "  shard {shard}: sequence {} cut {} snapshot {} passed over {:?} events {} ids {} discarded {:?}",
@@ -201,7 +202,13 @@ impl Audits {
     }
 
     /// Takes an answer of the shard; the report, when that was the last one.
-    pub fn take(&mut self, ticket: u64, answer: Option<Answer>, now_ms: u64, workers: u16) -> (Outgoing, Option<AuditReport>) {
+    pub fn take(
+        &mut self,
+        ticket: u64,
+        answer: Option<Answer>,
+        now_ms: u64,
+        workers: u16,
+    ) -> (Outgoing, Option<AuditReport>) {
         if self.asked != Some(ticket) {
             return (Vec::new(), None);
         }

@@ -33,7 +33,16 @@ impl Workload {
             unopened.swap(index, chance.below(index as u64 + 1) as usize);
         }
         let hot = *chance.one_of(&[100, 300, 900]);
-        Workload { chance, population, unopened, holds: Vec::new(), items: Vec::new(), cursors: Vec::new(), made: 0, hot }
+        Workload {
+            chance,
+            population,
+            unopened,
+            holds: Vec::new(),
+            items: Vec::new(),
+            cursors: Vec::new(),
+            made: 0,
+            hot,
+        }
     }
 
     /// All accounts that there may be.
@@ -99,7 +108,8 @@ impl Workload {
             .map(|_| {
                 let huge = self.chance.happens(40);
                 let asset = if huge { HUGE_ASSET } else { Population::asset(&mut self.chance) };
-                let amount = if huge { self.chance.within(1 << 60..=i64::MAX as u64) } else { self.chance.within(50..=500) };
+                let amount =
+                    if huge { self.chance.within(1 << 60..=i64::MAX as u64) } else { self.chance.within(50..=500) };
                 let debit = self.of_kind(AccountKind::Source, asset);
                 let credit = self.of_kind(AccountKind::Wallet, asset);
                 self.item(client, debit, credit, amount)
@@ -181,12 +191,17 @@ impl Workload {
         let mut items: Vec<Item> = Vec::new();
         for _ in 0..count {
             let debit = match &tag {
-                Some(tag) => self.population.one(&mut self.chance, |a| a.asset == asset && a.id.contains(tag)).id.clone(),
+                Some(tag) => {
+                    self.population.one(&mut self.chance, |a| a.asset == asset && a.id.contains(tag)).id.clone()
+                }
                 None if self.chance.happens(100) => self.of_kind(AccountKind::Wallet, asset),
                 None => first.clone(),
             };
-            let credit =
-                self.population.one(&mut self.chance, |account| account.asset == asset && account.id != debit).id.clone();
+            let credit = self
+                .population
+                .one(&mut self.chance, |account| account.asset == asset && account.id != debit)
+                .id
+                .clone();
             let amount = self.amount().min(200);
             items.push(self.item(client, debit, credit, amount));
         }

@@ -177,7 +177,8 @@ impl World {
         let plan = Plan::of(&mut chance);
         trace.note(format_args!("{plan:?}"));
         let disk = FakeDisk::new(chance.number());
-        node::create(&disk, plan.shards).map_err(|error| Violation::of("a data directory is made", error.to_string()))?;
+        node::create(&disk, plan.shards)
+            .map_err(|error| Violation::of("a data directory is made", error.to_string()))?;
         Ok(World {
             tick: 0,
             tick_limit,

@@ -42,6 +42,10 @@ impl Model {
                 format!("{id} had a row {vanished:?}")
             })?;
         }
+        let held = census.values().find(|(view, _)| complete && view.held > 0);
+        must(held.is_none(), "a hold is released when its time is over", || {
+            format!("{:?}", held.map(|(view, _)| view))
+        })?;
         for (id, story) in &self.ids {
             let found = places.remove(id.as_str()).unwrap_or_default();
             let expected = expected_places(story);
@@ -58,9 +62,7 @@ impl Model {
                 format!("{applied} of {group:?} are there")
             })?;
         }
-        check_conservation(census)?;
-        let held = census.values().find(|(view, _)| complete && view.held > 0);
-        must(held.is_none(), "a hold is released when its time is over", || format!("{:?}", held.map(|(view, _)| view)))
+        check_conservation(census)
     }
 }
 
@@ -70,9 +72,8 @@ fn check_account(view: &AccountView, rows: &[HistoryRow]) -> Result<(), Violatio
     let told = || format!("{view:?}, rows {rows:?}");
     let newest = rows.first().map_or(0, |row| row.balance_after);
     must(newest == view.balance, "history adds up to the balance", told)?;
-    let sum = |sign: i128| -> i128 {
-        rows.iter().map(|row| change(&view.id, row) * sign).filter(|change| *change > 0).sum()
-    };
+    let sum =
+        |sign: i128| -> i128 { rows.iter().map(|row| change(&view.id, row) * sign).filter(|change| *change > 0).sum() };
     must(sum(1) == view.credited as i128 && sum(-1) == view.debited as i128, "history adds up to the totals", told)?;
     let ended: BTreeSet<&str> = rows
         .iter()

@@ -72,7 +72,8 @@ impl HoldEnd {
                     Close::Post(asked) => Fate::Posted(Some(asked.unwrap_or(amount))),
                     Close::Void => Fate::Voided,
                 };
-                let sends: u32 = self.sends.iter().filter(|(sent, _)| wish(*sent) == done).map(|(_, sends)| sends).sum();
+                let sends: u32 =
+                    self.sends.iter().filter(|(sent, _)| wish(*sent) == done).map(|(_, sends)| sends).sum();
                 must(sends > 1, "nothing is done before it is asked", || asked(self))?;
                 self.end(done, now)
             }
@@ -98,7 +99,8 @@ impl HoldEnd {
 
     /// A row of history shows the end.
     pub fn witnessed(&mut self, id: &str, fate: Fate, now: Stamp) -> Result<Option<u64>, Violation> {
-        self.end(fate, now).map_err(|violation| Violation { detail: format!("{id}: {}", violation.detail), ..violation })
+        self.end(fate, now)
+            .map_err(|violation| Violation { detail: format!("{id}: {}", violation.detail), ..violation })
     }
 
     fn end(&mut self, fate: Fate, now: Stamp) -> Result<Option<u64>, Violation> {

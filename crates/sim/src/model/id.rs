@@ -110,7 +110,8 @@ impl IdStory {
         sent: Stamp,
         now: Stamp,
     ) -> Result<bool, Violation> {
-        let which = self.asked.iter().position(|asked| asked.content == *content).expect("only what was sent is answered");
+        let which =
+            self.asked.iter().position(|asked| asked.content == *content).expect("only what was sent is answered");
         let others = self.asked.len() > 1;
         let asked = &mut self.asked[which];
         let known_before = asked.verdict.is_some_and(|(verdict, since)| verdict == Verdict::Applied && since < sent);
@@ -167,7 +168,8 @@ impl IdStory {
         sent: Stamp,
         now: Stamp,
     ) -> Result<Option<(String, u64)>, Violation> {
-        let told = || format!("{close:?} of {id} was answered {outcome:?}; asked {:?}, known {:?}", self.asked, self.hold);
+        let told =
+            || format!("{close:?} of {id} was answered {outcome:?}; asked {:?}, known {:?}", self.asked, self.hold);
         if outcome == Outcome::Refused(Refusal::HoldNotFound) {
             let placed = self.asked.iter().any(|asked| {
                 asked.content.expires_in_ms.is_some()
@@ -175,15 +177,16 @@ impl IdStory {
             });
             return must(!placed, "no acknowledged hold is lost", told).map(|()| None);
         }
-        let Some(content) = self.asked.iter().map(|asked| &asked.content).find(|c| c.expires_in_ms.is_some()).cloned() else {
+        let Some(content) = self.asked.iter().map(|asked| &asked.content).find(|c| c.expires_in_ms.is_some()).cloned()
+        else {
             return Err(Violation::of("only holds are posted or voided", told()));
         };
         let amount = content.amount;
         let told = told();
-        let posted = self.hold.answered(close, amount, outcome, sent, now).map_err(|violation| Violation {
-            detail: told,
-            ..violation
-        })?;
+        let posted = self
+            .hold
+            .answered(close, amount, outcome, sent, now)
+            .map_err(|violation| Violation { detail: told, ..violation })?;
         // A hold that has an end has a beginning.
         if self.hold.fate().is_some() && self.only_hold().is_some() {
             self.witnessed(id, &content, now)?;

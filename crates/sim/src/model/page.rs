@@ -81,7 +81,11 @@ impl Model {
     /// in between.
     fn remember(&mut self, account: &str, row: &HistoryRow) -> Result<(), Violation> {
         let merged = self.shard_count > 1
-            && self.accounts.get(account).and_then(AccountStory::content).is_some_and(|(_, k)| k == AccountKind::Collector);
+            && self
+                .accounts
+                .get(account)
+                .and_then(AccountStory::content)
+                .is_some_and(|(_, k)| k == AccountKind::Collector);
         let rows = &mut self.account(account).rows;
         let known = rows.entry((row.id.to_string(), kind_key(row.kind))).or_insert_with(|| row.clone());
         let mut expected = known.clone();

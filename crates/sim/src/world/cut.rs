@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_machines::ShardIndex;
 use tidegate_machines::OutboundNumber;
+use tidegate_machines::ShardIndex;
 
 use super::World;
 use crate::node::Node;
@@ -29,8 +29,8 @@ fn check_shard(node: &Node, shard: u16) -> Result<(), Violation> {
         must(totals.imbalance() == 0, "conservation per asset at every cut", || format!("shard {shard}: {totals:?}"))?;
     }
     for view in ledger.list("", None, usize::MAX) {
-        let sound = view.kind != tidegate_machines::ledger::AccountKind::Wallet
-            || (view.balance >= 0 && view.available() >= 0);
+        let sound =
+            view.kind != tidegate_machines::ledger::AccountKind::Wallet || (view.balance >= 0 && view.available() >= 0);
         must(sound, "no wallet below zero or below what is held", || format!("shard {shard}: {view:?}"))?;
     }
     Ok(())

@@ -208,7 +208,8 @@ impl World {
         let folder = log_id(shard).folder(data());
         let segments = self.disk.files().into_iter().filter(|(path, _)| path.parent() == Some(folder.as_path()));
         let first = |path: &PathBuf| path.file_name().and_then(|name| parse_segment_name(&name.to_string_lossy()));
-        let within = segments.filter_map(|(path, _)| first(&path).filter(|first| *first <= at).map(|first| (first, path)));
+        let within =
+            segments.filter_map(|(path, _)| first(&path).filter(|first| *first <= at).map(|first| (first, path)));
         let Some((first, path)) = within.max_by_key(|(first, _)| *first) else { return };
         let offset = match self.chance.happens(100) {
             true => self.chance.below(HEADER_BYTES_USED),

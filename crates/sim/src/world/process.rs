@@ -1,7 +1,7 @@
 //! The life of the process: it starts, takes turns, and dies.
 
-use tidegate_machines::TimeMs;
 use tidegate_journal::step::Step;
+use tidegate_machines::TimeMs;
 use tidegate_shard::core::Outgoing;
 use tidegate_shard::message::AuditReport;
 use tidegate_shard::operation::{EndpointIndex, Message};
@@ -171,7 +171,9 @@ impl World {
         let Some(node) = &self.node else { return Ok(()) };
         let Some(failure) = node.workers.iter().find_map(|worker| worker.failure()) else { return Ok(()) };
         let failure = failure.to_string();
-        must(self.damage.may_stop_a_shard(&self.disk), "a shard stops only for a fault of the disk", || failure.clone())?;
+        must(self.damage.may_stop_a_shard(&self.disk), "a shard stops only for a fault of the disk", || {
+            failure.clone()
+        })?;
         if self.calm || self.chance.happens(100) {
             note!(self.trace, "a shard stopped: {failure}");
             self.tally.stopped_shards += 1;
