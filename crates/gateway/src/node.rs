@@ -317,7 +317,7 @@ impl Recovery {
         }
         let mut ids = opened.index;
         let (ledger, report) =
-            replay(&log, &RealDisk, &self.data, index, self.shards, &mut ids, opened.covered, |Sequence(reached)| {
+            replay(&log, &RealDisk, &self.data, index, self.shards, &mut ids, |Sequence(reached)| {
                 progress.done.store(reached, Ordering::Relaxed);
             })?;
         for passed_over in &report.snapshots_passed_over {

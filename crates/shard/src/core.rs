@@ -27,8 +27,8 @@ use crate::commit::CommitQueue;
 use crate::ids::{IdIndex, IdsError};
 use crate::limits::{CREDITS_PER_PULL_MAX, EXPIRIES_PER_STEP, PULL_RETRY_MS};
 use crate::message::{AuditReport, Unavailable};
-use crate::planted::{Bug, is_planted};
 use crate::operation::{Answer, Credit, EndpointIndex, Message, Operation};
+use crate::planted::{Bug, is_planted};
 
 /// Where messages go that a shard or a router sends: a worker moves them to rings, the simulator to its queue of delays.
 pub type Outgoing = Vec<(EndpointIndex, Message)>;

@@ -65,10 +65,9 @@ pub fn replay<D: Disk, L: LogStore>(
     shard: ShardIndex,
     shard_count: u16,
     ids: &mut IdIndex<D>,
-    covered: Position,
     mut progress: impl FnMut(Sequence),
 ) -> Result<(Ledger, ReplayReport), ReplayError> {
-    let end = log.last_sequence();
+    let (end, covered) = (log.last_sequence(), ids.covered());
     let (state_at, mut ledger, read_from, mut report) = starting_point(disk, data, shard, shard_count, covered, end);
     let mut reader = log.read_from(read_from)?;
     while let Some(group) = reader.next_group()? {

@@ -168,8 +168,8 @@ fn recover(
     let opened = IdIndex::open(disk.clone(), &folder, plan.ids, found.end.position, &mut |_, _| {})
         .map_err(|error| error.to_string())?;
     let mut ids = opened.index;
-    let (ledger, report) = replay(&log, disk, data, index, plan.shards, &mut ids, opened.covered, |_| {})
-        .map_err(|error| error.to_string())?;
+    let (ledger, report) =
+        replay(&log, disk, data, index, plan.shards, &mut ids, |_| {}).map_err(|error| error.to_string())?;
     note!(
         trace,
         "  shard {shard}: sequence {} cut {} snapshot {} passed over {:?} events {} ids {} discarded {:?}",

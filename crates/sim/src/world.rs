@@ -34,6 +34,9 @@ use wire::Wire;
 /// When the simulated clock begins: late 2023, in milliseconds.
 const BEGINNING_MS: u64 = 1_700_000_000_000;
 
+/// Ticks between two checks of the shards' memory.
+const CUT_EVERY: u64 = 32;
+
 /// What happened in a run, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
@@ -224,7 +227,7 @@ impl World {
         }
         self.run_process()?;
         self.carry()?;
-        if self.tick % 32 == 0 {
+        if self.tick.is_multiple_of(CUT_EVERY) {
             self.check_cut()?;
         }
         Ok(())

@@ -6,7 +6,7 @@ use tidegate_sim::world::Tally;
 use tidegate_sim::{TICKS, report_failure, run};
 
 /// How many seeds a test run tries; `TIDEGATE_SIM_SEEDS` says otherwise.
-const SEEDS: u64 = 300;
+const SEEDS: u64 = 500;
 
 #[test]
 fn some_hundred_seeds() {
