@@ -53,6 +53,9 @@ pub(crate) enum Claim {
     DiskFull,
 }
 
+/// Batches up to this size are worth zeros ahead of them, see [`Writer::zero_ahead`].
+const ZERO_AHEAD_BATCH_BYTES_MAX: u64 = 128 << 10;
+
 /// The only writer of one log.
 pub(crate) struct Writer<D: Disk> {
     folder: Folder<D>,
@@ -232,7 +235,12 @@ impl<D: Disk> Writer<D> {
     ///
     /// Why: the first write into claimed room makes its sync commit the file system's journal as well, which takes several
     /// more threads of the kernel. Over zeros it does not; see `docs/decisions/0002-journal-io.md` for what that is worth.
+    /// Not behind a large batch: there the zeros, which are written and synced as well, cost more than they save.
     pub fn zero_ahead(&mut self) -> Result<bool, JournalError> {
+        let last_batch_bytes = self.synced.position.0.saturating_sub(self.claimed.0);
+        if last_batch_bytes > ZERO_AHEAD_BATCH_BYTES_MAX {
+            return Ok(false);
+        }
         let stretch = self.zeros.len() as u64;
         let end = self.end_offset() + MARK_BYTES as u64;
         let from = self.segment.zeroed.max(end);
