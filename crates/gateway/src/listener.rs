@@ -12,20 +12,23 @@ const BACKLOG: i32 = 4_096;
 ///
 /// The error names the address and what to do about it.
 pub fn listen(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>> {
-    let first = open(address)?;
+    // Sockets that share an address would share it with another process of ours, too, and each would get half of the clients.
+    // One that does not share it finds out.
+    drop(open(address, false)?);
+    let first = open(address, true)?;
     let address = first.local_addr()?;
     let mut listeners = vec![first];
     for _ in 1..count {
-        listeners.push(open(address)?);
+        listeners.push(open(address, true)?);
     }
     Ok(listeners)
 }
 
-fn open(address: SocketAddr) -> io::Result<TcpListener> {
+fn open(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
     let listen = || {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_reuse_address(true)?;
-        socket.set_reuse_port(true)?;
+        socket.set_reuse_port(shared)?;
         socket.set_nonblocking(true)?;
         socket.bind(&address.into())?;
         socket.listen(BACKLOG)?;
@@ -40,4 +43,19 @@ fn open(address: SocketAddr) -> io::Result<TcpListener> {
         };
         io::Error::new(error.kind(), format!("cannot listen on {address}: {error} ({advice})"))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_share_an_address_but_processes_do_not() {
+        let ours = listen("127.0.0.1:0".parse().unwrap(), 3).unwrap();
+        let address = ours[0].local_addr().unwrap();
+        assert!(ours.iter().all(|listener| listener.local_addr().unwrap() == address));
+        let error = listen(address, 1).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        assert!(error.to_string().contains("another process has it"), "{error}");
+    }
 }
