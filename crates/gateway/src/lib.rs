@@ -19,5 +19,7 @@ pub mod mesh;
 pub mod metrics;
 pub mod node;
 pub mod status;
+#[cfg(feature = "fault-injection")]
+pub mod tamper;
 pub mod tls;
 pub mod worker_thread;

@@ -72,6 +72,8 @@ impl WorkerThread {
         let mut stopping: Option<Instant> = None;
         let mut said_quiet = false;
         let mut ticked = Instant::now();
+        #[cfg(feature = "fault-injection")]
+        let tamper = crate::tamper::Tamper::from_env();
         loop {
             let now = now_ms();
             let worked = self.turn(now, stopping.is_some(), &mut out, &mut finished);
@@ -79,7 +81,11 @@ impl WorkerThread {
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
                 self.port.end_overdue(now.0);
+                // Clients that could not be taken when files had run out cause no event of their own.
+                self.port.accept(self.poll.registry(), now.0);
                 self.metrics.observe(&mut self.worker, self.endpoint.depth());
+                #[cfg(feature = "fault-injection")]
+                tamper.look(&mut self.worker);
                 if let Some(failure) = self.worker.failure() {
                     self.status.fail(failure.to_string());
                 }

@@ -1,0 +1,44 @@
+//! A Tidegate process of its own for a test: its configuration, its data directory, its doors, its log, and its end.
+//!
+//! ```text
+//!   Settings ─write─▶ config.toml ─▶ `tidegate serve` ─▶ Server { doors, log } ─▶ killed, terminated, or ended by itself
+//! ```
+//!
+//! Invariant: waits for what the process says or does, never for time; every wait ends with the process's log after [`PATIENCE`].
+
+#![allow(dead_code, reason = "each test target uses its own part of the house")]
+
+pub mod chance;
+pub mod http;
+pub mod server;
+pub mod settings;
+
+use std::time::{Duration, Instant};
+
+/// The token of the configuration's service that may do everything.
+pub const SERVICE: &str = "test-service-token";
+
+/// How long a condition may take to come true before the test fails.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Asks until there is an answer; panics with `what` when patience ends.
+pub fn wait_for<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
+    within(PATIENCE, ask).unwrap_or_else(|| panic!("waited {} s in vain: {what}", PATIENCE.as_secs()))
+}
+
+/// Asks until there is an answer or `patience` ends.
+pub fn within<T>(patience: Duration, mut ask: impl FnMut() -> Option<T>) -> Option<T> {
+    let since = Instant::now();
+    loop {
+        let answer = ask();
+        if answer.is_some() || since.elapsed() >= patience {
+            return answer;
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A folder on the disk that holds the build, not in memory: what is synced here is synced.
+pub fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("the build's folder takes another one")
+}

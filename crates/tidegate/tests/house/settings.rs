@@ -1,0 +1,65 @@
+//! What a test's server is configured with.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::SERVICE;
+
+/// The configuration, with what tests vary. Doors are on loopback, ports are the system's choice.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where `config.toml` goes.
+    pub root: PathBuf,
+    /// The data directory.
+    pub data: PathBuf,
+    /// Shards of a new directory.
+    pub shards: u16,
+    /// Worker threads.
+    pub workers: u16,
+    /// Seconds between snapshots, 0 for none.
+    pub snapshot_interval_s: u64,
+    /// Seconds between audits, 0 for none.
+    pub audit_interval_s: u64,
+    /// More lines for `[limits]`.
+    pub limits: String,
+    /// More sections.
+    pub sections: String,
+    /// More environment.
+    pub environment: Vec<(String, String)>,
+}
+
+impl Settings {
+    /// One shard, one worker, the smallest segments, no snapshots and audits by time.
+    pub fn new(root: &Path) -> Settings {
+        Settings {
+            root: root.to_path_buf(),
+            data: root.join("data"),
+            shards: 1,
+            workers: 1,
+            snapshot_interval_s: 0,
+            audit_interval_s: 0,
+            limits: String::new(),
+            sections: String::new(),
+            environment: Vec::new(),
+        }
+    }
+
+    /// Writes the file and returns its path.
+    pub fn write(&self) -> PathBuf {
+        let Settings { shards, workers, snapshot_interval_s, audit_interval_s, limits, sections, .. } = self;
+        let text = format!(
+            "[listen]\nhttp = \"127.0.0.1:0\"\nbinary = \"127.0.0.1:0\"\n\n\
+             [data]\nshards = {shards}\nsegment_bytes = {SEGMENT_BYTES}\n\
+             snapshot_interval_s = {snapshot_interval_s}\naudit_interval_s = {audit_interval_s}\n\n\
+             [limits]\nworkers = {workers}\n{limits}\n\n\
+             [auth]\nopen_paths = [\"/metrics\"]\n\n\
+             [[service]]\nname = \"test\"\ntoken = \"{SERVICE}\"\ngrants = [\"*\"]\n\n{sections}"
+        );
+        let path = self.root.join("config.toml");
+        fs::write(&path, text).expect("the test's folder takes a file");
+        path
+    }
+}
+
+/// The smallest that the configuration allows, so that segments roll often.
+pub const SEGMENT_BYTES: u64 = 16 << 20;
