@@ -4,6 +4,8 @@ use tidegate_wire::limits::{FRAME_BYTES_MAX, FRAME_BYTES_MAX_UNAUTHENTICATED};
 
 /// Requests of one connection under way; beyond it the socket is not read.
 pub const IN_FLIGHT_MAX: usize = 256;
+/// Those of them that may ask for a page of accounts or history: 24 bytes of request, up to half a megabyte of reply.
+pub const PAGES_IN_FLIGHT_MAX: usize = 8;
 /// Unsent replies of one connection; beyond it the socket is not read, so that memory never grows with a slow reader.
 pub const OUTBOX_BYTES_MAX: usize = 1 << 20;
 /// How long a client may take from connecting to its Hello.

@@ -34,7 +34,7 @@ const FIRST_SESSION: usize = 2;
 /// What a request to the shards is for.
 enum Purpose {
     /// A client asked it.
-    Client { session: usize, correlation: u64, since: Instant },
+    Client { session: usize, correlation: u64, since: Instant, page: bool },
     /// The kind of an account is needed before a viewer's parked request can go on.
     Kind { parked: usize, account: Box<str> },
 }
@@ -162,7 +162,7 @@ impl BinaryPort {
         let mut worked = false;
         for key in std::mem::take(&mut self.ready) {
             let Some(session) = self.sessions.get_mut(key) else { continue };
-            if has_room() && session.may_read() {
+            if has_room() && session.may_read() && !session.backlog {
                 worked = true;
                 let read = session.read(&mut self.scratch, now_ms);
                 if read.is_err() {
@@ -184,13 +184,16 @@ impl BinaryPort {
 
     fn serve_frames(&mut self, key: usize, has_room: impl Fn() -> bool, start: &mut impl FnMut(u64, Request)) -> bool {
         let mut worked = false;
-        while has_room() && self.sessions[key].in_flight < IN_FLIGHT_MAX {
+        while has_room() && self.sessions[key].may_ask() {
             match self.sessions[key].next_frame() {
                 Ok(Some(frame)) => {
                     worked = true;
                     self.serve_frame(key, frame, start);
                 }
-                Ok(None) => return worked,
+                Ok(None) => {
+                    self.sessions[key].backlog = false;
+                    return worked;
+                }
                 Err(error) => {
                     self.refuse(key, 0, Refused::new(error.code(), error.to_string()));
                     self.sessions[key].life = Life::Draining;
@@ -201,6 +204,7 @@ impl BinaryPort {
         // Whole frames may be left in the buffer; they are served when replies have made room.
         let session = &mut self.sessions[key];
         session.readable |= !matches!(session.life, Life::Draining);
+        session.backlog = true;
         worked
     }
 
@@ -265,8 +269,11 @@ impl BinaryPort {
         match check(identity, &request, &mut self.kinds) {
             Verdict::Allowed => {
                 self.metrics.requests.increment(kind_of(&request));
+                let page = matches!(request, Request::ReadHistory { .. } | Request::ListAccounts { .. });
                 self.sessions[key].in_flight += 1;
-                let token = self.asked.insert(Purpose::Client { session: key, correlation, since: Instant::now() });
+                self.sessions[key].pages_in_flight += usize::from(page);
+                let since = Instant::now();
+                let token = self.asked.insert(Purpose::Client { session: key, correlation, since, page });
                 start(token as u64, request);
             }
             Verdict::Denied(reason) => {
@@ -292,7 +299,8 @@ impl BinaryPort {
     /// A reply of the shards. `start` takes a request that this reply sets free.
     pub fn reply(&mut self, token: u64, reply: Reply, start: &mut impl FnMut(u64, Request)) {
         match self.asked.remove(token as usize) {
-            Purpose::Client { session, correlation, since } => {
+            Purpose::Client { session, correlation, since, page } => {
+                self.sessions[session].pages_in_flight -= usize::from(page);
                 self.metrics.request_latency.record(since.elapsed().as_nanos() as u64);
                 self.answer(session, correlation, reply);
             }

@@ -7,7 +7,9 @@ use mio::Interest;
 use tidegate_wire::limits::{FRAME_BYTES_MAX, FRAME_BYTES_MAX_UNAUTHENTICATED};
 use tidegate_wire::{FrameError, Split, split};
 
-use super::limits::{FRAME_TIMEOUT_MS, HELLO_TIMEOUT_MS, IN_FLIGHT_MAX, OUTBOX_BYTES_MAX, READ_BYTES_PER_TURN};
+use super::limits::{
+    FRAME_TIMEOUT_MS, HELLO_TIMEOUT_MS, IN_FLIGHT_MAX, OUTBOX_BYTES_MAX, PAGES_IN_FLIGHT_MAX, READ_BYTES_PER_TURN,
+};
 use super::stream::{ReadOutcome, Stream};
 use crate::auth::Identity;
 
@@ -37,8 +39,12 @@ pub struct Session {
     sent: usize,
     /// Requests under way.
     pub in_flight: usize,
+    /// Those of them that ask for a page, whose replies are large.
+    pub pages_in_flight: usize,
     /// The socket had more to read when we last looked.
     pub readable: bool,
+    /// Whole frames that were read wait until replies have made room; nothing is read on top of them.
+    pub backlog: bool,
     /// The session stands in its worker's list of sessions to look at.
     pub listed: bool,
     /// When the client must have sent the Hello, or the next byte of a frame; milliseconds of the worker's clock.
@@ -55,7 +61,9 @@ impl Session {
             outbox: Vec::new(),
             sent: 0,
             in_flight: 0,
+            pages_in_flight: 0,
             readable: true,
+            backlog: false,
             listed: false,
             deadline_ms: Some(now_ms + HELLO_TIMEOUT_MS),
         }
@@ -74,9 +82,13 @@ impl Session {
 
     /// Whether more should be read now: everything that would hold it is below its bound.
     pub fn may_read(&self) -> bool {
-        self.readable
-            && !matches!(self.life, Life::Draining)
-            && self.in_flight < IN_FLIGHT_MAX
+        self.readable && !matches!(self.life, Life::Draining) && self.may_ask()
+    }
+
+    /// Whether one more request of this client may begin: the replies that it leaves unread are below their bounds.
+    pub fn may_ask(&self) -> bool {
+        self.in_flight < IN_FLIGHT_MAX
+            && self.pages_in_flight < PAGES_IN_FLIGHT_MAX
             && self.outbox.len() - self.sent < OUTBOX_BYTES_MAX
     }
 
@@ -129,7 +141,9 @@ impl Session {
                         self.deadline_ms = None;
                     }
                 } else {
-                    self.input.reserve(bytes);
+                    // No more room than was filled already: who announces 4 MiB and sends 4 bytes shall not get 4 MiB. (Reserved
+                    // memory is not free: with transparent huge pages its first byte costs 2 MiB.)
+                    self.input.reserve(bytes.min(self.input.len()));
                 }
                 Ok(None)
             }
