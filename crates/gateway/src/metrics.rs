@@ -20,11 +20,9 @@ pub struct NodeMetrics {
 }
 
 impl NodeMetrics {
-    /// The Prometheus text format.
+    /// Workers and shards in the Prometheus text format; the HTTP door adds its own counters when it serves the page.
     pub fn render(&self) -> String {
-        let mut text = render_prometheus(&self.registry);
-        text.push_str(&self.http.render());
-        text
+        render_prometheus(&self.registry)
     }
 }
 
