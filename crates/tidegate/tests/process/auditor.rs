@@ -1,0 +1,57 @@
+//! The online auditor finds a balance that was changed in memory, and says whose, by how much, since when.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::http::Http;
+use crate::votes::{CREDITS, connect, open_show};
+use crate::{Server, Settings, audit, folder, wait_for};
+
+#[test]
+fn a_balance_changed_in_memory_is_found_and_named() {
+    let folder = folder();
+    let order = folder.path().join("tamper");
+    let environment = vec![("TIDEGATE_TAMPER".to_owned(), order.display().to_string())];
+    let settings = Settings { audit_interval_s: 1, environment, ..Settings::new(folder.path()) };
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    let mut http = Http::connect(server.http).expect("the door is open");
+    let mut report = || http.get("/v1/audit").expect("the door answers").body;
+
+    // Opened accounts and sold credits: six records, all of them audited and found right.
+    let clean = wait_for("an audit of all records", || Some(report()).filter(|report| sequence(report) >= 6));
+    assert_eq!(clean["agreed"], true, "{clean}");
+    assert_eq!(clean["shards"][0]["accounts_compared"], 4, "{clean}");
+    let agreed_at = sequence(&clean);
+
+    let written = folder.path().join("tamper.new");
+    fs::write(&written, "wallet:dave +5").expect("the folder takes a file");
+    fs::rename(written, &order).expect("a file gets its name");
+    wait_for("the balance is changed", || (!order.exists()).then_some(()));
+
+    let found = wait_for("the auditor notices", || Some(report()).filter(|report| report["agreed"] == false));
+    let right = json!([{
+        "account": "wallet:dave", "figure": "balance", "live": CREDITS + 5, "journal": CREDITS,
+        "agreed_at_sequence": agreed_at,
+    }]);
+    assert_eq!(found["shards"][0]["differences"], right, "{found}");
+    let metrics = wait_for("metrics show it", || {
+        let text = http.get("/metrics").expect("the door answers").body;
+        text.as_str().filter(|text| text.contains("tidegate_audit_differences{shard=\"0\"} 1\n")).map(str::to_owned)
+    });
+    assert!(!metrics.is_empty());
+    wait_for("the log tells the operator", || {
+        server.log().contains("a live figure is not what the journal says").then_some(())
+    });
+
+    // The journal is the truth: it agrees with itself, and a new start has the right balance.
+    assert!(server.terminate().status.success());
+    assert!(audit(&settings.data).status.success());
+    let server = Server::start(&settings);
+    assert_eq!(connect(&server).account("wallet:dave").expect("it is there").balance, CREDITS as i64);
+}
+
+fn sequence(report: &Value) -> u64 {
+    report["shards"][0]["sequence"].as_u64().expect("a number")
+}

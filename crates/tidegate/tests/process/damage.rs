@@ -1,0 +1,182 @@
+//! Damage in the journal: start refuses and `tidegate audit` exits non-zero, both with segment and offset. Nothing is cut.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tidegate_journal::group::{GROUP_HEADER_BYTES, GroupHeader, RECORD_HEADER_BYTES, decode, record_checksum};
+use tidegate_journal::segment::{MARK_BYTES, Mark, SEGMENT_HEADER_BYTES};
+use tidegate_journal::{ChainHash, Position, Sequence};
+
+use crate::votes::{connect, ids, open_show, votes};
+use crate::{Server, Settings, audit, folder};
+
+/// A directory with a sealed segment and a last one of many groups, ended gracefully.
+fn filled() -> (tempfile::TempDir, Settings) {
+    let folder = folder();
+    let settings = Settings::new(folder.path());
+    let server = Server::start(&settings);
+    let mut client = connect(&server);
+    open_show(&mut client);
+    for number in 0..8 {
+        client.transfers(&votes(&ids(&format!("large-{number}"), 8_000))).expect("the server serves");
+    }
+    for number in 0..50 {
+        client.transfers(&votes(&ids(&format!("small-{number}"), 3))).expect("the server serves");
+    }
+    let ended = server.terminate();
+    assert!(ended.status.success(), "{ended}");
+    assert_eq!(segments(&settings).len(), 2, "a sealed segment and a last one");
+    (folder, settings)
+}
+
+fn segments(settings: &Settings) -> Vec<PathBuf> {
+    let journal = settings.data.join("journal").join("shard-0");
+    let entries = fs::read_dir(journal).expect("the journal is there").map(|entry| entry.expect("it is read").path());
+    let mut paths: Vec<_> = entries.filter(|path| name(path).starts_with("segment-")).collect();
+    paths.sort();
+    paths
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().expect("a file").to_string_lossy().into_owned()
+}
+
+/// Start and audit both refuse, and name the segment and an offset in `offsets`. Afterwards the file is as it was.
+fn is_refused(settings: &Settings, segment: &Path, offsets: std::ops::RangeInclusive<u64>, words: &str) {
+    let before = fs::read(segment).expect("it is read");
+    for ended in [audit(&settings.data), Server::refused(settings)] {
+        assert!(!ended.status.success(), "{ended}");
+        let place = format!("{}: damaged at offset ", name(segment));
+        let rest = ended.log.split_once(&place).unwrap_or_else(|| panic!("{place:?} is not in: {ended}")).1;
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        let offset: u64 = digits.parse().expect("an offset");
+        assert!(offsets.contains(&offset), "offset {offset} is not in {offsets:?}: {ended}");
+        assert!(rest.contains("lost: ") && rest.contains(words), "{words:?} is not in: {ended}");
+    }
+    assert!(fs::read(segment).expect("it is read") == before, "the damaged file was changed");
+}
+
+#[test]
+fn a_flipped_bit_in_a_sealed_segment_is_named() {
+    let (_folder, settings) = filled();
+    let sealed = segments(&settings).remove(0);
+    let at = 5 << 20;
+    flip(&sealed, at);
+    // Named is the group or record with the bit; groups have at most 4 MiB.
+    is_refused(&settings, &sealed, (at - (4 << 20))..=at, "");
+}
+
+#[test]
+fn a_flipped_bit_in_the_middle_of_the_last_segment_is_named() {
+    let (_folder, settings) = filled();
+    let last = segments(&settings).remove(1);
+    let groups = groups_of(&fs::read(&last).expect("it is read"));
+    let (offset, header) = groups[groups.len() / 2];
+    let at = (offset + header.total_bytes() - 1) as u64;
+    flip(&last, at);
+    is_refused(&settings, &last, offset as u64..=at, "");
+    // Put right again, it serves: nothing was cut.
+    flip(&last, at);
+    let server = Server::start(&settings);
+    assert_eq!(connect(&server).account("candidate:1").expect("it is there").balance, 8 * 8_000 + 50 * 3);
+}
+
+#[test]
+fn a_record_removed_with_its_checksums_repaired_is_caught_by_the_chain() {
+    let (_folder, settings) = filled();
+    let last = segments(&settings).remove(1);
+    let whole = fs::read(&last).expect("it is read");
+    let (offset, header) = *groups_of(&whole).iter().rev().nth(20).expect("many groups");
+    assert_eq!(header.record_count, 3);
+
+    let removed = remove_record(&whole, offset, Rehash::No);
+    fs::write(&last, removed).expect("it is written");
+    is_refused(&settings, &last, offset as u64..=offset as u64, "changed on purpose");
+
+    // Even the hash of its own group repaired: then the next group is not its successor.
+    let next = offset + header.total_bytes() - record_bytes(&whole, offset);
+    fs::write(&last, remove_record(&whole, offset, Rehash::OwnGroup)).expect("it is written");
+    is_refused(&settings, &last, next as u64..=next as u64, "chain");
+
+    fs::write(&last, whole).expect("it is written");
+    Server::start(&settings).kill();
+}
+
+fn flip(path: &Path, at: u64) {
+    let mut bytes = fs::read(path).expect("it is read");
+    bytes[at as usize] ^= 0x10;
+    fs::write(path, bytes).expect("it is written");
+}
+
+/// All groups of a segment, each with its offset in the file.
+fn groups_of(segment: &[u8]) -> Vec<(usize, GroupHeader)> {
+    let mut groups = Vec::new();
+    let mut offset = SEGMENT_HEADER_BYTES;
+    while let Ok(group) = decode(&segment[offset..]) {
+        groups.push((offset, group.header));
+        offset += group.header.total_bytes();
+    }
+    groups
+}
+
+/// Bytes of the first record of the group at `offset`, with its header.
+fn record_bytes(segment: &[u8], offset: usize) -> usize {
+    let at = offset + GROUP_HEADER_BYTES;
+    RECORD_HEADER_BYTES + u32::from_le_bytes(segment[at..at + 4].try_into().expect("four bytes")) as usize
+}
+
+/// How far the forger goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rehash {
+    /// Repairs checksums and numbers only.
+    No,
+    /// Computes the chain hash of the changed group anew, too.
+    OwnGroup,
+}
+
+/// The segment without the first record of the group at `target`. All that follows moves up; every number and checksum that
+/// this makes wrong is repaired: counts, lengths, positions, sequences, the checksums of headers, records and the mark.
+fn remove_record(segment: &[u8], target: usize, rehash: Rehash) -> Vec<u8> {
+    let missing = record_bytes(segment, target);
+    let mut forged = segment[..target].to_vec();
+    for (offset, header) in groups_of(segment).into_iter().filter(|(offset, _)| *offset >= target) {
+        let mut body = segment[offset + GROUP_HEADER_BYTES..offset + header.total_bytes()].to_vec();
+        let mut header = header;
+        if offset == target {
+            body.drain(..missing);
+            header.record_count -= 1;
+            header.body_bytes -= missing as u32;
+        } else {
+            header.base = Position(header.base.0 - missing as u64);
+            header.first_sequence = Sequence(header.first_sequence.0 - 1);
+            header.synced_up_to = header.synced_up_to.min(header.base);
+        }
+        repair_records(&mut body, header.base);
+        if offset == target && rehash == Rehash::OwnGroup {
+            let hashed = blake3::Hasher::new().update(&header.encode()[..80]).update(&body).finalize();
+            header.chain = ChainHash(*hashed.as_bytes());
+        }
+        forged.extend_from_slice(&header.encode());
+        forged.extend_from_slice(&body);
+    }
+    let mark_at = forged.len() + missing;
+    let mut mark = Mark::decode(&segment[mark_at..]).expect("a graceful stop leaves a mark");
+    mark.end.position = Position(mark.end.position.0 - missing as u64);
+    mark.end.sequence = Sequence(mark.end.sequence.0 - 1);
+    forged.extend_from_slice(&mark.encode());
+    forged.extend_from_slice(&segment[mark_at + MARK_BYTES..]);
+    forged.resize(segment.len(), 0);
+    forged
+}
+
+fn repair_records(body: &mut [u8], base: Position) {
+    let mut offset = 0;
+    while offset < body.len() {
+        let length = u32::from_le_bytes(body[offset..offset + 4].try_into().expect("four bytes")) as usize;
+        let at = Position(base.0 + (GROUP_HEADER_BYTES + offset) as u64);
+        let payload = offset + RECORD_HEADER_BYTES;
+        let checksum = record_checksum(at, &body[payload..payload + length]);
+        body[offset + 4..offset + 8].copy_from_slice(&checksum.to_le_bytes());
+        offset = payload + length;
+    }
+}

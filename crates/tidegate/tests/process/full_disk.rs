@@ -1,0 +1,123 @@
+//! A full disk: writes are refused at the door, reads are served, and service resumes when there is room. Nothing is lost.
+
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use tidegate_client::{ClientError, Outcome};
+
+use crate::votes::{connect, ids, open_show, votes};
+use crate::{Server, Settings, audit, folder, wait_for};
+
+/// Three segments do not fit beside the ballast.
+const DISK_BYTES: u64 = 64 << 20;
+const BALLAST_BYTES: u64 = 24 << 20;
+/// Votes of one request: some 3 MiB of journal.
+const VOTES: usize = 8_000;
+
+/// A small disk in memory, mounted while it lives.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(at: PathBuf) -> io::Result<SmallDisk> {
+        fs::create_dir_all(&at)?;
+        let path = CString::new(at.as_os_str().as_bytes()).expect("paths have no zero byte");
+        let options = CString::new(format!("size={DISK_BYTES}")).expect("no zero byte");
+        // SAFETY: all pointers are to texts that end with a zero byte and outlive the call.
+        let mounted =
+            unsafe { libc::mount(c"tmpfs".as_ptr(), path.as_ptr(), c"tmpfs".as_ptr(), 0, options.as_ptr().cast()) };
+        if mounted == 0 { Ok(SmallDisk(at)) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let path = CString::new(self.0.as_os_str().as_bytes()).expect("paths have no zero byte");
+        // SAFETY: the pointer is to a text that ends with a zero byte and outlives the call.
+        unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) };
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_writes_serves_reads_and_resumes() {
+    let folder = folder();
+    let disk = match SmallDisk::mount(folder.path().join("disk")) {
+        Ok(disk) => disk,
+        Err(error) => {
+            eprintln!("SKIPPED: a small disk cannot be mounted here ({error}); run as root to test a full disk");
+            return;
+        }
+    };
+    let ballast = disk.0.join("ballast");
+    allocate(&ballast, BALLAST_BYTES).expect("the disk has room for it");
+    let settings = Settings { data: disk.0.join("data"), ..Settings::new(folder.path()) };
+    let server = Server::start(&settings);
+    let mut client = connect(&server);
+    open_show(&mut client);
+
+    let mut done = Vec::new();
+    let refused = loop {
+        let request = ids(&format!("vote-{}", done.len()), VOTES);
+        match client.transfers(&votes(&request)) {
+            Ok(outcomes) => {
+                assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Applied), "{:?}", outcomes[0]);
+                done.push(request);
+                assert!(done.len() < 100, "the disk does not fill");
+            }
+            Err(ClientError::Server(error)) => {
+                assert_eq!(error.code, "disk_full", "{error}");
+                assert!(error.retry_after.is_some(), "{error}");
+                break request;
+            }
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert!(done.len() >= 5, "only {} requests were taken before the disk was full", done.len());
+
+    // Reads go on, by both doors, and show what was acknowledged.
+    let balance = (done.len() * VOTES) as i64;
+    assert_eq!(client.account("candidate:1").expect("reads are served").balance, balance);
+    assert_eq!(client.history("candidate:1", "", 10).expect("reads are served").rows.len(), 10);
+    let mut http = crate::http::Http::connect(server.http).expect("the door is open");
+    assert_eq!(http.get("/healthz").expect("the door answers").status, 200);
+    let vote = serde_json::json!({"id": "http-vote", "debit": "wallet:dave", "credit": "candidate:1", "amount": 1});
+    let answer = http.post("/v1/transfers", &vote).expect("the door answers");
+    assert_eq!((answer.status, answer.code()), (503, "disk_full"), "{answer:?}");
+
+    fs::remove_file(&ballast).expect("the ballast is there");
+    let outcomes = wait_for("service resumes by itself", || match client.transfers(&votes(&refused)) {
+        Ok(outcomes) => Some(outcomes),
+        Err(ClientError::Server(error)) if error.code == "disk_full" => None,
+        Err(error) => panic!("{error}"),
+    });
+    // A request may have been done in part when the disk was full; its ids make it whole.
+    assert!(outcomes.iter().all(Outcome::is_done), "{outcomes:?}");
+    assert_eq!(http.post("/v1/transfers", &vote).expect("the door answers").status, 201);
+    done.push(refused);
+
+    let ended = server.terminate();
+    assert!(ended.status.success(), "{ended}");
+    let audited = audit(&settings.data);
+    assert!(audited.status.success(), "{audited}");
+    let server = Server::start(&settings);
+    let mut client = connect(&server);
+    for request in &done {
+        let again = client.transfers(&votes(request)).expect("the server serves");
+        assert!(again.iter().all(|outcome| *outcome == Outcome::Duplicate), "{:?}", again[0]);
+    }
+    assert_eq!(client.account("candidate:1").expect("it is there").balance, (done.len() * VOTES + 1) as i64);
+    // Before the disk goes.
+    drop(server);
+}
+
+fn allocate(path: &Path, bytes: u64) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let file = File::create(path)?;
+    // SAFETY: the descriptor is open; the call touches no memory of ours.
+    match unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, bytes as i64) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

@@ -1,0 +1,19 @@
+//! How the process behaves: how it stops, whom it lets in, what it refuses to start with, and what it survives.
+
+#[path = "../house/mod.rs"]
+mod house;
+
+mod auditor;
+mod damage;
+mod directory;
+mod full_disk;
+mod hostile;
+mod metrics;
+mod rights;
+mod stop;
+mod tls;
+mod votes;
+
+pub use house::server::{Ended, Process, Server, audit};
+pub use house::settings::Settings;
+pub use house::{PATIENCE, SERVICE, folder, http, wait_for};

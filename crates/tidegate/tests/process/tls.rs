@@ -1,0 +1,62 @@
+//! TLS on both doors, with a certificate made for the test.
+
+use std::fs;
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use tidegate_client::{Client, Timeouts};
+
+use crate::http::Http;
+use crate::votes::{ids, votes};
+use crate::{PATIENCE, SERVICE, Server, Settings, folder};
+
+#[test]
+fn both_doors_speak_tls_and_nothing_else() {
+    let folder = folder();
+    let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    fs::write(&cert, signed.cert.pem()).expect("the folder takes a file");
+    fs::write(&key, signed.signing_key.serialize_pem()).expect("the folder takes a file");
+    let sections = format!(
+        "[tls]\ncert_file = \"{}\"\nkey_file = \"{}\"\nhttp = true\nbinary = true\n",
+        cert.display(),
+        key.display()
+    );
+    let server = Server::start(&Settings { sections, ..Settings::new(folder.path()) });
+
+    let trusting = client_config([signed.cert.der().clone()]);
+    let name = ServerName::try_from("localhost").expect("a name");
+    let timeouts = Timeouts { connect: PATIENCE, read: PATIENCE, write: PATIENCE };
+    let connect = |config| Client::connect_tls(server.binary, name.clone(), config, SERVICE, timeouts);
+    let mut client = connect(trusting.clone()).expect("the certificate is trusted");
+    client.open_account("source:shop", "credit", tidegate_client::AccountKind::Source).expect("it serves");
+    client.open_account("wallet:dave", "credit", tidegate_client::AccountKind::Wallet).expect("it serves");
+    // More than one TLS record each way.
+    let outcomes = client.transfers(&votes(&ids("vote", 2_000))).expect("it serves");
+    assert_eq!(outcomes.len(), 2_000);
+
+    let tcp = TcpStream::connect(server.http).expect("the door is open");
+    let session = ClientConnection::new(trusting, name.clone()).expect("the configuration is right");
+    let mut http = Http::over(StreamOwned::new(session, tcp), SERVICE);
+    let answer = http.get("/v1/accounts/source:shop").expect("the door answers");
+    assert_eq!((answer.status, answer.body["kind"].as_str()), (200, Some("source")), "{answer:?}");
+
+    let stranger = connect(client_config([])).expect_err("the certificate is not trusted");
+    assert!(stranger.to_string().contains("certificate"), "{stranger}");
+    let short = Timeouts { read: Duration::from_secs(10), ..timeouts };
+    let plain = Client::connect_within(server.binary, SERVICE, short);
+    assert!(plain.is_err(), "the binary door let somebody in without TLS");
+    let plain = Http::connect(server.http).expect("TCP connects").get("/healthz");
+    assert!(plain.is_err(), "the HTTP door answered without TLS: {plain:?}");
+}
+
+fn client_config(trusted: impl IntoIterator<Item = rustls::pki_types::CertificateDer<'static>>) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    trusted.into_iter().for_each(|cert| roots.add(cert).expect("a certificate"));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    Arc::new(builder.expect("the provider has them").with_root_certificates(roots).with_no_client_auth())
+}
