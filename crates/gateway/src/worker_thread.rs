@@ -107,7 +107,8 @@ impl WorkerThread {
             }
 
             let (worker, port) = (&self.worker, &self.port);
-            let asleep = !worked && self.endpoint.sleep_unless(|| port.has_work(worker.has_room()) || worker.has_news());
+            let asleep =
+                !worked && self.endpoint.sleep_unless(|| port.has_work(worker.has_room()) || worker.has_news());
             self.poll.poll(&mut events, Some(if asleep { TICK } else { Duration::ZERO })).or_else(interrupted)?;
             if asleep {
                 self.endpoint.awake();

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tidegate_wire::limits::TRANSFERS_MAX;
 
-const BATCHED: Pressure = Pressure { connections: 1, in_flight: 2 };
+const BATCHED: Pressure = Pressure { connections: 2, in_flight: 1 };
 const SINGLE: Pressure = Pressure { connections: 64, in_flight: 16 };
 const LOCKSTEP: Pressure = Pressure { connections: 32, in_flight: 1 };
 const HTTP: Pressure = Pressure { connections: 64, in_flight: 1 };
