@@ -164,10 +164,12 @@ impl BinaryPort {
             let Some(session) = self.sessions.get_mut(key) else { continue };
             if has_room() && session.may_read() && !session.backlog {
                 worked = true;
-                let read = session.read(&mut self.scratch, now_ms);
-                if read.is_err() {
-                    session.life = Life::Draining;
-                    session.readable = false;
+                match session.read(&mut self.scratch, now_ms) {
+                    Ok(bytes) => self.metrics.received_bytes.add(bytes as u64),
+                    Err(_) => {
+                        session.life = Life::Draining;
+                        session.readable = false;
+                    }
                 }
             }
             worked |= self.serve_frames(key, &has_room, &mut start);
@@ -204,7 +206,9 @@ impl BinaryPort {
         // Whole frames may be left in the buffer; they are served when replies have made room.
         let session = &mut self.sessions[key];
         session.readable |= !matches!(session.life, Life::Draining);
-        session.backlog = true;
+        if !std::mem::replace(&mut session.backlog, true) {
+            self.metrics.reads_paused.add(1);
+        }
         worked
     }
 
@@ -332,6 +336,9 @@ impl BinaryPort {
         if let (Life::Serving(identity), Reply::Accounts(accounts)) = (&session.life, &mut reply) {
             accounts.retain(|account| identity.rights().may_see(account));
         }
+        if let Reply::Unavailable(reason) = &reply {
+            self.metrics.unavailable.increment(translate::unavailable(*reason).0);
+        }
         translate::encode(session.outbox(), correlation, reply);
         // Frames that waited for this reply are looked at again.
         if session.readable && !std::mem::replace(&mut session.listed, true) {
@@ -350,10 +357,13 @@ impl BinaryPort {
     pub fn flush(&mut self, registry: &Registry) {
         for key in std::mem::take(&mut self.unsent) {
             let Some(session) = self.sessions.get_mut(key) else { continue };
-            if session.flush().is_err() {
-                session.life = Life::Draining;
-                session.readable = false;
-                session.forget_outbox();
+            match session.flush() {
+                Ok(bytes) => self.metrics.sent_bytes.add(bytes as u64),
+                Err(_) => {
+                    session.life = Life::Draining;
+                    session.readable = false;
+                    session.forget_outbox();
+                }
             }
             if session.is_over() {
                 session.deregister(registry);

@@ -92,8 +92,8 @@ impl Session {
             && self.outbox.len() - self.sent < OUTBOX_BYTES_MAX
     }
 
-    /// Reads what is there, up to one turn's worth, through the worker's `scratch`.
-    pub fn read(&mut self, scratch: &mut [u8], now_ms: u64) -> io::Result<()> {
+    /// Reads what is there, up to one turn's worth, through the worker's `scratch`. Returns how many bytes that were.
+    pub fn read(&mut self, scratch: &mut [u8], now_ms: u64) -> io::Result<usize> {
         let mut taken = 0;
         while taken < READ_BYTES_PER_TURN {
             match self.stream.read(scratch)? {
@@ -105,21 +105,21 @@ impl Session {
                     }
                     // Before the Hello nobody gets to fill more than a small frame.
                     if matches!(self.life, Life::Greeting) && self.input.len() > FRAME_BYTES_MAX_UNAUTHENTICATED {
-                        return Ok(());
+                        return Ok(taken);
                     }
                 }
                 ReadOutcome::WouldBlock => {
                     self.readable = false;
-                    return Ok(());
+                    return Ok(taken);
                 }
                 ReadOutcome::Closed => {
                     self.readable = false;
                     self.life = Life::Draining;
-                    return Ok(());
+                    return Ok(taken);
                 }
             }
         }
-        Ok(())
+        Ok(taken)
     }
 
     /// The next whole frame that was read, without its length.
@@ -166,19 +166,21 @@ impl Session {
         &mut self.outbox
     }
 
-    /// Sends what the socket takes of the outbox.
-    pub fn flush(&mut self) -> io::Result<()> {
+    /// Sends what the socket takes of the outbox. Returns how many bytes that were.
+    pub fn flush(&mut self) -> io::Result<usize> {
+        let before = self.sent;
         while self.sent < self.outbox.len() || self.stream.wants_write() {
             let written = self.stream.write(&self.outbox[self.sent..])?;
-            if written == 0 {
-                return Ok(());
-            }
             self.sent += written;
+            if written == 0 {
+                return Ok(self.sent - before);
+            }
         }
+        let written = self.sent - before;
         self.sent = 0;
         self.outbox.clear();
         self.outbox.shrink_to(64 << 10);
-        Ok(())
+        Ok(written)
     }
 
     /// The client takes nothing any more.

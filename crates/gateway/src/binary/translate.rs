@@ -123,8 +123,8 @@ fn encode_outcomes(out: &mut Vec<u8>, correlation: u64, outcomes: &[Outcome]) {
     frame.finish();
 }
 
-/// Code, words, and when to try again.
-fn unavailable(reason: Unavailable) -> (&'static str, &'static str, u32) {
+/// Code, words, and when to ask again in milliseconds.
+pub fn unavailable(reason: Unavailable) -> (&'static str, &'static str, u32) {
     match reason {
         Unavailable::Busy => ("busy", "too many requests are under way; send this one again with the same ids", 100),
         Unavailable::DiskFull => {

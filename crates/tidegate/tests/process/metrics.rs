@@ -60,6 +60,15 @@ fn metrics_count_what_was_done() {
     assert_eq!(value(&text, "tidegate_accounts", "shard=\"0\""), Some(4.0), "{text}");
     assert_eq!(value(&text, "tidegate_journal_sequence", "shard=\"0\""), Some(507.0), "{text}");
     assert!(value(&text, "tidegate_sync_seconds_count", "shard=\"0\"").is_some_and(|count| count >= 1.0), "{text}");
+    // Each way some 400 bytes a vote and a byte or two an outcome.
+    assert!(
+        value(&text, "tidegate_received_bytes_total", "door=\"binary\"").is_some_and(|bytes| bytes > 180_000.0),
+        "{text}"
+    );
+    assert!(
+        value(&text, "tidegate_sent_bytes_total", "door=\"binary\"").is_some_and(|bytes| bytes > 1_000.0),
+        "{text}"
+    );
     let mut described: Vec<_> = text.lines().filter(|line| line.starts_with("# TYPE ")).collect();
     described.sort();
     let twice = described.windows(2).find(|pair| pair[0] == pair[1]);
