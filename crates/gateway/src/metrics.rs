@@ -29,7 +29,6 @@ impl NodeMetrics {
 /// The metrics of one worker's shards.
 pub struct WorkerMetrics {
     shards: Vec<ObservedShard>,
-    ring_depth: tidegate_telemetry::Gauge,
 }
 
 struct ObservedShard {
@@ -39,15 +38,14 @@ struct ObservedShard {
 }
 
 impl WorkerMetrics {
-    /// Takes the metrics of the worker's shards, in the worker's order, and the gauge of its rings.
-    pub fn new(shards: Vec<ShardMetrics>, ring_depth: tidegate_telemetry::Gauge) -> WorkerMetrics {
+    /// Takes the metrics of the worker's shards, in the worker's order.
+    pub fn new(shards: Vec<ShardMetrics>) -> WorkerMetrics {
         let observed = |metrics| ObservedShard { metrics, unavailable_seen: 0, refusals_seen: Default::default() };
-        WorkerMetrics { shards: shards.into_iter().map(observed).collect(), ring_depth }
+        WorkerMetrics { shards: shards.into_iter().map(observed).collect() }
     }
 
     /// Brings the registry up to date.
-    pub fn observe<D: Disk>(&mut self, worker: &mut Worker<D, LocalLog<D>>, ring_depth: usize) {
-        self.ring_depth.set(ring_depth as i64);
+    pub fn observe<D: Disk>(&mut self, worker: &mut Worker<D, LocalLog<D>>) {
         for (observed, shard) in self.shards.iter_mut().zip(worker.shards_mut()) {
             observed.observe(shard);
         }

@@ -149,7 +149,6 @@ impl Node {
             let port_metrics = GatewayMetrics::register(&metrics.registry, number, &["all"]);
             let (shards, shard_metrics): (Vec<_>, Vec<_>) =
                 shards.into_iter().map(|recovered| (recovered.shard, recovered.metrics)).unzip();
-            let ring_depth = metrics.registry.recorder(&[("worker", &number.to_string())]).gauge(RING_DEPTH);
             let port = BinaryPort::new(
                 binary_listeners.next(),
                 options.binary_tls.clone(),
@@ -165,7 +164,7 @@ impl Node {
                 status.clone(),
                 quiet.clone(),
                 options.workers,
-                WorkerMetrics::new(shard_metrics, ring_depth),
+                WorkerMetrics::new(shard_metrics),
             )?;
             workers.push(spawn(format!("worker-{number}"), move || {
                 pin(number);
@@ -242,9 +241,6 @@ impl Node {
         if failed { Err(anyhow!("a journal failed: {failure}")) } else { Ok(()) }
     }
 }
-
-const RING_DEPTH: tidegate_telemetry::Metric =
-    tidegate_telemetry::Metric::plain("tidegate_inbound_messages", "Messages waiting in all rings to a worker.");
 
 /// Recovers all shards in parallel, each on a thread of its own.
 fn recover_all(

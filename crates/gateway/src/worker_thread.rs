@@ -30,6 +30,9 @@ const TICK: Duration = Duration::from_millis(20);
 /// How long a stopping worker waits for clients to take their replies.
 const FAREWELL: Duration = Duration::from_secs(5);
 
+/// How long a stopping worker waits for its shards to sync what they hold.
+const STOP_AT_LATEST: Duration = Duration::from_secs(20);
+
 /// Everything a worker's thread owns.
 pub struct WorkerThread {
     worker: Worker<RealDisk, LocalLog<RealDisk>>,
@@ -72,9 +75,11 @@ impl WorkerThread {
         let mut stopping: Option<Instant> = None;
         let mut said_quiet = false;
         let mut ticked = Instant::now();
+        let mut busy = Duration::ZERO;
         #[cfg(feature = "fault-injection")]
         let tamper = crate::tamper::Tamper::from_env();
         loop {
+            let turned = Instant::now();
             let now = now_ms();
             let worked = self.turn(now, stopping.is_some(), &mut out, &mut finished);
 
@@ -83,7 +88,8 @@ impl WorkerThread {
                 self.port.end_overdue(now.0);
                 // Clients that could not be taken when files had run out cause no event of their own.
                 self.port.accept(self.poll.registry(), now.0);
-                self.metrics.observe(&mut self.worker, self.endpoint.depth());
+                self.metrics.observe(&mut self.worker);
+                self.port.observe(self.endpoint.depth(), std::mem::take(&mut busy));
                 #[cfg(feature = "fault-injection")]
                 tamper.look(&mut self.worker);
                 if let Some(failure) = self.worker.failure() {
@@ -101,11 +107,14 @@ impl WorkerThread {
                     self.quiet.fetch_add(1, Ordering::AcqRel);
                 }
                 let all_quiet = self.quiet.load(Ordering::Acquire) >= self.workers;
-                if all_quiet && self.worker.is_idle() && self.status.may_end() {
+                // What cannot be synced any more, on a full disk for one, was never acknowledged.
+                let settled = all_quiet && self.worker.is_idle() || since.elapsed() >= STOP_AT_LATEST;
+                if settled && self.status.may_end() {
                     break;
                 }
             }
 
+            busy += turned.elapsed();
             let (worker, port) = (&self.worker, &self.port);
             let asleep =
                 !worked && self.endpoint.sleep_unless(|| port.has_work(worker.has_room()) || worker.has_news());

@@ -385,6 +385,12 @@ impl BinaryPort {
         }
     }
 
+    /// Messages that wait in all rings to this worker, and how long its loop was busy since the last call.
+    pub fn observe(&self, ring_depth: usize, busy: std::time::Duration) {
+        self.metrics.ring_depths.iter().for_each(|depth| depth.set(ring_depth as i64));
+        self.metrics.busy_nanoseconds.add(busy.as_nanos() as u64);
+    }
+
     /// Whether all that was asked is answered and sent as far as clients read.
     pub fn is_quiet(&self) -> bool {
         self.asked.is_empty()
