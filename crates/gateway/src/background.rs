@@ -8,7 +8,7 @@ use tidegate_machines::ShardIndex;
 use tidegate_shard::core::Outgoing;
 use tidegate_shard::message::{Reply, Request, Unavailable};
 use tidegate_shard::operation::{Answer, EndpointIndex, Message, Operation};
-use tidegate_shard::router::{Finished, Router};
+use tidegate_shard::router::{CursorKey, Finished, Router};
 
 use crate::mesh::Endpoint;
 
@@ -25,13 +25,13 @@ pub struct Background {
 
 impl Background {
     /// Takes its end of the rings.
-    pub fn new(endpoint: Endpoint, shard_count: u16, workers: u16) -> Background {
+    pub fn new(endpoint: Endpoint, shard_count: u16, workers: u16, cursors: CursorKey) -> Background {
         let (wake, woken) = mpsc::sync_channel(1);
         endpoint.bed().set_wake(move || {
             // One wake-up that waits is as good as many.
             let _ = wake.try_send(());
         });
-        let router = Router::new(endpoint.index(), shard_count, workers);
+        let router = Router::new(endpoint.index(), shard_count, workers, cursors);
         Background { endpoint, router, workers, woken }
     }
 

@@ -14,7 +14,7 @@ use tidegate_shard::core::Outgoing;
 use tidegate_shard::limits::ENDPOINT_REQUESTS_MAX;
 use tidegate_shard::message::{Reply, Request, Unavailable};
 use tidegate_shard::operation::Message;
-use tidegate_shard::router::{Finished, Router};
+use tidegate_shard::router::{CursorKey, Finished, Router};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::http::{Backend, Health};
@@ -46,6 +46,7 @@ pub fn edge(
     endpoint: Endpoint,
     shard_count: u16,
     workers: u16,
+    cursors: CursorKey,
     status: Arc<Status>,
     metrics: Arc<NodeMetrics>,
 ) -> (EdgeBackend, Pump) {
@@ -53,7 +54,7 @@ pub fn edge(
     let woken = Arc::new(Notify::new());
     let wake = woken.clone();
     endpoint.bed().set_wake(move || wake.notify_one());
-    let router = Router::new(endpoint.index(), shard_count, workers);
+    let router = Router::new(endpoint.index(), shard_count, workers, cursors);
     (EdgeBackend { ask, status, metrics }, Pump { asked, endpoint, router, waiting: Slab::new(), woken })
 }
 

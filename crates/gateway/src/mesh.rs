@@ -56,7 +56,6 @@ struct Outlet {
     ring: Producer<Message>,
     waiting: VecDeque<Message>,
     bed: Arc<Bed>,
-    used: bool,
 }
 
 /// Makes the endpoints of `workers` workers, then those of `others`, all connected.
@@ -74,8 +73,7 @@ pub fn mesh(workers: u16, others: u16) -> Vec<Endpoint> {
         for to in (0..count).filter(|to| *to != from && (from < workers || *to < workers)) {
             let (producer, consumer) = ring(RING_MESSAGES);
             let bed = endpoints[to as usize].bed.clone();
-            endpoints[from as usize].to[to as usize] =
-                Some(Outlet { ring: producer, waiting: VecDeque::new(), bed, used: false });
+            endpoints[from as usize].to[to as usize] = Some(Outlet { ring: producer, waiting: VecDeque::new(), bed });
             endpoints[to as usize].from.push(consumer);
         }
     }
@@ -98,17 +96,19 @@ impl Endpoint {
         for (to, message) in outgoing.drain(..) {
             let outlet =
                 self.to[to.0 as usize].as_mut().expect("messages go to endpoints that this one is connected with");
-            outlet.used = true;
             outlet.waiting.push_back(message);
         }
         for outlet in self.to.iter_mut().flatten() {
+            let mut pushed = false;
             while let Some(message) = outlet.waiting.pop_front() {
                 if let Err(message) = outlet.ring.push(message) {
                     outlet.waiting.push_front(message);
                     break;
                 }
+                pushed = true;
             }
-            if std::mem::take(&mut outlet.used) {
+            // Also for those alone that found the ring full before: their receiver may have slept since.
+            if pushed {
                 outlet.bed.wake();
             }
         }

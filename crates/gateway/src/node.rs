@@ -22,6 +22,7 @@ use tidegate_shard::core::Shard;
 use tidegate_shard::ids::{IdIndex, IdSeed, IdsOptions};
 use tidegate_shard::message::Request;
 use tidegate_shard::replay::replay;
+use tidegate_shard::router::CursorKey;
 use tidegate_shard::worker::Worker;
 use tidegate_telemetry::{GatewayMetrics, ShardMetrics};
 use tokio::sync::watch;
@@ -88,6 +89,9 @@ pub struct Node {
     _directory: Directory,
 }
 
+/// Tells the key of cursors from other uses of the directory's id.
+const CURSORS: u64 = u64::from_le_bytes(*b"cursors\0");
+
 /// What a recovered shard's thread hands over.
 struct RecoveredShard {
     shard: LocalShard,
@@ -104,12 +108,15 @@ impl Node {
     ) -> Result<Node> {
         let directory = Directory::open_or_create(&options.data, options.shards, now_ms().0)?;
         let authenticator = Arc::new(authenticator()?);
+        // The directory's random id: cursors outlive a restart, and nobody outside knows it.
+        let cursors = CursorKey([directory.log(0).directory, CURSORS]);
         let status = Arc::new(Status::new(options.shards));
         let metrics = Arc::new(NodeMetrics::default());
 
         let edge_count = if options.http.is_some() { options.edges } else { 0 };
         let mut endpoints = mesh(options.workers, edge_count + 1);
-        let background = Background::new(endpoints.pop().expect("the last one"), options.shards, options.workers);
+        let background =
+            Background::new(endpoints.pop().expect("the last one"), options.shards, options.workers, cursors);
         let edge_endpoints = endpoints.split_off(options.workers as usize);
         let mut beds: Vec<Arc<Bed>> = endpoints.iter().map(|endpoint| endpoint.bed().clone()).collect();
         beds.push(background.bed());
@@ -126,7 +133,8 @@ impl Node {
         for (number, (endpoint, listener)) in
             edge_endpoints.into_iter().zip(http_listeners.unwrap_or_default()).enumerate()
         {
-            let (backend, pump) = edge(endpoint, options.shards, options.workers, status.clone(), metrics.clone());
+            let (backend, pump) =
+                edge(endpoint, options.shards, options.workers, cursors, status.clone(), metrics.clone());
             let edge = EdgeOptions {
                 listener,
                 tls: options.http_tls.clone(),
@@ -156,7 +164,7 @@ impl Node {
                 options.binary_connections_max,
                 port_metrics,
             );
-            let worker = Worker::new(endpoint.index(), options.shards, options.workers, shards);
+            let worker = Worker::new(endpoint.index(), options.shards, options.workers, cursors, shards);
             let thread = WorkerThread::new(
                 worker,
                 port,
@@ -187,10 +195,10 @@ impl Node {
         let background = node.seed(background, options.seed)?;
         let audits = AuditLoop::open(background, &options.data, &logs, options.schedule)?;
         node.background = Some(spawn("background".into(), move || {
-            audits.run(&|| status.phase() == Phase::Stopping);
+            audits.run(&|| status.is_stopping());
             Ok(())
         })?);
-        node.status.advance(Phase::Serving);
+        node.status.serve();
         Ok(node)
     }
 
@@ -203,7 +211,9 @@ impl Node {
             match background.request(request, &|| false) {
                 Some(Reply::AccountOpened { .. }) => {}
                 Some(Reply::Outcomes(outcomes)) if outcomes.iter().all(|o| !matches!(o, Outcome::Refused(_))) => {}
-                other => return Err(anyhow!("the configuration's seed was refused: {asked} gave {other:?}")),
+                // Not a reason to keep everybody out: somebody may have used a seed's id, or opened its account otherwise.
+                Some(other) => tracing::error!(asked, answer = ?other, "a seed of the configuration was refused"),
+                None => return Err(anyhow!("the shards did not answer {asked}")),
             }
         }
         Ok(background)
@@ -228,7 +238,7 @@ impl Node {
     pub fn stop(self) -> Result<()> {
         let failed = self.status.phase() == Phase::Failed;
         let failure = self.status.failure();
-        self.status.advance(Phase::Stopping);
+        self.status.stop();
         // Whoever listens has already ended if the send fails.
         let _ = self.stop_edges.send(true);
         self.beds.iter().for_each(|bed| bed.wake());

@@ -5,17 +5,20 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 /// The life of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub enum Phase {
     /// Reading the journal.
-    Recovering = 0,
+    Recovering,
     /// Serving.
-    Serving = 1,
+    Serving,
     /// Finishing what was accepted.
-    Stopping = 2,
+    Stopping,
     /// A journal failed; nothing is decided any more.
-    Failed = 3,
+    Failed,
 }
+
+const RECOVERING: u8 = 0;
+const SERVING: u8 = 1;
+const FAILED: u8 = 2;
 
 /// How far one shard's replay is.
 #[derive(Debug, Default)]
@@ -31,6 +34,7 @@ pub struct ReplayProgress {
 pub struct Status {
     phase: AtomicU8,
     failure: OnceLock<String>,
+    stopping: AtomicBool,
     workers_may_end: AtomicBool,
     /// Per shard.
     pub replay: Vec<ReplayProgress>,
@@ -41,32 +45,43 @@ impl Status {
     pub fn new(shards: u16) -> Status {
         let replay = (0..shards).map(|_| ReplayProgress::default()).collect();
         Status {
-            phase: AtomicU8::new(Phase::Recovering as u8),
+            phase: AtomicU8::new(RECOVERING),
             failure: OnceLock::new(),
+            stopping: AtomicBool::new(false),
             workers_may_end: AtomicBool::new(false),
             replay,
         }
     }
 
-    /// The phase now.
+    /// The phase now. "Failed" goes before "stopping": it is what a client must know.
     pub fn phase(&self) -> Phase {
         match self.phase.load(Ordering::Acquire) {
-            0 => Phase::Recovering,
-            1 => Phase::Serving,
-            2 => Phase::Stopping,
-            _ => Phase::Failed,
+            FAILED => Phase::Failed,
+            _ if self.is_stopping() => Phase::Stopping,
+            SERVING => Phase::Serving,
+            _ => Phase::Recovering,
         }
     }
 
-    /// Goes on to `next`. A failed process stays failed, a stopping one never serves again.
-    pub fn advance(&self, next: Phase) {
-        self.phase.fetch_max(next as u8, Ordering::AcqRel);
+    /// Recovery is over. A process that failed meanwhile stays failed.
+    pub fn serve(&self) {
+        self.phase.fetch_max(SERVING, Ordering::AcqRel);
+    }
+
+    /// The process is to stop. A fact of its own beside the phase: a process whose journal failed stops like any other.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    /// Whether the process is to stop.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
     }
 
     /// A journal failed, for this reason; the first one is kept.
     pub fn fail(&self, reason: String) {
         let _ = self.failure.set(reason);
-        self.advance(Phase::Failed);
+        self.phase.fetch_max(FAILED, Ordering::AcqRel);
     }
 
     /// Why it failed; empty if it did not.

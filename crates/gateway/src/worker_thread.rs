@@ -23,7 +23,7 @@ use tidegate_shard::worker::Worker;
 use crate::binary::port::{BinaryPort, LISTENER, WAKER};
 use crate::mesh::Endpoint;
 use crate::metrics::WorkerMetrics;
-use crate::status::{Phase, Status};
+use crate::status::Status;
 
 /// How long an idle worker sleeps at most: timers (expiries, retries, silent clients) are looked at so often.
 const TICK: Duration = Duration::from_millis(20);
@@ -96,13 +96,13 @@ impl WorkerThread {
                     self.status.fail(failure.to_string());
                 }
             }
-            if stopping.is_none() && self.status.phase() == Phase::Stopping {
+            if stopping.is_none() && self.status.is_stopping() {
                 stopping = Some(Instant::now());
                 self.port.stop_listening(self.poll.registry());
             }
             if let Some(since) = stopping {
                 let patient = since.elapsed() < FAREWELL;
-                if !said_quiet && (self.port.is_quiet() || !patient) && self.worker.pending() == 0 {
+                if !said_quiet && (self.port.is_quiet() && self.worker.pending() == 0 || !patient) {
                     said_quiet = true;
                     self.quiet.fetch_add(1, Ordering::AcqRel);
                 }

@@ -62,7 +62,7 @@ impl Directory {
         if found != shards {
             let what = format!(
                 "it was created with {found} shards and cannot be used with {shards}: a key's shard follows from their \
-                 number. Set journal.shards = {found}, or begin another directory"
+                 number. Set data.shards = {found}, or begin another directory"
             );
             return Err(refuse(path, what));
         }

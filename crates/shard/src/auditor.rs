@@ -44,6 +44,8 @@ pub struct ShardAuditor<D: Disk> {
     round: Round,
     /// Per question of a round: the last sequence at which all its accounts agreed.
     agreed_at: Vec<u64>,
+    /// The last sequence at which the numbers of accounts agreed.
+    agreed_count_at: u64,
     snapshot_at: Sequence,
 }
 
@@ -75,6 +77,7 @@ impl<D: Disk> ShardAuditor<D> {
             fold: Fold::new(reader, cursor, ledger),
             round: Round::default(),
             agreed_at: Vec::new(),
+            agreed_count_at: 0,
             snapshot_at: cursor.sequence,
         })
     }
@@ -103,6 +106,9 @@ impl<D: Disk> ShardAuditor<D> {
                     return Audit::Finished(self.report(now_ms, Some(damage)));
                 }
                 self.compare(sequence, &figures);
+                if !more {
+                    self.compare_count(sequence);
+                }
                 if more {
                     self.round.question += 1;
                     return self.ask_figures();
@@ -150,6 +156,22 @@ impl<D: Disk> ShardAuditor<D> {
         self.round.compared += live.len() as u64;
         if self.round.differences.len() == found_before {
             self.agreed_at[question] = sequence;
+        }
+    }
+
+    /// Accounts that the journal opened and the live state lacks would be asked for by nobody.
+    fn compare_count(&mut self, sequence: u64) {
+        let (live, journal) = (i128::from(self.round.compared), self.fold.ledger.figures(0, u32::MAX).count() as i128);
+        if live != journal {
+            self.round.differences.push(AuditDifference {
+                account: "(all accounts)".into(),
+                figure: "count",
+                live,
+                journal,
+                agreed_at_sequence: self.agreed_count_at,
+            });
+        } else {
+            self.agreed_count_at = sequence;
         }
     }
 

@@ -268,7 +268,7 @@ pub struct AuditReport {
 pub struct AuditDifference {
     /// Account id.
     pub account: Box<str>,
-    /// Which figure: `balance`, `held`, `credited`, `debited`.
+    /// Which figure: `balance`, `held`, `credited`, `debited`, or `count` of all accounts.
     pub figure: &'static str,
     /// What the live state says.
     pub live: i128,

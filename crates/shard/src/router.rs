@@ -27,6 +27,7 @@ use crate::core::Outgoing;
 use crate::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX};
 use crate::message::{Reply, Request, Unavailable};
 use crate::operation::{Answer, EndpointIndex, Message, Operation};
+pub use history::CursorKey;
 use history::HistoryMerge;
 use transfers::Deciding;
 
@@ -38,6 +39,7 @@ pub struct Router {
     endpoint: EndpointIndex,
     shard_count: u16,
     workers: u16,
+    cursors: CursorKey,
     requests: Slab<Pending>,
     bytes: usize,
 }
@@ -77,8 +79,8 @@ enum Next {
 
 impl Router {
     /// A router for the requests of `endpoint`.
-    pub fn new(endpoint: EndpointIndex, shard_count: u16, workers: u16) -> Router {
-        Router { endpoint, shard_count, workers, requests: Slab::new(), bytes: 0 }
+    pub fn new(endpoint: EndpointIndex, shard_count: u16, workers: u16, cursors: CursorKey) -> Router {
+        Router { endpoint, shard_count, workers, cursors, requests: Slab::new(), bytes: 0 }
     }
 
     /// Whether another request may start. A worker that cannot start one stops reading its sockets.
@@ -124,7 +126,7 @@ impl Router {
                 (stage, Next::Calls(self.all_shards().map(|shard| (shard, list.clone())).collect()))
             }
             Request::ReadHistory { id, before, limit } => {
-                match HistoryMerge::open(id, before.as_deref(), limit, self.shard_count) {
+                match HistoryMerge::open(id, before.as_deref(), limit, self.shard_count, self.cursors) {
                     Ok((merge, calls)) => (Stage::History(merge), Next::Calls(calls)),
                     Err(refusal) => (Stage::One, Next::Reply(Reply::Refused(refusal))),
                 }

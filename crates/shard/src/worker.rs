@@ -15,7 +15,7 @@ use tidegate_machines::TimeMs;
 use crate::core::{Outgoing, Shard, ShardError};
 use crate::message::{Request, Unavailable};
 use crate::operation::{EndpointIndex, Message};
-use crate::router::{Finished, Router};
+use crate::router::{CursorKey, Finished, Router};
 
 /// A worker without its thread.
 pub struct Worker<D: Disk, L: LogStore> {
@@ -28,8 +28,14 @@ pub struct Worker<D: Disk, L: LogStore> {
 
 impl<D: Disk, L: LogStore> Worker<D, L> {
     /// A worker that owns `shards` (those whose index modulo `workers` is its own).
-    pub fn new(endpoint: EndpointIndex, shard_count: u16, workers: u16, shards: Vec<Shard<D, L>>) -> Worker<D, L> {
-        let router = Router::new(endpoint, shard_count, workers);
+    pub fn new(
+        endpoint: EndpointIndex,
+        shard_count: u16,
+        workers: u16,
+        cursors: CursorKey,
+        shards: Vec<Shard<D, L>>,
+    ) -> Worker<D, L> {
+        let router = Router::new(endpoint, shard_count, workers, cursors);
         Worker { endpoint, shards, router, made: Vec::new() }
     }
 

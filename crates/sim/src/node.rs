@@ -14,7 +14,7 @@ use tidegate_shard::ids::IdIndex;
 use tidegate_shard::message::AuditReport;
 use tidegate_shard::operation::{Answer, EndpointIndex, Message, Operation};
 use tidegate_shard::replay::replay;
-use tidegate_shard::router::Router;
+use tidegate_shard::router::{CursorKey, Router};
 use tidegate_shard::worker::Worker;
 
 use crate::note;
@@ -23,6 +23,9 @@ use crate::trace::Trace;
 
 /// The random number that the data directory got.
 const DIRECTORY_ID: u64 = 0x7464_6174_6131_0001;
+
+/// Signs cursors.
+const CURSORS: CursorKey = CursorKey([0x7369_6d31, 0x7369_6d32]);
 /// Where the data directory is on the fake disk.
 pub const DATA: &str = "/data";
 
@@ -78,9 +81,10 @@ impl Node {
         for shard in 0..plan.shards {
             shares[(shard % workers) as usize].push(recover(disk, plan, workers, shard, trace)?);
         }
-        let worker_with = |(index, shards)| Worker::new(Node::worker_endpoint(index), plan.shards, workers, shards);
-        let edges =
-            (workers..workers + plan.edges).map(|index| Router::new(EndpointIndex(index), plan.shards, workers));
+        let worker_with =
+            |(index, shards)| Worker::new(Node::worker_endpoint(index), plan.shards, workers, CURSORS, shards);
+        let edges = (workers..workers + plan.edges)
+            .map(|index| Router::new(EndpointIndex(index), plan.shards, workers, CURSORS));
         let mut auditors = Vec::new();
         for shard in 0..plan.shards {
             let data = Path::new(DATA);

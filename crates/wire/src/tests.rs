@@ -228,7 +228,7 @@ proptest! {
             Body::Welcome(Welcome { server: id.clone(), ..Default::default() }),
             Body::AccountOpened(AccountOpened { created: true, account: Some(account.clone()) }),
             Body::Account(account.clone()),
-            Body::Accounts(Accounts { accounts: vec![account; 3] }),
+            Body::Accounts(Accounts { accounts: vec![account; 3], next: "wallet:9".into() }),
             Body::History(History { rows: vec![row; 3], next }),
             Body::Audit(Audit { shards: vec![report; 2] }),
             Body::Pong(Pong {}),

@@ -45,7 +45,8 @@ struct Parked {
     correlation: u64,
     request: Request,
     awaited: usize,
-    missing: bool,
+    /// What to answer instead, if an account is missing or could not be looked at.
+    instead: Option<Reply>,
 }
 
 /// The binary clients of one worker.
@@ -63,6 +64,8 @@ pub struct BinaryPort {
     /// Sessions with new bytes to send.
     unsent: Vec<usize>,
     scratch: Box<[u8]>,
+    /// The worker's clock at its last turn.
+    now_ms: u64,
     metrics: GatewayMetrics,
 }
 
@@ -87,6 +90,7 @@ impl BinaryPort {
             ready: Vec::new(),
             unsent: Vec::new(),
             scratch: vec![0; 256 << 10].into(),
+            now_ms: 0,
             metrics,
         }
     }
@@ -159,6 +163,7 @@ impl BinaryPort {
     /// Reads and decodes from all sessions that may; gives each request to `start` with a token for its reply. `has_room` says
     /// whether another one may start. Returns whether anything was read.
     pub fn serve(&mut self, now_ms: u64, has_room: impl Fn() -> bool, mut start: impl FnMut(u64, Request)) -> bool {
+        self.now_ms = now_ms;
         let mut worked = false;
         for key in std::mem::take(&mut self.ready) {
             let Some(session) = self.sessions.get_mut(key) else { continue };
@@ -166,14 +171,14 @@ impl BinaryPort {
                 worked = true;
                 match session.read(&mut self.scratch, now_ms) {
                     Ok(bytes) => self.metrics.received_bytes.add(bytes as u64),
-                    Err(_) => {
-                        session.life = Life::Draining;
-                        session.readable = false;
-                    }
+                    Err(_) => session.drain(now_ms),
                 }
             }
             worked |= self.serve_frames(key, &has_room, &mut start);
             let session = &mut self.sessions[key];
+            if session.has_said_all() {
+                session.drain(now_ms);
+            }
             session.listed = session.readable && !matches!(session.life, Life::Draining);
             if session.listed {
                 self.ready.push(key);
@@ -198,7 +203,7 @@ impl BinaryPort {
                 }
                 Err(error) => {
                     self.refuse(key, 0, Refused::new(error.code(), error.to_string()));
-                    self.sessions[key].life = Life::Draining;
+                    self.sessions[key].drain(self.now_ms);
                     return true;
                 }
             }
@@ -218,7 +223,7 @@ impl BinaryPort {
             Err(bad) => {
                 self.refuse(key, bad.correlation, bad.error.into());
                 if matches!(self.sessions[key].life, Life::Greeting) {
-                    self.sessions[key].life = Life::Draining;
+                    self.sessions[key].drain(self.now_ms);
                 }
                 return;
             }
@@ -233,7 +238,7 @@ impl BinaryPort {
                     correlation,
                     Refused::new("unauthenticated", "the first frame must be a Hello with a token"),
                 );
-                self.sessions[key].life = Life::Draining;
+                self.sessions[key].drain(self.now_ms);
             }
             (Life::Serving(_), BodyRef::Ping) => {
                 encode_reply(self.sessions[key].outbox(), correlation, Body::Pong(proto::Pong {}));
@@ -262,7 +267,7 @@ impl BinaryPort {
             }
             Err(error) => {
                 self.refuse(key, correlation, Refused::new("unauthenticated", error.to_string()));
-                self.sessions[key].life = Life::Draining;
+                self.sessions[key].drain(self.now_ms);
             }
         }
     }
@@ -286,7 +291,7 @@ impl BinaryPort {
             Verdict::NeedsKinds(accounts) if self.parked.len() < PARKED_MAX => {
                 self.sessions[key].in_flight += 1;
                 let awaited = accounts.len();
-                let parked = self.parked.insert(Parked { session: key, correlation, request, awaited, missing: false });
+                let parked = self.parked.insert(Parked { session: key, correlation, request, awaited, instead: None });
                 for account in accounts {
                     let token = self.asked.insert(Purpose::Kind { parked, account: account.clone() });
                     start(token as u64, Request::ReadAccount { id: account });
@@ -313,17 +318,20 @@ impl BinaryPort {
                 waiting.awaited -= 1;
                 match reply {
                     Reply::Account(found) => self.kinds.learn(&account, found.kind),
-                    _ => waiting.missing = true,
+                    Reply::Unavailable(reason) => waiting.instead = Some(Reply::Unavailable(reason)),
+                    _ => {
+                        let refusal = Reply::Refused(not_found(&waiting.request));
+                        waiting.instead.get_or_insert(refusal);
+                    }
                 }
                 if waiting.awaited == 0 {
-                    let Parked { session, correlation, request, missing, .. } = self.parked.remove(parked);
-                    self.sessions[session].in_flight -= 1;
-                    if missing {
-                        let refusal = not_found(&request);
-                        self.sessions[session].in_flight += 1;
-                        self.answer(session, correlation, Reply::Refused(refusal));
-                    } else {
-                        self.admit(session, correlation, request, start);
+                    let Parked { session, correlation, request, instead, .. } = self.parked.remove(parked);
+                    match instead {
+                        Some(reply) => self.answer(session, correlation, reply),
+                        None => {
+                            self.sessions[session].in_flight -= 1;
+                            self.admit(session, correlation, request, start);
+                        }
                     }
                 }
             }
@@ -333,13 +341,16 @@ impl BinaryPort {
     fn answer(&mut self, key: usize, correlation: u64, mut reply: Reply) {
         let session = &mut self.sessions[key];
         session.in_flight -= 1;
-        if let (Life::Serving(identity), Reply::Accounts(accounts)) = (&session.life, &mut reply) {
-            accounts.retain(|account| identity.rights().may_see(account));
+        let mut next = String::new();
+        if let Reply::Accounts(accounts) = &mut reply {
+            // The page goes on behind the last account that was looked at, also if this client may not see it.
+            next = accounts.last().map(|last| last.id.to_string()).unwrap_or_default();
+            accounts.retain(|account| session.identity().is_some_and(|identity| identity.rights().may_see(account)));
         }
         if let Reply::Unavailable(reason) = &reply {
             self.metrics.unavailable.increment(translate::unavailable(*reason).0);
         }
-        translate::encode(session.outbox(), correlation, reply);
+        translate::encode_page(session.outbox(), correlation, reply, next);
         // Frames that waited for this reply are looked at again.
         if session.readable && !std::mem::replace(&mut session.listed, true) {
             self.ready.push(key);
@@ -360,8 +371,7 @@ impl BinaryPort {
             match session.flush() {
                 Ok(bytes) => self.metrics.sent_bytes.add(bytes as u64),
                 Err(_) => {
-                    session.life = Life::Draining;
-                    session.readable = false;
+                    session.drain(self.now_ms);
                     session.forget_outbox();
                 }
             }
@@ -377,8 +387,11 @@ impl BinaryPort {
     pub fn end_overdue(&mut self, now_ms: u64) {
         for (key, session) in &mut self.sessions {
             if session.is_overdue(now_ms) {
-                session.life = Life::Draining;
-                session.readable = false;
+                // Once to say what it is owed; who does not even take that loses it.
+                if matches!(session.life, Life::Draining) {
+                    session.forget_outbox();
+                }
+                session.drain(now_ms);
                 self.unsent.push(key);
                 self.metrics.connections_refused.increment("timeout");
             }

@@ -45,6 +45,10 @@ pub struct Session {
     pub readable: bool,
     /// Whole frames that were read wait until replies have made room; nothing is read on top of them.
     pub backlog: bool,
+    /// The client sends nothing more; what it sent before is still served.
+    ended: bool,
+    /// Whose token was shown, also while draining.
+    identity: Option<Identity>,
     /// The session stands in its worker's list of sessions to look at.
     pub listed: bool,
     /// When the client must have sent the Hello, or the next byte of a frame; milliseconds of the worker's clock.
@@ -64,6 +68,8 @@ impl Session {
             pages_in_flight: 0,
             readable: true,
             backlog: false,
+            ended: false,
+            identity: None,
             listed: false,
             deadline_ms: Some(now_ms + HELLO_TIMEOUT_MS),
         }
@@ -114,7 +120,7 @@ impl Session {
                 }
                 ReadOutcome::Closed => {
                     self.readable = false;
-                    self.life = Life::Draining;
+                    self.ended = true;
                     return Ok(taken);
                 }
             }
@@ -150,13 +156,31 @@ impl Session {
         }
     }
 
-    /// Whether a frame was begun and not finished, or no Hello came, for too long.
+    /// Whether a frame was begun and not finished, no Hello came, or the last replies are not taken, for too long.
     pub fn is_overdue(&self, now_ms: u64) -> bool {
         self.in_flight == 0 && self.deadline_ms.is_some_and(|deadline| now_ms > deadline)
     }
 
+    /// Whose token was shown.
+    pub fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref()
+    }
+
+    /// Reads nothing more from now on; the client gets some time to take what it is owed.
+    pub fn drain(&mut self, now_ms: u64) {
+        self.life = Life::Draining;
+        self.readable = false;
+        self.deadline_ms = Some(now_ms + FRAME_TIMEOUT_MS);
+    }
+
+    /// The client has ended, and all that it sent before is served.
+    pub fn has_said_all(&self) -> bool {
+        self.ended && !self.backlog && !matches!(self.life, Life::Draining)
+    }
+
     /// The token was good.
     pub fn welcome(&mut self, identity: Identity) {
+        self.identity = Some(identity.clone());
         self.life = Life::Serving(identity);
         self.deadline_ms = None;
     }
@@ -173,7 +197,9 @@ impl Session {
             let written = self.stream.write(&self.outbox[self.sent..])?;
             self.sent += written;
             if written == 0 {
-                return Ok(self.sent - before);
+                let written = self.sent - before;
+                self.forget_sent();
+                return Ok(written);
             }
         }
         let written = self.sent - before;
@@ -181,6 +207,15 @@ impl Session {
         self.outbox.clear();
         self.outbox.shrink_to(64 << 10);
         Ok(written)
+    }
+
+    /// Gives back what was sent, once it is most of the outbox: a client that reads steadily but never all must not keep it all.
+    fn forget_sent(&mut self) {
+        if self.sent > OUTBOX_BYTES_MAX / 4 && self.sent >= self.outbox.len() / 2 {
+            self.outbox.drain(..self.sent);
+            self.outbox.shrink_to(OUTBOX_BYTES_MAX);
+            self.sent = 0;
+        }
     }
 
     /// The client takes nothing any more.

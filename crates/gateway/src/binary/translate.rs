@@ -76,6 +76,11 @@ pub fn to_request(body: BodyRef<'_>, frame: &Bytes) -> Result<Request, Refused> 
 
 /// Appends the frame that carries `reply`.
 pub fn encode(out: &mut Vec<u8>, correlation: u64, reply: Reply) {
+    encode_page(out, correlation, reply, String::new());
+}
+
+/// Appends the frame that carries `reply`; `next` is where the page after a list of accounts begins.
+pub fn encode_page(out: &mut Vec<u8>, correlation: u64, reply: Reply, next: String) {
     let body = match reply {
         Reply::Outcomes(outcomes) => return encode_outcomes(out, correlation, &outcomes),
         Reply::AccountOpened { created, account } => {
@@ -83,7 +88,7 @@ pub fn encode(out: &mut Vec<u8>, correlation: u64, reply: Reply) {
         }
         Reply::Account(account) => Body::Account(to_account(account)),
         Reply::Accounts(accounts) => {
-            Body::Accounts(proto::Accounts { accounts: accounts.into_iter().map(to_account).collect() })
+            Body::Accounts(proto::Accounts { accounts: accounts.into_iter().map(to_account).collect(), next })
         }
         Reply::History { rows, next } => Body::History(proto::History {
             rows: rows.into_iter().map(to_row).collect(),

@@ -40,7 +40,7 @@ fn another_shard_count_is_refused() {
     drop(Directory::open_or_create(data.path(), 2, 0).unwrap());
     let said = refusal(Directory::open_or_create(data.path(), 4, 0));
     assert!(said.contains("created with 2 shards and cannot be used with 4"), "{said}");
-    assert!(said.contains("journal.shards = 2"), "{said}");
+    assert!(said.contains("data.shards = 2"), "{said}");
 }
 
 #[test]

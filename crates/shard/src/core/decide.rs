@@ -86,17 +86,22 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
                 self.inbox.push_front(work);
                 break;
             }
-            worked = true;
-            match self.serve(&mut work, now)? {
-                Some(Served::Done(answer)) => {
+            match self.serve(&mut work, now) {
+                Ok(Some(Served::Done(answer))) => {
                     self.commits.wait_for(self.appended, Departure::Answer(work.caller, answer));
                 }
-                Some(Served::Paused) => {
+                Ok(Some(Served::Paused)) => {
                     self.inbox.push_front(work);
                     break;
                 }
-                None => self.reading.push_back(work),
+                Ok(None) => self.reading.push_back(work),
+                // Its caller is told, with all others, that the shard failed.
+                Err(error) => {
+                    self.inbox.push_front(work);
+                    return Err(error);
+                }
             }
+            worked = true;
         }
         Ok(worked)
     }
@@ -150,7 +155,9 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
         progress: &mut Progress,
         now: TimeMs,
     ) -> Result<Served, ShardError> {
-        self.adopt(facts, now)?;
+        if !self.adopt(facts, now)? {
+            return Ok(Served::Paused);
+        }
         let count = picks.len(batch.len());
         progress.outcomes.reserve(count - progress.outcomes.len());
         let mut coming = Coming::default();
@@ -187,7 +194,9 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
         progress: &mut Progress,
         now: TimeMs,
     ) -> Result<Served, ShardError> {
-        self.adopt(facts, now)?;
+        if !self.adopt(facts, now)? {
+            return Ok(Served::Paused);
+        }
         let count = picks.len(holds.len());
         while progress.outcomes.len() < count {
             if !self.may_append() {
@@ -235,6 +244,9 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
         failed: bool,
         now: TimeMs,
     ) -> Result<Served, ShardError> {
+        if !self.adopt(facts, now)? {
+            return Ok(Served::Paused);
+        }
         let count = picks.len(batch.len());
         if !self.group.has_room(batch.text_bytes() + count * RECORD_OVERHEAD_BYTES) {
             return Ok(match self.group.is_empty() {
@@ -242,7 +254,6 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
                 false => Served::Paused,
             });
         }
-        self.adopt(facts, now)?;
         let transfers = (0..count).map(|n| batch.get(picks.index(n)));
         let need_credit: Vec<u32> = transfers
             .clone()
@@ -404,16 +415,21 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
         }))
     }
 
-    /// Journals what other shards said about accounts that this one did not know.
-    fn adopt(&mut self, facts: &[AccountFact], now: TimeMs) -> Result<(), ShardError> {
+    /// Journals what other shards said about accounts that this one did not know. False when the group is full: what was adopted is
+    /// known then, and a later step goes on with the rest.
+    fn adopt(&mut self, facts: &[AccountFact], now: TimeMs) -> Result<bool, ShardError> {
         for fact in facts {
             let Some((asset, kind)) = &fact.found else { continue };
-            if self.ledger.slot(&fact.id).is_none() {
-                let home = shard_of(&fact.id, self.shard_count);
-                self.decide_one(&Command::AdoptAccount { id: &fact.id, asset, kind: *kind, home }, None, now)?;
+            if self.ledger.slot(&fact.id).is_some() {
+                continue;
             }
+            if !self.may_append() {
+                return Ok(false);
+            }
+            let home = shard_of(&fact.id, self.shard_count);
+            self.decide_one(&Command::AdoptAccount { id: &fact.id, asset, kind: *kind, home }, None, now)?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Whether another shard must be asked about this credit account before a decision.
@@ -467,8 +483,10 @@ pub(super) fn read_record<L: LogStore>(
     }
 }
 
+/// Facts are sorted by id.
 fn is_missing(credit: &str, facts: &[AccountFact]) -> bool {
-    facts.iter().any(|fact| &*fact.id == credit && fact.found.is_none())
+    let found = facts.binary_search_by(|fact| (*fact.id).cmp(credit));
+    found.is_ok_and(|index| facts[index].found.is_none())
 }
 
 fn has_repeated_id<'a>(mut transfers: impl Iterator<Item = Transfer<'a>>) -> bool {

@@ -74,9 +74,14 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
     /// Reads some records of each history under way, so that a long page delays nobody for long.
     pub(super) fn serve_reading(&mut self) -> Result<bool, ShardError> {
         let Some(mut work) = self.reading.pop_front() else { return Ok(false) };
-        match self.read_rows(&mut work)? {
-            Some(answer) => self.commits.wait_for(self.appended, Departure::Answer(work.caller, answer)),
-            None => self.reading.push_back(work),
+        match self.read_rows(&mut work) {
+            Ok(Some(answer)) => self.commits.wait_for(self.appended, Departure::Answer(work.caller, answer)),
+            Ok(None) => self.reading.push_back(work),
+            // Its caller is told, with all others, that the shard failed.
+            Err(error) => {
+                self.reading.push_front(work);
+                return Err(error);
+            }
         }
         Ok(true)
     }

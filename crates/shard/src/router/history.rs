@@ -2,7 +2,11 @@
 //!
 //! Rows of all parts merge newest first. The balance after a row is the sum of the parts' balances at that moment: each part's
 //! own balance after its last row that is not younger.
+//!
+//! A cursor names records by their positions, and a shard reads what a position names. So a cursor is signed: nobody can point a
+//! shard into the middle of a record, where a memo could pass for a record of its own.
 
+use siphasher::sip::SipHasher24;
 use tidegate_machines::ledger::Refusal;
 use tidegate_machines::{RecordPosition, ShardIndex};
 
@@ -10,8 +14,23 @@ use crate::limits::PAGE_ROWS_MAX;
 use crate::message::Reply;
 use crate::operation::{Answer, ChainedRow, Operation};
 
+/// Signs the cursors of histories. The same for all routers of a data directory, and known to nobody outside.
+#[derive(Clone, Copy, Debug)]
+pub struct CursorKey(pub [u64; 2]);
+
+impl CursorKey {
+    /// SipHash-2-4, made to be such a signature, of the account and the places.
+    fn sign(self, account: &str, places: &[RecordPosition]) -> u64 {
+        let mut bytes = account.as_bytes().to_vec();
+        places.iter().for_each(|place| bytes.extend_from_slice(&place.0.to_le_bytes()));
+        SipHasher24::new_with_keys(self.0[0], self.0[1]).hash(&bytes)
+    }
+}
+
 /// The parts of one history under way.
 pub(super) struct HistoryMerge {
+    account: Box<str>,
+    key: CursorKey,
     limit: usize,
     found: bool,
     refused: Option<Refusal>,
@@ -31,9 +50,10 @@ impl HistoryMerge {
         before: Option<&str>,
         limit: u32,
         shard_count: u16,
+        key: CursorKey,
     ) -> Result<(HistoryMerge, Vec<(ShardIndex, Operation)>), Refusal> {
         let limit = limit.clamp(1, PAGE_ROWS_MAX);
-        let cursor = before.map(|text| parse_cursor(text, shard_count)).transpose()?;
+        let cursor = before.map(|text| parse_cursor(text, &id, shard_count, key)).transpose()?;
         let none = || Part { rows: Vec::new().into_iter().peekable(), next: RecordPosition::NONE };
         let parts = (0..shard_count).map(|_| none()).collect();
         // A wallet or source has all its rows at home; a collector may have a part anywhere. Who has none says so.
@@ -46,7 +66,8 @@ impl HistoryMerge {
                 (!at_end).then_some((shard, read))
             })
             .collect();
-        let merge = HistoryMerge { limit: limit as usize, found: before.is_some(), refused: None, parts };
+        let merge =
+            HistoryMerge { account: id, key, limit: limit as usize, found: before.is_some(), refused: None, parts };
         // No page gives a cursor at which every part has ended.
         if calls.is_empty() { Err(Refusal::CursorInvalid) } else { Ok((merge, calls)) }
     }
@@ -95,17 +116,53 @@ impl HistoryMerge {
             return None;
         }
         let texts: Vec<String> = places.iter().map(|place| place.0.to_string()).collect();
-        Some(texts.join(".").into())
+        let signature = self.key.sign(&self.account, &places);
+        Some(format!("{}.{signature:016x}", texts.join(".")).into())
     }
 }
 
-fn parse_cursor(text: &str, shard_count: u16) -> Result<Vec<RecordPosition>, Refusal> {
-    if text.len() > 21 * shard_count as usize {
+fn parse_cursor(text: &str, account: &str, shard_count: u16, key: CursorKey) -> Result<Vec<RecordPosition>, Refusal> {
+    // Twenty digits and a dot for each place, and the signature.
+    if text.len() > 21 * shard_count as usize + 16 {
         return Err(Refusal::CursorInvalid);
     }
-    let places: Result<Vec<u64>, _> = text.split('.').map(str::parse).collect();
-    match places {
-        Ok(places) if places.len() == shard_count as usize => Ok(places.into_iter().map(RecordPosition).collect()),
-        _ => Err(Refusal::CursorInvalid),
+    let parse = || {
+        let (places, signature) = text.rsplit_once('.')?;
+        let signature = u64::from_str_radix(signature, 16).ok()?;
+        let places: Option<Vec<RecordPosition>> =
+            places.split('.').map(|place| place.parse().ok().map(RecordPosition)).collect();
+        places.filter(|places| places.len() == shard_count as usize && key.sign(account, places) == signature)
+    };
+    parse().ok_or(Refusal::CursorInvalid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: CursorKey = CursorKey([1, 2]);
+
+    fn cursor(account: &str, places: &[u64]) -> String {
+        let places: Vec<RecordPosition> = places.iter().copied().map(RecordPosition).collect();
+        let texts: Vec<String> = places.iter().map(|place| place.0.to_string()).collect();
+        format!("{}.{:016x}", texts.join("."), KEY.sign(account, &places))
+    }
+
+    #[test]
+    fn only_a_cursor_that_was_given_for_this_account_is_taken() {
+        let given = cursor("wallet:dave", &[4096, 0]);
+        assert_eq!(parse_cursor(&given, "wallet:dave", 2, KEY), Ok(vec![RecordPosition(4096), RecordPosition(0)]));
+        let signature = given.rsplit_once('.').unwrap().1;
+        for (text, account, shards) in [
+            (given.as_str(), "wallet:eve", 2),
+            (given.as_str(), "wallet:dave", 1),
+            (&format!("4097.0.{signature}"), "wallet:dave", 2),
+            ("4096.0", "wallet:dave", 2),
+            ("4096.0.0", "wallet:dave", 2),
+            ("", "wallet:dave", 2),
+            (&"9".repeat(1 << 16), "wallet:dave", 2),
+        ] {
+            assert_eq!(parse_cursor(text, account, shards, KEY), Err(Refusal::CursorInvalid), "{text} for {account}");
+        }
     }
 }

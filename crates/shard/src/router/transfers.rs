@@ -1,5 +1,6 @@
 //! Requests that decide something: transfers, holds, posts and voids, split over the shards that decide them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tidegate_machines::ShardIndex;
@@ -123,7 +124,10 @@ impl Deciding {
                     }
                 }
             }
-            (Phase::Describing, Answer::Facts(facts)) => self.facts.extend(facts),
+            (Phase::Describing, Answer::Facts(facts)) => {
+                self.facts.extend(facts);
+                self.facts.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+            }
             (phase, other) => unreachable!("{other:?} while {phase:?}"),
         }
     }
@@ -152,9 +156,10 @@ impl Deciding {
             return;
         }
         for (index, outcome) in picks.into_iter().zip(outcomes) {
-            if !undecided.contains(&index) {
-                self.outcomes[index as usize] = Some(outcome);
-            }
+            self.outcomes[index as usize] = Some(outcome);
+        }
+        for index in &undecided {
+            self.outcomes[*index as usize] = None;
         }
         self.undecided.append(&mut undecided);
     }
@@ -211,7 +216,7 @@ impl Deciding {
 
     /// Asks each deciding shard for the items that have no outcome yet.
     fn decide(&mut self) -> Next {
-        let mut picks: std::collections::BTreeMap<ShardIndex, Vec<u32>> = std::collections::BTreeMap::new();
+        let mut picks: BTreeMap<ShardIndex, Vec<u32>> = BTreeMap::new();
         for (index, owner) in self.owners.iter().enumerate().filter(|(index, _)| self.outcomes[*index].is_none()) {
             picks.entry(owner.expect("located or known by its debit")).or_default().push(index as u32);
         }
@@ -229,13 +234,10 @@ impl Deciding {
     }
 
     fn describe(&mut self, shard_count: u16) -> Next {
-        let mut ids: std::collections::BTreeMap<ShardIndex, Vec<Box<str>>> = std::collections::BTreeMap::new();
-        for index in &self.undecided {
-            let credit = self.items.credit(*index as usize);
-            let of_home = ids.entry(shard_of(credit, shard_count)).or_default();
-            if !of_home.iter().any(|id| &**id == credit) {
-                of_home.push(credit.into());
-            }
+        let credits = self.undecided.iter().map(|index| self.items.credit(*index as usize));
+        let mut ids: BTreeMap<ShardIndex, Vec<Box<str>>> = BTreeMap::new();
+        for credit in credits.collect::<BTreeSet<&str>>() {
+            ids.entry(shard_of(credit, shard_count)).or_default().push(credit.into());
         }
         self.phase = Phase::Describing;
         self.asked = ids.keys().map(|shard| (*shard, None)).collect();

@@ -15,7 +15,7 @@ const NAMES: [&str; 21] = [
     "tidegate_request_seconds_bucket{",
     "tidegate_request_seconds_sum",
     "tidegate_request_seconds_count",
-    "tidegate_inbound_messages{",
+    "tidegate_ring_depth{",
     "tidegate_inbox_depth{",
     "tidegate_group_records_bucket{",
     "tidegate_group_bytes_bucket{",
