@@ -1,5 +1,5 @@
 #!/bin/bash
-# Makes one tool available, or says in one line what to install:  setup.sh rust|shellcheck|python|redis|postgres|fuzz|miri
+# Makes one tool available, or says in one line what to install:  setup.sh rust|python|redis|postgres|fuzz|miri
 # Idempotent and quick when the tool is there, because most make targets call it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -30,15 +30,18 @@ debian() {
 
 rust() {
     have cc || debian "a C compiler (ring and libfuzzer need one)" gcc g++ libc6-dev
-    have cargo && return
+    if have cargo; then
+        # A toolchain of the minimal profile has neither.
+        cargo clippy --version >/dev/null 2>&1 && cargo fmt --version >/dev/null 2>&1 && return
+        have rustup || missing "clippy or rustfmt" "install them beside cargo, or see https://rustup.rs"
+        echo "setup: installing clippy and rustfmt"
+        rustup component add clippy rustfmt || missing "clippy or rustfmt" "rustup component add clippy rustfmt"
+        return
+    fi
     have curl || debian curl curl ca-certificates
     echo "setup: installing Rust with rustup"
     curl -sSf https://sh.rustup.rs | sh -s -- -y -q --profile minimal -c clippy -c rustfmt ||
         missing cargo "see https://rustup.rs"
-}
-
-shellcheck_() {
-    have shellcheck || debian shellcheck shellcheck
 }
 
 # A virtual environment of our own in .venv, rebuilt when the requirements change.
@@ -53,7 +56,7 @@ python() {
         python3 -m venv .venv
     fi
     echo "setup: installing $(tr '\n' ' ' <"$wanted")"
-    .venv/bin/pip install -q --disable-pip-version-check -r "$wanted" || missing schemathesis "pip could not install it"
+    .venv/bin/pip install -q --disable-pip-version-check -r "$wanted" || missing "schemathesis or shellcheck" "pip could not install it"
     cp "$wanted" "$built"
 }
 
@@ -82,7 +85,6 @@ miri() {
 
 case ${1:-} in
 rust | python | redis | postgres | fuzz | miri) "$1" ;;
-shellcheck) shellcheck_ ;;
 *)
     sed -n '2,3p' "$0"
     exit 2
