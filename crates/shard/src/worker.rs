@@ -141,3 +141,6 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
         self.shards.into_iter().map(Shard::into_log).collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,8 @@
 mod house;
 
 mod auditor;
+mod broken_disk;
+mod cursors;
 mod damage;
 mod directory;
 mod full_disk;

@@ -1,15 +1,20 @@
 //! A viewer's rights on the binary door: debits only own wallets, credits only collectors, reads own wallets and collectors.
 
 use std::fmt::Debug;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 
 use tidegate_client::{Client, ClientError, Hold, Outcome, Transfer};
+use tidegate_wire::limits::FRAME_BYTES_MAX;
+use tidegate_wire::proto::{self, reply_frame, request_frame};
+use tidegate_wire::{ReplyBodyRef, Split, decode_reply, encode_request, split};
 
 use crate::http::Http;
 use crate::votes::{connect, open_show};
-use crate::{Server, Settings, folder};
+use crate::{PATIENCE, Server, Settings, folder};
 
 /// As in the development configuration: password `dave`.
-const DAVE: &str = r#"
+pub const DAVE: &str = r#"
 [[user]]
 name = "dave"
 password_hash = "$argon2id$v=19$m=19456,t=2,p=1$CJt3yfrPNZBo81/EHS8ETg$vjEVQU7YS/rhzs0z9ZJeOBpXyxPFPSw8HR0Zxp2pLt0"
@@ -23,10 +28,7 @@ fn a_viewer_may_vote_and_nothing_else() {
     let settings = Settings { sections: DAVE.into(), ..Settings::new(folder.path()) };
     let server = Server::start(&settings);
     open_show(&mut connect(&server));
-    let login = serde_json::json!({"user": "dave", "password": "dave"});
-    let mut http = Http::connect(server.http).expect("the door is open");
-    let answer = http.post("/v1/login", &login).expect("the door answers");
-    let token = answer.body["token"].as_str().unwrap_or_else(|| panic!("{answer:?}")).to_owned();
+    let token = log_in(&server, "dave", "dave");
     let mut dave = Client::connect(server.binary, &token).expect("the token is good");
 
     let transfer = |id, debit, credit| Transfer { id, debit, credit, amount: 1, memo: "" };
@@ -59,6 +61,62 @@ fn a_viewer_may_vote_and_nothing_else() {
     assert_eq!(dave.account("wallet:dave").expect("his own").debited, 1);
     let stranger = Client::connect(server.binary, "no-such-token").expect_err("a bad token");
     assert!(matches!(&stranger, ClientError::Server(error) if error.code == "unauthenticated"), "{stranger}");
+}
+
+#[test]
+fn a_viewers_list_goes_on_behind_what_he_may_not_see() {
+    let folder = folder();
+    let settings = Settings { sections: DAVE.into(), ..Settings::new(folder.path()) };
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    let token = log_in(&server, "dave", "dave");
+    let mut stream = TcpStream::connect(server.binary).expect("the door is open");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a socket takes a time-out");
+    Client::over(stream.try_clone().expect("a socket can be shared"), &token).expect("the token is good");
+
+    // One account a page: candidate:1, source:shop, wallet:carol, wallet:dave, in this order.
+    let mut pages = Vec::new();
+    let mut after = String::new();
+    loop {
+        let page = page_of_one(&mut stream, &after);
+        pages.push(page.accounts.iter().map(|account| account.id.clone()).collect::<Vec<_>>());
+        if page.next.is_empty() {
+            break;
+        }
+        assert!(page.next > after, "{} does not come after {after}", page.next);
+        after = page.next;
+    }
+    assert_eq!(pages, [vec!["candidate:1"], vec![], vec![], vec!["wallet:dave"], vec![]]);
+}
+
+/// The wire's own page, with its `next`.
+fn page_of_one(stream: &mut TcpStream, after: &str) -> proto::Accounts {
+    let mut question = Vec::new();
+    let list = proto::ListAccounts { prefix: String::new(), after: after.into(), limit: 1 };
+    encode_request(&mut question, 1, request_frame::Body::ListAccounts(list));
+    stream.write_all(&question).expect("the server reads");
+    let mut said = Vec::new();
+    let frame = loop {
+        if let Split::Frame(range) = split(&said, FRAME_BYTES_MAX).expect("the server frames well") {
+            break said[range].to_vec();
+        }
+        let mut some = [0; 4096];
+        let count = stream.read(&mut some).expect("the server answers");
+        assert!(count > 0, "the server ended the connection");
+        said.extend_from_slice(&some[..count]);
+    };
+    match decode_reply(&frame).expect("the server encodes well").body {
+        ReplyBodyRef::Other(reply_frame::Body::Accounts(page)) => page,
+        other => panic!("accounts expected, {other:?}"),
+    }
+}
+
+/// The token that a password is good for.
+pub fn log_in(server: &Server, user: &str, password: &str) -> String {
+    let login = serde_json::json!({"user": user, "password": password});
+    let mut http = Http::connect(server.http).expect("the door is open");
+    let answer = http.post("/v1/login", &login).expect("the door answers");
+    answer.body["token"].as_str().unwrap_or_else(|| panic!("{answer:?}")).to_owned()
 }
 
 fn forbidden<T: Debug>(answer: Result<T, ClientError>) {
