@@ -50,7 +50,7 @@ release: setup ## build the server and the load generator, optimised
 test: setup ## everything that must hold before a merge, from nothing to the end
 	@rm -rf $(LOGS)
 	@$(STAGE) "1/7 lint" $(MAKE) lint
-	@$(STAGE) "2/7 unit, property, process and doc tests" cargo test $(HOUSE) -- --skip survives_kills
+	@$(STAGE) "2/7 unit, property, process and doc tests" cargo test --no-fail-fast $(HOUSE) -- --skip survives_kills
 	@$(STAGE) "3/7 kill -9 of the real binary, 50 times" $(MAKE) kill KILLS=50
 	@$(STAGE) "4/7 simulation: some hundred seeds, five planted bugs" $(MAKE) sim-test
 	@$(STAGE) "5/7 loom: every interleaving of the rings" $(MAKE) loom
