@@ -1,0 +1,175 @@
+//! A worker over a fake disk, stepped by the test: what it answers when a shard fails, and when a batch brings more accounts than
+//! a group holds.
+
+use std::path::Path;
+
+use tidegate_journal::disk::FakeDisk;
+use tidegate_journal::{LogId, Options, StepLog, recovery};
+use tidegate_machines::ShardIndex;
+use tidegate_machines::ledger::{AccountKind, Outcome, Transfer, shard_of};
+
+use super::*;
+use crate::ids::{BuilderKind, IdIndex, IdSeed, IdsOptions};
+use crate::message::{Reply, TransferBatch};
+use crate::replay::replay;
+
+const DATA: &str = "/data";
+const NOW: TimeMs = TimeMs(1_000);
+/// Small groups and segments, so that a test fills them with little.
+const SMALL: Options = Options { segment_bytes: 1 << 20, allocation_step_bytes: 64 << 10, group_bytes_max: 16 << 10 };
+/// Far more than any request here takes.
+const STEPS_MAX: usize = 100_000;
+
+/// One worker that owns all shards of a disk.
+struct House {
+    disk: FakeDisk,
+    worker: Worker<FakeDisk, StepLog<FakeDisk>>,
+}
+
+impl House {
+    fn open(shard_count: u16) -> House {
+        let disk = FakeDisk::new(1);
+        for shard in 0..shard_count {
+            recovery::create(disk.clone(), Path::new(DATA), log_id(shard)).expect("the disk is new");
+        }
+        House::over(disk, shard_count)
+    }
+
+    /// What a start finds on this disk.
+    fn over(disk: FakeDisk, shard_count: u16) -> House {
+        let shards = (0..shard_count).map(|shard| open_shard(&disk, shard, shard_count)).collect();
+        let worker = Worker::new(EndpointIndex(0), shard_count, 1, CursorKey([1, 2]), shards);
+        House { disk, worker }
+    }
+
+    /// One turn of the worker and of each journal.
+    fn turn(&mut self, finished: &mut Finished) {
+        let mut out = Outgoing::new();
+        self.worker.step(NOW, &mut out, finished);
+        assert!(out.is_empty(), "there is no other worker: {out:?}");
+        // A failed journal says so to its shard.
+        self.worker.shards_mut().iter_mut().for_each(|shard| drop(shard.log_mut().step()));
+    }
+
+    /// The replies to `requests`, which are under way together.
+    fn ask_all(&mut self, requests: Vec<Request>) -> Vec<Reply> {
+        let (mut out, mut finished) = (Outgoing::new(), Finished::new());
+        let count = requests.len();
+        for (token, request) in requests.into_iter().enumerate() {
+            self.worker.start(token as u64, request, &mut out, &mut finished);
+        }
+        for _ in 0..STEPS_MAX {
+            if finished.len() == count {
+                finished.sort_by_key(|(token, _)| *token);
+                return finished.into_iter().map(|(_, reply)| reply).collect();
+            }
+            self.turn(&mut finished);
+        }
+        panic!("{} of {count} requests were answered", finished.len());
+    }
+
+    fn ask(&mut self, request: Request) -> Reply {
+        self.ask_all(vec![request]).remove(0)
+    }
+
+    /// A source, a wallet, and one vote that is durable. After a start no memory knows its record: it is read from the disk.
+    fn with_a_durable_vote() -> House {
+        let mut house = House::open(1);
+        house.ask_all(vec![open("source", AccountKind::Source), open("wallet", AccountKind::Wallet)]);
+        assert_eq!(house.ask(sale("vote")), Reply::Outcomes(vec![Outcome::Applied]));
+        House::over(house.disk, 1)
+    }
+
+    /// Flips a bit of the only record with this memo.
+    fn rot(&self, memo: &str) {
+        let found = self.disk.files().into_iter().find_map(|(path, _)| {
+            let bytes = self.disk.contents(&path).expect("it is listed");
+            let at = bytes.windows(memo.len()).position(|window| window == memo.as_bytes())?;
+            Some((path, at as u64))
+        });
+        let (path, at) = found.expect("the record is on the disk");
+        assert!(self.disk.flip_bit(&path, at, 0));
+    }
+}
+
+fn log_id(shard: u16) -> LogId {
+    LogId { directory: 1, shard }
+}
+
+fn open_shard(disk: &FakeDisk, shard: u16, shard_count: u16) -> Shard<FakeDisk, StepLog<FakeDisk>> {
+    let (data, index) = (Path::new(DATA), ShardIndex(shard));
+    let (log, found) = StepLog::open(disk.clone(), data, log_id(shard), SMALL).expect("it was created");
+    let folder = data.join("ids").join(format!("shard-{shard}"));
+    let options = IdsOptions { builder: BuilderKind::Stepped, freeze_at: 1 << 12, ..IdsOptions::new(IdSeed([3, 4])) };
+    let opened = IdIndex::open(disk.clone(), &folder, options, found.end.position, &mut |_, _| {});
+    let mut ids = opened.expect("the index is whole").index;
+    let (ledger, _) = replay(&log, disk, data, index, shard_count, &mut ids, |_| {}).expect("the journal is whole");
+    Shard::new(index, shard_count, 1, ledger, ids, log)
+}
+
+fn open(id: &str, kind: AccountKind) -> Request {
+    Request::OpenAccount { id: id.into(), asset: "credit".into(), kind }
+}
+
+fn transfers(items: &[(String, String, String)]) -> Request {
+    let memos: Vec<String> = items.iter().map(|(id, ..)| format!("memo of {id}")).collect();
+    let all = items.iter().zip(&memos);
+    let batch = all.map(|((id, debit, credit), memo)| Transfer { id, debit, credit, amount: 1, memo });
+    Request::Transfers { linked: false, batch: TransferBatch::copy_of(batch) }
+}
+
+fn sale(id: &str) -> Request {
+    transfers(&[(id.into(), "source".into(), "wallet".into())])
+}
+
+fn history() -> Request {
+    Request::ReadHistory { id: "wallet".into(), before: None, limit: 10 }
+}
+
+const FAILED: Reply = Reply::Unavailable(Unavailable::ShardFailed);
+
+#[test]
+fn all_that_wait_for_a_sync_that_fails_are_told() {
+    let mut house = House::with_a_durable_vote();
+    house.disk.fail_next_sync();
+    assert_eq!(house.ask_all(vec![sale("a"), sale("b"), history()]), [FAILED, FAILED, FAILED]);
+    assert!(house.worker.failure().is_some());
+    assert!(house.worker.is_idle(), "a stop must not wait for a failed shard");
+    assert_eq!(house.ask(sale("c")), FAILED);
+}
+
+#[test]
+fn the_call_that_meets_a_rotted_record_is_told_too() {
+    for question in [sale("vote"), history()] {
+        let mut house = House::with_a_durable_vote();
+        house.rot("memo of vote");
+        assert_eq!(house.ask_all(vec![question, sale("behind it")]), [FAILED, FAILED]);
+        assert!(house.worker.failure().is_some());
+        assert!(house.worker.is_idle(), "a stop must not wait for a failed shard");
+    }
+}
+
+#[test]
+fn a_batch_that_brings_more_foreign_accounts_than_a_group_holds_is_decided() {
+    const ACCOUNTS: usize = 2_000;
+    let tag_of = |shard: u16| {
+        let mut tags = (0..).map(|number| format!("{{{number}}}"));
+        tags.find(|tag| shard_of(tag, 2) == ShardIndex(shard)).expect("each shard is some tag's home")
+    };
+    let (here, there) = (tag_of(0), tag_of(1));
+    let source = format!("{here}source");
+    let foreign: Vec<String> = (0..ACCOUNTS).map(|number| format!("{there}{number:0>100}")).collect();
+    let mut house = House::open(2);
+    house.ask(open(&source, AccountKind::Source));
+    let opened = house.ask_all(foreign.iter().map(|id| open(id, AccountKind::Collector)).collect());
+    assert!(opened.iter().all(|reply| matches!(reply, Reply::AccountOpened { created: true, .. })), "{:?}", opened[0]);
+
+    let sale = |(number, credit): (usize, &String)| (format!("{here}sale-{number}"), source.clone(), credit.clone());
+    let sales: Vec<_> = foreign.iter().enumerate().map(sale).collect();
+    // The first fills the group on the way, so that the adoptions of the second meet one that is nearly full.
+    let (before, batch) = sales.split_at(ACCOUNTS / 4);
+    let replies = house.ask_all(vec![transfers(before), transfers(batch)]);
+    let applied = |count: usize| Reply::Outcomes(vec![Outcome::Applied; count]);
+    assert_eq!(replies, [applied(before.len()), applied(batch.len())]);
+    assert_eq!(house.ask(transfers(batch)), Reply::Outcomes(vec![Outcome::Duplicate; batch.len()]));
+}
