@@ -428,3 +428,6 @@ fn kind_of(request: &Request) -> &'static str {
         Request::ReadAudit => "read_audit",
     }
 }
+
+#[cfg(test)]
+mod tests;

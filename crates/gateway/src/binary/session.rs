@@ -234,3 +234,6 @@ impl Session {
         self.sent < self.outbox.len()
     }
 }
+
+#[cfg(test)]
+mod tests;

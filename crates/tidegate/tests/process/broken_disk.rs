@@ -1,0 +1,72 @@
+//! A disk that gives back other bytes than it took: the call that meets them is told that the shard failed, nothing is answered
+//! from them, and SIGTERM still ends the process, with an exit code that says so.
+
+use std::fs::{self, OpenOptions};
+use std::net::TcpStream;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use tidegate_client::{Client, ClientError, Transfer};
+
+use crate::http::Http;
+use crate::votes::{connect, open_show};
+use crate::{Server, Settings, folder, wait_for};
+
+const MEMO: &str = "the memo that rots";
+const VOTE: Transfer<'_> = Transfer { id: "vote", debit: "wallet:dave", credit: "candidate:1", amount: 1, memo: MEMO };
+
+#[test]
+fn a_repeated_vote_whose_record_has_rotted_is_told_shard_failed() {
+    fails_and_ends(|client| client.transfer(&VOTE).map(|outcome| format!("{outcome:?}")));
+}
+
+#[test]
+fn a_history_with_a_rotted_record_is_told_shard_failed() {
+    fails_and_ends(|client| client.history("wallet:dave", "", 10).map(|page| format!("{page:?}")));
+}
+
+/// Lets the record of a durable vote rot under the running server; then `ask` must meet it.
+fn fails_and_ends(ask: impl Fn(&mut Client<TcpStream>) -> Result<String, ClientError>) {
+    let folder = folder();
+    let settings = Settings::new(folder.path());
+    let server = Server::start(&settings);
+    let mut client = connect(&server);
+    open_show(&mut client);
+    assert!(client.transfer(&VOTE).expect("the server serves").is_done());
+    let ended = server.terminate();
+    assert!(ended.status.success(), "{ended}");
+    // After a start no memory knows the record: it is read from the disk.
+    let server = Server::start(&settings);
+    let mut client = connect(&server);
+    let segment = first_segment(&settings);
+    let bytes = fs::read(&segment).expect("it is read");
+    let at = bytes.windows(MEMO.len()).position(|window| window == MEMO.as_bytes()).expect("the vote is durable");
+    let file = OpenOptions::new().write(true).open(&segment).expect("it is there");
+    file.write_all_at(b"T", at as u64).expect("it takes a byte");
+
+    // The call under way, and all after it: words, not silence.
+    for _ in 0..2 {
+        match ask(&mut client) {
+            Err(ClientError::Server(error)) => assert_eq!(error.code, "shard_failed", "{error}"),
+            other => panic!("shard_failed expected, {other:?}"),
+        }
+    }
+    let mut http = Http::connect(server.http).expect("the door is open");
+    let answer = http.get("/v1/accounts/wallet:dave").expect("the door answers");
+    assert_eq!((answer.status, answer.code()), (503, "shard_failed"), "{answer:?}");
+
+    wait_for("the process knows that it failed", || {
+        (http.get("/healthz").expect("the door answers").status == 503).then_some(())
+    });
+    let ended = server.terminate();
+    assert!(ended.status.code().is_some_and(|code| code != 0), "{ended}");
+    assert!(ended.log.contains("a journal failed"), "{ended}");
+}
+
+fn first_segment(settings: &Settings) -> PathBuf {
+    let entries = fs::read_dir(settings.data.join("journal/shard-0")).expect("the journal is there");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("it is read").path()).collect();
+    paths.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("segment-")));
+    paths.sort();
+    paths.remove(0)
+}
