@@ -236,8 +236,6 @@ impl Node {
 
     /// Finishes what was accepted, syncs, closes the logs.
     pub fn stop(self) -> Result<()> {
-        let failed = self.status.phase() == Phase::Failed;
-        let failure = self.status.failure();
         self.status.stop();
         // Whoever listens has already ended if the send fails.
         let _ = self.stop_edges.send(true);
@@ -248,7 +246,10 @@ impl Node {
         self.beds.iter().for_each(|bed| bed.wake());
         ended.extend(self.workers.into_iter().map(join));
         ended.into_iter().collect::<Result<Vec<()>>>()?;
-        if failed { Err(anyhow!("a journal failed: {failure}")) } else { Ok(()) }
+        match self.status.phase() {
+            Phase::Failed => Err(anyhow!("a journal failed: {}", self.status.failure())),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -130,6 +130,9 @@ impl WorkerThread {
                 }
             }
         }
+        if let Some(failure) = self.worker.failure() {
+            self.status.fail(failure.to_string());
+        }
         for log in self.worker.into_logs() {
             log.close()?;
         }
