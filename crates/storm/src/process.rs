@@ -91,12 +91,6 @@ pub fn own_processor_time() -> Result<Duration> {
     processor_time("self")
 }
 
-/// Processor time the calling thread has used.
-#[cfg(test)]
-pub fn thread_processor_time() -> Result<Duration> {
-    processor_time("thread-self")
-}
-
 fn processor_time(process: &str) -> Result<Duration> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
     // The name in parentheses may hold blanks; fields are counted after it. utime and stime are fields 14 and 15.

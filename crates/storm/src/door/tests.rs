@@ -3,13 +3,11 @@
 use super::binary::Transfers;
 use super::holds::HoldPairs;
 use crate::load::{self, Outcomes, Pressure, Tally};
-use crate::process;
 use crate::workload::{Names, Pattern, Workload};
 use std::collections::HashSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 use tidegate_wire::proto::{Welcome, reply_frame};
 use tidegate_wire::{BodyRef, OutcomesEncoder, Split, decode_request, encode_reply, limits, split};
 
@@ -133,26 +131,4 @@ fn a_pair_is_a_hold_and_then_its_post() {
         load::run(door(Some(Arc::clone(&seen))), Pressure { connections: 3, in_flight: 2 }, &mut pairs).unwrap();
     assert_eq!(tally.outcomes(), Outcomes { applied: 5_003, ..Outcomes::default() });
     assert_eq!(seen.lock().unwrap().len(), 2 * 5_003, "every hold and every post, once");
-}
-
-/// Not a check but a measurement: `cargo test --release -p storm -- --ignored --nocapture what_the_client_costs`.
-#[test]
-#[ignore = "a measurement"]
-fn what_the_client_costs() {
-    let names = Names::new(10_000);
-    for (transfers, batch, connections, in_flight) in
-        [(10_000_000, 8_190, 1, 2), (10_000_000, 8_190, 2, 1), (2_000_000, 1, 64, 16), (300_000, 1, 32, 1)]
-    {
-        let before = thread_time();
-        let tally = pay(door(None), &names, transfers, batch, Pressure { connections, in_flight });
-        let cost = (thread_time() - before).as_nanos() as f64 / transfers as f64;
-        println!(
-            "batch {batch}, {connections} x {in_flight}: {cost:.0} ns of the client's processor for each transfer, {:.0}/s",
-            tally.per_second()
-        );
-    }
-}
-
-fn thread_time() -> Duration {
-    process::thread_processor_time().unwrap()
 }
