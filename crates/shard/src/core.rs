@@ -20,9 +20,10 @@ use std::sync::Arc;
 
 use tidegate_journal::disk::Disk;
 use tidegate_journal::{GroupBuilder, JournalError, LogStore, NotReady, Sequence};
-use tidegate_machines::ledger::{Command, EVENT_BYTES_MAX, Ledger, Outcome};
+use tidegate_machines::ledger::{AccountView, Command, EVENT_BYTES_MAX, Ledger, Outcome};
 use tidegate_machines::{OutboundNumber, ShardIndex, TimeMs};
 
+use crate::announcer::{AnnounceRules, Announcer};
 use crate::commit::CommitQueue;
 use crate::ids::{IdIndex, IdsError};
 use crate::limits::{CREDITS_PER_PULL_MAX, EXPIRIES_PER_STEP, PULL_RETRY_MS};
@@ -32,6 +33,9 @@ use crate::planted::{Bug, is_planted};
 
 /// Where messages go that a shard or a router sends: a worker moves them to rings, the simulator to its queue of delays.
 pub type Outgoing = Vec<(EndpointIndex, Message)>;
+
+/// Who hears [`Message::Figures`] of all shards: one worker, because the parts of a collector are added up there.
+const ANNOUNCING_WORKER: EndpointIndex = EndpointIndex(0);
 
 /// Why a shard stops for good.
 #[derive(Debug, thiserror::Error)]
@@ -68,20 +72,28 @@ struct Caller {
 enum Departure {
     Answer(Caller, Answer),
     Credits { to: ShardIndex, credits: Vec<Credit> },
+    Figures(Vec<AccountView>),
 }
 
 impl Departure {
     fn into_answer(self) -> Answer {
         match self {
             Departure::Answer(_, answer) => answer,
-            Departure::Credits { .. } => unreachable!("asked of an answer only"),
+            Departure::Credits { .. } | Departure::Figures(_) => unreachable!("asked of an answer only"),
         }
     }
 
     fn into_credits(self) -> Vec<Credit> {
         match self {
             Departure::Credits { credits, .. } => credits,
-            Departure::Answer(..) => unreachable!("asked of credits only"),
+            Departure::Answer(..) | Departure::Figures(_) => unreachable!("asked of credits only"),
+        }
+    }
+
+    fn into_figures(self) -> Vec<AccountView> {
+        match self {
+            Departure::Figures(accounts) => accounts,
+            Departure::Answer(..) | Departure::Credits { .. } => unreachable!("asked of figures only"),
         }
     }
 }
@@ -131,6 +143,7 @@ pub struct Shard<D: Disk, L: LogStore> {
     reading: VecDeque<Work>,
     commits: CommitQueue<Departure>,
     pulls: Vec<PullState>,
+    announcer: Option<Announcer>,
     last_audit: AuditReport,
     facts: ShardFacts,
     refusals: BTreeMap<&'static str, u64>,
@@ -181,12 +194,18 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
             reading: VecDeque::new(),
             commits: CommitQueue::new(appended),
             pulls,
+            announcer: None,
             last_audit: AuditReport { shard: index.0, ..AuditReport::default() },
             facts: ShardFacts::default(),
             refusals: BTreeMap::new(),
             scratch: Vec::new(),
             failed: None,
         }
+    }
+
+    /// Announces accounts from now on, beginning with all that match: see [`Message::Figures`].
+    pub fn announce(&mut self, rules: AnnounceRules) {
+        self.announcer = Some(Announcer::new(rules, &self.ledger));
     }
 
     /// Takes a call. It is answered through `out` of a later [`Shard::step`], or at once when it cannot be served.
@@ -257,6 +276,7 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
         worked |= self.serve_reading()?;
         self.expire_holds(now)?;
         self.exchange_credits(now, out)?;
+        worked |= self.announce_figures(now);
         worked |= self.submit()?;
         let released = self.release(out)?;
         self.ids.maintain(self.log.durable_position())?;
@@ -271,7 +291,7 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
             .abandon()
             .filter_map(|departure| match departure {
                 Departure::Answer(caller, _) => Some(caller),
-                Departure::Credits { .. } => None,
+                Departure::Credits { .. } | Departure::Figures(_) => None,
             })
             .collect();
         let undone: Vec<Caller> = self.inbox.drain(..).chain(self.reading.drain(..)).map(|work| work.caller).collect();
@@ -331,9 +351,24 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
                     let credits = departure.map(Departure::into_credits);
                     (self.worker_of(to), Message::Credits { shard: to, from: self.index, credits })
                 }
+                Departure::Figures(_) => {
+                    let accounts = departure.map(Departure::into_figures);
+                    (ANNOUNCING_WORKER, Message::Figures { shard: self.index, accounts })
+                }
             });
         }
         Ok(released)
+    }
+
+    /// Figures wait for the records that made them, like every other answer.
+    fn announce_figures(&mut self, now: TimeMs) -> bool {
+        let Some(announcer) = &mut self.announcer else { return false };
+        let accounts = announcer.take(now, &self.ledger);
+        if accounts.is_empty() {
+            return false;
+        }
+        self.commits.wait_for(self.appended, Departure::Figures(accounts));
+        true
     }
 
     fn worker_of(&self, shard: ShardIndex) -> EndpointIndex {

@@ -18,6 +18,8 @@ pub const PAGE_ROWS_MAX: u32 = 1_000;
 pub const CREDITS_PER_PULL_MAX: usize = 4_096;
 /// Expired holds that one step of a shard releases before it serves others.
 pub const EXPIRIES_PER_STEP: usize = 1_024;
+/// Accounts whose new figures one step of a shard announces before it serves others.
+pub const ANNOUNCEMENTS_PER_STEP: usize = 1_024;
 /// Accounts that the auditor compares with one question to the live shard.
 pub const AUDIT_ACCOUNTS_PER_QUESTION: u32 = 1_024;
 /// How long a shard waits for an answer before it pulls credits again, in milliseconds.

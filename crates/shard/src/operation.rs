@@ -292,6 +292,13 @@ pub enum Message {
         /// Durable, or not served at all.
         answer: Result<Durable<Answer>, Unavailable>,
     },
+    /// New figures of accounts of `shard`, or of its parts of collectors; sent to worker 0, which announces them.
+    Figures {
+        /// The shard that has them.
+        shard: ShardIndex,
+        /// One per account.
+        accounts: Durable<Vec<AccountView>>,
+    },
     /// `by` has durably applied all credits of `shard` up to `after` and asks for those beyond.
     Pull {
         /// The debiting shard.

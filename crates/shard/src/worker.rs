@@ -10,7 +10,8 @@
 
 use tidegate_journal::LogStore;
 use tidegate_journal::disk::Disk;
-use tidegate_machines::TimeMs;
+use tidegate_machines::ledger::AccountView;
+use tidegate_machines::{ShardIndex, TimeMs};
 
 use crate::core::{Outgoing, Shard, ShardError};
 use crate::message::{Request, Unavailable};
@@ -22,6 +23,8 @@ pub struct Worker<D: Disk, L: LogStore> {
     endpoint: EndpointIndex,
     shards: Vec<Shard<D, L>>,
     router: Router,
+    /// New figures of accounts, for whoever announces them; only on worker 0.
+    figures: Vec<(ShardIndex, AccountView)>,
     /// Messages made in this step, before those to ourselves are taken out.
     made: Outgoing,
 }
@@ -36,7 +39,7 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
         shards: Vec<Shard<D, L>>,
     ) -> Worker<D, L> {
         let router = Router::new(endpoint, shard_count, workers, cursors);
-        Worker { endpoint, shards, router, made: Vec::new() }
+        Worker { endpoint, shards, router, figures: Vec::new(), made: Vec::new() }
     }
 
     /// Whether another request of a connection may start; if not, stop reading.
@@ -103,7 +106,15 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
                     owned.receive(from, credits.into_inner());
                 }
             }
+            Message::Figures { shard, accounts } => {
+                self.figures.extend(accounts.into_inner().into_iter().map(|account| (shard, account)));
+            }
         }
+    }
+
+    /// Takes the figures that shards have announced since the last call, in order: the shard, and the account or its part there.
+    pub fn take_figures(&mut self) -> Vec<(ShardIndex, AccountView)> {
+        std::mem::take(&mut self.figures)
     }
 
     /// The shards of this worker.

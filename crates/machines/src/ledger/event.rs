@@ -244,6 +244,25 @@ impl<'a> Event<'a> {
         }
     }
 
+    /// The accounts whose figures on this shard (balance, held, totals) it changed or began.
+    pub fn touched(&self) -> [Option<AccountSlot>; 2] {
+        let credited = |credit: CreditStep| match credit {
+            CreditStep::Here(step) => Some(step.slot),
+            CreditStep::Outbound { .. } => None,
+        };
+        match *self {
+            Event::AccountOpened { slot, .. } | Event::AccountAdopted { slot, .. } => [Some(slot), None],
+            Event::Transferred { debit, credit, .. } | Event::HoldPosted { debit, credit, .. } => {
+                [Some(debit.slot), credited(credit)]
+            }
+            Event::HoldPlaced { debit, .. } | Event::HoldVoided { debit, .. } | Event::HoldExpired { debit, .. } => {
+                [Some(debit.slot), None]
+            }
+            Event::CreditReceived { credit, .. } => [Some(credit.slot), None],
+            Event::Refused { .. } | Event::IdClaimed { .. } | Event::CreditsConfirmed { .. } => [None, None],
+        }
+    }
+
     /// The stable name of the kind of event, for metrics and messages.
     pub fn name(&self) -> &'static str {
         match self {

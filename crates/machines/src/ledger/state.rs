@@ -123,6 +123,11 @@ impl Ledger {
         self.accounts.range(first, count).iter().filter(|account| account.is_on(self.shard)).map(|a| self.view(a))
     }
 
+    /// The figures of the account or part in a slot; `None` if its money is on another shard.
+    pub fn figures_at(&self, slot: AccountSlot) -> Option<AccountView> {
+        self.accounts.get(slot).filter(|account| account.is_on(self.shard)).map(|account| self.view(account))
+    }
+
     /// How many slots are taken: accounts opened, parts, and facts of other shards' accounts.
     pub fn slots(&self) -> u32 {
         self.accounts.len()

@@ -395,6 +395,9 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
     fn append(&mut self, event: &Event<'_>, hash: Option<IdHash>) {
         let position = self.group.append(|buffer| event.encode(buffer));
         self.ledger.apply(event, RecordPosition(position.0));
+        if let Some(announcer) = &mut self.announcer {
+            announcer.note(event, &self.ledger);
+        }
         if event.id().is_some() {
             self.ids.insert(hash.expect("an event with an id answers a command with that id"), position);
         }

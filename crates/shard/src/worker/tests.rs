@@ -9,12 +9,13 @@ use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::{AccountKind, Outcome, Transfer, shard_of};
 
 use super::*;
+use crate::announcer::AnnounceRules;
 use crate::ids::{BuilderKind, IdIndex, IdSeed, IdsOptions};
 use crate::message::{Reply, TransferBatch};
 use crate::replay::replay;
 
 const DATA: &str = "/data";
-const NOW: TimeMs = TimeMs(1_000);
+const START: TimeMs = TimeMs(1_000);
 /// Small groups and segments, so that a test fills them with little.
 const SMALL: Options = Options { segment_bytes: 1 << 20, allocation_step_bytes: 64 << 10, group_bytes_max: 16 << 10 };
 /// Far more than any request here takes.
@@ -24,6 +25,7 @@ const STEPS_MAX: usize = 100_000;
 struct House {
     disk: FakeDisk,
     worker: Worker<FakeDisk, StepLog<FakeDisk>>,
+    now: TimeMs,
 }
 
 impl House {
@@ -39,13 +41,13 @@ impl House {
     fn over(disk: FakeDisk, shard_count: u16) -> House {
         let shards = (0..shard_count).map(|shard| open_shard(&disk, shard, shard_count)).collect();
         let worker = Worker::new(EndpointIndex(0), shard_count, 1, CursorKey([1, 2]), shards);
-        House { disk, worker }
+        House { disk, worker, now: START }
     }
 
     /// One turn of the worker and of each journal.
     fn turn(&mut self, finished: &mut Finished) {
         let mut out = Outgoing::new();
-        self.worker.step(NOW, &mut out, finished);
+        self.worker.step(self.now, &mut out, finished);
         assert!(out.is_empty(), "there is no other worker: {out:?}");
         // A failed journal says so to its shard.
         self.worker.shards_mut().iter_mut().for_each(|shard| drop(shard.log_mut().step()));
@@ -172,4 +174,49 @@ fn a_batch_that_brings_more_foreign_accounts_than_a_group_holds_is_decided() {
     let applied = |count: usize| Reply::Outcomes(vec![Outcome::Applied; count]);
     assert_eq!(replies, [applied(before.len()), applied(batch.len())]);
     assert_eq!(house.ask(transfers(batch)), Reply::Outcomes(vec![Outcome::Duplicate; batch.len()]));
+}
+
+/// The figures announced since the last call, as "account balance".
+fn heard(house: &mut House) -> Vec<String> {
+    // More than a write, a sync and their report take.
+    (0..16).for_each(|_| house.turn(&mut Finished::new()));
+    let figures = house.worker.take_figures();
+    figures.into_iter().map(|(_, account)| format!("{} {}", account.id, account.balance)).collect()
+}
+
+fn announcing(accounts: &[&str]) -> House {
+    let mut house = House::open(1);
+    let opened = [open("source", AccountKind::Source), open("wallet", AccountKind::Wallet)];
+    house.ask_all(opened.to_vec());
+    let accounts = accounts.iter().map(|pattern| Box::from(*pattern)).collect();
+    house.worker.shards_mut()[0].announce(AnnounceRules { accounts, interval_ms: 100 });
+    house
+}
+
+#[test]
+fn figures_are_announced_at_once_then_once_per_interval() {
+    let mut house = announcing(&["wal*"]);
+    assert_eq!(heard(&mut house), ["wallet 0"], "who starts to listen hears what is there");
+    house.ask(sale("too soon"));
+    house.ask(sale("still too soon"));
+    assert_eq!(heard(&mut house), [""; 0]);
+    house.now = TimeMs(START.0 + 100);
+    assert_eq!(heard(&mut house), ["wallet 2"], "what happened in the interval comes once, at its end");
+    house.now = TimeMs(START.0 + 300);
+    assert_eq!(heard(&mut house), [""; 0]);
+    house.ask(sale("after a quiet time"));
+    assert_eq!(heard(&mut house), ["wallet 3"]);
+}
+
+#[test]
+fn figures_that_are_not_durable_are_not_announced() {
+    let mut house = announcing(&["*"]);
+    assert_eq!(heard(&mut house), ["source 0", "wallet 0"]);
+    house.now = TimeMs(START.0 + 1_000);
+    let (mut out, mut finished) = (Outgoing::new(), Finished::new());
+    house.worker.start(0, sale("vote"), &mut out, &mut finished);
+    house.worker.step(house.now, &mut out, &mut finished);
+    house.disk.fail_next_sync();
+    assert_eq!(heard(&mut house), [""; 0]);
+    assert!(house.worker.failure().is_some());
 }
