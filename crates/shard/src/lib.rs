@@ -11,6 +11,7 @@
 //!
 //! Invariant: a shard knows machines and journals, never sockets, threads or clocks; `ring` is the only place where threads meet.
 
+pub mod announcer;
 pub mod auditor;
 pub mod commit;
 pub mod core;
