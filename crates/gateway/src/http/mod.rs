@@ -30,6 +30,7 @@ mod operations;
 mod outcome;
 mod problem;
 mod time;
+mod transfer_call;
 mod transfers;
 
 #[cfg(test)]

@@ -54,21 +54,36 @@ impl<'a> OutcomeBody<'a> {
     }
 }
 
-/// The answer to a single transfer or hold: 201, 200 or a problem.
+/// The answer to a single hold: 201, 200 or a problem.
 pub fn single(id: &str, outcome: Outcome) -> Result<Response<Body>, Problem> {
+    single_body(id, outcome).map(|(status, body)| response(status, body))
+}
+
+/// The answer to a single transfer or hold: 201 or 200 with a body, or a problem.
+pub fn single_body(id: &str, outcome: Outcome) -> Result<(StatusCode, Vec<u8>), Problem> {
     let status = match outcome {
         Outcome::Applied => StatusCode::CREATED,
         Outcome::Duplicate => StatusCode::OK,
         Outcome::Refused(refusal) => return Err(Problem::from(refusal).with("id", id).with("outcome", "refused")),
     };
-    Ok(json(status, &OutcomeBody::new(id, outcome)))
+    Ok((status, encode(&OutcomeBody::new(id, outcome))))
 }
 
 /// A JSON answer.
 pub fn json(status: StatusCode, body: &impl Serialize) -> Response<Body> {
+    response(status, encode(body))
+}
+
+/// A body as JSON.
+pub fn encode(body: &impl Serialize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(128);
     serde_json::to_writer(&mut bytes, body).expect("the door's bodies are plain JSON");
-    let mut response = Response::new(Body::from(bytes));
+    bytes
+}
+
+/// An answer whose body is JSON already.
+pub fn response(status: StatusCode, json: Vec<u8>) -> Response<Body> {
+    let mut response = Response::new(Body::from(json));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response

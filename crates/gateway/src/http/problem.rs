@@ -203,16 +203,28 @@ fn refusal_detail(refusal: Refusal) -> Cow<'static, str> {
     })
 }
 
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response<Body> {
+impl Problem {
+    /// The HTTP status.
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The problem as JSON.
+    pub fn body(&self) -> Vec<u8> {
         let mut members = Map::new();
         members.insert("type".to_owned(), "about:blank".into());
         members.insert("title".to_owned(), self.status.canonical_reason().unwrap_or("Error").into());
         members.insert("status".to_owned(), self.status.as_u16().into());
         members.insert("code".to_owned(), self.code.into());
-        members.insert("detail".to_owned(), self.detail.into());
-        members.extend(self.members);
-        let body = serde_json::to_vec(&members).expect("a map of plain values is JSON");
+        members.insert("detail".to_owned(), (*self.detail).into());
+        members.extend(self.members.clone());
+        serde_json::to_vec(&members).expect("a map of plain values is JSON")
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response<Body> {
+        let body = self.body();
         let mut response = Response::new(Body::from(body));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
