@@ -12,6 +12,7 @@ pub mod audit_loop;
 pub mod auth;
 pub mod background;
 pub mod binary;
+pub mod desk;
 pub mod edge;
 pub mod http;
 pub mod listener;

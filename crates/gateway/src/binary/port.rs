@@ -21,8 +21,8 @@ use super::limits::{IN_FLIGHT_MAX, KINDS_REMEMBERED, PARKED_MAX};
 use super::session::{Life, Session};
 use super::stream::Stream;
 use super::{Refused, translate};
-use crate::auth::gate::{Verdict, check, not_found};
-use crate::auth::{AccountKinds, Authenticator};
+use crate::auth::Authenticator;
+use crate::desk::{Answered, Desk};
 use tidegate_telemetry::GatewayMetrics;
 
 /// The token of the listening socket; sessions have those from 2 on.
@@ -31,22 +31,12 @@ pub const LISTENER: Token = Token(0);
 pub const WAKER: Token = Token(1);
 const FIRST_SESSION: usize = 2;
 
-/// What a request to the shards is for.
-enum Purpose {
-    /// A client asked it.
-    Client { session: usize, correlation: u64, since: Instant, page: bool },
-    /// The kind of an account is needed before a viewer's parked request can go on.
-    Kind { parked: usize, account: Box<str> },
-}
-
-/// A viewer's request that waits for kinds of accounts.
-struct Parked {
+/// Whose request it is.
+struct Purpose {
     session: usize,
     correlation: u64,
-    request: Request,
-    awaited: usize,
-    /// What to answer instead, if an account is missing or could not be looked at.
-    instead: Option<Reply>,
+    since: Instant,
+    page: bool,
 }
 
 /// The binary clients of one worker.
@@ -54,11 +44,9 @@ pub struct BinaryPort {
     listener: Option<mio::net::TcpListener>,
     tls: Option<Arc<ServerConfig>>,
     authenticator: Arc<Authenticator>,
-    kinds: AccountKinds,
+    desk: Desk<Purpose>,
     sessions: Slab<Session>,
     connections_max: usize,
-    asked: Slab<Purpose>,
-    parked: Slab<Parked>,
     /// Sessions that may have something to read, each once.
     ready: Vec<usize>,
     /// Sessions with new bytes to send.
@@ -82,11 +70,9 @@ impl BinaryPort {
             listener: listener.map(mio::net::TcpListener::from_std),
             tls,
             authenticator,
-            kinds: AccountKinds::new(KINDS_REMEMBERED),
+            desk: Desk::new(KINDS_REMEMBERED, PARKED_MAX),
             sessions: Slab::new(),
             connections_max,
-            asked: Slab::new(),
-            parked: Slab::new(),
             ready: Vec::new(),
             unsent: Vec::new(),
             scratch: vec![0; 256 << 10].into(),
@@ -275,72 +261,44 @@ impl BinaryPort {
     /// Lets a request on to the shards if its sender may make it.
     fn admit(&mut self, key: usize, correlation: u64, request: Request, start: &mut impl FnMut(u64, Request)) {
         let Life::Serving(identity) = &self.sessions[key].life else { return };
-        match check(identity, &request, &mut self.kinds) {
-            Verdict::Allowed => {
-                self.metrics.requests.increment(kind_of(&request));
-                let page = matches!(request, Request::ReadHistory { .. } | Request::ListAccounts { .. });
-                self.sessions[key].in_flight += 1;
-                self.sessions[key].pages_in_flight += usize::from(page);
-                let since = Instant::now();
-                let token = self.asked.insert(Purpose::Client { session: key, correlation, since, page });
-                start(token as u64, request);
-            }
-            Verdict::Denied(reason) => {
-                self.refuse(key, correlation, Refused::new("forbidden", reason));
-            }
-            Verdict::NeedsKinds(accounts) if self.parked.len() < PARKED_MAX => {
-                self.sessions[key].in_flight += 1;
-                let awaited = accounts.len();
-                let parked = self.parked.insert(Parked { session: key, correlation, request, awaited, instead: None });
-                for account in accounts {
-                    let token = self.asked.insert(Purpose::Kind { parked, account: account.clone() });
-                    start(token as u64, Request::ReadAccount { id: account });
-                }
-            }
-            Verdict::NeedsKinds(_) => {
-                let busy = Reply::Unavailable(tidegate_shard::message::Unavailable::Busy);
-                translate::encode(self.sessions[key].outbox(), correlation, busy);
-                self.unsent.push(key);
-            }
+        let identity = identity.clone();
+        self.metrics.requests.increment(kind_of(&request));
+        let page = matches!(request, Request::ReadHistory { .. } | Request::ListAccounts { .. });
+        self.sessions[key].in_flight += 1;
+        self.sessions[key].pages_in_flight += usize::from(page);
+        let purpose = Purpose { session: key, correlation, since: Instant::now(), page };
+        if let Some((purpose, answered)) = self.desk.ask(&identity, request, purpose, start) {
+            self.answer(purpose, answered);
         }
     }
 
     /// A reply of the shards. `start` takes a request that this reply sets free.
     pub fn reply(&mut self, token: u64, reply: Reply, start: &mut impl FnMut(u64, Request)) {
-        match self.asked.remove(token as usize) {
-            Purpose::Client { session, correlation, since, page } => {
-                self.sessions[session].pages_in_flight -= usize::from(page);
-                self.metrics.request_latency.record(since.elapsed().as_nanos() as u64);
-                self.answer(session, correlation, reply);
-            }
-            Purpose::Kind { parked, account } => {
-                let waiting = &mut self.parked[parked];
-                waiting.awaited -= 1;
-                match reply {
-                    Reply::Account(found) => self.kinds.learn(&account, found.kind),
-                    Reply::Unavailable(reason) => waiting.instead = Some(Reply::Unavailable(reason)),
-                    _ => {
-                        let refusal = Reply::Refused(not_found(&waiting.request));
-                        waiting.instead.get_or_insert(refusal);
-                    }
-                }
-                if waiting.awaited == 0 {
-                    let Parked { session, correlation, request, instead, .. } = self.parked.remove(parked);
-                    match instead {
-                        Some(reply) => self.answer(session, correlation, reply),
-                        None => {
-                            self.sessions[session].in_flight -= 1;
-                            self.admit(session, correlation, request, start);
-                        }
-                    }
-                }
-            }
+        if let Some((purpose, answered)) = self.desk.reply(token, reply, start) {
+            self.metrics.request_latency.record(purpose.since.elapsed().as_nanos() as u64);
+            self.answer(purpose, answered);
         }
     }
 
-    fn answer(&mut self, key: usize, correlation: u64, mut reply: Reply) {
+    fn answer(&mut self, purpose: Purpose, answered: Answered) {
+        let Purpose { session: key, correlation, page, .. } = purpose;
         let session = &mut self.sessions[key];
         session.in_flight -= 1;
+        session.pages_in_flight -= usize::from(page);
+        match answered {
+            Answered::Reply(reply) => self.encode(key, correlation, reply),
+            Answered::Denied(reason) => self.refuse(key, correlation, Refused::new("forbidden", reason)),
+        }
+        // Frames that waited for this reply are looked at again.
+        let session = &mut self.sessions[key];
+        if session.readable && !std::mem::replace(&mut session.listed, true) {
+            self.ready.push(key);
+        }
+        self.unsent.push(key);
+    }
+
+    fn encode(&mut self, key: usize, correlation: u64, mut reply: Reply) {
+        let session = &mut self.sessions[key];
         let mut next = String::new();
         if let Reply::Accounts(accounts) = &mut reply {
             // The page goes on behind the last account that was looked at, also if this client may not see it.
@@ -351,11 +309,6 @@ impl BinaryPort {
             self.metrics.unavailable.increment(translate::unavailable(*reason).0);
         }
         translate::encode_page(session.outbox(), correlation, reply, next);
-        // Frames that waited for this reply are looked at again.
-        if session.readable && !std::mem::replace(&mut session.listed, true) {
-            self.ready.push(key);
-        }
-        self.unsent.push(key);
     }
 
     fn refuse(&mut self, key: usize, correlation: u64, refused: Refused) {
@@ -406,7 +359,7 @@ impl BinaryPort {
 
     /// Whether all that was asked is answered and sent as far as clients read.
     pub fn is_quiet(&self) -> bool {
-        self.asked.is_empty()
+        self.desk.is_empty()
     }
 
     /// Whether a session has something to read that may be read now.

@@ -74,11 +74,6 @@ pub fn to_request(body: BodyRef<'_>, frame: &Bytes) -> Result<Request, Refused> 
     })
 }
 
-/// Appends the frame that carries `reply`.
-pub fn encode(out: &mut Vec<u8>, correlation: u64, reply: Reply) {
-    encode_page(out, correlation, reply, String::new());
-}
-
 /// Appends the frame that carries `reply`; `next` is where the page after a list of accounts begins.
 pub fn encode_page(out: &mut Vec<u8>, correlation: u64, reply: Reply, next: String) {
     let body = match reply {

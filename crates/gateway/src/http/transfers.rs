@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use axum::body::{Body, Bytes};
-use axum::http::request::Parts;
 use axum::http::Response;
+use axum::http::request::Parts;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
