@@ -36,7 +36,7 @@ pub struct EdgeOptions<B> {
     pub limits: HttpLimits,
     /// Shared by all edge threads.
     pub counters: Arc<HttpCounters>,
-    /// Paths served without a token besides `/healthz` and `/v1/login`: of `/openapi.json` and `/metrics`.
+    /// Paths served without a token besides `/healthz` and `/v1/login`: of `/openapi.json`, `/metrics` and `/demo`.
     pub open_paths: Vec<Box<str>>,
     /// Becomes true when the process stops; a sender that is gone means the same.
     pub stop: watch::Receiver<bool>,

@@ -20,6 +20,7 @@ mod body;
 mod connection;
 mod counters;
 mod decode;
+mod demo;
 mod door;
 mod edge;
 mod holds;

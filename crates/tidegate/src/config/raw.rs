@@ -142,7 +142,7 @@ section! {
     RawAuth {
         jwt_secret_file: String = "file with the key that signs tokens; made with mode 0600 if it does not exist",
         token_ttl_s: u64 = "seconds that a log-in is good for",
-        open_paths: Vec<String> = "paths served without a token, of /openapi.json and /metrics",
+        open_paths: Vec<String> = "paths served without a token, of /openapi.json, /metrics and /demo",
     }
 }
 

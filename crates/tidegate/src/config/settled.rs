@@ -215,10 +215,10 @@ fn address(source: &Source, path: &str, written: Option<&str>, port: u16) -> Res
 
 fn open_paths(raw: &[String], source: &Source) -> Result<Vec<Box<str>>, ConfigError> {
     let known = |path: &String| match path.as_str() {
-        "/openapi.json" | "/metrics" => Ok(path.as_str().into()),
+        "/openapi.json" | "/metrics" | "/demo" => Ok(path.as_str().into()),
         _ => {
             let message =
-                format!("auth.open_paths: {path:?} cannot be opened; only \"/openapi.json\" and \"/metrics\" can");
+                format!("auth.open_paths: {path:?} cannot be opened; only \"/openapi.json\", \"/metrics\" and \"/demo\" can");
             Err(source.error_at("auth.open_paths", message))
         }
     };

@@ -64,7 +64,7 @@ fn says_what_was_written_and_what_was_expected() {
         ("[tls]\nhttp = true", "test.toml:1: tls.cert_file is missing: PEM file with the certificate chain"),
         (
             "[auth]\nopen_paths = [\"/v1/accounts\"]",
-            "test.toml:2: auth.open_paths: \"/v1/accounts\" cannot be opened; only \"/openapi.json\" and \"/metrics\" can",
+            "test.toml:2: auth.open_paths: \"/v1/accounts\" cannot be opened; only \"/openapi.json\", \"/metrics\" and \"/demo\" can",
         ),
         ("[[service]]\nname = \"a\"\ngrants = []", "test.toml:1: service: token_sha256 (or token) is missing"),
         (

@@ -243,3 +243,17 @@ fn the_openapi_document_has_every_route_and_its_answers() {
     assert_eq!(schemas["TransferBody"]["required"], json!(["id", "debit", "credit", "amount"]));
     assert_eq!(schemas["ProblemBody"]["properties"]["type"]["type"], "string");
 }
+
+#[test]
+fn the_voting_page_is_whole_and_loads_nothing_from_elsewhere() {
+    let house = House::open();
+    let page = house.ask("", "GET", "/demo", "");
+    assert_eq!(page.status, 200);
+    assert!(page.head.contains("content-security-policy: default-src 'none'"), "{}", page.head);
+    for part in ["/demo/demo.css", "/demo/demo.js"] {
+        assert!(page.body.contains(part), "the page loads {part}");
+        assert_eq!(house.ask("", "GET", part, "").status, 200);
+    }
+    assert!(!page.body.contains("://"), "{}", page.body);
+    assert_eq!(house.ask("", "GET", "/demo/other.js", "").status, 404);
+}

@@ -85,7 +85,7 @@ impl House {
             backend: backend.clone(),
             limits,
             counters: counters.clone(),
-            open_paths: vec!["/openapi.json".into()],
+            open_paths: vec!["/openapi.json".into(), "/demo".into()],
             stop: stopped,
         };
         let edge = std::thread::spawn(move || serve_edge(options, async {}));
