@@ -8,3 +8,37 @@
 //!
 //! Invariant: no sockets, threads, clocks or chance here: a poll loop drives it, or a simulator, or a bench with transports in
 //! memory.
+//!
+//! # A turn of whoever drives it
+//!
+//! ```text
+//!   for each socket that is readable, while may_read(key):  read ─▶ drain the rings from all peers into deliver() ─▶ receive(key, bytes)
+//!   drain the rings once more ─▶ step(now) ─▶ actions()
+//!   for each peer whose ring is not full:  take_batch(peer) ─▶ ring
+//!   take_flushable() ─▶ for each key: unsent(key) ─▶ write ─▶ sent(key, count)
+//! ```
+//!
+//! Promise: what a client heard, every worker knows. `take_flushable` gives nothing while a batch waits for a full ring, and a worker
+//! drains its rings between reading from a socket and looking at what was read.
+
+pub mod action;
+mod broker;
+pub mod facts;
+mod key;
+pub mod limits;
+pub mod message;
+pub mod options;
+mod outbox;
+mod peer;
+mod reason;
+pub mod rights;
+
+pub use action::{Action, Admitted, Denied, LedgerTicket};
+pub use broker::{Broker, ConnectionTraits, DrainPlan};
+pub use facts::{BrokerFacts, SharedFacts};
+pub use key::ConnectionKey;
+pub use limits::{BrokerLimits, InboxPolicy};
+pub use message::BrokerMessage;
+pub use options::BrokerOptions;
+pub use rights::{Access, Rights};
+pub use reason::ReasonCode;

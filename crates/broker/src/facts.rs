@@ -1,0 +1,112 @@
+//! What all workers count, where all can read it: for `$SYS`, `/metrics`, and for the pressure that pauses publishers.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! facts {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// One worker's counts, as plain numbers. Also the sum of several.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct BrokerFacts { $($(#[$doc])* pub $name: u64,)* }
+
+        /// One worker's counts where others can read them. On cache lines of its own.
+        #[derive(Debug, Default)]
+        #[repr(align(128))]
+        struct WorkerFacts { $($name: AtomicU64,)* pressure_bytes: AtomicU64 }
+
+        impl WorkerFacts {
+            fn publish(&self, facts: &BrokerFacts) { $(self.$name.store(facts.$name, Ordering::Relaxed);)* }
+            fn add_to(&self, sum: &mut BrokerFacts) { $(sum.$name += self.$name.load(Ordering::Relaxed);)* }
+        }
+    };
+}
+
+facts! {
+    /// Clients connected now.
+    clients_connected,
+    /// Sessions now, with and without a connection.
+    sessions,
+    /// Durable sessions now.
+    sessions_durable,
+    /// Connections that ever sent a CONNECT which was accepted.
+    connects,
+    /// CONNECTs refused.
+    connects_refused,
+    /// Sessions that ended by their expiry.
+    sessions_expired,
+    /// Subscriptions of sessions that live here.
+    subscriptions,
+    /// Retained messages (the same on each worker: not a sum).
+    retained,
+    /// Packets received.
+    messages_received,
+    /// Packets sent.
+    messages_sent,
+    /// PUBLISH packets received.
+    publish_received,
+    /// PUBLISH packets sent.
+    publish_sent,
+    /// Bytes of payload received in PUBLISH.
+    publish_bytes_received,
+    /// Bytes of payload sent in PUBLISH.
+    publish_bytes_sent,
+    /// Bytes received from clients.
+    bytes_received,
+    /// Bytes for clients.
+    bytes_sent,
+    /// QoS 0 messages dropped because the receiver's outbox was full.
+    dropped_outbox,
+    /// Messages dropped by a full inbox.
+    dropped_inbox,
+    /// Messages dropped because they expired before they were delivered.
+    dropped_expired,
+    /// Messages dropped because the client's Maximum Packet Size is smaller.
+    dropped_too_large,
+    /// Publications refused because the client had no right, or acknowledged and dropped for MQTT 3.1.1.
+    dropped_unauthorized,
+    /// Messages that wait in durable inboxes.
+    store_messages,
+    /// Bytes that wait in durable inboxes and retained messages.
+    store_bytes,
+    /// Connections closed for silence.
+    keep_alive_timeouts,
+    /// Connections taken over by another of the same client id.
+    take_overs,
+    /// Connections closed because they did not take what was theirs.
+    slow_closed,
+    /// Connections closed because they broke the protocol.
+    protocol_errors,
+}
+
+/// The counts of all workers.
+#[derive(Debug)]
+pub struct SharedFacts {
+    workers: Box<[WorkerFacts]>,
+}
+
+impl SharedFacts {
+    /// For so many workers.
+    pub fn new(workers: u16) -> SharedFacts {
+        SharedFacts { workers: (0..workers).map(|_| WorkerFacts::default()).collect() }
+    }
+
+    /// The sum over all workers.
+    pub fn sum(&self) -> BrokerFacts {
+        let mut sum = BrokerFacts::default();
+        for worker in &self.workers {
+            worker.add_to(&mut sum);
+        }
+        sum.retained = self.workers.first().map_or(0, |first| first.retained.load(Ordering::Relaxed));
+        sum
+    }
+
+    /// The greatest pressure of a worker: bytes in outboxes that flow.
+    pub fn pressure_bytes(&self) -> u64 {
+        self.workers.iter().map(|worker| worker.pressure_bytes.load(Ordering::Relaxed)).max().unwrap_or(0)
+    }
+
+    pub(crate) fn publish(&self, worker: u16, facts: &BrokerFacts, pressure_bytes: u64) {
+        let own = &self.workers[worker as usize];
+        own.publish(facts);
+        own.pressure_bytes.store(pressure_bytes, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,109 @@
+//! Every bound of the broker in one place, with the relations that must hold between them, and those that a config may set.
+
+/// Packet ids go from 1 to here. `[MQTT-2.2.1-3]`
+pub const PACKET_IDS: u64 = 65_535;
+/// Sessions whose clients are served per step by one hand: keep-alive, drain, throttles.
+pub const HAND_SLICE_MIN: usize = 64;
+/// How long the keep-alive hand takes for a round over all connections, in milliseconds.
+pub const HAND_ROUND_MS: u64 = 2_000;
+/// Buffers that are kept for the next connection that needs one.
+pub const POOLED_BUFFERS_MAX: usize = 1_024;
+/// A buffer that has grown beyond this is given back to the allocator instead of being kept.
+pub const POOLED_BUFFER_BYTES_MAX: usize = 64 << 10;
+/// Items that wait for a peer whose ring is full before this worker stops reading from publishers.
+pub const PEER_ITEMS_MAX: usize = 64 << 10;
+/// Questions to the ledger under way per worker.
+pub const LEDGER_QUESTIONS_MAX: usize = 8_192;
+/// Bytes of a body for `$ledger/transfers`.
+pub const LEDGER_BODY_BYTES_MAX: usize = 1 << 20;
+/// Largest `{seconds}` in `$delayed/{seconds}/{topic}`, as EMQX has it.
+pub const DELAY_SECONDS_MAX: u64 = 4_294_967;
+/// Messages of QoS 0 that wait in memory for their time under `$delayed`, per worker.
+pub const VOLATILE_DELAYED_MAX: usize = 65_536;
+/// How long an outbox may make no progress before it counts as stuck, not as flowing, in milliseconds.
+pub const FLOWING_MS: u64 = 200;
+/// How many due things of a topic shard (expiries, wills, delayed messages) one step does before it serves others.
+pub const DUE_PER_STEP: usize = 256;
+/// Retained messages handed to one session in one go.
+pub const RETAINED_PER_PUMP: usize = 64;
+
+/// The bounds that a config may set. [`Default`] is what a config that is silent gets.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BrokerLimits {
+    /// Connections of this worker.
+    pub connections_max: usize,
+    /// From accept to CONNECT, in milliseconds.
+    pub handshake_ms: u64,
+    /// Bytes of a packet from a client; told to MQTT 5 clients.
+    pub packet_bytes_max: u32,
+    /// QoS 1 and 2 publications that a client may have unanswered; told to MQTT 5 clients as Receive Maximum.
+    pub receive_maximum: u16,
+    /// Publications of QoS 1 and 2 under way to one client, whatever it allows.
+    pub window_max: u16,
+    /// Topic aliases that a client may set, per connection.
+    pub topic_alias_maximum: u16,
+    /// Topic aliases that the broker sets for a client that allows them.
+    pub topic_aliases_out_max: u16,
+    /// Longest keep-alive in seconds; a client that asks for more or none gets this one (MQTT 5), 0 for no bound.
+    pub keep_alive_max_s: u16,
+    /// Longest life of a session without a connection, in seconds.
+    pub session_expiry_max_s: u32,
+    /// Bytes that wait in one connection's outbox. Beyond it QoS 0 is dropped and QoS 1 and 2 wait in the inbox.
+    pub outbox_bytes_max: usize,
+    /// Bytes in flowing outboxes of one worker above which publishers are not read.
+    pub pressure_bytes_max: u64,
+    /// Messages that wait for one clean session.
+    pub clean_inbox_messages_max: u32,
+    /// Bytes that wait for one clean session.
+    pub clean_inbox_bytes_max: usize,
+    /// What happens to a message for a clean session whose inbox is full.
+    pub clean_inbox_policy: InboxPolicy,
+    /// Subscriptions of one session.
+    pub subscriptions_max: usize,
+    /// Publications per second and client; 0 for no bound.
+    pub publishes_per_s: u32,
+    /// Bytes of publications per second and client; 0 for no bound.
+    pub publish_bytes_per_s: u64,
+    /// Interval of `$SYS`, in milliseconds; 0 for none.
+    pub sys_interval_ms: u64,
+}
+
+/// What happens when one more message than fits is to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InboxPolicy {
+    /// The oldest that waits makes room.
+    DropOldest,
+    /// The new one is dropped.
+    DropNewest,
+    /// The client is disconnected with 0x97.
+    Refuse,
+}
+
+impl Default for BrokerLimits {
+    fn default() -> BrokerLimits {
+        BrokerLimits {
+            connections_max: 1 << 21,
+            handshake_ms: 10_000,
+            packet_bytes_max: 1 << 20,
+            receive_maximum: 1_024,
+            window_max: 1_024,
+            topic_alias_maximum: 64,
+            topic_aliases_out_max: 16,
+            keep_alive_max_s: 0,
+            session_expiry_max_s: 7 * 24 * 3600,
+            outbox_bytes_max: 1 << 20,
+            pressure_bytes_max: 64 << 20,
+            clean_inbox_messages_max: 1_000,
+            clean_inbox_bytes_max: 1 << 20,
+            clean_inbox_policy: InboxPolicy::DropNewest,
+            subscriptions_max: 10_000,
+            publishes_per_s: 0,
+            publish_bytes_per_s: 0,
+            sys_interval_ms: 10_000,
+        }
+    }
+}
+
+// The window never spans all packet ids, so that an id names one message.
+const _: () = assert!((u16::MAX as u64) <= PACKET_IDS);
+const _: () = assert!(POOLED_BUFFERS_MAX * POOLED_BUFFER_BYTES_MAX <= 64 << 20);

@@ -1,0 +1,21 @@
+//! What one worker's broker tells another's.
+
+use crate::peer::Item;
+
+/// All that one broker has to tell another since it last did, in order. Opaque to whoever carries it; must arrive in order, once.
+#[derive(Debug, Default)]
+pub struct BrokerMessage {
+    pub(crate) items: Vec<Item>,
+}
+
+impl BrokerMessage {
+    /// How many things it tells.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether it tells nothing.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+}

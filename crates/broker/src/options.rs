@@ -1,0 +1,24 @@
+//! What a broker is told when it is made.
+
+use std::sync::Arc;
+
+use crate::{BrokerLimits, SharedFacts};
+
+/// One worker's place among all, and what it shares with them.
+#[derive(Clone, Debug)]
+pub struct BrokerOptions {
+    /// Which worker this is.
+    pub worker: u16,
+    /// How many workers there are.
+    pub workers: u16,
+    /// How many topic shards the directory has; shard n lives with worker n modulo `workers`.
+    pub topic_shards: u16,
+    /// Bounds.
+    pub limits: BrokerLimits,
+    /// Counters and pressure of all workers.
+    pub facts: Arc<SharedFacts>,
+    /// Drawn once by the shell, different at each start and for each worker: assigned client ids are made from it.
+    pub seed: u64,
+    /// What `$SYS/broker/version` says.
+    pub version: &'static str,
+}

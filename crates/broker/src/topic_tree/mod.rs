@@ -1,0 +1,193 @@
+//! A tree of topic levels, as small and as quick as we could make it: what subscriptions and retained messages hang on.
+//!
+//! ```text
+//!   (parent, "temp") ──hash──▶ edges: a cache line of 12 ids ──▶ nodes: parent, level, what the owner hangs on it
+//! ```
+//!
+//! Promise: a node costs `size_of::<Node>()` and about 9 bytes of edge table, wherever in its growth the tree is; a look-up touches
+//! one cache line of the table and one node; nothing ever stops to copy what is there.
+//!
+//! Why not a map in each node, as such trees are usually built: most nodes are leaves or have one child, and a map, or even an empty
+//! `Vec`, costs each of them more than all its other fields. One table for all edges of the tree costs a node nothing but its
+//! edge, and finds it equally fast below a node with two children and below one with a million.
+//!
+//! Invariant: nothing here knows about subscriptions, messages or wildcards; `+` is a level like any other.
+
+mod edges;
+mod level;
+mod slab;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use edges::IdTable;
+use foldhash::SharedSeed;
+use foldhash::fast::FoldHasher;
+use level::{Level, Texts};
+use slab::{Slab, Vacant};
+use std::hash::Hasher;
+
+/// A node's number, of use until the node is removed; then another node may get it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub u32);
+
+impl std::fmt::Debug for NodeId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "node {}", self.0)
+    }
+}
+
+/// The hash of a level's text. Made once per level of a topic, then combined with each parent it is looked up under.
+#[derive(Clone, Copy)]
+pub(crate) struct LevelHash(u64);
+
+/// See the module's description. `P` is what the owner keeps in each node.
+pub(crate) struct TopicTree<P> {
+    nodes: Slab<Node<P>>,
+    edges: IdTable,
+    texts: Texts,
+    seed: u64,
+    shared_seed: SharedSeed,
+}
+
+#[derive(Default)]
+struct Node<P> {
+    /// Of a vacant slot: the next vacant one.
+    parent: u32,
+    level: Level,
+    payload: P,
+}
+
+impl<P> Vacant for Node<P> {
+    fn next_vacant(&self) -> u32 {
+        self.parent
+    }
+
+    fn set_next_vacant(&mut self, next: u32) {
+        self.parent = next;
+    }
+}
+
+impl<P: Default> TopicTree<P> {
+    /// The node above all topics. It has no level and is never removed.
+    pub(crate) const ROOT: NodeId = NodeId(0);
+
+    /// A tree with its root. Who chooses level names must not know `seed`: it decides where they collide.
+    pub(crate) fn new(seed: u64) -> TopicTree<P> {
+        let mut nodes = Slab::new();
+        let root = nodes.insert(Node { parent: 0, level: Level::default(), payload: P::default() });
+        assert!(root == Self::ROOT.0, "the root is the first node");
+        TopicTree { nodes, edges: IdTable::new(), texts: Texts::default(), seed, shared_seed: SharedSeed::from_u64(seed) }
+    }
+
+    /// How many nodes there are, without the root.
+    pub(crate) fn len(&self) -> usize {
+        self.nodes.len() - 1
+    }
+
+    /// Heap bytes behind the tree, without what payloads point to.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.nodes.heap_bytes() + self.edges.heap_bytes() + self.texts.heap_bytes()
+    }
+
+    /// Hashes a level's text.
+    #[inline]
+    pub(crate) fn hash(&self, level: &str) -> LevelHash {
+        let mut hasher = FoldHasher::with_seed(self.seed, &self.shared_seed);
+        hasher.write(level.as_bytes());
+        LevelHash(hasher.finish())
+    }
+
+    /// The child of `parent` that is called `level`.
+    #[inline]
+    pub(crate) fn child(&self, parent: NodeId, level: &str, hash: LevelHash) -> Option<NodeId> {
+        let found = self.edges.find(edge_hash(parent, hash), |id| {
+            let node = &self.nodes[id];
+            node.parent == parent.0 && node.level.is(level, &self.texts)
+        });
+        found.map(NodeId)
+    }
+
+    /// Gives `parent` a child that it does not have yet.
+    pub(crate) fn add_child(&mut self, parent: NodeId, level: &str, hash: LevelHash) -> NodeId {
+        debug_assert!(self.child(parent, level, hash).is_none(), "{level:?} is there already");
+        let level = self.texts.keep(level);
+        let id = self.nodes.insert(Node { parent: parent.0, level, payload: P::default() });
+        let TopicTree { nodes, edges, texts, seed, shared_seed } = self;
+        edges.insert(edge_hash(parent, hash), id, |id| {
+            let node = &nodes[id];
+            let mut hasher = FoldHasher::with_seed(*seed, shared_seed);
+            hasher.write(node.level.bytes(texts));
+            edge_hash(NodeId(node.parent), LevelHash(hasher.finish()))
+        });
+        NodeId(id)
+    }
+
+    /// Removes a node, which must have no children any more: they would lose their parent. Gives what hung on it.
+    pub(crate) fn remove(&mut self, node: NodeId) -> P {
+        assert!(node != Self::ROOT, "the root stays");
+        let hash = edge_hash(self.parent(node), self.hash(self.level(node)));
+        assert!(self.edges.remove(hash, node.0), "every node has its edge");
+        let Node { level, payload, .. } = self.nodes.remove(node.0);
+        self.texts.forget(level);
+        payload
+    }
+
+    /// The node above. The root is its own parent.
+    #[inline]
+    pub(crate) fn parent(&self, node: NodeId) -> NodeId {
+        NodeId(self.nodes[node.0].parent)
+    }
+
+    /// The text of a node's level.
+    pub(crate) fn level(&self, node: NodeId) -> &str {
+        self.nodes[node.0].level.text(&self.texts)
+    }
+
+    /// Appends the levels from the root to `node`, joined by slashes: the topic or filter that the node stands for.
+    pub(crate) fn write_path(&self, node: NodeId, path: &mut String) {
+        let mut way = Vec::new();
+        let mut at = node;
+        while at != Self::ROOT {
+            way.push(at);
+            at = self.parent(at);
+        }
+        for (nth, id) in way.iter().rev().enumerate() {
+            if nth > 0 {
+                path.push('/');
+            }
+            path.push_str(self.level(*id));
+        }
+    }
+
+    /// Whether the level of `node` is this one.
+    #[inline]
+    pub(crate) fn is_level(&self, node: NodeId, level: &str) -> bool {
+        self.nodes[node.0].level.is(level, &self.texts)
+    }
+}
+
+impl<P> std::ops::Index<NodeId> for TopicTree<P> {
+    type Output = P;
+
+    #[inline]
+    fn index(&self, node: NodeId) -> &P {
+        &self.nodes[node.0].payload
+    }
+}
+
+impl<P> std::ops::IndexMut<NodeId> for TopicTree<P> {
+    #[inline]
+    fn index_mut(&mut self, node: NodeId) -> &mut P {
+        &mut self.nodes[node.0].payload
+    }
+}
+
+/// Where the edge from `parent` to a level lies. A full multiplication folded in half: each bit of the result hangs on all of both.
+#[inline]
+fn edge_hash(parent: NodeId, LevelHash(level): LevelHash) -> u64 {
+    const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+    const FOLD: u64 = 0xD6E8_FEB8_6659_FD93;
+    let mixed = u128::from(level ^ u64::from(parent.0).wrapping_mul(SPREAD)) * u128::from(FOLD);
+    (mixed as u64) ^ ((mixed >> 64) as u64)
+}
