@@ -106,7 +106,7 @@ impl Node {
         authenticator: impl FnOnce() -> Result<Authenticator>,
         progress: &mut dyn FnMut(&Status),
     ) -> Result<Node> {
-        let directory = Directory::open_or_create(&options.data, options.shards, now_ms().0)?;
+        let directory = Directory::open_or_create(&options.data, options.shards, options.workers, now_ms().0)?;
         let authenticator = Arc::new(authenticator()?);
         // The directory's random id: cursors outlive a restart, and nobody outside knows it.
         let cursors = CursorKey([directory.log(0).directory, CURSORS]);

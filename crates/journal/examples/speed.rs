@@ -22,7 +22,7 @@ fn main() -> Result<(), JournalError> {
     let folder = arguments.get(2).map_or_else(std::env::temp_dir, Into::into);
     let data = folder.join(format!("tidegate-journal-speed-{}", std::process::id()));
 
-    let directory = Directory::open_or_create(&data, 1, 0)?;
+    let directory = Directory::open_or_create(&data, 1, 1, 0)?;
     let (wake_sender, woken) = channel();
     let wake = Arc::new(move || {
         // Nobody listens any more when the run is over.

@@ -21,6 +21,15 @@ pub struct GroupBuilder {
     body: Vec<u8>,
 }
 
+/// Why a record was not appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoRoom {
+    /// The next group has room for it.
+    Here,
+    /// No group has: it is larger than a record may be.
+    Ever,
+}
+
 impl GroupBuilder {
     /// An empty group at `base` whose first record will be `first_sequence`; `recycled` is emptied and reused.
     pub fn new(base: Position, first_sequence: Sequence, bytes_max: usize, mut recycled: Vec<u8>) -> GroupBuilder {
@@ -39,7 +48,34 @@ impl GroupBuilder {
         let len = self.body.len().wrapping_sub(at + RECORD_HEADER_BYTES);
         assert!(len.wrapping_sub(1) < RECORD_BYTES_MAX, "a record has 1 to {RECORD_BYTES_MAX} bytes");
         assert!(self.bytes() <= self.bytes_max, "a group has at most {} bytes", self.bytes_max);
-        self.body[at..at + 4].copy_from_slice(&(len as u32).to_le_bytes());
+        self.count(at, len)
+    }
+
+    /// Lets `write` encode one record whose size only it knows. When that does not fit, nothing was appended, and `Err` says
+    /// whether a group that holds nothing else could take it.
+    #[inline]
+    pub fn try_append(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<Position, NoRoom> {
+        let at = self.body.len();
+        self.body.extend_from_slice(&[0; RECORD_HEADER_BYTES]);
+        write(&mut self.body);
+        let payload_bytes = self.body.len().wrapping_sub(at + RECORD_HEADER_BYTES);
+        let alone = GROUP_HEADER_BYTES + RECORD_HEADER_BYTES + payload_bytes;
+        let fault = match payload_bytes {
+            _ if payload_bytes > RECORD_BYTES_MAX || alone > self.bytes_max => Some(NoRoom::Ever),
+            _ if self.bytes() > self.bytes_max => Some(NoRoom::Here),
+            _ => None,
+        };
+        if let Some(fault) = fault {
+            self.body.truncate(at);
+            return Err(fault);
+        }
+        Ok(self.count(at, payload_bytes))
+    }
+
+    #[inline]
+    fn count(&mut self, at: usize, payload_bytes: usize) -> Position {
+        assert!(payload_bytes > 0, "a record has at least a byte");
+        self.body[at..at + 4].copy_from_slice(&(payload_bytes as u32).to_le_bytes());
         self.records += 1;
         Position(self.base.0 + (GROUP_HEADER_BYTES + at) as u64)
     }

@@ -1,13 +1,16 @@
-//! The data directory: who it is, how many shards it has, and that only one process uses it.
+//! The data directory: who it is, how many shards of each kind it has, and that only one process uses it.
 //!
 //! ```text
 //!   data/
 //!     LOCK                  held (flock) while a process lives; says which
-//!     DIRECTORY             format version, shard count, creation time, random id; a text for people, with a checksum
-//!     journal/shard-<n>/    one log each
+//!     DIRECTORY             format version, shard counts, creation time, random id; a text for people, with a checksum
+//!     journal/shard-<n>/    one log each: shards of the ledger,
+//!     journal/topics-<n>/   shards of topics
 //! ```
 //!
-//! Why the logs are created before `DIRECTORY` gets its name: from then on a missing segment is a loss, not a beginning.
+//! Why the logs are created before `DIRECTORY` gets its name: from then on a missing segment is a loss, not a beginning. A
+//! directory of version 1 knows no topics. Whoever opens it to serve it gives it their logs, and then the new description, in the
+//! same way: until the rename it is a directory of version 1, after it one of version 2.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -18,16 +21,19 @@ use crate::disk::{Disk, RealDisk};
 use crate::folder::Folder;
 use crate::group::checksum;
 use crate::groups::missing_segment;
+use crate::limits::SHARDS_MAX;
 use crate::{Cursor, JournalError, LogId, recovery};
 
-/// The version of the directory's layout that this program knows.
-pub const DIRECTORY_VERSION: u32 = 1;
+/// The version of the directory's layout that this program writes. It reads version 1, which has no shards of topics, as well.
+pub const DIRECTORY_VERSION: u32 = 2;
+/// The version before there were shards of topics.
+const WITHOUT_TOPICS: u32 = 1;
 
 const DIRECTORY: &str = "DIRECTORY";
 const DIRECTORY_NEW: &str = "DIRECTORY.new";
 const LOCK: &str = "LOCK";
 const TITLE: &str = "tidegate data directory";
-/// A description is five short lines; more is somebody else's file.
+/// A description is seven short lines; more is somebody else's file.
 const DESCRIPTION_BYTES_MAX: u64 = 4096;
 
 /// A data directory, locked for as long as this value lives.
@@ -42,22 +48,31 @@ pub struct Directory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Description {
     shards: u16,
+    /// Zero in a description of version 1, and only there.
+    topic_shards: u16,
     created_at_ms: u64,
     id: u64,
 }
 
 impl Directory {
-    /// Opens the directory at `path`, or creates it with `shards` shards (at least 1) and their empty logs.
+    /// Opens the directory at `path`, or creates it with `shards` shards of the ledger and `topic_shards` of topics (1 to
+    /// [`SHARDS_MAX`] each) and their empty logs. One that has no topics yet gets `topic_shards` of them; one that has keeps its
+    /// own number, because a client's shard follows from it: ask [`Directory::topic_shards`].
     ///
-    /// Refuses a directory of another version or shard count, one that another process uses, and one whose description or
-    /// whose logs are missing.
-    pub fn open_or_create(path: &Path, shards: u16, created_at_ms: u64) -> Result<Directory, JournalError> {
+    /// Refuses a directory of an unknown version or another count of ledger shards, one that another process uses, and one whose
+    /// description or whose logs are missing.
+    pub fn open_or_create(
+        path: &Path,
+        shards: u16,
+        topic_shards: u16,
+        created_at_ms: u64,
+    ) -> Result<Directory, JournalError> {
         RealDisk.create_dir_all(path).map_err(|cause| JournalError::io("create", path, cause))?;
         let lock = lock(path)?;
         if !exists(&path.join(DIRECTORY))? {
-            create(path, shards, created_at_ms)?;
+            create(path, shards, topic_shards, created_at_ms)?;
         }
-        let directory = Directory::described(path, lock)?;
+        let mut directory = Directory::described(path, lock)?;
         let found = directory.description.shards;
         if found != shards {
             let what = format!(
@@ -66,10 +81,13 @@ impl Directory {
             );
             return Err(refuse(path, what));
         }
+        if directory.description.topic_shards == 0 {
+            directory.description = upgrade(path, directory.description, topic_shards)?;
+        }
         Ok(directory)
     }
 
-    /// Opens an existing directory, with as many shards as it has.
+    /// Opens an existing directory, with as many shards as it has, and changes nothing in it.
     pub fn open(path: &Path) -> Result<Directory, JournalError> {
         if !exists(&path.join(DIRECTORY))? {
             return Err(refuse(
@@ -85,9 +103,14 @@ impl Directory {
         &self.path
     }
 
-    /// How many shards it has.
+    /// How many shards of the ledger it has.
     pub fn shards(&self) -> u16 {
         self.description.shards
+    }
+
+    /// How many shards of topics it has: none if it is of version 1 and was opened with [`Directory::open`].
+    pub fn topic_shards(&self) -> u16 {
+        self.description.topic_shards
     }
 
     /// When it was created, in milliseconds since the Unix epoch.
@@ -95,21 +118,26 @@ impl Directory {
         self.description.created_at_ms
     }
 
-    /// The log of one shard.
+    /// The log of one shard of the ledger.
     pub fn log(&self, shard: u16) -> LogId {
         assert!(shard < self.shards(), "the directory has {} shards", self.shards());
-        LogId { directory: self.description.id, shard }
+        LogId::ledger(self.description.id, shard)
     }
 
-    /// The logs of all shards.
-    pub fn logs(&self) -> impl Iterator<Item = LogId> {
-        (0..self.shards()).map(|shard| self.log(shard))
+    /// The logs of all shards of the ledger.
+    pub fn logs(&self) -> impl Iterator<Item = LogId> + use<> {
+        self.description.logs()
+    }
+
+    /// The logs of all shards of topics.
+    pub fn topic_logs(&self) -> impl Iterator<Item = LogId> + use<> {
+        self.description.topic_logs()
     }
 
     fn described(path: &Path, lock: File) -> Result<Directory, JournalError> {
         let description = Description::read(&path.join(DIRECTORY))?;
         let directory = Directory { path: path.to_path_buf(), description, _lock: lock };
-        for log in directory.logs() {
+        for log in directory.logs().chain(directory.topic_logs()) {
             let folder = Folder::new(RealDisk, path, log);
             if !exists(&folder.path)? || folder.list_segments()?.is_empty() {
                 return Err(missing_segment(&Cursor::START, None));
@@ -120,34 +148,73 @@ impl Directory {
 }
 
 /// Creates the logs and then the description. A creation that was cut short goes on with the identity it had begun with.
-fn create(path: &Path, shards: u16, created_at_ms: u64) -> Result<(), JournalError> {
-    assert!(shards > 0, "a directory has at least one shard");
+fn create(path: &Path, shards: u16, topic_shards: u16, created_at_ms: u64) -> Result<(), JournalError> {
+    for count in [shards, topic_shards] {
+        assert!((1..=SHARDS_MAX).contains(&count), "a directory has 1 to {SHARDS_MAX} shards of a kind, not {count}");
+    }
     let begun = path.join(DIRECTORY_NEW);
     let description = match Description::read(&begun) {
-        Ok(description) if description.shards == shards => description,
+        Ok(description) if description.shards == shards && description.topic_shards == topic_shards => description,
         _ if exists(&path.join("journal"))? => {
             let what = "there is a journal in it but no file DIRECTORY: restore that file from a copy";
             return Err(refuse(path, what.into()));
         }
         _ => {
-            let description = Description { shards, created_at_ms, id: random_id(path)? };
+            let description = Description { shards, topic_shards, created_at_ms, id: random_id(path)? };
             description.write(&begun)?;
             description
         }
     };
-    for shard in 0..shards {
-        recovery::create(RealDisk, path, LogId { directory: description.id, shard })?;
+    finish(path, &description)
+}
+
+/// Gives a directory of version 1 its shards of topics. One that was cut short goes on with the number it had begun with.
+fn upgrade(path: &Path, found: Description, topic_shards: u16) -> Result<Description, JournalError> {
+    assert!((1..=SHARDS_MAX).contains(&topic_shards), "1 to {SHARDS_MAX} shards of topics, not {topic_shards}");
+    let begun = path.join(DIRECTORY_NEW);
+    let goes_on = |begun: &Description| begun.topic_shards > 0 && Description { topic_shards: 0, ..*begun } == found;
+    let description = match Description::read(&begun) {
+        Ok(description) if goes_on(&description) => description,
+        _ => {
+            let description = Description { topic_shards, ..found };
+            description.write(&begun)?;
+            description
+        }
+    };
+    finish(path, &description)?;
+    Ok(description)
+}
+
+/// Creates the logs that are not there yet, and then gives the description its name.
+fn finish(path: &Path, description: &Description) -> Result<(), JournalError> {
+    for log in description.logs().chain(description.topic_logs()) {
+        recovery::create(RealDisk, path, log)?;
     }
+    let begun = path.join(DIRECTORY_NEW);
     let failed = |cause| JournalError::io("create", &path.join(DIRECTORY), cause);
     fs::rename(&begun, path.join(DIRECTORY)).map_err(failed)?;
     RealDisk.sync_dir(path).map_err(failed)
 }
 
 impl Description {
+    fn logs(&self) -> impl Iterator<Item = LogId> + use<> {
+        let id = self.id;
+        (0..self.shards).map(move |shard| LogId::ledger(id, shard))
+    }
+
+    fn topic_logs(&self) -> impl Iterator<Item = LogId> + use<> {
+        let id = self.id;
+        (0..self.topic_shards).map(move |shard| LogId::topics(id, shard))
+    }
+
     fn text(&self) -> String {
-        let Description { shards, created_at_ms, id } = self;
+        let Description { shards, topic_shards, created_at_ms, id } = self;
+        let (version, topics) = match topic_shards {
+            0 => (WITHOUT_TOPICS, String::new()),
+            _ => (DIRECTORY_VERSION, format!("topic_shards = {topic_shards}\n")),
+        };
         let body = format!(
-            "{TITLE}\nformat_version = {DIRECTORY_VERSION}\nshards = {shards}\ncreated_at_ms = {created_at_ms}\nid = {id:016x}\n"
+            "{TITLE}\nformat_version = {version}\nshards = {shards}\n{topics}created_at_ms = {created_at_ms}\nid = {id:016x}\n"
         );
         format!("{body}checksum = {:08x}\n", checksum(body.as_bytes()))
     }
@@ -186,12 +253,20 @@ impl Description {
             return Err(Fault::Unreadable(format!("it does not begin with \"{TITLE}\"")));
         }
         let version = number("format_version", 10)?;
-        if version != u64::from(DIRECTORY_VERSION) {
-            return Err(Fault::Version(u32::try_from(version).unwrap_or(u32::MAX)));
+        let version = u32::try_from(version).unwrap_or(u32::MAX);
+        if version != DIRECTORY_VERSION && version != WITHOUT_TOPICS {
+            return Err(Fault::Version(version));
         }
-        let narrow = |value| u16::try_from(value).ok().filter(|shards| *shards > 0);
-        let shards = narrow(number("shards", 10)?).ok_or_else(|| Fault::Unreadable("shards: out of range".into()))?;
-        let description = Description { shards, created_at_ms: number("created_at_ms", 10)?, id: number("id", 16)? };
+        let count = |key| {
+            let count = u16::try_from(number(key, 10)?).ok().filter(|count| (1..=SHARDS_MAX).contains(count));
+            count.ok_or_else(|| Fault::Unreadable(format!("{key}: out of range")))
+        };
+        let description = Description {
+            shards: count("shards")?,
+            topic_shards: if version == WITHOUT_TOPICS { 0 } else { count("topic_shards")? },
+            created_at_ms: number("created_at_ms", 10)?,
+            id: number("id", 16)?,
+        };
         if description.text() == text {
             Ok(description)
         } else {

@@ -62,6 +62,16 @@ pub enum JournalError {
         /// What was found instead.
         what: String,
     },
+    /// What stood at this position is in a snapshot only: its segment was removed (see [`crate::forget`]).
+    #[error(
+        "position {at} was forgotten: the log now begins at position {begins}, and a snapshot holds what was before"
+    )]
+    Forgotten {
+        /// The position asked for.
+        at: Position,
+        /// Where the log begins.
+        begins: Position,
+    },
     /// A cursor that does not fit this log: beyond its end, between two groups, or from another history.
     #[error("cannot read on from position {position}, sequence {sequence}: {what}")]
     BadCursor {

@@ -68,10 +68,7 @@ impl<D: Disk> Folder<D> {
             SegmentFault::Checksum => damaged("the segment header's checksum does not match".into()),
         })?;
         if header.log != self.log {
-            return Err(damaged(format!(
-                "it belongs to shard {} of data directory {:016x}, not to shard {} of {:016x}",
-                header.log.shard, header.log.directory, self.log.shard, self.log.directory
-            )));
+            return Err(damaged(format!("it belongs to {}, not to {}", header.log, self.log)));
         }
         if header.first.position != first {
             return Err(damaged(format!("its header says that it begins at position {}", header.first.position)));

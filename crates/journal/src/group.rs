@@ -68,7 +68,7 @@ impl GroupHeader {
         let mut bytes = [0; GROUP_HEADER_BYTES];
         bytes[0..4].copy_from_slice(&GROUP_MAGIC);
         bytes[4..6].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-        bytes[6..8].copy_from_slice(&self.log.shard.to_le_bytes());
+        bytes[6..8].copy_from_slice(&self.log.shard_field().to_le_bytes());
         bytes[8..16].copy_from_slice(&self.log.directory.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.first_sequence.0.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.base.0.to_le_bytes());
@@ -96,7 +96,7 @@ impl GroupHeader {
             return Err(GroupFault::UnknownVersion(version));
         }
         let header = GroupHeader {
-            log: LogId { shard: u16::from_le_bytes([bytes[6], bytes[7]]), directory: u64_at(bytes, 8) },
+            log: LogId::from_fields(u64_at(bytes, 8), u16::from_le_bytes([bytes[6], bytes[7]])),
             first_sequence: Sequence(u64_at(bytes, 16)),
             base: Position(u64_at(bytes, 24)),
             synced_up_to: Position(u64_at(bytes, 32)),
@@ -203,7 +203,7 @@ impl fmt::Display for GroupFault {
             }
             GroupFault::Absurd => write!(f, "a group whose numbers contradict each other"),
             GroupFault::ForeignLog(log) => {
-                write!(f, "a group of shard {} of data directory {:016x}", log.shard, log.directory)
+                write!(f, "a group of {log}")
             }
             GroupFault::WrongPlace(says) => write!(f, "a group that belongs to position {says}"),
             GroupFault::BrokenChain { first_sequence } => {

@@ -9,7 +9,7 @@ use crate::folder::Segments;
 use crate::group::{FORMAT_VERSION, GroupFault, RECORD_HEADER_BYTES};
 use crate::scan::{Found, SegmentScan};
 use crate::segment::{offset_of, segment_name};
-use crate::{Cursor, JournalError, Position, Sequence};
+use crate::{Cursor, JournalError, LogId, Position, Sequence};
 
 /// Iterates over groups in order, verifying checksums and the chain. Lives on any thread, beside the writer.
 pub struct GroupReader {
@@ -91,17 +91,27 @@ impl GroupReader {
     fn enter_segment(&mut self) -> Result<(), JournalError> {
         let index = self.segments.partition_point(|first| *first <= self.cursor.position);
         let Some(first) = index.checked_sub(1).map(|index| self.segments[index]) else {
-            return Err(missing_segment(&self.cursor, self.segments.first().copied()));
+            return Err(before_the_first(self.source.log(), &self.cursor, self.segments.first().copied()));
         };
         if self.scan.as_ref().is_some_and(|scan| scan.first() == first) {
             return Ok(());
         }
-        let (file, begins) = self.source.open(first)?;
+        let (file, begins) = self.source.open(first).or_else(|error| Err(self.judge_open(first, error)?))?;
         if begins.position == self.cursor.position && begins != self.cursor {
             return Err(self.judge_chain(first, begins));
         }
         self.scan = Some(SegmentScan::new(file, self.source.log(), first));
         Ok(())
+    }
+
+    /// The segment may have been forgotten since the folder was listed.
+    fn judge_open(&mut self, first: Position, error: JournalError) -> Result<JournalError, JournalError> {
+        self.segments = self.source.list()?;
+        let is_forgotten = self.source.log().kind.may_forget() && self.segments.first().is_some_and(|now| *now > first);
+        Ok(match is_forgotten {
+            true => before_the_first(self.source.log(), &self.cursor, self.segments.first().copied()),
+            false => error,
+        })
     }
 
     /// The first group after a cursor that came from elsewhere may show that the cursor is wrong, and not the log.
@@ -163,6 +173,14 @@ pub(crate) fn damage(
     let at = if let GroupFault::Record { at, .. } = fault { at } else { before.position };
     let lost = aftermath.lost(before, next.as_ref());
     JournalError::Damaged { segment, offset: offset_of(first, at), what: fault.to_string(), lost }
+}
+
+/// The error for a place before the first segment that is there: forgotten, if such a log may forget.
+pub(crate) fn before_the_first(log: LogId, cursor: &Cursor, begins: Option<Position>) -> JournalError {
+    match begins {
+        Some(begins) if log.kind.may_forget() => JournalError::Forgotten { at: cursor.position, begins },
+        _ => missing_segment(cursor, begins),
+    }
 }
 
 /// The error for a segment file that should hold `cursor`.

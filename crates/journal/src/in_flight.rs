@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::builder::record_in;
 use crate::group::GROUP_HEADER_BYTES;
-use crate::limits::{GROUPS_IN_FLIGHT_MAX, RECENT_BYTES_MAX};
+use crate::limits::GROUPS_IN_FLIGHT_MAX;
 use crate::{Cursor, GroupBuilder, NotReady, Position, Sequence};
 
 /// A group on its way to disk.
@@ -50,6 +50,7 @@ pub(crate) struct InFlight {
     /// young (a hold that is posted, a request that is sent again), and a look here saves a system call.
     recent: VecDeque<Submitted>,
     recent_bytes: usize,
+    recent_bytes_max: usize,
     recycled: Vec<Vec<u8>>,
     group_bytes_max: usize,
     next: Position,
@@ -58,11 +59,12 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    pub fn new(end: Cursor, group_bytes_max: usize) -> InFlight {
+    pub fn new(end: Cursor, group_bytes_max: usize, recent_bytes_max: usize) -> InFlight {
         InFlight {
             groups: VecDeque::with_capacity(GROUPS_IN_FLIGHT_MAX),
             recent: VecDeque::new(),
             recent_bytes: 0,
+            recent_bytes_max,
             recycled: Vec::with_capacity(GROUPS_IN_FLIGHT_MAX + 1),
             group_bytes_max,
             next: end.position,
@@ -109,7 +111,7 @@ impl InFlight {
     fn keep_recent(&mut self, group: Submitted) {
         self.recent_bytes += group.body.capacity();
         self.recent.push_back(group);
-        while self.recent_bytes > RECENT_BYTES_MAX {
+        while self.recent_bytes > self.recent_bytes_max {
             let Some(oldest) = self.recent.pop_front() else { break };
             self.recent_bytes -= oldest.body.capacity();
             self.recycle(oldest.body);

@@ -20,6 +20,7 @@ pub mod disk;
 pub mod error;
 pub mod facts;
 mod folder;
+pub mod forget;
 pub mod group;
 mod groups;
 mod in_flight;
@@ -37,13 +38,13 @@ mod writer;
 
 use std::fmt;
 
-pub use builder::GroupBuilder;
+pub use builder::{GroupBuilder, NoRoom};
 pub use cursor::{ChainHash, Cursor};
 pub use error::{JournalError, NotReady};
 pub use facts::BatchFacts;
 pub use groups::{Group, GroupReader, Records};
 pub use local::LocalLog;
-pub use options::{LogId, Options};
+pub use options::{LogId, LogKind, Options};
 pub use reader::Reader;
 pub use recovery::RecoveryReport;
 pub use step::StepLog;

@@ -3,8 +3,12 @@
 /// Largest commit group in bytes, header and records together.
 pub const GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Largest record in bytes, without its own header. A record is one event; events are tens of bytes.
-pub const RECORD_BYTES_MAX: usize = 4 * 1024;
+/// Largest record in bytes, without its own header. A record is one event: tens of bytes in a ledger, a whole message in a shard
+/// of topics.
+pub const RECORD_BYTES_MAX: usize = 1024 * 1024;
+
+/// Shards of one kind that a directory may have; what names a shard in files leaves no room for more.
+pub const SHARDS_MAX: u16 = 1 << 15;
 
 /// Size of a segment file unless the data directory says otherwise.
 pub const SEGMENT_BYTES: u64 = 256 * 1024 * 1024;

@@ -25,8 +25,8 @@ use crate::groups::bad_cursor;
 use crate::in_flight::{InFlight, Submitted};
 use crate::limits::{FACTS_WAITING_MAX, GROUPS_IN_FLIGHT_MAX};
 use crate::{
-    BatchFacts, Cursor, GroupBuilder, GroupReader, JournalError, LogId, LogStore, NotReady, Options, Position, Reader,
-    RecoveryReport, Sequence, recovery,
+    BatchFacts, Cursor, GroupBuilder, GroupReader, JournalError, LogId, LogKind, LogStore, NotReady, Options, Position,
+    Reader, RecoveryReport, Sequence, recovery,
 };
 
 use companion::Companion;
@@ -88,7 +88,21 @@ impl<D: Disk> LocalLog<D> {
         options: Options,
         wake: Wake,
     ) -> Result<(Self, RecoveryReport), JournalError> {
-        let (writer, report) = recovery::open(disk.clone(), data, log, options)?;
+        LocalLog::open_since(disk, data, log, options, Cursor::START, wake)
+    }
+
+    /// The same for a log of which nothing before `since`, the cursor of a snapshot, need be there. What is behind it must be,
+    /// and is refused as [`JournalError::BadCursor`] when it ends before it; that the chain goes on from it shows in the first
+    /// group that is read from there.
+    pub fn open_since(
+        disk: D,
+        data: &Path,
+        log: LogId,
+        options: Options,
+        since: Cursor,
+        wake: Wake,
+    ) -> Result<(Self, RecoveryReport), JournalError> {
+        let (writer, report) = recovery::open(disk.clone(), data, log, options, since)?;
         let reader = Reader::of(Folder::new(disk, data, log))?;
         let progress = Arc::new(Progress::default());
         progress.durable.store(report.end.sequence.0, Ordering::Relaxed);
@@ -97,13 +111,15 @@ impl<D: Disk> LocalLog<D> {
         let mut companion = Companion::new(writer, inbox, progress.clone(), fact_sender, wake);
         // The first group finds room already claimed.
         companion.claim_room();
-        let name = format!("journal-{}", log.shard);
+        // The kernel keeps fifteen bytes of a thread's name.
+        let kind = if log.kind == LogKind::Topics { "topics-" } else { "" };
+        let name = format!("journal-{kind}{}", log.shard);
         let companion = thread::Builder::new()
             .name(name)
             .spawn(move || companion.run())
             .map_err(|cause| JournalError::io("start the companion thread of", &log.folder(data), cause))?;
-        let log = LocalLog {
-            in_flight: InFlight::new(report.end, options.group_bytes_max),
+        let opened = LocalLog {
+            in_flight: InFlight::new(report.end, options.group_bytes_max, log.kind.recent_bytes_max()),
             progress,
             groups: Some(groups),
             facts,
@@ -111,7 +127,7 @@ impl<D: Disk> LocalLog<D> {
             recovered: report.end,
             companion: Some(companion),
         };
-        Ok((log, report))
+        Ok((opened, report))
     }
 
     /// Hands the facts of all batches since the last call to `each`. What nobody drains is dropped beyond

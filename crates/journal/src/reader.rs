@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::disk::{Disk, DiskFile};
 use crate::folder::{Folder, read_up_to};
 use crate::group::{RECORD_HEADER_BYTES, record_checksum, u32_at};
-use crate::groups::missing_segment;
+use crate::groups::before_the_first;
 use crate::limits::{OPEN_SEGMENTS_MAX, RECORD_BYTES_MAX};
 use crate::segment::{offset_of, segment_name};
 use crate::{Cursor, GroupReader, JournalError, LogId, Position};
@@ -47,6 +47,12 @@ impl<D: Disk> Reader<D> {
         Reader::of(self.folder.clone())
     }
 
+    /// First positions of the segments that there are now, in order. All but the last are sealed: what stands before the last
+    /// one's first position is durable.
+    pub fn segments(&self) -> Result<Vec<Position>, JournalError> {
+        self.folder.list_segments()
+    }
+
     /// Replaces `into` with the record at `at`, which the caller knows to be durable, after checking its checksum.
     pub fn read_record(&self, at: Position, into: &mut Vec<u8>) -> Result<(), JournalError> {
         let mut open = self.open.borrow_mut();
@@ -73,9 +79,17 @@ impl<F: DiskFile> OpenSegments<F> {
         into: &mut Vec<u8>,
     ) -> Result<(), JournalError> {
         let Some(first) = self.segment_of(at) else {
-            return Err(missing_segment(&Cursor { position: at, ..Cursor::START }, self.firsts.first().copied()));
+            return Err(self.absent(folder, at));
         };
-        let file = self.file(folder, first)?;
+        let file = match self.file(folder, first) {
+            // The segment may have been forgotten since the folder was listed.
+            Err(error) if folder.log.kind.may_forget() => {
+                self.firsts = folder.list_segments()?;
+                let is_there = self.segment_of(at) == Some(first);
+                return Err(if is_there { error } else { self.absent(folder, at) });
+            }
+            file => file?,
+        };
         let offset = offset_of(first, at);
         let failed = |cause| JournalError::io("read", &folder.segment_path(first), cause);
         let no_record =
@@ -106,6 +120,10 @@ impl<F: DiskFile> OpenSegments<F> {
         } else {
             Err(no_record("its checksum does not match"))
         }
+    }
+
+    fn absent<D: Disk<File = F>>(&self, folder: &Folder<D>, at: Position) -> JournalError {
+        before_the_first(folder.log, &Cursor { position: at, ..Cursor::START }, self.firsts.first().copied())
     }
 
     fn segment_of(&self, at: Position) -> Option<Position> {

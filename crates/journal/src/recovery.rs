@@ -7,6 +7,9 @@
 //!                                                    └─ see `aftermath`         was durable:      Damaged, refused
 //! ```
 //!
+//! A log of topics may begin later than at its first record: whoever opens it names the cursor of a snapshot, and everything from
+//! there on must be there. Without one, and for a ledger always, it is everything.
+//!
 //! What was read may be in the page cache only (the last process was killed before its sync, or its sync failed and the
 //! kernel called the pages clean). So whatever no later claim proves durable is written once more and synced before it counts.
 
@@ -18,7 +21,7 @@ use crate::aftermath::Aftermath;
 use crate::disk::{Disk, DiskFile};
 use crate::folder::{Folder, Segments, read_up_to};
 use crate::group::GroupFault;
-use crate::groups::{damage, missing_segment};
+use crate::groups::{bad_cursor, damage, missing_segment};
 use crate::scan::SegmentScan;
 use crate::segment::{MARK_BYTES, Mark, MarkKind, SPARE_NAME, SegmentHeader, offset_of, segment_name};
 use crate::writer::{Active, Writer, is_full};
@@ -29,6 +32,8 @@ use crate::{Cursor, JournalError, LogId, Options, Position};
 pub struct RecoveryReport {
     /// The end of the log: where the next group will stand.
     pub end: Cursor,
+    /// Where the log begins: behind [`Cursor::START`] when records were forgotten.
+    pub begins: Position,
     /// Segment files.
     pub segments: usize,
     /// Groups in the last segment, all of which were verified.
@@ -55,7 +60,12 @@ struct Inspection {
 
 /// Looks at a log without changing a byte; `bytes_cut` is what opening it would cut. For the offline audit.
 pub fn inspect<D: Disk>(disk: D, data: &Path, log: LogId) -> Result<RecoveryReport, JournalError> {
-    Ok(Inspection::of(&Folder::new(disk, data, log))?.report())
+    inspect_since(disk, data, log, Cursor::START)
+}
+
+/// The same for a log of which nothing before `since`, the cursor of a snapshot, need be there.
+pub fn inspect_since<D: Disk>(disk: D, data: &Path, log: LogId, since: Cursor) -> Result<RecoveryReport, JournalError> {
+    Ok(Inspection::of(&Folder::new(disk, data, log), since)?.report())
 }
 
 /// Creates the first, empty segment of a log, durably, unless it has segments already.
@@ -63,20 +73,24 @@ pub fn create<D: Disk>(disk: D, data: &Path, log: LogId) -> Result<(), JournalEr
     create_in(&Folder::new(disk, data, log))
 }
 
-/// Opens a log for writing: creates it, or inspects it and repairs its tail.
+/// Opens a log for writing: creates it, or inspects it and repairs its tail. Nothing before `since` need be there.
 pub(crate) fn open<D: Disk>(
     disk: D,
     data: &Path,
     log: LogId,
     options: Options,
+    since: Cursor,
 ) -> Result<(Writer<D>, RecoveryReport), JournalError> {
     options.check();
     let folder = Folder::new(disk, data, log);
-    create_in(&folder)?;
+    // With a snapshot there was a log: its absence is a loss, not a beginning.
+    if since == Cursor::START {
+        create_in(&folder)?;
+    }
     // Names that a killed process left may be in memory only. They must last before a mark relies on them: a power failure
     // in between once made the last segment vanish behind a mark that promised it.
     folder.disk.sync_dir(&folder.path).map_err(|cause| JournalError::io("sync", &folder.path, cause))?;
-    let inspection = Inspection::of(&folder)?;
+    let inspection = Inspection::of(&folder, since)?;
     if let Some((first, end)) = inspection.unsealed {
         reseal(&folder, first, end)?;
     }
@@ -88,11 +102,15 @@ pub(crate) fn open<D: Disk>(
 }
 
 impl Inspection {
-    fn of<D: Disk>(folder: &Folder<D>) -> Result<Inspection, JournalError> {
+    fn of<D: Disk>(folder: &Folder<D>, since: Cursor) -> Result<Inspection, JournalError> {
         let segments = folder.list_segments()?;
         let begins = segments.first().map(|first| folder.open_segment(*first)).transpose()?.map(|(_, begins)| begins);
-        if begins != Some(Cursor::START) {
-            return Err(missing_segment(&Cursor::START, segments.first().copied()));
+        let is_whole = begins == Some(Cursor::START);
+        let reaches_back =
+            folder.log.kind.may_forget() && begins.is_some_and(|begins| begins.position <= since.position);
+        if !is_whole && !reaches_back {
+            let missing_from = if folder.log.kind.may_forget() { since } else { Cursor::START };
+            return Err(missing_segment(&missing_from, segments.first().copied()));
         }
         let mut unsealed = None;
         for pair in segments.windows(2) {
@@ -101,7 +119,9 @@ impl Inspection {
             }
         }
         let last = *segments.last().expect("at least the first segment");
-        Inspection::of_last(folder, segments, last, unsealed)
+        let inspection = Inspection::of_last(folder, segments, last, unsealed)?;
+        check_end(&since, &inspection.end)?;
+        Ok(inspection)
     }
 
     fn of_last<D: Disk>(
@@ -158,11 +178,21 @@ impl Inspection {
     fn report(&self) -> RecoveryReport {
         RecoveryReport {
             end: self.end,
+            begins: *self.segments.first().expect("at least the first segment"),
             segments: self.segments.len(),
             groups_verified: self.groups_verified,
             bytes_cut: self.bytes_cut,
         }
     }
+}
+
+/// A snapshot was made of durable records only, so a log that ends before it, or otherwise there, has lost some.
+fn check_end(since: &Cursor, end: &Cursor) -> Result<(), JournalError> {
+    if since.position < end.position || since == end {
+        return Ok(());
+    }
+    let what = format!("the log ends at position {} with sequence {}, chain {}", end.position, end.sequence, end.chain);
+    Err(bad_cursor(since, what))
 }
 
 /// All good groups of one segment, from its beginning.

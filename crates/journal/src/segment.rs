@@ -71,7 +71,7 @@ impl SegmentHeader {
         let mut bytes = vec![0; SEGMENT_HEADER_BYTES];
         bytes[0..8].copy_from_slice(&SEGMENT_MAGIC);
         bytes[8..10].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-        bytes[10..12].copy_from_slice(&self.log.shard.to_le_bytes());
+        bytes[10..12].copy_from_slice(&self.log.shard_field().to_le_bytes());
         bytes[16..24].copy_from_slice(&self.log.directory.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.first.position.0.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.first.sequence.0.to_le_bytes());
@@ -94,7 +94,7 @@ impl SegmentHeader {
         if version != FORMAT_VERSION {
             return Err(SegmentFault::UnknownVersion(version));
         }
-        let log = LogId { shard: u16::from_le_bytes([bytes[10], bytes[11]]), directory: u64_at(bytes, 16) };
+        let log = LogId::from_fields(u64_at(bytes, 16), u16::from_le_bytes([bytes[10], bytes[11]]));
         Ok(SegmentHeader { log, first: cursor_at(bytes, 24) })
     }
 }
@@ -125,7 +125,7 @@ impl Mark {
         let mut bytes = [0; MARK_BYTES];
         bytes[0..4].copy_from_slice(&MARK_MAGIC);
         bytes[4..6].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-        bytes[6..8].copy_from_slice(&self.log.shard.to_le_bytes());
+        bytes[6..8].copy_from_slice(&self.log.shard_field().to_le_bytes());
         bytes[8..16].copy_from_slice(&self.log.directory.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.end.position.0.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.end.sequence.0.to_le_bytes());
@@ -156,7 +156,7 @@ impl Mark {
             (FORMAT_VERSION, _) => return Err(SegmentFault::Checksum),
             (version, _) => return Err(SegmentFault::UnknownVersion(version)),
         };
-        let log = LogId { shard: u16::from_le_bytes([bytes[6], bytes[7]]), directory: u64_at(bytes, 8) };
+        let log = LogId::from_fields(u64_at(bytes, 8), u16::from_le_bytes([bytes[6], bytes[7]]));
         Ok(Mark { log, kind, end: cursor_at(bytes, 16) })
     }
 }

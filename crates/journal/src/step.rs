@@ -45,9 +45,20 @@ pub enum Step {
 impl<D: Disk> StepLog<D> {
     /// Opens (or begins) the log in the data directory `data` and cuts a torn tail.
     pub fn open(disk: D, data: &Path, log: LogId, options: Options) -> Result<(Self, RecoveryReport), JournalError> {
-        let (writer, report) = recovery::open(disk.clone(), data, log, options)?;
+        StepLog::open_since(disk, data, log, options, Cursor::START)
+    }
+
+    /// The same for a log of which nothing before `since`, the cursor of a snapshot, need be there.
+    pub fn open_since(
+        disk: D,
+        data: &Path,
+        log: LogId,
+        options: Options,
+        since: Cursor,
+    ) -> Result<(Self, RecoveryReport), JournalError> {
+        let (writer, report) = recovery::open(disk.clone(), data, log, options, since)?;
         let reader = Reader::of(Folder::new(disk, data, log))?;
-        let in_flight = InFlight::new(report.end, options.group_bytes_max);
+        let in_flight = InFlight::new(report.end, options.group_bytes_max, log.kind.recent_bytes_max());
         let (waiting, recovered) = (VecDeque::new(), report.end);
         let mut log = StepLog { writer, in_flight, waiting, reader, recovered, disk_full: false, failure: None };
         while log.claim_room()? == Claim::Claimed {}

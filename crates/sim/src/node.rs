@@ -34,7 +34,7 @@ pub type SimWorker = Worker<FakeDisk, StepLog<FakeDisk>>;
 
 /// The log of a shard.
 pub fn log_id(shard: u16) -> LogId {
-    LogId { directory: DIRECTORY_ID, shard }
+    LogId::ledger(DIRECTORY_ID, shard)
 }
 
 /// A running process.

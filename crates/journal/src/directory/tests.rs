@@ -9,11 +9,11 @@ fn refusal(result: Result<Directory, JournalError>) -> String {
 fn a_directory_is_created_once_and_found_again() {
     let data = tempfile::tempdir().unwrap();
     let path = data.path().join("a/b");
-    let first = Directory::open_or_create(&path, 3, 1_700_000_000_000).unwrap();
+    let first = Directory::open_or_create(&path, 3, 2, 1_700_000_000_000).unwrap();
     let logs: Vec<LogId> = first.logs().collect();
     assert_eq!(logs.len(), 3);
     drop(first);
-    let again = Directory::open_or_create(&path, 3, 5).unwrap();
+    let again = Directory::open_or_create(&path, 3, 2, 5).unwrap();
     assert_eq!(again.logs().collect::<Vec<_>>(), logs);
     assert_eq!(again.created_at_ms(), 1_700_000_000_000);
     drop(again);
@@ -24,21 +24,21 @@ fn a_directory_is_created_once_and_found_again() {
 #[test]
 fn a_second_user_is_told_who_has_it() {
     let data = tempfile::tempdir().unwrap();
-    let _first = Directory::open_or_create(data.path(), 1, 0).unwrap();
+    let _first = Directory::open_or_create(data.path(), 1, 2, 0).unwrap();
     let expected = format!(
         "data directory {}: it is in use by process {}; stop that first, or use another directory",
         data.path().display(),
         std::process::id()
     );
-    assert_eq!(refusal(Directory::open_or_create(data.path(), 1, 0)), expected);
+    assert_eq!(refusal(Directory::open_or_create(data.path(), 1, 2, 0)), expected);
     assert_eq!(refusal(Directory::open(data.path())), expected);
 }
 
 #[test]
 fn another_shard_count_is_refused() {
     let data = tempfile::tempdir().unwrap();
-    drop(Directory::open_or_create(data.path(), 2, 0).unwrap());
-    let said = refusal(Directory::open_or_create(data.path(), 4, 0));
+    drop(Directory::open_or_create(data.path(), 2, 2, 0).unwrap());
+    let said = refusal(Directory::open_or_create(data.path(), 4, 2, 0));
     assert!(said.contains("created with 2 shards and cannot be used with 4"), "{said}");
     assert!(said.contains("data.shards = 2"), "{said}");
 }
@@ -46,17 +46,17 @@ fn another_shard_count_is_refused() {
 #[test]
 fn an_unknown_version_is_named_even_when_the_rest_has_changed() {
     let data = tempfile::tempdir().unwrap();
-    drop(Directory::open_or_create(data.path(), 1, 0).unwrap());
+    drop(Directory::open_or_create(data.path(), 1, 2, 0).unwrap());
     let file = data.path().join(DIRECTORY);
     fs::write(&file, format!("{TITLE}\nformat_version = 9\nshapes = many\n")).unwrap();
     let said = refusal(Directory::open(data.path()));
-    assert_eq!(said, format!("{}: format version 9 is unknown: this program knows version 1", file.display()));
+    assert_eq!(said, format!("{}: format version 9 is unknown: this program knows version 2", file.display()));
 }
 
 #[test]
 fn a_changed_description_is_refused() {
     let data = tempfile::tempdir().unwrap();
-    drop(Directory::open_or_create(data.path(), 1, 0).unwrap());
+    drop(Directory::open_or_create(data.path(), 1, 2, 0).unwrap());
     let file = data.path().join(DIRECTORY);
     let text = fs::read_to_string(&file).unwrap();
     for (from, to, reason) in [
@@ -75,23 +75,23 @@ fn a_changed_description_is_refused() {
 #[test]
 fn a_creation_cut_short_is_finished_with_the_same_identity() {
     let data = tempfile::tempdir().unwrap();
-    let first = Directory::open_or_create(data.path(), 2, 0).unwrap();
+    let first = Directory::open_or_create(data.path(), 2, 2, 0).unwrap();
     let log = first.log(0);
     drop(first);
     fs::rename(data.path().join(DIRECTORY), data.path().join(DIRECTORY_NEW)).unwrap();
     fs::remove_dir_all(Folder::new(RealDisk, data.path(), LogId { shard: 1, ..log }).path).unwrap();
-    assert_eq!(Directory::open_or_create(data.path(), 2, 0).unwrap().log(0), log);
+    assert_eq!(Directory::open_or_create(data.path(), 2, 2, 0).unwrap().log(0), log);
 }
 
 #[test]
 fn a_journal_that_lost_its_description_or_its_segments_is_not_begun_anew() {
     let data = tempfile::tempdir().unwrap();
-    drop(Directory::open_or_create(data.path(), 1, 0).unwrap());
+    drop(Directory::open_or_create(data.path(), 1, 2, 0).unwrap());
     let segment = data.path().join("journal/shard-0").join(segment_name(Cursor::START.position));
     fs::rename(&segment, data.path().join("kept")).unwrap();
-    let said = refusal(Directory::open_or_create(data.path(), 1, 0));
+    let said = refusal(Directory::open_or_create(data.path(), 1, 2, 0));
     assert!(said.contains("segment-00000000000000004096.tgj: damaged") && said.contains("missing"), "{said}");
     fs::remove_file(data.path().join(DIRECTORY)).unwrap();
-    let said = refusal(Directory::open_or_create(data.path(), 1, 0));
+    let said = refusal(Directory::open_or_create(data.path(), 1, 2, 0));
     assert!(said.contains("there is a journal in it but no file DIRECTORY"), "{said}");
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::GroupBuilder;
 
-const LOG: LogId = LogId { directory: 0x1122_3344_5566_7788, shard: 3 };
+const LOG: LogId = LogId::ledger(0x1122_3344_5566_7788, 3);
 
 fn before() -> Cursor {
     Cursor { position: Position(5000), sequence: Sequence(41), chain: ChainHash([9; 32]) }
@@ -145,7 +145,7 @@ fn a_changed_record_is_named_and_a_repaired_checksum_is_seen() {
 }
 
 #[test]
-#[should_panic(expected = "a record has 1 to 4096 bytes")]
+#[should_panic(expected = "a record has 1 to 1048576 bytes")]
 fn an_empty_record_is_a_bug() {
     GroupBuilder::new(Position(5000), Sequence(1), GROUP_BYTES_MAX, Vec::new()).append(|_| {});
 }

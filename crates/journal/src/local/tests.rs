@@ -5,7 +5,7 @@ use super::*;
 use crate::disk::{FakeDisk, RealDisk};
 use crate::segment::{Mark, MarkKind, offset_of, segment_name};
 
-const LOG: LogId = LogId { directory: 7, shard: 0 };
+const LOG: LogId = LogId::ledger(7, 0);
 const SMALL: Options =
     Options { segment_bytes: 64 * 1024, allocation_step_bytes: 16 * 1024, group_bytes_max: 8 * 1024 };
 

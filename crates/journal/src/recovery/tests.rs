@@ -6,7 +6,7 @@ use crate::group::{self, GROUP_HEADER_BYTES, Seal};
 use crate::step::Step;
 use crate::{LogStore, Reader, Sequence, StepLog};
 
-const LOG: LogId = LogId { directory: 99, shard: 1 };
+const LOG: LogId = LogId::ledger(99, 1);
 const SMALL: Options = Options { segment_bytes: 16 * 1024, allocation_step_bytes: 8 * 1024, group_bytes_max: 4 * 1024 };
 
 fn data() -> &'static Path {

@@ -1,7 +1,7 @@
 use super::*;
 use crate::ChainHash;
 
-const LOG: LogId = LogId { directory: 0xabcd, shard: 2 };
+const LOG: LogId = LogId::ledger(0xabcd, 2);
 
 fn place() -> Cursor {
     Cursor { position: Position(70_000), sequence: Sequence(12), chain: ChainHash([7; 32]) }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::disk::FakeDisk;
 
-const LOG: LogId = LogId { directory: 5, shard: 0 };
+const LOG: LogId = LogId::ledger(5, 0);
 const SMALL: Options = Options { segment_bytes: 16 * 1024, allocation_step_bytes: 4 * 1024, group_bytes_max: 4 * 1024 };
 
 fn data() -> &'static Path {

@@ -95,7 +95,7 @@ impl House {
 }
 
 fn log_id(shard: u16) -> LogId {
-    LogId { directory: 1, shard }
+    LogId::ledger(1, shard)
 }
 
 fn open_shard(disk: &FakeDisk, shard: u16, shard_count: u16) -> Shard<FakeDisk, StepLog<FakeDisk>> {
