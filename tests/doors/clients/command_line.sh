@@ -23,6 +23,8 @@ expect() {
 listen() {
     local into=$1
     shift
+    # Before the background does it, or we read what an earlier listener said.
+    : >"$into"
     stdbuf -oL mosquitto_sub "${broker[@]}" -d -W "$seconds_max" "$@" >"$into" 2>&1 &
     listener=$!
     until grep -q 'SUBACK\|Subscribed' "$into"; do
