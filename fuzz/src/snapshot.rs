@@ -6,7 +6,7 @@ use tidegate_shard::snapshot;
 
 /// Decodes both; a ledger that comes out of it keeps its rules and can be written and read again.
 pub fn check(bytes: &[u8]) {
-    let _ = snapshot::decode(bytes, ShardIndex(0));
+    let _ = snapshot::decode::<Ledger>(bytes, ShardIndex(0));
     let Ok(ledger) = Ledger::decode_snapshot(bytes) else { return };
     for totals in ledger.totals() {
         assert_eq!(totals.imbalance(), 0);

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use tidegate_journal::disk::Disk;
-use tidegate_journal::{GroupBuilder, JournalError, LogStore, NotReady, Sequence};
+use tidegate_journal::{JournalError, LogStore, NotReady, Sequence};
 use tidegate_machines::ledger::{AccountView, Command, EVENT_BYTES_MAX, Ledger, Outcome};
 use tidegate_machines::{OutboundNumber, ShardIndex, TimeMs};
 
@@ -27,6 +27,7 @@ use crate::announcer::{AnnounceRules, Announcer};
 use crate::commit::CommitQueue;
 use crate::ids::{IdIndex, IdsError};
 use crate::limits::{CREDITS_PER_PULL_MAX, EXPIRIES_PER_STEP, PULL_RETRY_MS};
+use crate::log_writer::LogWriter;
 use crate::message::{AuditReport, Unavailable};
 use crate::operation::{Answer, Credit, EndpointIndex, Message, Operation};
 use crate::planted::{Bug, is_planted};
@@ -135,9 +136,7 @@ pub struct Shard<D: Disk, L: LogStore> {
     workers: u16,
     ledger: Ledger,
     ids: IdIndex<D>,
-    log: L,
-    group: GroupBuilder,
-    appended: Sequence,
+    writer: LogWriter<L>,
     inbox: VecDeque<Work>,
     received: VecDeque<(ShardIndex, Vec<Credit>)>,
     reading: VecDeque<Work>,
@@ -173,10 +172,10 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
         workers: u16,
         ledger: Ledger,
         ids: IdIndex<D>,
-        mut log: L,
+        log: L,
     ) -> Shard<D, L> {
-        let appended = log.last_sequence();
-        let group = log.begin_group();
+        let writer = LogWriter::new(log);
+        let appended = writer.appended();
         let pulls = (0..shard_count)
             .map(|other| PullState { applied: (appended, ledger.watermark(ShardIndex(other))), ..PullState::default() })
             .collect();
@@ -186,9 +185,7 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
             workers,
             ledger,
             ids,
-            log,
-            group,
-            appended,
+            writer,
             inbox: VecDeque::new(),
             received: VecDeque::new(),
             reading: VecDeque::new(),
@@ -249,7 +246,7 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
             }
             let pull = &mut self.pulls[from.0 as usize];
             pull.pulled_at = None;
-            pull.applied = (self.appended, self.ledger.watermark(from));
+            pull.applied = (self.writer.appended(), self.ledger.watermark(from));
         }
         Ok(worked)
     }
@@ -277,9 +274,9 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
         self.expire_holds(now)?;
         self.exchange_credits(now, out)?;
         worked |= self.announce_figures(now);
-        worked |= self.submit()?;
+        worked |= self.writer.submit()?;
         let released = self.release(out)?;
-        self.ids.maintain(self.log.durable_position())?;
+        self.ids.maintain(self.writer.log().durable_position())?;
         Ok(worked || released || released_before)
     }
 
@@ -307,7 +304,7 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
         if self.ids.is_behind() && operation.writes() {
             return Some(Unavailable::Busy);
         }
-        match self.log.ready() {
+        match self.writer.log().ready() {
             Err(NotReady::Failed(_)) => Some(Unavailable::ShardFailed),
             Err(NotReady::DiskFull) if operation.writes() => Some(Unavailable::DiskFull),
             _ => None,
@@ -319,26 +316,10 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
         out.push((caller.from, Message::Answer { ticket: caller.ticket, shard: self.index, answer: Err(reason) }));
     }
 
-    /// Submits the filling group when the log takes one; the next one starts to fill.
-    fn submit(&mut self) -> Result<bool, ShardError> {
-        if self.group.is_empty() {
-            return Ok(false);
-        }
-        match self.log.ready() {
-            Ok(()) => {}
-            Err(NotReady::Failed(error)) => return Err(error.into()),
-            Err(NotReady::Busy | NotReady::DiskFull) => return Ok(false),
-        }
-        let full = std::mem::take(&mut self.group);
-        self.log.submit(full)?;
-        self.group = self.log.begin_group();
-        self.facts.groups += 1;
-        Ok(true)
-    }
-
     fn release(&mut self, out: &mut Outgoing) -> Result<bool, ShardError> {
-        let durable = self.log.poll_durable()?;
-        self.commits.advance(if is_planted(Bug::ReplyBeforeSync) { self.log.last_sequence() } else { durable });
+        let log = self.writer.log_mut();
+        let durable = log.poll_durable()?;
+        self.commits.advance(if is_planted(Bug::ReplyBeforeSync) { log.last_sequence() } else { durable });
         let mut released = false;
         while let Some(departure) = self.commits.release() {
             released = true;
@@ -367,7 +348,7 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
         if accounts.is_empty() {
             return false;
         }
-        self.commits.wait_for(self.appended, Departure::Figures(accounts));
+        self.commits.wait_for(self.writer.appended(), Departure::Figures(accounts));
         true
     }
 
@@ -409,7 +390,7 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
             return Ok(());
         }
         self.pulls[to.0 as usize].asked_after = None;
-        self.commits.wait_for(self.appended, Departure::Credits { to, credits });
+        self.commits.wait_for(self.writer.appended(), Departure::Credits { to, credits });
         Ok(())
     }
 
@@ -434,18 +415,15 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
         out.push((self.worker_of(from), Message::Pull { shard: from, by: self.index, after: watermark }));
     }
 
-    /// Whether another record may be appended now. An empty group may start only with room on the disk for all of it.
+    /// Whether another record may be appended now.
     fn may_append(&self) -> bool {
-        if self.group.is_empty() {
-            return !matches!(self.log.ready(), Err(NotReady::DiskFull | NotReady::Failed(_)));
-        }
-        self.group.has_room(EVENT_BYTES_MAX)
+        self.writer.may_append(EVENT_BYTES_MAX)
     }
 
     /// Whether the log became durable further since the last step. A worker asks this after it announced sleep: news that came
     /// before the announcement wake nobody.
     pub fn has_news(&self) -> bool {
-        self.failed.is_none() && self.log.has_news()
+        self.failed.is_none() && self.writer.log().has_news()
     }
 
     /// Which shard this is.
@@ -471,7 +449,7 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
 
     /// The log (facts; the simulator steps it).
     pub fn log_mut(&mut self) -> &mut L {
-        &mut self.log
+        self.writer.log_mut()
     }
 
     /// Why the shard stopped, if it did.
@@ -485,13 +463,18 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
             || (self.inbox.is_empty()
                 && self.received.is_empty()
                 && self.reading.is_empty()
-                && self.group.is_empty()
+                && self.writer.group().is_empty()
                 && self.commits.is_empty())
     }
 
     /// What was counted.
     pub fn facts(&self) -> ShardFacts {
-        ShardFacts { inbox: self.inbox.len() as u64, waiting: self.commits.len() as u64, ..self.facts }
+        ShardFacts {
+            groups: self.writer.groups(),
+            inbox: self.inbox.len() as u64,
+            waiting: self.commits.len() as u64,
+            ..self.facts
+        }
     }
 
     /// Refusals by code since the start.
@@ -506,11 +489,11 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
 
     /// Sequence of the last record appended.
     pub fn appended(&self) -> Sequence {
-        self.appended
+        self.writer.appended()
     }
 
     /// Gives the log back, to close it; what waits unanswered is dropped.
     pub fn into_log(self) -> L {
-        self.log
+        self.writer.into_log()
     }
 }

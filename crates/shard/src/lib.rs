@@ -17,6 +17,7 @@ pub mod commit;
 pub mod core;
 pub mod ids;
 pub mod limits;
+mod log_writer;
 pub mod message;
 pub mod operation;
 pub mod planted;

@@ -1,7 +1,7 @@
 //! Serving the inbox: one decision after the other, each against the state that the last one left.
 
 use tidegate_journal::disk::Disk;
-use tidegate_journal::{GroupBuilder, JournalError, LogStore, Position, Sequence};
+use tidegate_journal::{GroupBuilder, JournalError, LogStore, Position};
 use tidegate_machines::ledger::{Command, Decision, Event, Outcome, Refusal, Transfer, check_transfer, shard_of};
 use tidegate_machines::{RecordPosition, ShardIndex, TimeMs};
 
@@ -79,7 +79,7 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
             }
             if work.operation.writes() && !self.may_append() {
                 // A full group waits for the log; a full disk has an end that nobody knows, so the client is told.
-                if self.group.is_empty() {
+                if self.writer.group().is_empty() {
                     self.turn_away(work.caller, Unavailable::DiskFull, out);
                     continue;
                 }
@@ -88,7 +88,7 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
             }
             match self.serve(&mut work, now) {
                 Ok(Some(Served::Done(answer))) => {
-                    self.commits.wait_for(self.appended, Departure::Answer(work.caller, answer));
+                    self.commits.wait_for(self.writer.appended(), Departure::Answer(work.caller, answer));
                 }
                 Ok(Some(Served::Paused)) => {
                     self.inbox.push_front(work);
@@ -248,8 +248,8 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
             return Ok(Served::Paused);
         }
         let count = picks.len(batch.len());
-        if !self.group.has_room(batch.text_bytes() + count * RECORD_OVERHEAD_BYTES) {
-            return Ok(match self.group.is_empty() {
+        if !self.writer.group().has_room(batch.text_bytes() + count * RECORD_OVERHEAD_BYTES) {
+            return Ok(match self.writer.group().is_empty() {
                 true => Served::Done(Answer::Refused(Refusal::BatchSizeInvalid)),
                 false => Served::Paused,
             });
@@ -334,7 +334,7 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
         scratch: &mut Vec<u8>,
     ) -> Result<Outcome, ShardError> {
         let prior = match id {
-            Some(id) => find_prior(&self.ids, &self.group, &self.log, id, scratch)?,
+            Some(id) => find_prior(&self.ids, self.writer.group(), self.writer.log(), id, scratch)?,
             None => None,
         };
         match self.ledger.decide(command, prior.as_ref(), now) {
@@ -393,7 +393,7 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
     }
 
     fn append(&mut self, event: &Event<'_>, hash: Option<IdHash>) {
-        let position = self.group.append(|buffer| event.encode(buffer));
+        let position = self.writer.append(|buffer| event.encode(buffer));
         self.ledger.apply(event, RecordPosition(position.0));
         if let Some(announcer) = &mut self.announcer {
             announcer.note(event, &self.ledger);
@@ -401,17 +401,16 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
         if event.id().is_some() {
             self.ids.insert(hash.expect("an event with an id answers a command with that id"), position);
         }
-        self.appended = Sequence(self.appended.0 + 1);
         self.facts.records += 1;
     }
 
     pub(super) fn has_prior(&mut self, id: &str) -> Result<bool, ShardError> {
-        Ok(find_prior(&self.ids, &self.group, &self.log, self.named(id), &mut self.scratch)?.is_some())
+        Ok(find_prior(&self.ids, self.writer.group(), self.writer.log(), self.named(id), &mut self.scratch)?.is_some())
     }
 
     /// The shard that decided on `id`, as far as this shard, the home of the id, knows.
     pub(super) fn owner_of(&mut self, id: &str) -> Result<Option<ShardIndex>, ShardError> {
-        let prior = find_prior(&self.ids, &self.group, &self.log, self.named(id), &mut self.scratch)?;
+        let prior = find_prior(&self.ids, self.writer.group(), self.writer.log(), self.named(id), &mut self.scratch)?;
         Ok(prior.map(|event| match event {
             Event::IdClaimed { owner, .. } => owner,
             _ => self.index,

@@ -34,7 +34,7 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
                 Answer::Owners(owners)
             }
             Operation::ReadFigures { first, count } => self.read_figures(*first, *count),
-            Operation::ReadDurableEnd => Answer::DurableEnd { position: self.log.durable_position() },
+            Operation::ReadDurableEnd => Answer::DurableEnd { position: self.writer.log().durable_position() },
             Operation::KeepAudit(report) => {
                 self.last_audit = report.clone();
                 Answer::Audit(report.clone())
@@ -68,14 +68,14 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
                 debited: view.debited,
             })
             .collect();
-        Answer::Figures { sequence: self.appended.0, figures, more: first + count < self.ledger.slots() }
+        Answer::Figures { sequence: self.writer.appended().0, figures, more: first + count < self.ledger.slots() }
     }
 
     /// Reads some records of each history under way, so that a long page delays nobody for long.
     pub(super) fn serve_reading(&mut self) -> Result<bool, ShardError> {
         let Some(mut work) = self.reading.pop_front() else { return Ok(false) };
         match self.read_rows(&mut work) {
-            Ok(Some(answer)) => self.commits.wait_for(self.appended, Departure::Answer(work.caller, answer)),
+            Ok(Some(answer)) => self.commits.wait_for(self.writer.appended(), Departure::Answer(work.caller, answer)),
             Ok(None) => self.reading.push_back(work),
             // Its caller is told, with all others, that the shard failed.
             Err(error) => {
@@ -100,7 +100,7 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
             if at == RecordPosition::NONE || read.rows.len() >= limit {
                 return Ok(Some(Answer::Rows { rows: std::mem::take(&mut read.rows), next: at }));
             }
-            let record = read_record(&self.group, &self.log, Position(at.0), &mut self.scratch);
+            let record = read_record(self.writer.group(), self.writer.log(), Position(at.0), &mut self.scratch);
             if read.rows.is_empty() && from.is_some() && record.is_err() {
                 return Ok(Some(Answer::Refused(Refusal::CursorInvalid)));
             }
@@ -124,7 +124,7 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
     ) -> Result<Vec<Credit>, ShardError> {
         let mut credits = Vec::new();
         for outbound in self.ledger.outbound(to, after, max) {
-            read_record(&self.group, &self.log, Position(outbound.position.0), &mut self.scratch)?;
+            read_record(self.writer.group(), self.writer.log(), Position(outbound.position.0), &mut self.scratch)?;
             let event = Event::decode(&self.scratch).expect("this shard encoded the event");
             let credit = self.ledger.credit_of(&outbound, &event).expect("the outbound queue names its own records");
             credits.push(Credit {
