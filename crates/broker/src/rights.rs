@@ -1,9 +1,12 @@
 //! What a client may do, as the broker asks it.
 
+use std::any::Any;
 use std::fmt;
 
 /// The rights of one user, asked at each PUBLISH and SUBSCRIBE. Shared between threads, so what it remembers is its own affair.
-pub trait Rights: Send + Sync + fmt::Debug {
+///
+/// `Any`, so that a shell finds its own type again where the broker gives the rights back (`Action::AskLedger`).
+pub trait Rights: Any + Send + Sync + fmt::Debug {
     /// Whom these rights belong to; `None` for anonymous. A reload finds the new rights by it.
     fn user(&self) -> Option<&str>;
     /// Whether the client may publish to `topic`, which holds no wildcards.
