@@ -32,6 +32,8 @@ mod outbox;
 mod peer;
 mod reason;
 pub mod rights;
+pub mod subscriptions;
+mod topic_tree;
 
 pub use action::{Action, Admitted, Denied, LedgerTicket};
 pub use broker::{Broker, ConnectionTraits, DrainPlan};

@@ -3,8 +3,6 @@
 //! Why cells of our own: a boxed text is a pointer with its length (16 bytes) in every node, also those with a text of six bytes, and
 //! an allocation's overhead for each long one.
 
-use super::slab::{Slab, Vacant};
-
 const INLINE: usize = 19;
 const LONG: u8 = u8::MAX;
 
@@ -97,6 +95,57 @@ impl Texts {
 
     /// Heap bytes of all cells.
     pub(super) fn heap_bytes(&self) -> usize {
-        self.classes.iter().enumerate().map(|(class, cells)| cells.heap_bytes(cell_bytes(class))).sum()
+        self.classes.iter().map(Cells::heap_bytes).sum()
+    }
+}
+
+const CHUNK_BYTES: usize = 16 << 10;
+
+/// Cells of one size, in chunks.
+#[derive(Default)]
+struct Cells {
+    chunks: Vec<Box<[u8]>>,
+    /// 0 until the first text is kept.
+    cell_bytes: usize,
+    /// Cells below were given out at least once.
+    used: u32,
+    vacant: Vec<u32>,
+}
+
+impl Cells {
+    fn keep(&mut self, text: &[u8], cell_bytes: usize) -> u32 {
+        self.cell_bytes = cell_bytes;
+        let cell = self.vacant.pop().unwrap_or_else(|| {
+            self.used = self.used.checked_add(1).expect("2^32 - 1 cells are in use");
+            self.used - 1
+        });
+        let (chunk, start) = self.place(cell);
+        if chunk == self.chunks.len() {
+            self.chunks.push(vec![0; self.per_chunk() * cell_bytes].into_boxed_slice());
+        }
+        self.chunks[chunk][start..start + text.len()].copy_from_slice(text);
+        cell
+    }
+
+    fn forget(&mut self, cell: u32) {
+        self.vacant.push(cell);
+    }
+
+    fn text(&self, cell: u32, len: usize) -> &[u8] {
+        let (chunk, start) = self.place(cell);
+        &self.chunks[chunk][start..start + len]
+    }
+
+    fn per_chunk(&self) -> usize {
+        (CHUNK_BYTES / self.cell_bytes).max(1)
+    }
+
+    fn place(&self, cell: u32) -> (usize, usize) {
+        (cell as usize / self.per_chunk(), cell as usize % self.per_chunk() * self.cell_bytes)
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let chunks: usize = self.chunks.iter().map(|chunk| chunk.len()).sum();
+        chunks + self.chunks.capacity() * size_of::<Box<[u8]>>() + self.vacant.capacity() * size_of::<u32>()
     }
 }

@@ -24,7 +24,7 @@ pub(crate) use edges::IdTable;
 use foldhash::SharedSeed;
 use foldhash::fast::FoldHasher;
 use level::{Level, Texts};
-use slab::{Slab, Vacant};
+pub(crate) use slab::{Slab, Vacant};
 use std::hash::Hasher;
 
 /// A node's number, of use until the node is removed; then another node may get it.

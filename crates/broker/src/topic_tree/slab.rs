@@ -69,6 +69,13 @@ impl<T: Default + Vacant> Slab<T> {
     }
 }
 
+impl<T> Slab<T> {
+    /// All values, and what `take` left in vacant slots: the default.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.chunks.iter().flatten().take(self.used as usize)
+    }
+}
+
 impl<T> std::ops::Index<u32> for Slab<T> {
     type Output = T;
 

@@ -1,0 +1,190 @@
+//! The entries of a filter that has several subscribers: a million of them come and go one by one in constant time.
+//!
+//! ```text
+//!   entries:  online, in any order │ others        in chunks: the list never moves
+//!   index:    owner ─▶ place                       once there are many; a few are looked through
+//! ```
+//!
+//! Those who are online stand in front, so that a share group finds its next member without looking at those who are not.
+
+use super::entry::{Entry, EntryOptions, Owner};
+use crate::topic_tree::{IdTable, Vacant};
+use std::cell::Cell;
+
+const CHUNK: usize = 1 << CHUNK_BITS;
+const CHUNK_BITS: u32 = 10;
+
+/// Entries from which an index pays: fewer are looked through in 200 ns, and an index begins with 2 KiB.
+const INDEXED_FROM: usize = 512;
+
+/// See the module's description.
+#[derive(Default)]
+pub(super) struct Entries {
+    /// All full but the last.
+    chunks: Vec<Vec<Entry>>,
+    len: usize,
+    online: usize,
+    /// Boxed: nearly no list has one, and each would hold the room.
+    index: Option<Box<IdTable>>,
+    /// How many times a member has been picked. Of a vacant list: the next vacant one.
+    turns: Cell<u32>,
+}
+
+impl Vacant for Entries {
+    fn next_vacant(&self) -> u32 {
+        self.turns.get()
+    }
+
+    fn set_next_vacant(&mut self, next: u32) {
+        self.turns.set(next);
+    }
+}
+
+impl Entries {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let chunks: usize = self.chunks.iter().map(|chunk| chunk.capacity() * size_of::<Entry>()).sum();
+        let table = self.chunks.capacity() * size_of::<Vec<Entry>>();
+        chunks + table + self.index.as_ref().map_or(0, |index| size_of::<IdTable>() + index.heap_bytes())
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
+        self.chunks.iter().flatten()
+    }
+
+    /// Adds an entry, or puts it in place of its owner's. Whether its owner had none.
+    pub(super) fn put(&mut self, entry: Entry) -> bool {
+        let there = self.find(entry.owner());
+        if let Some(place) = there {
+            self.take(place);
+        }
+        let place = self.len;
+        self.push(entry);
+        if entry.options.has(EntryOptions::ONLINE) {
+            self.swap(place, self.online);
+            self.online += 1;
+        }
+        there.is_none()
+    }
+
+    /// Removes an owner's entry and gives it.
+    pub(super) fn remove(&mut self, owner: Owner) -> Option<Entry> {
+        let place = self.find(owner)?;
+        Some(self.take(place))
+    }
+
+    /// The entry of an owner.
+    pub(super) fn get(&self, owner: Owner) -> Option<Entry> {
+        self.find(owner).map(|place| self.at(place))
+    }
+
+    /// Any entry, if there is one.
+    pub(super) fn first(&self) -> Option<Entry> {
+        self.chunks.first().and_then(|chunk| chunk.first().copied())
+    }
+
+    /// The member whose turn it is: of those online, else of all.
+    pub(super) fn pick(&self) -> Option<Entry> {
+        let candidates = if self.online > 0 { self.online } else { self.len };
+        let turn = self.turns.get();
+        self.turns.set(turn.wrapping_add(1));
+        (candidates > 0).then(|| self.at(turn as usize % candidates))
+    }
+
+    #[inline]
+    fn at(&self, place: usize) -> Entry {
+        self.chunks[place >> CHUNK_BITS][place & (CHUNK - 1)]
+    }
+
+    fn find(&self, owner: Owner) -> Option<usize> {
+        match &self.index {
+            Some(index) => {
+                index.find(hash(owner), |place| self.at(place as usize).owner() == owner).map(|place| place as usize)
+            }
+            None => self.iter().position(|entry| entry.owner() == owner),
+        }
+    }
+
+    fn push(&mut self, entry: Entry) {
+        if self.len == self.chunks.len() * CHUNK {
+            self.chunks.reserve_exact(self.chunks.len().max(1));
+            self.chunks.push(Vec::new());
+        }
+        let last = self.chunks.last_mut().expect("one was added if there was no room");
+        if last.len() == last.capacity() {
+            // Doubling by our own hand: a list of two is common, and `Vec` would begin with four.
+            last.reserve_exact(last.len().max(2));
+        }
+        last.push(entry);
+        self.len += 1;
+        if self.len == INDEXED_FROM {
+            self.index = Some(Box::new(IdTable::new()));
+            for place in 0..self.len {
+                self.index_place(place);
+            }
+        } else if self.index.is_some() {
+            self.index_place(self.len - 1);
+        }
+    }
+
+    fn index_place(&mut self, place: usize) {
+        let hash_at = |place: u32| hash(self.chunks[place as usize >> CHUNK_BITS][place as usize & (CHUNK - 1)].owner());
+        if let Some(index) = &mut self.index {
+            index.insert(hash_at(place as u32), place as u32, hash_at);
+        }
+    }
+
+    fn take(&mut self, place: usize) -> Entry {
+        let mut place = place;
+        if place < self.online {
+            self.online -= 1;
+            self.swap(place, self.online);
+            place = self.online;
+        }
+        self.swap(place, self.len - 1);
+        self.pop()
+    }
+
+    fn pop(&mut self) -> Entry {
+        let last = self.chunks.last_mut().expect("there is an entry to take");
+        let entry = last.pop().expect("no chunk is empty");
+        self.len -= 1;
+        if last.is_empty() {
+            self.chunks.pop();
+        } else if last.len() <= last.capacity() / 4 {
+            last.shrink_to(last.len() * 2);
+        }
+        if let Some(index) = &mut self.index {
+            assert!(index.remove(hash(entry.owner()), self.len as u32), "every entry is indexed");
+        }
+        // Some way below, so that one who comes and goes at the bound does not make an index each time.
+        if self.len < INDEXED_FROM / 2 {
+            self.index = None;
+        }
+        entry
+    }
+
+    fn swap(&mut self, one: usize, other: usize) {
+        if one == other {
+            return;
+        }
+        let (first, second) = (self.at(one), self.at(other));
+        self.chunks[one >> CHUNK_BITS][one & (CHUNK - 1)] = second;
+        self.chunks[other >> CHUNK_BITS][other & (CHUNK - 1)] = first;
+        if let Some(index) = &mut self.index {
+            // Found by owner and place together, so both may be out of step for a moment.
+            assert!(index.replace(hash(first.owner()), one as u32, other as u32), "every entry is indexed");
+            assert!(index.replace(hash(second.owner()), other as u32, one as u32), "every entry is indexed");
+        }
+    }
+}
+
+/// Places of sessions are dense numbers that no client chooses: spreading them is enough.
+fn hash(owner: Owner) -> u64 {
+    let key = u64::from(owner.session) | u64::from(owner.worker) << 32;
+    let mixed = u128::from(key + 1) * 0x9E37_79B9_7F4A_7C15;
+    (mixed >> 64) as u64 ^ (mixed as u64).rotate_right(32)
+}

@@ -1,0 +1,78 @@
+//! One session's subscription, as every worker keeps it.
+
+/// What a subscription asks for, in the bits of a byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EntryOptions(pub u8);
+
+impl EntryOptions {
+    const QOS: u8 = 0b11;
+    /// Messages of the session's own client are not for it. `[MQTT-3.8.3-3]`
+    pub const NO_LOCAL: EntryOptions = EntryOptions(1 << 2);
+    /// The retain flag goes on as the publisher set it. `[MQTT-3.3.1-13]`
+    pub const RETAIN_AS_PUBLISHED: EntryOptions = EntryOptions(1 << 3);
+    /// The session outlives its connection: QoS 1 and 2 go through its shard.
+    pub const DURABLE: EntryOptions = EntryOptions(1 << 4);
+    /// The session has a connection. Kept up for members of share groups only, see `set_online`.
+    pub const ONLINE: EntryOptions = EntryOptions(1 << 5);
+
+    /// Options of this maximum QoS (0, 1 or 2) and nothing else.
+    pub const fn of_qos(qos: u8) -> EntryOptions {
+        EntryOptions(qos & Self::QOS)
+    }
+
+    /// The maximum QoS: 0, 1 or 2.
+    pub const fn qos(self) -> u8 {
+        self.0 & Self::QOS
+    }
+
+    /// These and those.
+    #[must_use]
+    pub const fn with(self, more: EntryOptions) -> EntryOptions {
+        EntryOptions(self.0 | more.0)
+    }
+
+    /// These but not those.
+    #[must_use]
+    pub const fn without(self, less: EntryOptions) -> EntryOptions {
+        EntryOptions(self.0 & !less.0)
+    }
+
+    /// Whether all of those are among these.
+    pub const fn has(self, those: EntryOptions) -> bool {
+        self.0 & those.0 == those.0
+    }
+}
+
+/// A session's subscription to the filter of the node where it hangs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// The session's place in its worker's table.
+    pub session: u32,
+    /// Which of the sessions that stood there: an entry that is older than the session it points to is for nobody.
+    pub generation: u16,
+    /// The worker that has the session.
+    pub worker: u8,
+    /// What was asked for.
+    pub options: EntryOptions,
+    /// The client's own number for the subscription, 0 for none. `[MQTT-3.3.4-3]`
+    pub subscription_id: u32,
+}
+
+// There is one for each subscription on each worker: millions.
+const _: () = assert!(size_of::<Entry>() == 12);
+
+impl Entry {
+    /// Whose it is. A session has one entry per filter and group.
+    pub fn owner(&self) -> Owner {
+        Owner { worker: self.worker, session: self.session }
+    }
+}
+
+/// A session, for those who need not know which of those that stood at its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Owner {
+    /// The worker that has it.
+    pub worker: u8,
+    /// Its place in that worker's table.
+    pub session: u32,
+}

@@ -1,0 +1,171 @@
+//! Who gets a message: the walk through the tree, and a buffer for its result that is used again and again.
+
+use super::{Entry, Flags, Hung, Subscriptions};
+use crate::topic_tree::{LevelHash, NodeId, TopicTree};
+
+/// The receivers of one message, by worker. Keeps its memory from one match to the next.
+#[derive(Default)]
+pub struct Matches {
+    receivers: Vec<Vec<Entry>>,
+    picked: Vec<Entry>,
+    filters: usize,
+    visits: usize,
+    levels: Vec<(u32, u32, LevelHash)>,
+    stack: Vec<(NodeId, u32)>,
+}
+
+impl Matches {
+    /// An empty buffer.
+    pub fn new() -> Matches {
+        Matches::default()
+    }
+
+    /// Entries of sessions of a worker, share groups not among them. A session stands here once for each of its filters that match,
+    /// not necessarily side by side: `filters` says whether that can be.
+    pub fn receivers(&self, worker: u8) -> &[Entry] {
+        self.receivers.get(usize::from(worker)).map_or(&[], |entries| entries)
+    }
+
+    /// The members picked, one for each share group whose filter matches. A share group's message comes besides those of other
+    /// subscriptions of the session, not instead (MQTT 5, 4.8.2).
+    pub fn picked(&self) -> &[Entry] {
+        &self.picked
+    }
+
+    /// Workers with receivers or not: `receivers` of this one and above are empty.
+    pub fn workers(&self) -> usize {
+        self.receivers.len()
+    }
+
+    /// How many filters matched: with one, no session can be there twice.
+    pub fn filters(&self) -> usize {
+        self.filters
+    }
+
+    /// How many nodes were looked at.
+    pub fn visits(&self) -> usize {
+        self.visits
+    }
+
+    /// Whether nobody gets it.
+    pub fn is_empty(&self) -> bool {
+        self.filters == 0 && self.picked.is_empty()
+    }
+
+    fn clear(&mut self) {
+        self.receivers.iter_mut().for_each(Vec::clear);
+        self.picked.clear();
+        self.filters = 0;
+        self.visits = 0;
+        self.stack.clear();
+    }
+
+    #[inline]
+    fn receive(&mut self, entry: Entry) {
+        let worker = usize::from(entry.worker);
+        if worker >= self.receivers.len() {
+            self.receivers.resize_with(worker + 1, Vec::new);
+        }
+        self.receivers[worker].push(entry);
+    }
+}
+
+/// Which of the matching subscriptions are asked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    All,
+    Worker(u8),
+}
+
+impl Subscriptions {
+    /// Finds who gets a message on a valid topic, all workers' sessions, and picks a member of each share group. What `found` held is
+    /// gone.
+    pub fn matches(&self, topic: &str, found: &mut Matches) {
+        self.walk(topic, Whose::All, found);
+    }
+
+    /// As [`Self::matches`], but only sessions of one worker, and no share groups: for a message that every worker matches for itself.
+    pub fn matches_of_worker(&self, topic: &str, worker: u8, found: &mut Matches) {
+        self.walk(topic, Whose::Worker(worker), found);
+    }
+
+    fn walk(&self, topic: &str, whose: Whose, found: &mut Matches) {
+        found.clear();
+        let levels = self.split(topic, std::mem::take(&mut found.levels));
+        let text = |nth: usize| &topic[levels[nth].0 as usize..levels[nth].1 as usize];
+        found.stack.push((TopicTree::<Hung>::ROOT, 0));
+        while let Some((node, depth)) = found.stack.pop() {
+            found.visits += 1;
+            let hung = &self.tree[node];
+            // [MQTT-4.7.2-1]: wildcards in front do not match topics of the server's own.
+            let wildcards = if depth == 0 && topic.starts_with('$') { 0 } else { Flags::PLUS | Flags::HASH };
+            let wildcards = hung.flags.0 & wildcards;
+            if wildcards & Flags::HASH != 0
+                && let Some(rest) = self.tree.child(node, "#", self.hash)
+            {
+                // Also if nothing is left: "sport/#" matches "sport" (MQTT 5, 4.7.1.2).
+                self.collect(rest, whose, found);
+            }
+            let Some((_, _, hash)) = levels.get(depth as usize) else {
+                self.collect(node, whose, found);
+                continue;
+            };
+            if wildcards & Flags::PLUS != 0
+                && let Some(any) = self.tree.child(node, "+", self.plus)
+            {
+                found.stack.push((any, depth + 1));
+            }
+            if hung.has_named_children()
+                && let Some(named) = self.tree.child(node, text(depth as usize), *hash)
+            {
+                found.stack.push((named, depth + 1));
+            }
+        }
+        found.levels = levels;
+    }
+
+    /// Cuts a topic into levels and hashes each, once. No further than one level below the deepest filter: that is enough to see that
+    /// the topic goes on.
+    fn split(&self, topic: &str, mut levels: Vec<(u32, u32, LevelHash)>) -> Vec<(u32, u32, LevelHash)> {
+        levels.clear();
+        let mut start = 0;
+        for level in topic.split('/').take(self.levels_max + 1) {
+            let end = start + level.len() as u32;
+            levels.push((start, end, self.tree.hash(level)));
+            start = end + 1;
+        }
+        levels
+    }
+
+    /// Adds what hangs on a matching node.
+    fn collect(&self, node: NodeId, whose: Whose, found: &mut Matches) {
+        let hung = &self.tree[node];
+        let is_asked = |entry: &Entry| match whose {
+            Whose::All => true,
+            Whose::Worker(worker) => entry.worker == worker,
+        };
+        if hung.flags.any(Flags::ONE) && is_asked(&hung.entry) {
+            found.filters += 1;
+            found.receive(hung.entry);
+        } else if hung.flags.any(Flags::MANY) {
+            found.filters += 1;
+            for entry in self.lists[hung.entry.session].iter().filter(|entry| is_asked(entry)) {
+                found.receive(*entry);
+            }
+        }
+        if hung.flags.any(Flags::GROUPS) && whose == Whose::All {
+            for group in &self.groups[&node] {
+                found.picked.extend(self.pick(*group));
+            }
+        }
+    }
+
+    /// The member of a share group that gets the next message, if there is one: one after the other, those online first.
+    pub fn pick(&self, group: NodeId) -> Option<Entry> {
+        let hung = &self.tree[group];
+        if hung.flags.any(Flags::MANY) {
+            return self.lists[hung.entry.session].pick();
+        }
+        hung.flags.any(Flags::ONE).then_some(hung.entry)
+    }
+}

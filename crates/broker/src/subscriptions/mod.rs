@@ -1,0 +1,396 @@
+//! All subscriptions of all sessions of all workers: who gets a message, answered once, where the message enters.
+//!
+//! ```text
+//!   "site/+/dev-7/temp"            site ─ + ─ dev-7 ─ temp: entry, entry, …       one node a level (crate::topic_tree)
+//!   "$share/g/site/+/dev-7/temp"                       └─ "/g": members           a group is a child that no topic reaches
+//! ```
+//!
+//! Promise: a session with a filter of its own costs a worker 53 bytes; a match visits at most one node for each level of the topic
+//! and each shape of filter ([`shapes`](self)), with two cache misses a node, however many subscriptions there are; a subscriber comes
+//! or goes in constant time, be there one or a million on the filter.
+//!
+//! Each worker has all of it (a replica) and nobody else touches it: no locks, and no questions between workers while a message waits.
+//! Node ids differ from worker to worker; what workers tell each other is filters.
+//!
+//! Invariant: nothing here knows connections, inboxes or messages.
+
+mod entries;
+mod entry;
+mod matches;
+mod shapes;
+
+#[cfg(test)]
+mod tests;
+
+use crate::topic_tree::{LevelHash, NodeId, Slab, TopicTree};
+use entries::Entries;
+pub use entry::{Entry, EntryOptions, Owner};
+use hashbrown::HashMap;
+pub use matches::Matches;
+use shapes::{Shape, Shapes};
+
+/// Levels that a filter may have here.
+pub const FILTER_LEVELS_MAX: usize = Shape::LEVELS_MAX;
+
+/// Shapes of filters that are let in by default: a match visits no more nodes than this, a millisecond's worth.
+pub const SHAPES_MAX: usize = 16_384;
+
+/// The share group that `$queue/{filter}` stands for, as EMQX has it.
+pub const QUEUE_GROUP: &str = "$queue";
+
+/// What hangs on a node.
+#[derive(Default)]
+struct Hung {
+    /// Nodes below, share groups not counted. Of a share group: its place in its filter's list of groups.
+    children: u32,
+    /// The only entry; of several, `session` is the number of their list.
+    entry: Entry,
+    flags: Flags,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Flags(u8);
+
+impl Flags {
+    /// There is a child `+`.
+    const PLUS: u8 = 1 << 0;
+    /// There is a child `#`.
+    const HASH: u8 = 1 << 1;
+    /// There are share groups.
+    const GROUPS: u8 = 1 << 2;
+    /// It is a share group.
+    const GROUP: u8 = 1 << 3;
+    /// There is a `+` on the way from the root to here, this level included.
+    const WILD: u8 = 1 << 4;
+    /// There is one entry, in the node.
+    const ONE: u8 = 1 << 5;
+    /// There are several entries, in a list.
+    const MANY: u8 = 1 << 6;
+
+    #[inline]
+    fn any(self, flags: u8) -> bool {
+        self.0 & flags != 0
+    }
+}
+
+impl Hung {
+    /// Whether it can go: nobody subscribes here and nothing is below.
+    fn is_bare(&self) -> bool {
+        let below = if self.flags.any(Flags::GROUP) { 0 } else { self.children };
+        below == 0 && !self.flags.any(Flags::ONE | Flags::MANY | Flags::GROUPS)
+    }
+
+    /// Children that are neither `+` nor `#`.
+    #[inline]
+    fn has_named_children(&self) -> bool {
+        self.children > (self.flags.0 & (Flags::PLUS | Flags::HASH)).count_ones()
+    }
+}
+
+/// See the module's description.
+pub struct Subscriptions {
+    tree: TopicTree<Hung>,
+    lists: Slab<Entries>,
+    /// Share groups of each filter that has some.
+    groups: HashMap<NodeId, Vec<NodeId>, foldhash::fast::FixedState>,
+    shapes: Shapes,
+    shapes_max: usize,
+    /// Levels of the deepest filter there ever was.
+    levels_max: usize,
+    entries: usize,
+    plus: LevelHash,
+    hash: LevelHash,
+}
+
+/// Where a subscription is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inserted {
+    /// Names the filter and its share group on this worker, as long as there is an entry.
+    pub node: NodeId,
+    /// Its session had no subscription to this filter (and group). `[MQTT-3.8.4-3]`: else the entry was replaced.
+    pub is_new: bool,
+}
+
+impl Subscriptions {
+    /// No subscriptions. `seed` must not be known to clients, who choose the names that are hashed with it. `shapes_max` bounds the
+    /// work of a match, see [`Self::admits`].
+    pub fn new(seed: u64, shapes_max: usize) -> Subscriptions {
+        let tree = TopicTree::new(seed);
+        Subscriptions {
+            plus: tree.hash("+"),
+            hash: tree.hash("#"),
+            tree,
+            lists: Slab::new(),
+            groups: HashMap::default(),
+            shapes: Shapes::default(),
+            shapes_max,
+            levels_max: 0,
+            entries: 0,
+        }
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.entries
+    }
+
+    /// Whether nobody subscribes to anything.
+    pub fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
+    /// How many levels of filters and share groups there are, each counted once.
+    pub fn nodes(&self) -> usize {
+        self.tree.len()
+    }
+
+    /// Heap bytes of all of it.
+    pub fn heap_bytes(&self) -> usize {
+        let lists: usize = self.lists.iter().map(Entries::heap_bytes).sum();
+        let groups: usize = self.groups.values().map(|nodes| nodes.capacity() * size_of::<NodeId>()).sum();
+        let tables = self.lists.heap_bytes() + self.groups.allocation_size() + self.shapes.heap_bytes();
+        self.tree.heap_bytes() + lists + groups + tables
+    }
+
+    /// Whether a filter may be subscribed to: there is room for what it adds to the work of each match. To be asked by the worker of
+    /// the session, before it tells the others; `insert` itself takes everything, so that all replicas stay the same.
+    pub fn admits(&self, filter: &str) -> bool {
+        let mut shape = Shape::default();
+        let mut new = 0;
+        for (nth, level) in filter.split('/').take_while(|level| *level != "#").enumerate() {
+            if nth == FILTER_LEVELS_MAX {
+                return false;
+            }
+            shape = shape.then(level);
+            new += usize::from(!self.shapes.has(shape));
+        }
+        new == 0 || self.shapes.len() + new <= self.shapes_max
+    }
+
+    /// Adds an entry under a filter, or under a share group of it; an entry of the same session is replaced. The filter is valid and
+    /// has at most [`FILTER_LEVELS_MAX`] levels.
+    pub fn insert(&mut self, group: Option<&str>, filter: &str, entry: Entry) -> Inserted {
+        let mut node = TopicTree::<Hung>::ROOT;
+        let mut shape = Shape::default();
+        let mut levels = 0;
+        for level in filter.split('/') {
+            let hash = self.tree.hash(level);
+            if level != "#" {
+                shape = shape.then(level);
+            }
+            node = match self.tree.child(node, level, hash) {
+                Some(child) => child,
+                None => self.add_level(node, level, hash, shape),
+            };
+            levels += 1;
+        }
+        self.levels_max = self.levels_max.max(levels);
+        if let Some(group) = group {
+            node = self.group(node, group);
+        }
+        let is_new = self.put(node, entry);
+        self.entries += usize::from(is_new);
+        Inserted { node, is_new }
+    }
+
+    /// The node of a filter, or of its share group, if anybody subscribes to it.
+    pub fn find(&self, group: Option<&str>, filter: &str) -> Option<NodeId> {
+        let mut node = TopicTree::<Hung>::ROOT;
+        for level in filter.split('/') {
+            node = self.tree.child(node, level, self.tree.hash(level))?;
+        }
+        if let Some(group) = group {
+            let name = group_level(group);
+            node = self.tree.child(node, &name, self.tree.hash(&name))?;
+        }
+        Some(node)
+    }
+
+    /// The entry of a session at a node.
+    pub fn get(&self, node: NodeId, owner: Owner) -> Option<Entry> {
+        let hung = &self.tree[node];
+        if hung.flags.any(Flags::MANY) {
+            return self.lists[hung.entry.session].get(owner);
+        }
+        (hung.flags.any(Flags::ONE) && hung.entry.owner() == owner).then_some(hung.entry)
+    }
+
+    /// Removes a session's entry by filter, and gives it.
+    pub fn remove(&mut self, group: Option<&str>, filter: &str, owner: Owner) -> Option<Entry> {
+        let node = self.find(group, filter)?;
+        self.remove_at(node, owner)
+    }
+
+    /// Removes a session's entry from a node, and gives it. Levels on which nothing hangs any more go with it.
+    pub fn remove_at(&mut self, node: NodeId, owner: Owner) -> Option<Entry> {
+        let removed = self.take(node, owner)?;
+        self.entries -= 1;
+        self.prune(node);
+        Some(removed)
+    }
+
+    /// Says whether a member of a share group can be reached at once: those are picked first. To be called for entries in share
+    /// groups only; elsewhere it is of no use. Whether the session has an entry there.
+    pub fn set_online(&mut self, node: NodeId, owner: Owner, online: bool) -> bool {
+        let Some(mut entry) = self.get(node, owner) else { return false };
+        let is_online = entry.options.has(EntryOptions::ONLINE);
+        if is_online != online {
+            let options = entry.options;
+            entry.options =
+                if online { options.with(EntryOptions::ONLINE) } else { options.without(EntryOptions::ONLINE) };
+            self.put(node, entry);
+        }
+        true
+    }
+
+    /// The filter that a node stands for, as a client would write it: with `$share/{group}/` or `$queue/` before it.
+    pub fn filter(&self, node: NodeId) -> String {
+        let mut filter = String::new();
+        let mut end = node;
+        if self.tree[node].flags.any(Flags::GROUP) {
+            let group = &self.tree.level(node)[1..];
+            if group != QUEUE_GROUP {
+                filter.push_str("$share/");
+            }
+            filter.push_str(group);
+            filter.push('/');
+            end = self.tree.parent(node);
+        }
+        self.tree.write_path(end, &mut filter);
+        filter
+    }
+
+    /// Whether a node is a share group.
+    pub fn is_shared(&self, node: NodeId) -> bool {
+        self.tree[node].flags.any(Flags::GROUP)
+    }
+
+    fn add_level(&mut self, parent: NodeId, level: &str, hash: LevelHash, shape: Shape) -> NodeId {
+        let node = self.tree.add_child(parent, level, hash);
+        let above = &mut self.tree[parent];
+        above.children += 1;
+        match level {
+            "+" => above.flags.0 |= Flags::PLUS,
+            "#" => above.flags.0 |= Flags::HASH,
+            _ => {}
+        }
+        if shape.is_wild() && level != "#" {
+            self.tree[node].flags.0 |= Flags::WILD;
+            self.shapes.add(shape);
+        }
+        node
+    }
+
+    /// The node of a share group, made if it is not there.
+    fn group(&mut self, filter: NodeId, group: &str) -> NodeId {
+        let name = group_level(group);
+        let hash = self.tree.hash(&name);
+        if let Some(node) = self.tree.child(filter, &name, hash) {
+            return node;
+        }
+        let node = self.tree.add_child(filter, &name, hash);
+        let groups = self.groups.entry(filter).or_default();
+        self.tree[node].flags.0 |= Flags::GROUP;
+        self.tree[node].children = groups.len() as u32;
+        groups.push(node);
+        self.tree[filter].flags.0 |= Flags::GROUPS;
+        node
+    }
+
+    /// Hangs an entry on a node. Whether its owner had none there.
+    fn put(&mut self, node: NodeId, entry: Entry) -> bool {
+        let hung = &mut self.tree[node];
+        if hung.flags.any(Flags::MANY) {
+            return self.lists[hung.entry.session].put(entry);
+        }
+        if !hung.flags.any(Flags::ONE) || hung.entry.owner() == entry.owner() {
+            let is_new = !hung.flags.any(Flags::ONE);
+            hung.flags.0 |= Flags::ONE;
+            hung.entry = entry;
+            return is_new;
+        }
+        let mut list = Entries::default();
+        list.put(hung.entry);
+        list.put(entry);
+        hung.flags.0 = hung.flags.0 & !Flags::ONE | Flags::MANY;
+        hung.entry = Entry { session: self.lists.insert(list), ..Entry::default() };
+        true
+    }
+
+    /// Takes an entry off a node.
+    fn take(&mut self, node: NodeId, owner: Owner) -> Option<Entry> {
+        let hung = &mut self.tree[node];
+        if hung.flags.any(Flags::MANY) {
+            let number = hung.entry.session;
+            let list = &mut self.lists[number];
+            let removed = list.remove(owner)?;
+            if list.len() == 1 {
+                let last = self.lists.remove(number);
+                hung.entry = last.first().expect("one is left");
+                hung.flags.0 = hung.flags.0 & !Flags::MANY | Flags::ONE;
+            }
+            return Some(removed);
+        }
+        if !hung.flags.any(Flags::ONE) || hung.entry.owner() != owner {
+            return None;
+        }
+        hung.flags.0 &= !Flags::ONE;
+        Some(std::mem::take(&mut hung.entry))
+    }
+
+    /// Removes a node on which nothing hangs any more, and then those above it for which that made the difference.
+    fn prune(&mut self, node: NodeId) {
+        let mut node = node;
+        while node != TopicTree::<Hung>::ROOT && self.tree[node].is_bare() {
+            let parent = self.tree.parent(node);
+            if self.tree[node].flags.any(Flags::GROUP) {
+                self.forget_group(parent, node);
+            } else {
+                self.forget_level(parent, node);
+            }
+            self.tree.remove(node);
+            node = parent;
+        }
+    }
+
+    fn forget_group(&mut self, filter: NodeId, group: NodeId) {
+        let place = self.tree[group].children as usize;
+        let groups = self.groups.get_mut(&filter).expect("a group is in its filter's list");
+        assert!(groups.swap_remove(place) == group, "a group knows its place");
+        if let Some(moved) = groups.get(place) {
+            self.tree[*moved].children = place as u32;
+        }
+        if groups.is_empty() {
+            self.groups.remove(&filter);
+            self.tree[filter].flags.0 &= !Flags::GROUPS;
+        }
+    }
+
+    fn forget_level(&mut self, parent: NodeId, node: NodeId) {
+        if self.tree[node].flags.any(Flags::WILD) {
+            let shape = self.shape(node);
+            self.shapes.remove(shape);
+        }
+        let gone = match () {
+            () if self.tree.is_level(node, "+") => Flags::PLUS,
+            () if self.tree.is_level(node, "#") => Flags::HASH,
+            () => 0,
+        };
+        let above = &mut self.tree[parent];
+        above.flags.0 &= !gone;
+        above.children -= 1;
+    }
+
+    /// The shape of a node that is not `#`.
+    fn shape(&self, node: NodeId) -> Shape {
+        if node == TopicTree::<Hung>::ROOT {
+            return Shape::default();
+        }
+        self.shape(self.tree.parent(node)).then(self.tree.level(node))
+    }
+}
+
+/// The level under which a share group hangs below its filter: no topic and no filter has a level with a slash.
+fn group_level(group: &str) -> String {
+    format!("/{group}")
+}

@@ -1,0 +1,388 @@
+use super::*;
+use proptest::prelude::*;
+use std::collections::{BTreeMap, BTreeSet};
+
+fn entry(worker: u8, session: u32) -> Entry {
+    Entry { session, worker, options: EntryOptions::of_qos(1), ..Entry::default() }
+}
+
+fn owner(worker: u8, session: u32) -> Owner {
+    Owner { worker, session }
+}
+
+fn subscriptions() -> Subscriptions {
+    Subscriptions::new(1, SHAPES_MAX)
+}
+
+/// Sessions of worker 0 that get a message on a topic, one per filter that matches.
+fn sessions(subscriptions: &Subscriptions, topic: &str) -> Vec<u32> {
+    let mut found = Matches::new();
+    subscriptions.matches(topic, &mut found);
+    let mut sessions: Vec<u32> = found.receivers(0).iter().map(|entry| entry.session).collect();
+    sessions.sort_unstable();
+    sessions
+}
+
+/// What section 4.7 says, level by level. The same is tested against `wire`'s reference in `tests/`.
+fn matches_naively(filter: &[&str], topic: &[&str], first: bool) -> bool {
+    match (filter, topic) {
+        (["#"], [level, ..]) => !(first && level.starts_with('$')),
+        (["#"], []) => true,
+        (["+", filter @ ..], [level, topic @ ..]) => {
+            !(first && level.starts_with('$')) && matches_naively(filter, topic, false)
+        }
+        ([same, filter @ ..], [level, topic @ ..]) => same == level && matches_naively(filter, topic, false),
+        ([], []) => true,
+        _ => false,
+    }
+}
+
+fn is_match(filter: &str, topic: &str) -> bool {
+    let filter: Vec<&str> = filter.split('/').collect();
+    let topic: Vec<&str> = topic.split('/').collect();
+    matches_naively(&filter, &topic, true)
+}
+
+#[test]
+fn filters_match_as_the_standard_says() {
+    let cases = [
+        ("sport/tennis/player1/#", "sport/tennis/player1", true),
+        ("sport/tennis/player1/#", "sport/tennis/player1/ranking", true),
+        ("sport/tennis/player1/#", "sport/tennis/player1/score/wimbledon", true),
+        ("sport/#", "sport", true),
+        ("sport/#", "sports", false),
+        ("#", "a/b/c", true),
+        ("#", "/", true),
+        ("sport/tennis/+", "sport/tennis/player1", true),
+        ("sport/tennis/+", "sport/tennis/player1/ranking", false),
+        ("sport/+", "sport", false),
+        ("sport/+", "sport/", true),
+        ("+/+", "/finance", true),
+        ("/+", "/finance", true),
+        ("+", "/finance", false),
+        ("#", "$SYS/broker", false),
+        ("+/monitor/clients", "$SYS/monitor/clients", false),
+        ("$SYS/#", "$SYS/broker", true),
+        ("$SYS/monitor/+", "$SYS/monitor/clients", true),
+        ("a//b", "a//b", true),
+        ("a/+/b", "a//b", true),
+        ("a//b", "a/b", false),
+        ("+/tennis/#", "sport/tennis", true),
+        ("ACCOUNTS", "Accounts", false),
+        ("/a", "a", false),
+        ("a/b", "a/b/c/d/e", false),
+    ];
+    for (filter, topic, matches) in cases {
+        let mut all = subscriptions();
+        all.insert(None, filter, entry(0, 1));
+        assert_eq!(sessions(&all, topic) == [1], matches, "{filter} and {topic}");
+        assert_eq!(is_match(filter, topic), matches, "{filter} and {topic}, naively");
+    }
+}
+
+#[test]
+fn a_second_subscription_of_a_session_to_a_filter_replaces_the_first() {
+    let mut all = subscriptions();
+    let first = all.insert(None, "a/+", entry(0, 1));
+    let second = all.insert(None, "a/+", Entry { subscription_id: 9, ..entry(0, 1) });
+    assert!(first.is_new && !second.is_new && first.node == second.node);
+    assert_eq!(all.get(first.node, owner(0, 1)).map(|entry| entry.subscription_id), Some(9));
+    assert_eq!(all.len(), 1);
+    assert!(all.insert(None, "a/+", entry(1, 1)).is_new, "another worker's session of the same number is another one");
+    assert!(!all.insert(None, "a/+", entry(0, 1)).is_new);
+    assert_eq!(all.len(), 2);
+}
+
+#[test]
+fn nothing_remains_when_all_are_gone() {
+    let mut all = subscriptions();
+    let filters = [
+        (None, "a/b/c"),
+        (None, "a/b"),
+        (None, "a/+/#"),
+        (Some("g"), "a/b"),
+        (Some("g"), "x/y"),
+        (Some("h"), "a/b"),
+        (None, "#"),
+        (Some(QUEUE_GROUP), "+/+"),
+    ];
+    for session in 0..3 {
+        for (group, filter) in filters {
+            all.insert(group, filter, entry(0, session));
+        }
+    }
+    for session in 0..3 {
+        for (group, filter) in filters {
+            assert!(all.remove(group, filter, owner(0, session)).is_some(), "{group:?} {filter}");
+            assert!(all.remove(group, filter, owner(0, session)).is_none(), "{group:?} {filter}");
+        }
+    }
+    assert_eq!((all.len(), all.nodes(), all.shapes.len(), all.groups.len(), all.lists.len()), (0, 0, 0, 0, 0));
+    assert!(sessions(&all, "a/b/c").is_empty());
+}
+
+#[test]
+fn the_filter_of_a_node_is_what_the_client_wrote() {
+    let mut all = subscriptions();
+    for (group, filter, written) in [
+        (None, "a//b/+/#", "a//b/+/#"),
+        (None, "/", "/"),
+        (Some("g"), "a/b", "$share/g/a/b"),
+        (Some(QUEUE_GROUP), "a/b", "$queue/a/b"),
+        (Some("a-group-with-a-long-name-of-its-own"), "/x", "$share/a-group-with-a-long-name-of-its-own//x"),
+    ] {
+        let node = all.insert(group, filter, entry(0, 1)).node;
+        assert_eq!(all.filter(node), written);
+        assert_eq!(all.find(group, filter), Some(node));
+        assert_eq!(all.is_shared(node), group.is_some());
+    }
+}
+
+#[test]
+fn a_group_gives_each_message_to_one_member_in_turn() {
+    let mut all = subscriptions();
+    for session in 0..3 {
+        all.insert(Some("g"), "job/+", entry(0, session));
+    }
+    all.insert(Some("other"), "job/1", entry(1, 7));
+    all.insert(None, "job/1", entry(0, 0));
+    let mut found = Matches::new();
+    let mut turns = BTreeMap::<u32, usize>::new();
+    for _ in 0..30 {
+        all.matches("job/1", &mut found);
+        assert_eq!(found.receivers(0).len(), 1, "the subscription that is not shared gets each message too");
+        assert_eq!(found.picked().len(), 2, "one member of each group");
+        for entry in found.picked() {
+            *turns.entry(entry.session).or_default() += 1;
+        }
+    }
+    assert_eq!(turns, BTreeMap::from([(0, 10), (1, 10), (2, 10), (7, 30)]));
+}
+
+#[test]
+fn members_who_are_online_are_picked_first_and_all_if_none_is() {
+    let mut all = subscriptions();
+    let node = (0..1_000).map(|session| all.insert(Some("g"), "job", entry(0, session)).node).last().unwrap();
+    let mut picked = |all: &Subscriptions, times| {
+        let mut found = Matches::new();
+        let picks = (0..times).map(|_| {
+            all.matches("job", &mut found);
+            found.picked()[0].session
+        });
+        picks.collect::<BTreeSet<u32>>()
+    };
+    assert_eq!(picked(&all, 1_000).len(), 1_000);
+    for session in [3, 500, 999] {
+        assert!(all.set_online(node, owner(0, session), true));
+    }
+    assert_eq!(picked(&all, 30), BTreeSet::from([3, 500, 999]));
+    all.set_online(node, owner(0, 500), false);
+    all.remove_at(node, owner(0, 3));
+    all.insert(Some("g"), "job", Entry { options: EntryOptions::ONLINE, ..entry(1, 3_000) });
+    assert_eq!(picked(&all, 30), BTreeSet::from([999, 3_000]));
+    all.set_online(node, owner(0, 999), false);
+    all.set_online(node, owner(1, 3_000), false);
+    assert_eq!(picked(&all, 1_000).len(), 1_000);
+    assert!(!all.set_online(node, owner(0, 3), true), "who left cannot come online");
+}
+
+#[test]
+fn receivers_are_told_by_worker() {
+    let mut all = subscriptions();
+    for worker in 0..3 {
+        for session in 0..100 {
+            all.insert(None, "news", entry(worker, session));
+        }
+    }
+    all.insert(None, "#", entry(2, 5));
+    let mut found = Matches::new();
+    all.matches("news", &mut found);
+    assert_eq!([0, 1, 2, 3].map(|worker| found.receivers(worker).len()), [100, 100, 101, 0]);
+    assert_eq!((found.filters(), found.workers()), (2, 3));
+    all.insert(Some("g"), "news", entry(1, 5));
+    all.matches_of_worker("news", 1, &mut found);
+    assert_eq!([0, 1, 2].map(|worker| found.receivers(worker).len()), [0, 100, 0]);
+    assert!(found.picked().is_empty());
+    all.matches("nothing", &mut found);
+    assert_eq!([0, 1, 2].map(|worker| found.receivers(worker).len()), [0, 0, 1], "nothing of the match before remains");
+}
+
+#[test]
+fn the_work_of_a_match_is_bounded_by_shapes() {
+    let mut all = Subscriptions::new(1, 100);
+    let mut refused = 0;
+    for bits in 0..1_u32 << 10 {
+        let levels: Vec<&str> = (0..10).map(|nth| if bits >> nth & 1 == 1 { "+" } else { "a" }).collect();
+        let filter = format!("{}/nobody-publishes-here", levels.join("/"));
+        if all.admits(&filter) {
+            all.insert(None, &filter, entry(0, bits));
+        } else {
+            refused += 1;
+        }
+    }
+    assert!(refused > 900, "{refused}");
+    let mut found = Matches::new();
+    all.matches("a/a/a/a/a/a/a/a/a/a/a", &mut found);
+    assert!(found.visits() <= 100 + 12, "{} visits", found.visits());
+    assert!(all.admits("b/b/b/b/b"), "without a plus there is always room");
+    assert!(all.admits("+/other/names/of/the/same/shape"), "a shape in use is free");
+    let deep = "a/".repeat(FILTER_LEVELS_MAX - 1);
+    assert!(all.admits(&format!("{deep}a")) && all.admits(&format!("{deep}a/#")));
+    assert!(!all.admits(&format!("{deep}a/a")));
+}
+
+#[test]
+fn a_filter_as_deep_as_can_be_matches() {
+    let mut all = subscriptions();
+    let filter = vec!["+"; FILTER_LEVELS_MAX].join("/");
+    assert!(all.admits(&filter));
+    all.insert(None, &filter, entry(0, 1));
+    all.insert(None, &format!("{filter}/#"), entry(0, 2));
+    let topic = vec!["a"; FILTER_LEVELS_MAX].join("/");
+    assert_eq!(sessions(&all, &topic), [1, 2]);
+    assert_eq!(sessions(&all, &format!("{topic}/a")), [2]);
+    assert_eq!(sessions(&all, &"/".repeat(60_000)), [2]);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Insert { group: Option<u8>, filter: String, worker: u8, session: u32, online: bool },
+    Remove { group: Option<u8>, filter: String, worker: u8, session: u32 },
+    RemoveAny { nth: usize },
+    Online { nth: usize, online: bool },
+    Match { topic: String },
+}
+
+fn levels(of: &'static [&'static str]) -> impl Strategy<Value = String> {
+    proptest::collection::vec(proptest::sample::select(of), 1..5).prop_map(|levels| levels.join("/"))
+}
+
+fn filters() -> impl Strategy<Value = String> {
+    (levels(&["a", "b", "+", "+", "", "$x", "a-level-of-more-bytes-than-a-node-holds"]), any::<bool>())
+        .prop_map(|(filter, rest)| if rest { format!("{filter}/#") } else { filter })
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    let group = || proptest::option::weighted(0.3, 0..3_u8);
+    prop_oneof![
+        4 => (group(), filters(), 0..2_u8, 0..40_u32, any::<bool>())
+            .prop_map(|(group, filter, worker, session, online)| Step::Insert { group, filter, worker, session, online }),
+        1 => (group(), filters(), 0..2_u8, 0..40_u32)
+            .prop_map(|(group, filter, worker, session)| Step::Remove { group, filter, worker, session }),
+        2 => any::<usize>().prop_map(|nth| Step::RemoveAny { nth }),
+        1 => (any::<usize>(), any::<bool>()).prop_map(|(nth, online)| Step::Online { nth, online }),
+        3 => levels(&["a", "b", "", "$x", "a-level-of-more-bytes-than-a-node-holds"]).prop_map(|topic| Step::Match { topic }),
+    ]
+}
+
+type Key = (Option<String>, String, Owner);
+
+proptest! {
+    /// Whatever comes and goes, a match finds what a list of all subscriptions and section 4.7 give.
+    #[test]
+    fn the_trie_is_a_list_of_subscriptions(seed: u64, steps in proptest::collection::vec(steps(), 1..400)) {
+        let mut all = Subscriptions::new(seed, SHAPES_MAX);
+        let mut model = BTreeMap::<Key, (Entry, NodeId)>::new();
+        let mut found = Matches::new();
+        for step in steps {
+            match step {
+                Step::Insert { group, filter, worker, session, online } => {
+                    let group = group.map(|group| format!("group-{group}"));
+                    let options = if online { EntryOptions::ONLINE } else { EntryOptions::default() };
+                    let entry = Entry { options, subscription_id: model.len() as u32, ..entry(worker, session) };
+                    prop_assert!(all.admits(&filter));
+                    let inserted = all.insert(group.as_deref(), &filter, entry);
+                    let before = model.insert((group, filter, entry.owner()), (entry, inserted.node));
+                    prop_assert_eq!(inserted.is_new, before.is_none());
+                    prop_assert!(before.is_none_or(|(_, node)| node == inserted.node));
+                }
+                Step::Remove { group, filter, worker, session } => {
+                    let group = group.map(|group| format!("group-{group}"));
+                    let removed = all.remove(group.as_deref(), &filter, owner(worker, session));
+                    let expected = model.remove(&(group, filter, owner(worker, session)));
+                    prop_assert_eq!(removed, expected.map(|(entry, _)| entry));
+                }
+                Step::RemoveAny { nth } if !model.is_empty() => {
+                    let key = model.keys().nth(nth % model.len()).unwrap().clone();
+                    let (entry, node) = model.remove(&key).unwrap();
+                    prop_assert_eq!(all.remove_at(node, key.2), Some(entry));
+                }
+                Step::Online { nth, online } if !model.is_empty() => {
+                    let key = model.keys().nth(nth % model.len()).unwrap().clone();
+                    let (entry, node) = model.get_mut(&key).unwrap();
+                    prop_assert!(all.set_online(*node, key.2, online));
+                    entry.options = if online { EntryOptions::ONLINE } else { EntryOptions::default() };
+                }
+                Step::RemoveAny { .. } | Step::Online { .. } => {}
+                Step::Match { topic } => {
+                    all.matches(&topic, &mut found);
+                    let mut expected = vec![Vec::new(), Vec::new()];
+                    let mut groups = BTreeMap::<(&str, &str), Vec<Entry>>::new();
+                    for ((group, filter, owner), (entry, _)) in &model {
+                        match group {
+                            _ if !is_match(filter, &topic) => {}
+                            None => expected[usize::from(owner.worker)].push(*entry),
+                            Some(group) => groups.entry((group, filter)).or_default().push(*entry),
+                        }
+                    }
+                    for (worker, expected) in (0..2_u8).zip(&mut expected) {
+                        let key = |entry: &Entry| (entry.session, entry.subscription_id, entry.options.0);
+                        let mut receivers = found.receivers(worker).to_vec();
+                        receivers.sort_by_key(key);
+                        expected.sort_by_key(key);
+                        prop_assert_eq!(&receivers, expected);
+                    }
+                    prop_assert_eq!(found.picked().len(), groups.len());
+                    let online = |entry: &Entry| entry.options.has(EntryOptions::ONLINE);
+                    for members in groups.values() {
+                        let pick = found.picked().iter().find(|pick| members.contains(pick));
+                        prop_assert!(pick.is_some(), "each group has a pick");
+                        prop_assert!(pick.is_some_and(online) || !members.iter().any(online));
+                    }
+                }
+            }
+            prop_assert_eq!(all.len(), model.len());
+        }
+        for ((group, filter, _), (entry, node)) in &model {
+            prop_assert_eq!(all.get(*node, entry.owner()), Some(*entry));
+            let mut written = group.as_ref().map_or(String::new(), |group| format!("$share/{group}/"));
+            written.push_str(filter);
+            prop_assert_eq!(all.filter(*node), written);
+        }
+        for ((_, _, owner), (_, node)) in model {
+            prop_assert!(all.remove_at(node, owner).is_some());
+        }
+        prop_assert_eq!((all.len(), all.nodes(), all.shapes.len(), all.lists.len()), (0, 0, 0, 0));
+    }
+
+    /// A long list keeps its index right: entries come, go and change sides.
+    #[test]
+    fn a_long_list_is_a_map_by_owner(steps in proptest::collection::vec((0..4_u8, 0..3_000_u32), 2_000..4_000)) {
+        let mut list = Entries::default();
+        let mut model = BTreeMap::new();
+        for session in 0..1_500 {
+            list.put(entry(0, session));
+            model.insert(session, entry(0, session));
+        }
+        for (kind, session) in steps {
+            if kind == 0 {
+                prop_assert_eq!(list.remove(owner(0, session)), model.remove(&session));
+                continue;
+            }
+            let options = if kind == 1 { EntryOptions::ONLINE } else { EntryOptions::default() };
+            let entry = Entry { options, ..entry(0, session) };
+            prop_assert_eq!(list.put(entry), model.insert(session, entry).is_none());
+        }
+        prop_assert_eq!(list.len(), model.len());
+        let online = model.values().filter(|entry| entry.options.has(EntryOptions::ONLINE)).count();
+        let in_front = list.iter().take_while(|entry| entry.options.has(EntryOptions::ONLINE)).count();
+        prop_assert_eq!(in_front, online);
+        for session in 0..3_000 {
+            prop_assert_eq!(list.get(owner(0, session)), model.get(&session).copied());
+        }
+        for session in model.keys() {
+            prop_assert!(list.remove(owner(0, *session)).is_some());
+        }
+        prop_assert_eq!(list.len(), 0);
+    }
+}
