@@ -57,7 +57,7 @@ pub enum Action {
 
 /// Names a question to the ledger that is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LedgerTicket(pub(crate) u64);
+pub struct LedgerTicket(pub u64);
 
 /// The shell's yes to a CONNECT.
 #[derive(Clone, Debug)]

@@ -65,8 +65,7 @@ impl<P> Desk<P> {
     ) -> Option<(P, Answered)> {
         match check(identity, &request, &mut self.kinds) {
             Verdict::Allowed => {
-                let token = self.asked.insert(Purpose::Client(purpose));
-                start(token as u64, request);
+                self.ask_freely(request, purpose, start);
                 None
             }
             Verdict::Denied(reason) => Some((purpose, Answered::Denied(reason))),
@@ -82,6 +81,12 @@ impl<P> Desk<P> {
             }
             Verdict::NeedsKinds(_) => Some((purpose, Answered::Reply(Reply::Unavailable(Unavailable::Busy)))),
         }
+    }
+
+    /// Asks a question of the house's own, which nobody's rights are needed for.
+    pub fn ask_freely(&mut self, request: Request, purpose: P, start: &mut impl FnMut(u64, Request)) {
+        let token = self.asked.insert(Purpose::Client(purpose));
+        start(token as u64, request);
     }
 
     /// A reply of the shards. `Some` when it, or what it set free, answers a purpose; `start` takes a request that it sets free.

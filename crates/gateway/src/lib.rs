@@ -15,9 +15,11 @@ pub mod binary;
 pub mod desk;
 pub mod edge;
 pub mod http;
+pub mod ledger_topics;
 pub mod listener;
 pub mod mesh;
 pub mod metrics;
+pub mod mqtt;
 pub mod node;
 pub mod status;
 #[cfg(feature = "fault-injection")]

@@ -15,7 +15,7 @@ use super::decode::{Text, decode};
 use super::door::Door;
 use super::limits::{LIST_SCAN_ACCOUNTS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
 use super::openapi::{BodyProblems, GuardProblems, LedgerProblems, ReadProblems, asset_schema, debit_schema};
-use super::outcome::json;
+use super::outcome::{encode, json};
 use super::problem::Problem;
 use crate::auth::{Identity, Rights};
 
@@ -365,6 +365,11 @@ impl From<AccountKind> for KindWord {
             AccountKind::Collector => KindWord::Collector,
         }
     }
+}
+
+/// An account as `GET /v1/accounts/{id}` shows it.
+pub fn account_json(account: &AccountView) -> Vec<u8> {
+    encode(&AccountBody::from(account))
 }
 
 impl<'a> From<&'a AccountView> for AccountBody<'a> {

@@ -37,8 +37,11 @@ mod transfers;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use accounts::account_json;
 pub use backend::{Backend, Health};
 pub use counters::HttpCounters;
 pub use edge::{EdgeOptions, serve_edge};
 pub use limits::HttpLimits;
 pub use openapi::document as openapi_document;
+pub(crate) use problem::Problem;
+pub(crate) use transfer_call::TransferCall;

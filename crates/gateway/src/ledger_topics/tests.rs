@@ -1,0 +1,114 @@
+//! The ledger behind the topics, with shards that a test plays.
+
+use serde_json::{Value, json};
+use tidegate_machines::ledger::{Outcome, Refusal};
+
+use super::*;
+use crate::auth::Rights;
+
+const VOTE: &str = r#"{"id":"vote-1","debit":"wallet:dave","credit":"candidate:3","amount":1}"#;
+
+fn dave() -> Identity {
+    Identity::new("dave", Rights::Viewer { wallets: vec!["wallet:dave".into()] })
+}
+
+fn account(id: &str, kind: AccountKind, balance: i64) -> AccountView {
+    let credited = balance as u128;
+    AccountView { id: id.into(), asset: "credit".into(), kind, balance, held: 0, credited, debited: 0 }
+}
+
+/// The questions that came to the shards, and the answer when there is one.
+struct Talk {
+    topics: LedgerTopics,
+    asked: Vec<(u64, Request)>,
+}
+
+impl Talk {
+    fn new() -> Talk {
+        Talk { topics: LedgerTopics::new(1), asked: Vec::new() }
+    }
+
+    fn transfer(&mut self, identity: Option<&Identity>, payload: &str) -> Option<Value> {
+        let ticket = LedgerTicket(7);
+        let Talk { topics, asked } = self;
+        let answer = topics.transfer(ticket, identity, payload.as_bytes(), &mut |token, request| asked.push((token, request)));
+        answer.map(|answer| body(&answer))
+    }
+
+    /// Answers the oldest question.
+    fn reply(&mut self, reply: Reply) -> Option<LedgerAnswer> {
+        let (token, _) = self.asked.remove(0);
+        let Talk { topics, asked } = self;
+        topics.reply(token, reply, &mut |token, request| asked.push((token, request)))
+    }
+}
+
+fn body(answer: &LedgerAnswer) -> Value {
+    match answer {
+        LedgerAnswer::Transfer { ticket, body } if *ticket == LedgerTicket(7) => {
+            serde_json::from_slice(body).expect("an answer is JSON")
+        }
+        other => panic!("{other:?} does not answer the transfer"),
+    }
+}
+
+#[test]
+fn a_vote_is_answered_in_the_words_of_http() {
+    let mut talk = Talk::new();
+    assert_eq!(talk.transfer(Some(&dave()), VOTE), None);
+    let is_collector = Reply::Account(account("candidate:3", AccountKind::Collector, 0));
+    assert_eq!(talk.reply(is_collector), None, "the vote itself is asked now");
+    let answer = talk.reply(Reply::Outcomes(vec![Outcome::Applied])).map(|answer| body(&answer));
+    assert_eq!(answer, Some(json!({"id": "vote-1", "outcome": "applied"})));
+    assert_eq!(talk.transfer(Some(&dave()), VOTE), None, "the kind is remembered");
+    let refused = Outcome::Refused(Refusal::InsufficientFunds { available: 0 });
+    let answer = talk.reply(Reply::Outcomes(vec![refused])).map(|answer| body(&answer)).unwrap();
+    assert_eq!((&answer["code"], &answer["available"], &answer["id"]), (&json!("insufficient_funds"), &json!(0), &json!("vote-1")));
+    assert!(talk.topics.is_quiet());
+}
+
+#[test]
+fn who_may_not_is_told_so_and_the_shards_hear_nothing() {
+    let mut talk = Talk::new();
+    let theft = VOTE.replace("wallet:dave", "wallet:carol");
+    for (identity, payload, code) in [
+        (None, VOTE, "forbidden"),
+        (Some(dave()), &*theft, "forbidden"),
+        (Some(dave()), "{", "json_invalid"),
+        (Some(dave()), "{}", "field_invalid"),
+        (Some(dave()), "", "json_invalid"),
+    ] {
+        let answer = talk.transfer(identity.as_ref(), payload).unwrap();
+        assert_eq!(answer["code"], code, "{payload:?} of {identity:?}: {answer}");
+    }
+    assert!(talk.asked.is_empty() && talk.topics.is_quiet());
+}
+
+#[test]
+fn whether_an_account_is_a_collector_is_asked_of_the_ledger() {
+    for (reply, is_collector) in [
+        (Reply::Account(account("candidate:3", AccountKind::Collector, 0)), true),
+        (Reply::Account(account("candidate:3", AccountKind::Wallet, 0)), false),
+        (Reply::Refused(Refusal::AccountNotFound), false),
+    ] {
+        let mut talk = Talk::new();
+        let key = ConnectionKey { index: 1, generation: 2 };
+        let asked = &mut talk.asked;
+        talk.topics.collector(key, "candidate:3".into(), &mut |token, request| asked.push((token, request)));
+        let account = "candidate:3".into();
+        assert_eq!(talk.reply(reply), Some(LedgerAnswer::Collector { key, account, is_collector }));
+    }
+}
+
+#[test]
+fn a_collectors_parts_are_announced_as_one_account() {
+    let mut topics = LedgerTopics::new(2);
+    let mut announce = |shard, balance| {
+        let part = account("candidate:3", AccountKind::Collector, balance);
+        let (topic, payload) = topics.announcement(ShardIndex(shard), part).unwrap();
+        assert_eq!(topic, "$ledger/accounts/candidate:3");
+        serde_json::from_slice::<Value>(&payload).unwrap()["balance"].as_i64().unwrap()
+    };
+    assert_eq!([announce(0, 2), announce(1, 5), announce(0, 3), announce(1, 5)], [2, 7, 8, 8]);
+    assert!(topics.announcement(ShardIndex(0), account("a+b", AccountKind::Wallet, 1)).is_none(), "no topic has this name");
+}
