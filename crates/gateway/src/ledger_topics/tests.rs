@@ -31,7 +31,8 @@ impl Talk {
     fn transfer(&mut self, identity: Option<&Identity>, payload: &str) -> Option<Value> {
         let ticket = LedgerTicket(7);
         let Talk { topics, asked } = self;
-        let answer = topics.transfer(ticket, identity, payload.as_bytes(), &mut |token, request| asked.push((token, request)));
+        let answer =
+            topics.transfer(ticket, identity, payload.as_bytes(), &mut |token, request| asked.push((token, request)));
         answer.map(|answer| body(&answer))
     }
 
@@ -63,7 +64,10 @@ fn a_vote_is_answered_in_the_words_of_http() {
     assert_eq!(talk.transfer(Some(&dave()), VOTE), None, "the kind is remembered");
     let refused = Outcome::Refused(Refusal::InsufficientFunds { available: 0 });
     let answer = talk.reply(Reply::Outcomes(vec![refused])).map(|answer| body(&answer)).unwrap();
-    assert_eq!((&answer["code"], &answer["available"], &answer["id"]), (&json!("insufficient_funds"), &json!(0), &json!("vote-1")));
+    assert_eq!(
+        (&answer["code"], &answer["available"], &answer["id"]),
+        (&json!("insufficient_funds"), &json!(0), &json!("vote-1"))
+    );
     assert!(talk.topics.is_quiet());
 }
 
@@ -110,5 +114,8 @@ fn a_collectors_parts_are_announced_as_one_account() {
         serde_json::from_slice::<Value>(&payload).unwrap()["balance"].as_i64().unwrap()
     };
     assert_eq!([announce(0, 2), announce(1, 5), announce(0, 3), announce(1, 5)], [2, 7, 8, 8]);
-    assert!(topics.announcement(ShardIndex(0), account("a+b", AccountKind::Wallet, 1)).is_none(), "no topic has this name");
+    assert!(
+        topics.announcement(ShardIndex(0), account("a+b", AccountKind::Wallet, 1)).is_none(),
+        "no topic has this name"
+    );
 }
