@@ -62,6 +62,9 @@ fn a_changed_description_is_refused() {
     for (from, to, reason) in [
         ("shards = 1", "shards = 2", "checksum does not match"),
         ("shards = 1", "shards = 0", "shards: out of range"),
+        ("topic_shards = 2", "topic_shards = 0", "topic_shards: out of range"),
+        ("topic_shards = 2", "topic_shards = 40000", "topic_shards: out of range"),
+        ("topic_shards = 2\n", "", "topic_shards is missing"),
         ("shards = 1", "shards = one", "not a number"),
         ("id = ", "it = ", "id is missing"),
         ("tidegate", "seagate", "does not begin with"),
@@ -94,4 +97,65 @@ fn a_journal_that_lost_its_description_or_its_segments_is_not_begun_anew() {
     fs::remove_file(data.path().join(DIRECTORY)).unwrap();
     let said = refusal(Directory::open_or_create(data.path(), 1, 2, 0));
     assert!(said.contains("there is a journal in it but no file DIRECTORY"), "{said}");
+}
+
+/// Makes of a directory what the program before this one left.
+fn downgrade(data: &Path) -> Description {
+    let directory = Directory::open(data).unwrap();
+    let older = Description { topic_shards: 0, ..directory.description };
+    for log in directory.topic_logs() {
+        fs::remove_dir_all(log.folder(data)).unwrap();
+    }
+    drop(directory);
+    older.write(&data.join(DIRECTORY)).unwrap();
+    older
+}
+
+#[test]
+fn a_directory_without_topics_gets_them_and_keeps_its_ledger() {
+    let data = tempfile::tempdir().unwrap();
+    drop(Directory::open_or_create(data.path(), 2, 2, 7).unwrap());
+    let older = downgrade(data.path());
+    let text = fs::read_to_string(data.path().join(DIRECTORY)).unwrap();
+    assert!(text.contains("format_version = 1\nshards = 2\ncreated_at_ms = 7\n"), "{text}");
+    let segment = |log: LogId| log.folder(data.path()).join(segment_name(Cursor::START.position));
+    let ledger = fs::read(segment(LogId::ledger(older.id, 1))).unwrap();
+
+    let as_it_is = Directory::open(data.path()).unwrap();
+    assert_eq!((as_it_is.shards(), as_it_is.topic_shards(), as_it_is.topic_logs().count()), (2, 0, 0));
+    drop(as_it_is);
+    assert_eq!(fs::read_to_string(data.path().join(DIRECTORY)).unwrap(), text, "an audit changes nothing");
+
+    let upgraded = Directory::open_or_create(data.path(), 2, 3, 8).unwrap();
+    assert_eq!((upgraded.topic_shards(), upgraded.created_at_ms(), upgraded.log(0).directory), (3, 7, older.id));
+    assert!(upgraded.topic_logs().all(|log| segment(log).exists()));
+    drop(upgraded);
+    assert_eq!(fs::read(segment(LogId::ledger(older.id, 1))).unwrap(), ledger);
+    // From now on it keeps its number, whatever is configured.
+    assert_eq!(Directory::open_or_create(data.path(), 2, 5, 9).unwrap().topic_shards(), 3);
+    assert_eq!(Directory::open(data.path()).unwrap().topic_shards(), 3);
+    fs::remove_file(segment(LogId::topics(older.id, 1))).unwrap();
+    assert!(refusal(Directory::open_or_create(data.path(), 2, 3, 9)).contains("missing"));
+}
+
+#[test]
+fn an_upgrade_cut_short_at_any_step_is_finished_with_the_number_it_began_with() {
+    for logs_created in 0..=3 {
+        for described in [false, true] {
+            let data = tempfile::tempdir().unwrap();
+            drop(Directory::open_or_create(data.path(), 1, 2, 7).unwrap());
+            let older = downgrade(data.path());
+            let begun = Description { topic_shards: 3, ..older };
+            begun.write(&data.path().join(DIRECTORY_NEW)).unwrap();
+            begun.topic_logs().take(logs_created).for_each(|log| recovery::create(RealDisk, data.path(), log).unwrap());
+            if !described {
+                // The crash came while the new description was written.
+                fs::write(data.path().join(DIRECTORY_NEW), "tidegate data").unwrap();
+            }
+            let upgraded = Directory::open_or_create(data.path(), 1, 4, 9).unwrap();
+            assert_eq!(upgraded.topic_shards(), if described { 3 } else { 4 });
+            assert_eq!(upgraded.description.id, older.id);
+            assert!(!data.path().join(DIRECTORY_NEW).exists());
+        }
+    }
 }

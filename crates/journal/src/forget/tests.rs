@@ -1,1 +1,207 @@
+use super::*;
+use crate::disk::FakeDisk;
+use crate::segment::segment_name;
+use crate::{Cursor, LogStore, Options, Reader, RecoveryReport, Sequence, StepLog, recovery};
 
+const LOG: LogId = LogId::topics(5, 1);
+const SMALL: Options = Options { segment_bytes: 16 * 1024, allocation_step_bytes: 8 * 1024, group_bytes_max: 4 * 1024 };
+
+fn data() -> &'static Path {
+    Path::new("data")
+}
+
+fn open(disk: &FakeDisk, since: Cursor) -> Result<(StepLog<FakeDisk>, RecoveryReport), JournalError> {
+    StepLog::open_since(disk.clone(), data(), LOG, SMALL, since)
+}
+
+fn commit(log: &mut StepLog<FakeDisk>, groups: usize) {
+    for _ in 0..groups {
+        while log.ready().is_err() {
+            log.step().unwrap();
+            log.poll_durable().unwrap();
+        }
+        let mut group = log.begin_group();
+        for _ in 0..20 {
+            let sequence = group.last_sequence().0 + 1;
+            group.append(|buffer| buffer.extend_from_slice(format!("{sequence} {}", "-".repeat(60)).as_bytes()));
+        }
+        log.submit(group).unwrap();
+        while log.poll_durable().unwrap() < log.last_sequence() {
+            log.step().unwrap();
+        }
+    }
+}
+
+fn segments(disk: &FakeDisk) -> Vec<Position> {
+    Folder::new(disk.clone(), data(), LOG).list_segments().unwrap()
+}
+
+/// A log of several segments and the place behind each of its groups.
+fn long_log(seed: u64) -> (FakeDisk, Vec<Cursor>) {
+    let disk = FakeDisk::new(seed);
+    let (mut log, _) = open(&disk, Cursor::START).unwrap();
+    commit(&mut log, 45);
+    log.close().unwrap();
+    let reader = Reader::open(disk.clone(), data(), LOG).unwrap();
+    let end = recovery::inspect(disk.clone(), data(), LOG).unwrap().end;
+    let mut groups = reader.read_from(Cursor::START, end.position).unwrap();
+    let mut places = vec![Cursor::START];
+    while groups.next_group().unwrap().is_some() {
+        places.push(groups.cursor());
+    }
+    assert!(segments(&disk).len() >= 5, "{:?}", segments(&disk));
+    (disk, places)
+}
+
+/// Sequences that can be read from `since` on.
+fn read_since(log: &StepLog<FakeDisk>, since: Cursor) -> Result<std::ops::RangeInclusive<u64>, JournalError> {
+    let mut groups = log.read_from(since)?;
+    let mut last = since.sequence.0;
+    while let Some(group) = groups.next_group()? {
+        for (sequence, _, payload) in group.records() {
+            last += 1;
+            assert_eq!(sequence, Sequence(last));
+            assert!(payload.starts_with(format!("{last} ").as_bytes()));
+        }
+    }
+    Ok(since.sequence.0 + 1..=last)
+}
+
+#[test]
+fn whole_segments_before_a_place_go_and_the_log_goes_on() {
+    let (_, places) = long_log(1);
+    for since in places {
+        let (disk, _) = long_log(1);
+        let before = segments(&disk);
+        let forgotten = forget_before(disk.clone(), data(), LOG, since.position).unwrap();
+        let left = segments(&disk);
+        assert_eq!(left, before[forgotten.segments..]);
+        assert!(left[0] <= since.position && left.get(1).is_none_or(|next| *next > since.position));
+        assert_eq!(forgotten.positions, left[0].0 - before[0].0);
+
+        let (mut log, report) = open(&disk, since).unwrap();
+        assert_eq!((report.begins, report.segments, report.bytes_cut), (left[0], left.len(), 0));
+        assert_eq!(*read_since(&log, since).unwrap().end(), report.end.sequence.0);
+        commit(&mut log, 3);
+        assert_eq!(*read_since(&log, since).unwrap().end(), report.end.sequence.0 + 60);
+        assert_eq!(forget_before(disk, data(), LOG, since.position).unwrap(), Forgotten::default());
+    }
+}
+
+#[test]
+fn whoever_has_no_snapshot_of_what_is_gone_is_refused() {
+    let (disk, places) = long_log(1);
+    let since = places[30];
+    forget_before(disk.clone(), data(), LOG, since.position).unwrap();
+    let begins = segments(&disk)[0];
+    for place in places {
+        let opened = open(&disk, place);
+        match place.position >= begins {
+            true => assert_eq!(opened.unwrap().1.begins, begins),
+            false => match opened.err() {
+                Some(JournalError::Damaged { what, lost, .. }) => {
+                    assert_eq!(what, "the segment file is missing");
+                    let from = place.sequence.0 + 1;
+                    assert_eq!(lost, format!("records from {from} (position {}) to position {begins}", place.position));
+                }
+                other => panic!("{other:?}"),
+            },
+        }
+    }
+    let missing = format!("{}: damaged at offset 0: the segment file is missing", segment_name(Cursor::START.position));
+    assert!(recovery::inspect(disk.clone(), data(), LOG).unwrap_err().to_string().starts_with(&missing));
+}
+
+#[test]
+fn a_segment_that_is_missing_behind_the_place_is_damage() {
+    let (_, places) = long_log(1);
+    let since = places[20];
+    let (disk, _) = long_log(1);
+    forget_before(disk.clone(), data(), LOG, since.position).unwrap();
+    let left = segments(&disk);
+    assert!(left.len() >= 3);
+    for missing in left {
+        let (disk, _) = long_log(1);
+        forget_before(disk.clone(), data(), LOG, since.position).unwrap();
+        disk.remove(&Folder::new(disk.clone(), data(), LOG).segment_path(missing)).unwrap();
+        match open(&disk, since).err() {
+            Some(JournalError::Damaged { what, .. }) => assert_eq!(what, "the segment file is missing"),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_place_that_the_log_does_not_have_is_refused() {
+    let (disk, places) = long_log(1);
+    let end = *places.last().unwrap();
+    let refused = |since| matches!(open(&disk, since), Err(JournalError::BadCursor { .. }));
+    assert!(!refused(end));
+    assert!(refused(Cursor { sequence: Sequence(end.sequence.0 + 1), ..end }));
+    assert!(refused(Cursor { chain: places[1].chain, ..end }));
+    assert!(refused(Cursor { position: Position(end.position.0 + 1), ..end }));
+    // Elsewhere the chain shows it, in the first group that is read.
+    let (log, _) = open(&disk, Cursor { chain: places[1].chain, ..places[5] }).unwrap();
+    let read = read_since(&log, Cursor { chain: places[1].chain, ..places[5] });
+    assert!(matches!(read, Err(JournalError::BadCursor { .. })), "{read:?}");
+    // A log that is gone altogether is not begun anew.
+    let empty = FakeDisk::new(1);
+    empty.create_dir_all(&LOG.folder(data())).unwrap();
+    assert!(open(&empty, places[5]).is_err());
+    assert!(segments(&empty).is_empty());
+}
+
+#[test]
+fn a_crash_at_any_operation_leaves_a_log_that_opens() {
+    let mut cut_short = 0;
+    for operations in 0..40 {
+        let (disk, places) = long_log(operations);
+        let (since, end) = (places[38], places.last().unwrap().sequence.0);
+        disk.crash_after_ops(operations);
+        cut_short += u32::from(forget_before(disk.clone(), data(), LOG, since.position).is_err());
+        disk.crash();
+        let (log, report) = open(&disk, since).unwrap();
+        assert_eq!(report.end.sequence.0, end, "after {operations} operations");
+        assert_eq!(*read_since(&log, since).unwrap().end(), end);
+        // The next one finishes it.
+        drop(log);
+        forget_before(disk.clone(), data(), LOG, since.position).unwrap();
+        assert!(segments(&disk)[0] <= since.position && segments(&disk)[1] > since.position);
+    }
+    assert!(cut_short >= 4, "the crash must hit the removals: {cut_short}");
+}
+
+#[test]
+fn a_forgotten_record_is_called_so_also_by_a_reader_that_still_knew_its_segment() {
+    let (disk, places) = long_log(1);
+    let reader = Reader::open(disk.clone(), data(), LOG).unwrap();
+    let end = *places.last().unwrap();
+    let mut groups = reader.read_from(Cursor::START, end.position).unwrap();
+    groups.next_group().unwrap().unwrap();
+    forget_before(disk.clone(), data(), LOG, places[38].position).unwrap();
+    let begins = segments(&disk)[0];
+    let at = Position(places[20].position.0 + crate::group::GROUP_HEADER_BYTES as u64);
+    let mut into = Vec::new();
+    for reader in [&reader, &Reader::open(disk.clone(), data(), LOG).unwrap()] {
+        let refused = reader.read_record(at, &mut into).unwrap_err();
+        assert!(matches!(refused, JournalError::Forgotten { at: of, begins: now } if (of, now) == (at, begins)));
+        let refused =
+            reader.read_from(Cursor::START, end.position).and_then(|mut groups| groups.next_group().map(|_| ()));
+        assert!(matches!(refused, Err(JournalError::Forgotten { .. })), "{refused:?}");
+    }
+    let refused = loop {
+        match groups.next_group() {
+            Ok(group) => assert!(group.is_some(), "the end is beyond what was forgotten"),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, JournalError::Forgotten { .. }), "{refused}");
+    let kept = Position(places[38].position.0 + crate::group::GROUP_HEADER_BYTES as u64);
+    reader.read_record(kept, &mut into).unwrap();
+}
+
+#[test]
+#[should_panic(expected = "the log of a ledger is whole for ever")]
+fn a_ledger_forgets_nothing() {
+    let _ = forget_before(FakeDisk::new(1), data(), LogId::ledger(5, 1), Position(1 << 30));
+}

@@ -2,7 +2,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::GroupBuilder;
+use crate::{GroupBuilder, NoRoom};
 
 const LOG: LogId = LogId::ledger(0x1122_3344_5566_7788, 3);
 
@@ -157,4 +157,43 @@ fn room_is_told_before_it_is_taken() {
     group.append(|buffer| buffer.extend_from_slice(&[1; 172]));
     assert_eq!(group.bytes(), 300);
     assert!(!group.has_room(1));
+}
+
+#[test]
+fn a_record_that_does_not_fit_leaves_the_group_as_it_was() {
+    let mut group = GroupBuilder::new(Position(5000), Sequence(42), 4 * RECORD_BYTES_MAX, Vec::new());
+    let fill = |bytes: usize| move |buffer: &mut Vec<u8>| buffer.extend(std::iter::repeat_n(7, bytes));
+    assert_eq!(group.try_append(fill(RECORD_BYTES_MAX + 1)), Err(NoRoom::Ever));
+    assert!(group.is_empty() && group.bytes() == GROUP_HEADER_BYTES);
+    for _ in 0..3 {
+        group.try_append(fill(RECORD_BYTES_MAX)).unwrap();
+    }
+    let (bytes, next) = (group.bytes(), group.next_position());
+    assert_eq!(group.try_append(fill(RECORD_BYTES_MAX)), Err(NoRoom::Here));
+    assert_eq!((group.bytes(), group.records()), (bytes, 3));
+    assert_eq!(group.try_append(fill(9)), Ok(next));
+    let mut small = GroupBuilder::new(Position(5000), Sequence(42), 1000, Vec::new());
+    assert_eq!(small.try_append(fill(1000)), Err(NoRoom::Ever), "no group of this log is large enough");
+}
+
+#[test]
+fn a_record_of_the_largest_size_is_sealed_and_read() {
+    let (image, positions, _) = sealed(&[vec![1; RECORD_BYTES_MAX], vec![2]]);
+    let group = decode(&image).unwrap();
+    let records: Vec<_> = group.records().map(|(_, at, payload)| (at, payload.len())).collect();
+    assert_eq!(records, [(positions[0], RECORD_BYTES_MAX), (positions[1], 1)]);
+}
+
+#[test]
+fn the_kind_of_a_log_is_part_of_what_is_verified_and_a_ledgers_bytes_are_those_of_ever() {
+    let (image, ..) = sealed(&[vec![1; 40]]);
+    assert_eq!(image[6..8], [3, 0]);
+    let header = GroupHeader::decode(&image).unwrap();
+    let topics = LogId::topics(LOG.directory, LOG.shard);
+    assert_eq!(header.follows(topics, &before()), Err(GroupFault::ForeignLog(LOG)));
+    let theirs = GroupHeader { log: topics, ..header }.encode();
+    assert_eq!(GroupHeader::decode(&theirs).unwrap().log, topics);
+    let mut forged = image.clone();
+    forged[..GROUP_HEADER_BYTES].copy_from_slice(&theirs);
+    assert_eq!(decode(&forged).unwrap_err(), GroupFault::ChainHash, "the chain hash covers the kind");
 }
