@@ -36,6 +36,7 @@ use crate::http::{EdgeOptions, HttpLimits, serve_edge};
 use crate::listener::listen;
 use crate::mesh::{Bed, mesh};
 use crate::metrics::{NodeMetrics, WorkerMetrics};
+use crate::mqtt::MqttSettings;
 use crate::status::{Phase, Status};
 use crate::worker_thread::{WorkerThread, now_ms};
 
@@ -68,6 +69,8 @@ pub struct NodeOptions {
     pub http_limits: HttpLimits,
     /// Binary connections per worker.
     pub binary_connections_max: usize,
+    /// The MQTT port; `None` keeps it shut.
+    pub mqtt: Option<MqttSettings>,
     /// Paths that need no token.
     pub open_paths: Vec<Box<str>>,
     /// When to audit.

@@ -81,6 +81,7 @@ fn options(config: &Config) -> Result<NodeOptions> {
         binary_tls: tls(config.tls.as_ref().is_some_and(|tls| tls.binary), &[])?,
         http_limits: config.limits.http,
         binary_connections_max: config.limits.binary_connections_max,
+        mqtt: None,
         open_paths: config.open_paths.clone(),
         schedule: Schedule {
             audit_interval: config.data.audit_interval,

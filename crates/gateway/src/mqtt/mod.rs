@@ -1,0 +1,8 @@
+//! MQTT clients: the shell of sockets, TLS, WebSocket frames and bounds around one [`tidegate_broker::Broker`] per worker.
+
+pub mod settings;
+
+pub use settings::{
+    AdmissionLimits, Credentials, MqttAuthenticator, MqttListener, MqttSettings, Origins, Verdict, VerdictReply,
+    WebSocketSettings,
+};
