@@ -31,6 +31,7 @@ pub mod options;
 mod outbox;
 mod peer;
 mod reason;
+pub mod retained;
 pub mod rights;
 pub mod subscriptions;
 mod topic_tree;

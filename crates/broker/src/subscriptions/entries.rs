@@ -131,7 +131,8 @@ impl Entries {
     }
 
     fn index_place(&mut self, place: usize) {
-        let hash_at = |place: u32| hash(self.chunks[place as usize >> CHUNK_BITS][place as usize & (CHUNK - 1)].owner());
+        let hash_at =
+            |place: u32| hash(self.chunks[place as usize >> CHUNK_BITS][place as usize & (CHUNK - 1)].owner());
         if let Some(index) = &mut self.index {
             index.insert(hash_at(place as u32), place as u32, hash_at);
         }

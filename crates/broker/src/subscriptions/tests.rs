@@ -163,7 +163,7 @@ fn a_group_gives_each_message_to_one_member_in_turn() {
 fn members_who_are_online_are_picked_first_and_all_if_none_is() {
     let mut all = subscriptions();
     let node = (0..1_000).map(|session| all.insert(Some("g"), "job", entry(0, session)).node).last().unwrap();
-    let mut picked = |all: &Subscriptions, times| {
+    let picked = |all: &Subscriptions, times| {
         let mut found = Matches::new();
         let picks = (0..times).map(|_| {
             all.matches("job", &mut found);

@@ -253,7 +253,10 @@ impl IdTable {
             for place in 0..bucket.len() {
                 let id = bucket.ids[place];
                 let home = self.home(hash_of(id));
-                debug_assert!(home == split || home == new, "an id leaves its bucket only for that bucket's other half");
+                debug_assert!(
+                    home == split || home == new,
+                    "an id leaves its bucket only for that bucket's other half"
+                );
                 self.place(home, bucket.tags[place], id);
             }
             next = (bucket.next != NO_BUCKET).then(|| self.overflow.remove(bucket.next));

@@ -65,7 +65,8 @@ const fn cell_bytes(class: usize) -> usize {
     if class < FINE_MAX / 8 { (class + 1) * 8 } else { 1 << (class - 1) }
 }
 
-const _: () = assert!(cell_bytes(class(64)) == 64 && cell_bytes(class(65)) == 128 && cell_bytes(class(TEXT_MAX)) > TEXT_MAX);
+const _: () =
+    assert!(cell_bytes(class(64)) == 64 && cell_bytes(class(65)) == 128 && cell_bytes(class(TEXT_MAX)) > TEXT_MAX);
 
 impl Texts {
     /// Keeps a text of at most 65,535 bytes: MQTT's length field has two.

@@ -77,7 +77,13 @@ impl<P: Default> TopicTree<P> {
         let mut nodes = Slab::new();
         let root = nodes.insert(Node { parent: 0, level: Level::default(), payload: P::default() });
         assert!(root == Self::ROOT.0, "the root is the first node");
-        TopicTree { nodes, edges: IdTable::new(), texts: Texts::default(), seed, shared_seed: SharedSeed::from_u64(seed) }
+        TopicTree {
+            nodes,
+            edges: IdTable::new(),
+            texts: Texts::default(),
+            seed,
+            shared_seed: SharedSeed::from_u64(seed),
+        }
     }
 
     /// How many nodes there are, without the root.

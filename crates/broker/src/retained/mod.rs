@@ -1,0 +1,213 @@
+//! The retained messages of all topics, as each worker keeps them: what a new subscription gets first.
+//!
+//! ```text
+//!   site ─┬─ dev-1 ─ temp: message        a node a level (crate::topic_tree); children in a ring of siblings, so that
+//!         ├─ dev-2 ─ temp: message        a wildcard can go through them
+//!         └─ …
+//! ```
+//!
+//! Promise: going through what a filter matches is done in steps of bounded work, and between two steps anything may change: a
+//! [`Cursor`] neither loses its place nor visits a topic twice. `#` over a million messages stalls nobody.
+//!
+//! Promise: a cursor gives what was there when it was opened. What was set since has reached the subscriber as it was published, so
+//! giving it again would tell an old thing after a new one.
+//!
+//! Invariant: nothing here knows sessions, and what a message is, it knows from [`Keepable`] only.
+
+mod cursor;
+mod expiry;
+
+#[cfg(test)]
+mod tests;
+
+use crate::topic_tree::{NodeId, TopicTree};
+pub use cursor::{Cursor, Progress};
+use expiry::Expiries;
+
+/// Levels of a topic under which messages are retained.
+pub const TOPIC_LEVELS_MAX: usize = 128;
+
+/// What can be retained: cheap to clone, such as an `Arc`.
+pub trait Keepable {
+    /// When it ceases to be, in milliseconds since 1970, if ever. `[MQTT-3.3.2-5]`
+    fn expires_at_ms(&self) -> Option<u64>;
+    /// What it is counted as, in bytes.
+    fn bytes(&self) -> usize;
+}
+
+/// What hangs on a node.
+struct Hung<M> {
+    message: Option<M>,
+    /// Which setting of a message, of all that there were, this is.
+    stamp: u64,
+    first_child: u32,
+    /// Siblings in the order in which they will be visited. The root's own are of no use.
+    next: u32,
+    previous: u32,
+    /// Cursors that stand here: the node stays until they have moved on.
+    cursors: u32,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl<M> Default for Hung<M> {
+    fn default() -> Hung<M> {
+        Hung { message: None, stamp: 0, first_child: NONE, next: NONE, previous: NONE, cursors: 0 }
+    }
+}
+
+impl<M> Hung<M> {
+    /// Whether the message of this setting is still there.
+    fn is(&self, stamp: u64) -> bool {
+        self.stamp == stamp && self.message.is_some()
+    }
+
+    fn is_bare(&self) -> bool {
+        self.message.is_none() && self.first_child == NONE && self.cursors == 0
+    }
+}
+
+/// See the module's description.
+pub struct Retained<M> {
+    tree: TopicTree<Hung<M>>,
+    expiries: Expiries,
+    /// Counts settings.
+    stamp: u64,
+    messages: usize,
+    bytes: usize,
+}
+
+impl<M: Keepable> Retained<M> {
+    /// No messages. `seed` must not be known to clients, who choose the names that are hashed with it.
+    pub fn new(seed: u64) -> Retained<M> {
+        Retained { tree: TopicTree::new(seed), expiries: Expiries::default(), stamp: 0, messages: 0, bytes: 0 }
+    }
+
+    /// How many messages there are.
+    pub fn len(&self) -> usize {
+        self.messages
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.messages == 0
+    }
+
+    /// The sum of [`Keepable::bytes`] of all messages.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Heap bytes of the tree, without its messages.
+    pub fn heap_bytes(&self) -> usize {
+        self.tree.heap_bytes() + self.expiries.heap_bytes()
+    }
+
+    /// Whether a message can be retained under a valid topic: each of its levels costs a node, and 64 KiB can name 65,536 of them. To
+    /// be asked before `set`, which takes everything, so that all replicas stay the same.
+    pub fn admits(topic: &str) -> bool {
+        topic.split('/').take(TOPIC_LEVELS_MAX + 1).count() <= TOPIC_LEVELS_MAX
+    }
+
+    /// Sets the message of a valid topic and gives the one before. `[MQTT-3.3.1-5]`
+    pub fn set(&mut self, topic: &str, message: M) -> Option<M> {
+        let mut node = TopicTree::<Hung<M>>::ROOT;
+        for level in topic.split('/') {
+            let hash = self.tree.hash(level);
+            node = match self.tree.child(node, level, hash) {
+                Some(child) => child,
+                None => {
+                    let child = self.tree.add_child(node, level, hash);
+                    self.link(node, child);
+                    child
+                }
+            };
+        }
+        self.stamp += 1;
+        self.messages += 1;
+        self.bytes += message.bytes();
+        if let Some(at) = message.expires_at_ms() {
+            self.expiries.add(at, node, self.stamp);
+        }
+        self.tree[node].stamp = self.stamp;
+        let before = self.tree[node].message.replace(message);
+        self.count_out(before.as_ref());
+        self.tidy_expiries();
+        before
+    }
+
+    /// Removes the message of a topic, if there is one, and gives it. `[MQTT-3.3.1-6]`
+    pub fn clear(&mut self, topic: &str) -> Option<M> {
+        let node = self.find(topic)?;
+        self.clear_at(node)
+    }
+
+    /// The message of a topic.
+    pub fn get(&self, topic: &str) -> Option<&M> {
+        self.tree[self.find(topic)?].message.as_ref()
+    }
+
+    /// Removes messages that have expired, at most `budget` of them, and gives them to `gone`. Whether none is left that has.
+    pub fn expire(&mut self, now_ms: u64, budget: usize, mut gone: impl FnMut(M)) -> bool {
+        for _ in 0..budget {
+            let Some((node, stamp)) = self.expiries.take_due(now_ms) else { return true };
+            // Another message, or another topic's node, may be there by now: its stamp is another.
+            if self.tree[node].is(stamp) {
+                gone(self.clear_at(node).expect("there was one a line above"));
+            }
+        }
+        self.expiries.is_none_due(now_ms)
+    }
+
+    fn find(&self, topic: &str) -> Option<NodeId> {
+        let mut levels = topic.split('/');
+        levels.try_fold(TopicTree::<Hung<M>>::ROOT, |node, level| self.tree.child(node, level, self.tree.hash(level)))
+    }
+
+    fn clear_at(&mut self, node: NodeId) -> Option<M> {
+        let gone = self.tree[node].message.take()?;
+        self.count_out(Some(&gone));
+        self.prune(node);
+        Some(gone)
+    }
+
+    fn count_out(&mut self, gone: Option<&M>) {
+        if let Some(gone) = gone {
+            self.messages -= 1;
+            self.bytes -= gone.bytes();
+        }
+    }
+
+    /// Forgets expiries of messages that are gone, once those are most.
+    fn tidy_expiries(&mut self) {
+        let tree = &self.tree;
+        self.expiries.tidy(self.messages, |node, stamp| tree[node].is(stamp));
+    }
+
+    /// Puts a new child in front of its siblings: cursors that are among them are past it, and its message is not for them anyway.
+    fn link(&mut self, parent: NodeId, child: NodeId) {
+        let first = self.tree[parent].first_child;
+        self.tree[child].next = first;
+        if first != NONE {
+            self.tree[NodeId(first)].previous = child.0;
+        }
+        self.tree[parent].first_child = child.0;
+    }
+
+    /// Removes a node on which nothing hangs any more, and then those above it for which that made the difference.
+    fn prune(&mut self, node: NodeId) {
+        let mut node = node;
+        while node != TopicTree::<Hung<M>>::ROOT && self.tree[node].is_bare() {
+            let parent = self.tree.parent(node);
+            let Hung { next, previous, .. } = self.tree.remove(node);
+            match previous {
+                NONE => self.tree[parent].first_child = next,
+                previous => self.tree[NodeId(previous)].next = next,
+            }
+            if next != NONE {
+                self.tree[NodeId(next)].previous = previous;
+            }
+            node = parent;
+        }
+    }
+}
