@@ -1,10 +1,12 @@
-//! Storm: the load generator. It starts the servers it measures, pays through their doors, checks that every transfer was
-//! applied, and reports medians.
+//! Storm: the load generator. It starts the servers it measures, comes through their doors, checks all that came of it, and reports
+//! medians.
 //!
 //! ```text
-//!   bench ──▶ load ──▶ door (ours: binary port, HTTP)
-//!     │         └────▶ peer (Redis, PostgreSQL)
-//!     └─────▶ report: a table for people, target/bench/ledger.json for checks
+//!   bench::ledger ──▶ load ──▶ door (ours: binary port, HTTP)
+//!        │              └────▶ peer (Redis, PostgreSQL)
+//!        ├─────▶ report: a table for people, target/bench/*.json for checks
+//!        │
+//!   bench::gateway ─▶ mqtt ──▶ ours, or a peer (Mosquitto, mochi-mqtt)
 //! ```
 //!
 //! Invariant: nothing here knows how the server works inside; it sees what any client sees, and /proc.
@@ -13,6 +15,7 @@ mod bench;
 mod door;
 mod load;
 mod machine;
+mod mqtt;
 mod peer;
 mod process;
 mod report;
@@ -30,11 +33,14 @@ struct Storm {
 #[derive(Subcommand)]
 enum Command {
     /// Measures the ledger, and beside it the wallets that people build on Redis and PostgreSQL.
-    BenchLedger(bench::Settings),
+    BenchLedger(bench::ledger::Settings),
+    /// Measures the MQTT gateway, and beside it Mosquitto and mochi-mqtt.
+    BenchGateway(bench::gateway::Settings),
 }
 
 fn main() -> anyhow::Result<()> {
     match Storm::parse().command {
-        Command::BenchLedger(settings) => bench::run(&settings),
+        Command::BenchLedger(settings) => bench::ledger::run(&settings),
+        Command::BenchGateway(settings) => bench::gateway::run(&settings),
     }
 }

@@ -24,8 +24,27 @@ pub struct Place {
     pub program: PathBuf,
     /// Configuration, data and log go here.
     pub directory: PathBuf,
-    /// Ledger shards of a new data directory.
-    pub shards: u16,
+    /// What it is told.
+    pub configuration: Configuration,
+}
+
+/// What a bench needs the server to be.
+#[derive(Clone, Debug)]
+pub enum Configuration {
+    /// A ledger.
+    Ledger {
+        /// Ledger shards of a new data directory.
+        shards: u16,
+    },
+    /// A broker.
+    Gateway {
+        /// Where MQTT over TLS listens.
+        tls: SocketAddr,
+        /// Its certificate, PEM.
+        cert_file: PathBuf,
+        /// The key, PEM.
+        key_file: PathBuf,
+    },
 }
 
 /// A running server.
@@ -34,13 +53,14 @@ pub struct Tidegate {
     place: Place,
     binary: SocketAddr,
     http: SocketAddr,
+    mqtt: SocketAddr,
 }
 
 impl Tidegate {
     /// Starts with no data.
     pub fn start_fresh(place: &Place) -> Result<Tidegate> {
         process::fresh_directory(&place.directory)?;
-        std::fs::write(place.config(), configuration(place.shards))?;
+        std::fs::write(place.config(), place.configuration.text())?;
         Ok(Tidegate::start(place.clone())?.0)
     }
 
@@ -53,14 +73,14 @@ impl Tidegate {
     }
 
     fn start(place: Place) -> Result<(Tidegate, Duration)> {
-        let (binary, http) = (process::free_address()?, process::free_address()?);
+        let (binary, http, mqtt) = (process::free_address()?, process::free_address()?, process::free_address()?);
         let mut command = Command::new(&place.program);
         command.arg("serve").arg("--config").arg(place.config()).arg("--data").arg(place.data());
-        command.args(["--binary", &binary.to_string(), "--http", &http.to_string()]);
+        command.args(["--binary", &binary.to_string(), "--http", &http.to_string(), "--mqtt", &mqtt.to_string()]);
         let started = Instant::now();
         let mut server = Server::start("tidegate", &mut command, &place.directory.join("log"))?;
         server.wait_until(READY_TIME_MAX, || http::is_healthy(http))?;
-        Ok((Tidegate { server, place, binary, http }, started.elapsed()))
+        Ok((Tidegate { server, place, binary, http, mqtt }, started.elapsed()))
     }
 
     /// The binary port.
@@ -71,6 +91,16 @@ impl Tidegate {
     /// The HTTP port.
     pub fn http(&self) -> SocketAddr {
         self.http
+    }
+
+    /// The MQTT port.
+    pub fn mqtt(&self) -> SocketAddr {
+        self.mqtt
+    }
+
+    /// The process alone, for who needs no more.
+    pub fn into_server(self) -> Server {
+        self.server
     }
 
     /// Its data directory.
@@ -107,17 +137,31 @@ impl Place {
     }
 }
 
-/// All bounds as the server ships, but for the number of shards. The first snapshot comes after a run of the usual size, so that a
-/// restart finds one of the whole journal; longer runs have it under way, as any server would.
-fn configuration(shards: u16) -> String {
-    format!(
-        "[data]\n\
-         shards = {shards}\n\
-         snapshot_interval_s = {SNAPSHOT_INTERVAL_S}\n\
-         \n\
-         [[service]]\n\
-         name = \"storm\"\n\
-         token = \"{TOKEN}\"\n\
-         grants = [\"*\"]\n"
-    )
+impl Configuration {
+    fn text(&self) -> String {
+        match self {
+            // All bounds as the server ships, but for the number of shards. The first snapshot comes after a run of the usual size,
+            // so that a restart finds one of the whole journal; longer runs have it under way, as any server would.
+            Configuration::Ledger { shards } => format!(
+                "[data]\n\
+                 shards = {shards}\n\
+                 snapshot_interval_s = {SNAPSHOT_INTERVAL_S}\n\
+                 \n\
+                 [[service]]\n\
+                 name = \"storm\"\n\
+                 token = \"{TOKEN}\"\n\
+                 grants = [\"*\"]\n"
+            ),
+            Configuration::Gateway { tls, cert_file, key_file } => format!(
+                "[listen]\n\
+                 mqtts = \"{tls}\"\n\
+                 \n\
+                 [tls]\n\
+                 cert_file = \"{}\"\n\
+                 key_file = \"{}\"\n",
+                cert_file.display(),
+                key_file.display()
+            ),
+        }
+    }
 }

@@ -1,5 +1,8 @@
-//! What people use instead of a ledger, doing the same job for every transfer: balance check, exactly once by id, a history
-//! row, synced to disk before the reply. Where a choice was needed it favours the peer; each file says which.
+//! What people use today for the same job, set up as well as we know how: where a choice was needed it favours the peer, and each
+//! file says which. Redis and PostgreSQL do the same as the ledger for every transfer: balance check, exactly once by id, a history
+//! row, synced to disk before the reply. Mosquitto and mochi-mqtt are brokers.
 
+pub mod mochi;
+pub mod mosquitto;
 pub mod postgres;
 pub mod redis;

@@ -5,7 +5,7 @@ use super::peers::all_applied;
 use crate::door::binary::Transfers;
 use crate::door::holds::HoldPairs;
 use crate::door::http::Votes;
-use crate::door::server::{Place, Tidegate};
+use crate::door::server::{Configuration, Place, Tidegate};
 use crate::door::session::{Session, Sums, sums};
 use crate::load::{self, Pressure, Tally};
 use crate::process;
@@ -41,7 +41,8 @@ impl<'a> Bench<'a> {
     pub fn new(settings: &'a Settings, names: &'a Names, out: &Path) -> Result<Bench<'a>> {
         let program = settings.tidegate.canonicalize();
         let program = program.with_context(|| format!("no server at {}", settings.tidegate.display()))?;
-        let place = Place { program, directory: out.join("tidegate"), shards: settings.shards };
+        let configuration = Configuration::Ledger { shards: settings.shards };
+        let place = Place { program, directory: out.join("tidegate"), configuration };
         let tidegate = Tidegate::start_fresh(&place)?;
         Session::open(tidegate.binary())?.open_accounts(names)?;
         let funding = Workload::new(Pattern::Funding, names.wallets(), u64::from(names.wallets()), FUNDING_SERIES);

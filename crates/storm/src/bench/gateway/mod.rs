@@ -1,0 +1,216 @@
+//! `storm bench-gateway`: every case of the gateway bench, our broker and the peers in turn, as many times as asked; then the
+//! medians. Every case starts a broker from nothing and checks that nothing was lost, repeated or overtaken: else it fails.
+
+mod broker;
+mod connects;
+mod fanout;
+mod idle;
+mod matching;
+mod pairs;
+
+use crate::machine;
+use crate::mqtt::drive::{Plan, Stretch};
+use crate::mqtt::tls::Certificate;
+use crate::report::Report;
+use anyhow::{Context, Result};
+use broker::{Brokers, Kind};
+use idle::Way;
+use pairs::Promise;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What to measure and how.
+#[derive(clap::Args)]
+pub struct Settings {
+    /// The server to measure.
+    #[arg(long, default_value = "target/release/tidegate")]
+    pub tidegate: PathBuf,
+    /// The program of mochi-mqtt.
+    #[arg(long, default_value = "target/peers/mochi")]
+    pub mochi: PathBuf,
+    /// Where results, logs and the servers' data go: on a real disk, as syncs are part of what is measured.
+    #[arg(long, default_value = "target/bench")]
+    pub out: PathBuf,
+    /// Cases to run.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Case::ALL)]
+    pub cases: Vec<Case>,
+    /// Brokers to measure.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Kind::ALL)]
+    pub brokers: Vec<Kind>,
+    /// Runs of each case; the median is reported.
+    #[arg(long, env = "RUNS", default_value_t = 3)]
+    pub runs: u32,
+    /// Seconds of a closed or open load that are measured, after one that is not.
+    #[arg(long, default_value_t = 4.0)]
+    pub seconds: f64,
+    /// Clients of the idle and connects cases.
+    #[arg(long, default_value_t = 18_000)]
+    pub clients: usize,
+    /// Subscribers of the fan-out.
+    #[arg(long, default_value_t = 1_000)]
+    pub subscribers: usize,
+    /// Messages that the slowest subscriber of the fan-out may be behind.
+    #[arg(long, default_value_t = 1_000)]
+    pub fanout_window: u64,
+    /// Pairs.
+    #[arg(long, default_value_t = 500)]
+    pub pairs: usize,
+    /// Messages of one pair that are on their way.
+    #[arg(long, default_value_t = 64)]
+    pub window: u64,
+    /// Messages per second of the latency case, instead of half of what the pairs reached.
+    #[arg(long)]
+    pub latency_load: Option<f64>,
+    /// Wildcard subscriptions of the matching case, which is compared with one of 1,000.
+    #[arg(long, default_value_t = 200_000)]
+    pub subscriptions: u32,
+}
+
+impl Settings {
+    /// A closed load.
+    fn closed(&self) -> Plan {
+        Plan { warm_up: Duration::from_secs(1), measured: Duration::from_secs_f64(self.seconds), tick: None }
+    }
+}
+
+/// One row of the bench.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Case {
+    /// Memory of an idle client over TCP.
+    Idle,
+    /// Over TLS 1.3.
+    IdleTls,
+    /// Over WebSocket.
+    IdleWs,
+    /// Clients connecting.
+    Connects,
+    /// One publisher, a thousand subscribers.
+    Fanout,
+    /// 500 pairs, QoS 0; then, open, at half of their load: latency.
+    PairsQos0,
+    /// 500 pairs, QoS 1, clean sessions.
+    PairsQos1,
+    /// 500 pairs, QoS 1 to durable sessions.
+    PairsDurable,
+    /// 200,000 wildcard subscriptions, and 1,000.
+    Match,
+}
+
+impl Case {
+    const ALL: [Case; 9] = [
+        Case::Idle,
+        Case::IdleTls,
+        Case::IdleWs,
+        Case::Connects,
+        Case::Fanout,
+        Case::PairsQos0,
+        Case::PairsQos1,
+        Case::PairsDurable,
+        Case::Match,
+    ];
+
+    /// Whether a broker can take part.
+    fn suits(self, kind: Kind) -> bool {
+        match self {
+            // Debian builds Mosquitto without WebSocket; one program of mochi-mqtt listens with TLS or without.
+            Case::IdleTls => kind != Kind::Mochi,
+            Case::IdleWs => kind != Kind::Mosquitto,
+            // It keeps sessions in memory only.
+            Case::PairsDurable => kind != Kind::Mochi,
+            _ => true,
+        }
+    }
+}
+
+impl std::fmt::Display for Case {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        clap::ValueEnum::to_possible_value(self).expect("no case is skipped").get_name().fmt(f)
+    }
+}
+
+/// Runs the cases and reports.
+pub fn run(settings: &Settings) -> Result<()> {
+    std::fs::create_dir_all(&settings.out)?;
+    let out = settings.out.canonicalize().with_context(|| format!("no folder {}", settings.out.display()))?;
+    let measured = |kind| settings.brokers.contains(&kind);
+    let program =
+        |kind, path: &PathBuf, what| if measured(kind) { broker::program(path, what) } else { Ok(path.clone()) };
+    let brokers = Brokers {
+        tidegate: program(Kind::Tidegate, &settings.tidegate, "server: `make release` builds it;")?,
+        mochi: program(Kind::Mochi, &settings.mochi, "mochi-mqtt: `scripts/setup.sh mochi` installs it;")?,
+        certificate: Certificate::generate(&out)?,
+        out,
+    };
+    let mut report = Report::default();
+    for run in 1..=settings.runs {
+        for case in &settings.cases {
+            for kind in settings.brokers.iter().copied().filter(|kind| case.suits(*kind)) {
+                eprintln!("run {run} of {}: {case}, {kind}", settings.runs);
+                measure(*case, kind, &brokers, settings, &mut report)
+                    .with_context(|| format!("case {case} of {kind}"))?;
+            }
+        }
+    }
+    ratios(&mut report);
+    let versions: Vec<String> =
+        settings.brokers.iter().map(|kind| brokers.version(*kind).unwrap_or_else(|error| error.to_string())).collect();
+    let text = format!(
+        "machine: {}\nversions: {}\ncommand: storm {}\n\n{}",
+        machine::describe(),
+        versions.join(", "),
+        std::env::args().skip(1).collect::<Vec<_>>().join(" "),
+        report.table()
+    );
+    print!("{text}");
+    std::fs::write(brokers.out.join("gateway.txt"), text)?;
+    report.write_json(&brokers.out.join("gateway.json"))
+}
+
+fn measure(case: Case, kind: Kind, brokers: &Brokers, settings: &Settings, report: &mut Report) -> Result<()> {
+    let broker = brokers.start(kind)?;
+    match case {
+        Case::Idle => idle::measure(&broker, kind, &Way::Plain, settings.clients, report),
+        Case::IdleTls => {
+            let clients = brokers.certificate.clients()?;
+            idle::measure(&broker, kind, &Way::Tls(&clients), settings.clients, report)
+        }
+        Case::IdleWs => idle::measure(&broker, kind, &Way::WebSocket, settings.clients, report),
+        Case::Connects => connects::measure(&broker, kind, settings.clients, report),
+        Case::Fanout => fanout::measure(&broker, kind, settings, report),
+        Case::PairsQos0 => {
+            let reached = pairs::measure(&broker, kind, Promise::QoS0, settings, report)?;
+            drop(broker);
+            let broker = brokers.start(kind)?;
+            let load = settings.latency_load.unwrap_or(reached / 2.0);
+            pairs::measure_latency(&broker, kind, load, settings, report)
+        }
+        Case::PairsQos1 => pairs::measure(&broker, kind, Promise::QoS1, settings, report).map(drop),
+        Case::PairsDurable => pairs::measure(&broker, kind, Promise::Durable, settings, report).map(drop),
+        Case::Match => {
+            matching::measure(&broker, kind, "match_1k", 1_000, settings, report)?;
+            drop(broker);
+            let broker = brokers.start(kind)?;
+            matching::measure(&broker, kind, "match", settings.subscriptions, settings, report)
+        }
+    }
+}
+
+/// What a message cost either side in processor time.
+fn report_costs(kind: Kind, case: &str, stretch: &Stretch, report: &mut Report) {
+    let nanoseconds = |time: Duration| time.as_nanos() as f64 / stretch.delivered as f64;
+    report.add(&kind.key(&format!("{case}_server_cpu_ns")), nanoseconds(stretch.broker_time));
+    report.add(&kind.key(&format!("{case}_client_cpu_ns")), nanoseconds(stretch.load_time));
+}
+
+/// Ours against the peers', and many subscriptions against few.
+fn ratios(report: &mut Report) {
+    for kind in Kind::ALL {
+        report.derive_ratio(&kind.key("match_ratio"), &kind.key("match_per_s"), &kind.key("match_1k_per_s"));
+    }
+    for case in ["connects", "fanout_delivered", "pairs_qos0", "pairs_qos1", "pairs_durable"] {
+        let figure = format!("{case}_per_s");
+        for (peer, name) in [(Kind::Mosquitto, "mosquitto"), (Kind::Mochi, "mochi")] {
+            report.derive_ratio(&format!("{case}_to_{name}_ratio"), &figure, &peer.key(&figure));
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! `storm bench-ledger`: every case of the ledger bench, ours and the peers in turn, as many times as asked; then the medians.
+
+mod ours;
+mod peers;
+
+use crate::door::server::Tidegate;
+use crate::machine;
+use crate::peer::postgres::Postgres;
+use crate::peer::redis::Redis;
+use crate::report::Report;
+use crate::workload::Names;
+use anyhow::{Context, Result};
+use std::path::PathBuf;
+
+/// What to measure and how.
+#[derive(clap::Args)]
+pub struct Settings {
+    /// The server to measure.
+    #[arg(long, default_value = "target/release/tidegate")]
+    pub tidegate: PathBuf,
+    /// Where results, logs and the servers' data go: on a real disk, as syncs are part of what is measured.
+    #[arg(long, default_value = "target/bench")]
+    pub out: PathBuf,
+    /// Cases to run.
+    #[arg(long, value_enum, value_delimiter = ',', default_values_t = Case::ALL)]
+    pub cases: Vec<Case>,
+    /// Runs of each case; the median is reported.
+    #[arg(long, env = "RUNS", default_value_t = 3)]
+    pub runs: u32,
+    /// Transfers of the batched case; the other cases take a share of it that fits their speed.
+    #[arg(long, default_value_t = 10_000_000)]
+    pub transfers: u64,
+    /// Wallets that pay each other.
+    #[arg(long, default_value_t = 10_000)]
+    pub accounts: u32,
+    /// Connections, instead of what the case says.
+    #[arg(long)]
+    pub connections: Option<usize>,
+    /// Requests in flight on each connection, instead of what the case says.
+    #[arg(long)]
+    pub in_flight: Option<usize>,
+    /// Ledger shards of the server.
+    #[arg(long, default_value_t = 1)]
+    pub shards: u16,
+}
+
+/// One row of the bench.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Case {
+    /// 8,190 transfers a request, uniform; memory and restarts after it.
+    Batched,
+    /// Every transfer is a vote for one candidate.
+    Hot,
+    /// One transfer a request, 64 connections, 16 deep.
+    Single,
+    /// One transfer a request, 32 connections, one in flight each.
+    Lockstep,
+    /// Reserve, then post.
+    Holds,
+    /// HTTP/JSON votes, 64 connections.
+    Http,
+    /// A Lua wallet in Redis.
+    Redis,
+    /// A PL/pgSQL wallet in PostgreSQL.
+    Postgres,
+}
+
+impl Case {
+    const ALL: [Case; 8] =
+        [Case::Batched, Case::Hot, Case::Redis, Case::Single, Case::Lockstep, Case::Postgres, Case::Holds, Case::Http];
+}
+
+impl std::fmt::Display for Case {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        clap::ValueEnum::to_possible_value(self).expect("no case is skipped").get_name().fmt(f)
+    }
+}
+
+/// Runs the cases and reports.
+pub fn run(settings: &Settings) -> Result<()> {
+    std::fs::create_dir_all(&settings.out)?;
+    let out = settings.out.canonicalize().with_context(|| format!("no folder {}", settings.out.display()))?;
+    let names = Names::new(settings.accounts);
+    let mut report = Report::default();
+    for run in 1..=settings.runs {
+        for case in &settings.cases {
+            eprintln!("run {run} of {}: {case}", settings.runs);
+            let ours = || ours::Bench::new(settings, &names, &out);
+            match case {
+                Case::Batched => ours()?.batched(&mut report),
+                Case::Hot => ours()?.hot(&mut report),
+                Case::Single => ours()?.single(&mut report),
+                Case::Lockstep => ours()?.lockstep(&mut report),
+                Case::Holds => ours()?.holds(&mut report),
+                Case::Http => ours()?.http(&mut report),
+                Case::Redis => peers::redis(&out, &names, settings.transfers / 20, &mut report),
+                Case::Postgres => peers::postgres(&out, &names, settings.transfers / 20, &mut report),
+            }
+            .with_context(|| format!("case {case}"))?;
+        }
+    }
+    report.derive_ratio("hot_ratio", "hot_transfers_per_s", "batched_transfers_per_s");
+    let text = format!(
+        "machine: {}\nversions: {}\ncommand: storm {}\n\n{}",
+        machine::describe(),
+        versions(settings).join(", "),
+        std::env::args().skip(1).collect::<Vec<_>>().join(" "),
+        report.table()
+    );
+    print!("{text}");
+    std::fs::write(out.join("ledger.txt"), text)?;
+    report.write_json(&out.join("ledger.json"))
+}
+
+/// Of everything that was measured.
+fn versions(settings: &Settings) -> Vec<String> {
+    let measured = |case| settings.cases.contains(&case);
+    let ours = settings.cases.iter().any(|case| !matches!(case, Case::Redis | Case::Postgres));
+    let known = [
+        ours.then(|| Tidegate::version(&settings.tidegate)),
+        measured(Case::Redis).then(Redis::version),
+        measured(Case::Postgres).then(Postgres::version),
+    ];
+    known.into_iter().flatten().map(|version| version.unwrap_or_else(|error| error.to_string())).collect()
+}

@@ -1,0 +1,64 @@
+//! How a client gets in: over TCP, TLS or WebSocket, one step after the other on a socket that blocks. Not measured, but for
+//! the connects case, which has a loop of its own.
+
+use super::packet::{self, Arrival, Guest};
+use anyhow::{Context, Result, bail, ensure};
+use socket2::{Domain, Socket, Type};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpStream};
+use std::time::Duration;
+
+/// A broker that does not answer a newcomer within this has failed.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Clients come from so many loopback addresses: each has some 28,000 ports to go out from, and a broker that bounds what comes
+/// from one address sees more than one.
+const SOURCES: usize = 16;
+
+/// Connects the client of this index from one of the loopback addresses.
+pub fn dial(address: SocketAddr, index: usize) -> Result<TcpStream> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    let source = Ipv4Addr::new(127, 0, 0, 1 + (index % SOURCES) as u8);
+    socket.bind(&SocketAddrV4::new(source, 0).into()).with_context(|| format!("no port left on {source}"))?;
+    socket.connect(&address.into()).with_context(|| format!("client {index} could not connect to {address}"))?;
+    socket.set_tcp_nodelay(true)?;
+    socket.set_read_timeout(Some(ANSWER_TIME_MAX))?;
+    Ok(socket.into())
+}
+
+/// Connects and subscribes over TCP.
+pub fn enter(address: SocketAddr, index: usize, guest: &Guest) -> Result<TcpStream> {
+    let mut socket = dial(address, index)?;
+    introduce(&mut socket, guest).with_context(|| format!("client {index}"))?;
+    Ok(socket)
+}
+
+/// Sends CONNECT and SUBSCRIBE and waits for all answers. All is sent at once, as MQTT allows: one round trip.
+pub fn introduce(stream: &mut (impl Read + Write), guest: &Guest) -> Result<()> {
+    let subscribes = guest.subscribes();
+    let mut hello = guest.connect();
+    hello.extend(subscribes.iter().flatten());
+    stream.write_all(&hello)?;
+    stream.flush()?;
+
+    let (mut bytes, mut filled) = ([0; 1024], 0);
+    let (mut connected, mut subscribed) = (false, 0);
+    while !connected || subscribed < subscribes.len() {
+        let read = stream.read(&mut bytes[filled..]).context("no answer from the broker")?;
+        ensure!(read > 0, "the broker closed the connection");
+        filled += read;
+        let mut taken = 0;
+        while let Some(length) = packet::split(&bytes[taken..filled])? {
+            match packet::read(&bytes[taken..taken + length])? {
+                Arrival::ConnectAck { session_present: false } if !connected => connected = true,
+                Arrival::SubscribeAck if connected => subscribed += 1,
+                other => bail!("an unexpected answer: {other:?}"),
+            }
+            taken += length;
+        }
+        bytes.copy_within(taken..filled, 0);
+        filled -= taken;
+    }
+    ensure!(filled == 0 && subscribed == subscribes.len(), "more answers than questions");
+    Ok(())
+}

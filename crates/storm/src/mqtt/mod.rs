@@ -1,0 +1,22 @@
+//! Many MQTT clients in one thread: they enter a broker, subscribe, publish, and check all that comes.
+//!
+//! ```text
+//!   entry ──▶ socket ──▶ Link ──▶ drive ──▶ Traffic (who publishes what, who must get what)
+//!   (TCP, TLS, WebSocket)          │  one poll loop
+//!                                  └─▶ rates, latencies
+//! ```
+//!
+//! Why one thread and packets cut by hand: broker and load share two cores, so what the load burns the broker lacks. A turn of
+//! the loop reads each socket that has something once, into one buffer that stays in the cache, and writes each client's packets
+//! with one call, as many clients on many machines would look to the broker.
+//!
+//! Invariant: nothing here knows which broker it talks to.
+
+pub mod drive;
+pub mod entry;
+pub mod link;
+pub mod packet;
+pub mod schedule;
+pub mod stamp;
+pub mod tls;
+pub mod websocket;
