@@ -19,6 +19,7 @@ mod error;
 mod field;
 pub mod frame;
 pub mod limits;
+pub mod mqtt;
 pub mod reply;
 pub mod request;
 mod text;

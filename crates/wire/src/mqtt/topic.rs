@@ -1,0 +1,132 @@
+//! The grammar of topic names and topic filters, and which match: the reference that tries and access lists are tested against.
+//!
+//! ```text
+//!   a/b/c        a name; also a filter that matches itself       $share/group/filter   one of the group gets each message
+//!   a/+/c        + stands for one level                          $queue/filter         the same, with the group "$queue"
+//!   a/#          # stands for this level and all below
+//! ```
+
+use crate::mqtt::{Malformed, ReasonCode};
+
+/// The group of `$queue/` filters, which no `$share/` filter can name: a share name there has no `$queue` of its own.
+const QUEUE: &str = "$queue";
+
+/// A topic filter, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Filter<'a> {
+    /// The group of a shared subscription.
+    pub share_group: Option<&'a str>,
+    /// What topics must match.
+    pub filter: &'a str,
+}
+
+/// `Ok` when a message can be published on `topic`. Levels may be empty; characters were checked when the text was decoded, but U+0000
+/// is refused here too [MQTT-4.7.3-2], for topics that come from elsewhere.
+#[inline]
+pub fn check_topic(topic: &str) -> Result<(), Malformed> {
+    const REFUSED: ReasonCode = ReasonCode::TOPIC_NAME_INVALID;
+    if topic.is_empty() {
+        return Err(Malformed::because(REFUSED, "MQTT-4.7.3-1", "an empty topic name"));
+    }
+    if topic.len() > usize::from(u16::MAX) {
+        return Err(Malformed::because(REFUSED, "MQTT-4.7.3-3", "a topic name of more than 65,535 bytes"));
+    }
+    // No early exit: so the loop is a few wide instructions.
+    let (wildcard, null) = topic.bytes().fold((false, false), |(wildcard, null), byte| {
+        (wildcard | (byte == b'#') | (byte == b'+'), null | (byte == 0))
+    });
+    if wildcard {
+        return Err(Malformed::because(REFUSED, "MQTT-3.3.2-2", "a topic name with a wildcard"));
+    }
+    if null {
+        return Err(Malformed::because(REFUSED, "MQTT-4.7.3-2", "a topic name with U+0000"));
+    }
+    Ok(())
+}
+
+/// Takes a filter apart and checks it: where wildcards may stand, and the name of a share group.
+pub fn check_filter(text: &str) -> Result<Filter<'_>, Malformed> {
+    if text.len() > usize::from(u16::MAX) {
+        return Err(refused("MQTT-4.7.3-3", "a topic filter of more than 65,535 bytes"));
+    }
+    let parts = if let Some(shared) = text.strip_prefix("$share/") {
+        let Some((group, filter)) = shared.split_once('/') else {
+            return Err(refused("MQTT-4.8.2-2", "a shared subscription without a topic filter"));
+        };
+        if group.is_empty() || group.contains(['+', '#']) {
+            return Err(refused("MQTT-4.8.2-1", "a share name that is empty or has a wildcard"));
+        }
+        Filter { share_group: Some(group), filter }
+    } else if let Some(filter) = text.strip_prefix("$queue/") {
+        Filter { share_group: Some(QUEUE), filter }
+    } else {
+        Filter { share_group: None, filter: text }
+    };
+    check_levels(parts.filter)?;
+    Ok(parts)
+}
+
+fn check_levels(filter: &str) -> Result<(), Malformed> {
+    if filter.is_empty() {
+        return Err(refused("MQTT-4.7.3-1", "an empty topic filter"));
+    }
+    if filter.contains('\0') {
+        return Err(refused("MQTT-4.7.3-2", "a topic filter with U+0000"));
+    }
+    let mut levels = filter.split('/').peekable();
+    while let Some(level) = levels.next() {
+        if level.contains('#') && (level != "#" || levels.peek().is_some()) {
+            return Err(refused("MQTT-4.7.1-1", "# stands alone in the last level of a topic filter"));
+        }
+        if level.contains('+') && level != "+" {
+            return Err(refused("MQTT-4.7.1-2", "+ stands alone in its level of a topic filter"));
+        }
+    }
+    Ok(())
+}
+
+#[cold]
+const fn refused(statement: &'static str, what: &'static str) -> Malformed {
+    Malformed::because(ReasonCode::TOPIC_FILTER_INVALID, statement, what)
+}
+
+/// Whether a message on `topic` is for `filter` (without its share group). Compares bytes: no normalisation [MQTT-4.7.3-4].
+pub fn filter_matches(filter: &str, topic: &str) -> bool {
+    // Neither wildcard reaches topics of the server's own [MQTT-4.7.2-1].
+    if topic.starts_with('$') && filter.starts_with(['+', '#']) {
+        return false;
+    }
+    let mut levels = topic.split('/');
+    for pattern in filter.split('/') {
+        if pattern == "#" {
+            return true;
+        }
+        match levels.next() {
+            Some(level) if pattern == "+" || pattern == level => {}
+            _ => return false,
+        }
+    }
+    levels.next().is_none()
+}
+
+/// Whether every topic that `filter` matches is one that `pattern` matches: what an access list asks about a subscription.
+pub fn filter_covers(pattern: &str, filter: &str) -> bool {
+    // A wildcard in front matches no topic that begins with $, on either side [MQTT-4.7.2-1].
+    if filter.starts_with('$') && pattern.starts_with(['+', '#']) {
+        return false;
+    }
+    // The only two patterns that are written differently and match the same.
+    let pattern = if pattern == "+/#" { "#" } else { pattern };
+    let mut levels = filter.split('/');
+    for allowed in pattern.split('/') {
+        if allowed == "#" {
+            return true;
+        }
+        match levels.next() {
+            Some("#") | None => return false,
+            Some(level) if allowed == "+" || allowed == level => {}
+            Some(_) => return false,
+        }
+    }
+    levels.next().is_none()
+}
