@@ -120,6 +120,15 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The sizes of a log of topics.
+    pub fn topics() -> Options {
+        Options {
+            segment_bytes: limits::TOPIC_SEGMENT_BYTES,
+            allocation_step_bytes: limits::TOPIC_ALLOCATION_STEP_BYTES,
+            ..Options::default()
+        }
+    }
+
     /// The relations between the sizes, as between those of [`crate::limits`]; a violation is a bug of the caller.
     pub(crate) fn check(&self) {
         assert!(self.group_bytes_max <= limits::GROUP_BYTES_MAX, "readers accept groups up to GROUP_BYTES_MAX");

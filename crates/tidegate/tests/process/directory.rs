@@ -30,11 +30,11 @@ fn an_unknown_format_version_is_refused() {
     assert!(Server::start(&settings).terminate().status.success());
     let path = settings.data.join("DIRECTORY");
     let text = fs::read_to_string(&path).expect("it describes the directory");
-    fs::write(&path, text.replace("format_version = 1\n", "format_version = 2\n")).expect("it can be written");
+    fs::write(&path, text.replace("format_version = 2\n", "format_version = 3\n")).expect("it can be written");
 
     for ended in [Server::refused(&settings), audit(&settings.data)] {
         assert!(!ended.status.success(), "{ended}");
-        assert!(ended.log.contains("format version 2 is unknown: this program knows version 1"), "{ended}");
+        assert!(ended.log.contains("format version 3 is unknown: this program knows version 2"), "{ended}");
     }
     // Nothing was touched: the version put right, it serves.
     fs::write(&path, text).expect("it can be written");
