@@ -32,6 +32,21 @@ impl<T> Durable<T> {
     }
 }
 
+impl<T, U> Durable<(T, U)> {
+    /// Takes off what travels with the value, for whoever carries it (a ticket).
+    pub fn detach(self) -> (T, Durable<U>) {
+        let (carried, value) = self.0;
+        (carried, Durable(value))
+    }
+}
+
+impl<T, E> Durable<Result<T, E>> {
+    /// The value, or the reason why there is none.
+    pub fn transpose(self) -> Result<Durable<T>, E> {
+        self.0.map(Durable)
+    }
+}
+
 /// Answers that wait for their records, in the order of their sequences.
 #[derive(Debug)]
 pub struct CommitQueue<T> {
@@ -79,6 +94,12 @@ impl<T> CommitQueue<T> {
     /// Whether none waits.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
+    }
+
+    /// Gives up all that wait for more than is durable: their records will never be known to be. The others can still be released.
+    pub fn abandon_undurable(&mut self) -> impl Iterator<Item = T> + '_ {
+        let durable = self.waiting.partition_point(|(sequence, _)| *sequence <= self.durable);
+        self.waiting.drain(durable..).map(|(_, answer)| answer)
     }
 
     /// Gives up all that wait: their records will never be known to be durable.

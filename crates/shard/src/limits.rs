@@ -25,6 +25,13 @@ pub const AUDIT_ACCOUNTS_PER_QUESTION: u32 = 1_024;
 /// How long a shard waits for an answer before it pulls credits again, in milliseconds.
 pub const PULL_RETRY_MS: u64 = 500;
 
+/// Commands that wait to be decided by a shard of topics before it has no room for more.
+pub const TOPIC_COMMANDS_WAITING_MAX: usize = 16_384;
+/// Their bytes, messages included.
+pub const TOPIC_COMMAND_BYTES_WAITING_MAX: usize = 16 << 20;
+/// Sealed segments of a log of topics behind its newest snapshot that make another one worth it.
+pub const SEGMENTS_PER_COMPACTION: usize = 2;
+
 /// What a transfer's record takes beyond its texts, at most: framing, numbers, back pointers.
 pub const RECORD_OVERHEAD_BYTES: usize = 160;
 

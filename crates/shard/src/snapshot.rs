@@ -121,6 +121,25 @@ pub fn newest_first<'a, D: Disk, S: Snapshotted + 'a>(
     Ok(names.into_iter().rev().map(move |name| read(disk, &folder.join(name), shard)))
 }
 
+/// Where the newest snapshot of `shard` says that it stands, whether or not the rest of it is good: for whoever wonders if it is
+/// time for another one. `None` if there is none, or not even that can be read.
+pub fn newest_cursor<D: Disk, S: Snapshotted>(
+    disk: &D,
+    data: &Path,
+    shard: ShardIndex,
+) -> Result<Option<Cursor>, SnapshotError> {
+    let folder = folder::<S>(data, shard);
+    let Some(path) = names(disk, &folder)?.pop().map(|name| folder.join(name)) else { return Ok(None) };
+    let io = |cause| SnapshotError::Io { path: path.clone(), cause };
+    let file = disk.open(&path).map_err(io)?;
+    let mut header = [0; HEADER_BYTES];
+    if file.len().map_err(io)? < HEADER_BYTES as u64 {
+        return Ok(None);
+    }
+    file.read_exact_at(&mut header, 0).map_err(io)?;
+    Ok((header[..8] == S::MAGIC).then(|| cursor_in(&header)))
+}
+
 fn file_name(sequence: Sequence) -> String {
     format!("snapshot-{:020}.tgs", sequence.0)
 }
@@ -222,12 +241,15 @@ pub fn decode<S: Snapshotted>(bytes: &[u8], shard: ShardIndex) -> Result<(Cursor
     if u64::from_le_bytes(array(header, HEADER_BYTES - 8)) != body.len() as u64 {
         return Err("its length is not what its header says".into());
     }
-    let cursor = Cursor {
+    Ok((cursor_in(header), S::read_body(body)?))
+}
+
+fn cursor_in(header: &[u8]) -> Cursor {
+    Cursor {
         position: Position(u64::from_le_bytes(array(header, 14))),
         sequence: Sequence(u64::from_le_bytes(array(header, 22))),
         chain: ChainHash(array(header, 30)),
-    };
-    Ok((cursor, S::read_body(body)?))
+    }
 }
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {

@@ -1,0 +1,196 @@
+//! Snapshots of topics: made beside a shard that serves, and what is left when a machine stops, or a file is harmed, meanwhile.
+
+use super::*;
+use crate::snapshot;
+use crate::topics::audit::audit_topics;
+
+/// A shard whose log has at least `segments` segments, and what it was asked.
+fn long(disk: &FakeDisk, segments: usize) -> (Tested, Vec<Command>) {
+    let (mut shard, _) = open(disk).unwrap();
+    let mut asked = Vec::new();
+    extend(disk, &mut shard, &mut asked, segments);
+    (shard, asked)
+}
+
+/// Goes on until the log has `more` segments more.
+fn extend(disk: &FakeDisk, shard: &mut Tested, asked: &mut Vec<Command>, more: usize) {
+    let wanted = segments(disk).len().max(1) - 1 + more;
+    while segments(disk).len() < wanted {
+        let command = retain(asked.len(), 300);
+        shard.call(command.clone(), asked.len());
+        asked.push(command);
+        settle(shard);
+    }
+    all_released(shard);
+}
+
+fn segments(disk: &FakeDisk) -> Vec<Position> {
+    match disk.exists(&LOG.folder(data())).unwrap() {
+        true => Reader::open(disk.clone(), data(), LOG).unwrap().segments().unwrap(),
+        false => Vec::new(),
+    }
+}
+
+fn compact_now(disk: &FakeDisk) -> Result<Option<Compaction>, CompactError> {
+    compact(disk, data(), LOG, || true)
+}
+
+/// Snapshot files, oldest first.
+fn snapshots(disk: &FakeDisk) -> Vec<std::path::PathBuf> {
+    let folder = snapshot::folder::<Topics>(data(), SHARD);
+    disk.files().into_iter().map(|(path, _)| path).filter(|path| path.starts_with(&folder)).collect()
+}
+
+#[track_caller]
+fn check(disk: &FakeDisk, asked: &[Command]) -> ReplayReport {
+    let (shard, report) = open(disk).unwrap();
+    assert_eq!(shard.appended().0, asked.len() as u64);
+    assert_eq!(bytes_of(shard.state()), bytes_of(&model(asked)));
+    report
+}
+
+#[test]
+fn two_sealed_segments_make_a_snapshot_worth_it_and_the_second_one_lets_the_log_forget() {
+    let disk = FakeDisk::new(1);
+    let (mut shard, mut asked) = long(&disk, 2);
+    assert!(compact_now(&disk).unwrap().is_none(), "one sealed segment is not worth it");
+    extend(&disk, &mut shard, &mut asked, 2);
+    let first = compact_now(&disk).unwrap().unwrap();
+    assert_eq!(first.cursor.position, *segments(&disk).last().unwrap());
+    assert_eq!(
+        (first.events, first.forgotten.segments),
+        (first.cursor.sequence.0, 0),
+        "it has nothing to fall back to"
+    );
+    assert!(compact_now(&disk).unwrap().is_none());
+
+    extend(&disk, &mut shard, &mut asked, 3);
+    let second = compact_now(&disk).unwrap().unwrap();
+    assert_eq!(second.events, second.cursor.sequence.0 - first.cursor.sequence.0);
+    assert!(second.forgotten.segments >= 2);
+    assert_eq!(segments(&disk)[0], first.cursor.position, "as far as the older one");
+    assert_eq!(snapshots(&disk).len(), 2);
+
+    // The shard serves on and need not know.
+    extend(&disk, &mut shard, &mut asked, 3);
+    compact_now(&disk).unwrap().unwrap();
+    assert_eq!(snapshots(&disk).len(), 2);
+    let newest = snapshot::newest_cursor::<_, Topics>(&disk, data(), SHARD).unwrap().unwrap();
+    assert_eq!(check(&disk, &asked).snapshot_sequence, newest.sequence.0);
+}
+
+/// A shard with two snapshots and a log that has forgotten, stopped.
+fn compacted(disk: &FakeDisk) -> Vec<Command> {
+    let (mut shard, mut asked) = long(disk, 4);
+    compact_now(disk).unwrap().unwrap();
+    extend(disk, &mut shard, &mut asked, 3);
+    assert!(compact_now(disk).unwrap().unwrap().forgotten.segments > 0);
+    shard.into_log().close().unwrap();
+    asked
+}
+
+#[test]
+fn a_damaged_snapshot_is_passed_over_and_two_are_refused_in_words() {
+    let disk = FakeDisk::new(1);
+    let asked = compacted(&disk);
+    let [older, newer] = <[_; 2]>::try_from(snapshots(&disk)).unwrap();
+    disk.flip_bit(&newer, 100, 3);
+    let report = check(&disk, &asked);
+    assert_eq!(report.snapshots_passed_over.len(), 1);
+    assert!(report.snapshots_passed_over[0].contains("its hash does not verify"), "{report:?}");
+    disk.flip_bit(&older, 100, 3);
+    let refused = open(&disk).err().unwrap();
+    assert!(refused.contains("the segment file is missing; lost: records from 1 (position 4096)"), "{refused}");
+}
+
+#[test]
+fn a_compaction_from_an_older_snapshot_replaces_the_damaged_one() {
+    let disk = FakeDisk::new(1);
+    let asked = compacted(&disk);
+    // Harmed in its header, so that it does not look young.
+    disk.flip_bit(&snapshots(&disk)[1], 0, 1);
+    let (mut shard, _) = open(&disk).unwrap();
+    let mut asked = asked;
+    extend(&disk, &mut shard, &mut asked, 2);
+    let made = compact_now(&disk).unwrap().unwrap();
+    assert_eq!(made.passed_over.len(), 1);
+    assert_eq!(check(&disk, &asked).snapshot_sequence, made.cursor.sequence.0);
+}
+
+#[test]
+fn a_log_that_ends_before_its_snapshot_is_refused() {
+    let disk = FakeDisk::new(1);
+    let asked = compacted(&disk);
+    let ahead = Cursor { position: Position(1 << 40), sequence: Sequence(1 << 30), ..Cursor::START };
+    snapshot::write(&disk, data(), SHARD, ahead, &model(&asked)).unwrap();
+    let refused = open(&disk).err().unwrap();
+    assert!(refused.contains("cannot read on from position") && refused.contains("the log ends at"), "{refused}");
+}
+
+#[test]
+fn a_crash_at_any_operation_of_a_compaction_loses_nothing() {
+    let mut cut_short = 0;
+    for operations in 0..60 {
+        let disk = FakeDisk::new(operations);
+        let (mut shard, mut asked) = long(&disk, 4);
+        compact_now(&disk).unwrap().unwrap();
+        extend(&disk, &mut shard, &mut asked, 3);
+        shard.into_log().close().unwrap();
+        disk.crash_after_ops(operations);
+        cut_short += u32::from(compact_now(&disk).is_err());
+        disk.crash();
+        check(&disk, &asked);
+        // Whatever was left, the next one gets on with it.
+        let (mut shard, _) = open(&disk).unwrap();
+        extend(&disk, &mut shard, &mut asked, 3);
+        compact_now(&disk).unwrap().unwrap();
+        check(&disk, &asked);
+    }
+    assert!(cut_short >= 8, "the crash must hit the compaction: {cut_short}");
+}
+
+#[test]
+fn a_compaction_that_is_stopped_leaves_everything_as_it_was() {
+    let disk = FakeDisk::new(1);
+    let (shard, asked) = long(&disk, 4);
+    shard.into_log().close().unwrap();
+    let before = disk.files();
+    let mut groups = 0;
+    let stopped = compact(&disk, data(), LOG, || {
+        groups += 1;
+        groups < 3
+    });
+    assert!(stopped.unwrap().is_none());
+    assert_eq!(disk.files(), before);
+    check(&disk, &asked);
+}
+
+#[test]
+fn the_audit_refolds_what_is_there_and_compares_the_snapshots() {
+    let disk = FakeDisk::new(1);
+    let asked = compacted(&disk);
+    let audit = |disk: &FakeDisk| audit_topics(disk, data(), LOG, |_| {});
+    let found = audit(&disk).unwrap();
+    assert_eq!((&found.problems[..], found.snapshots_compared), (&[][..], 2));
+    assert_eq!(found.begins_after.0 + found.records, asked.len() as u64);
+    assert!(found.begins_after > Sequence(0));
+    assert_eq!(bytes_of(&found.state), bytes_of(&model(&asked)));
+
+    // A snapshot with a good hash of another state.
+    let newest = snapshot::newest_cursor::<_, Topics>(&disk, data(), SHARD).unwrap().unwrap();
+    disk.remove(&snapshots(&disk)[1]).unwrap();
+    let other: Vec<Command> = asked[1..=newest.sequence.0 as usize].to_vec();
+    snapshot::write(&disk, data(), SHARD, newest, &model(&other)).unwrap();
+    let problems = audit(&disk).unwrap().problems;
+    assert_eq!(problems, [format!("the snapshot at sequence {} is not what the log gives", newest.sequence)]);
+
+    disk.flip_bit(&snapshots(&disk)[1], 200, 0);
+    let problems = audit(&disk).unwrap().problems;
+    assert!(matches!(&problems[..], [problem] if problem.contains("its hash does not verify")), "{problems:?}");
+
+    // A record that was changed, with its segment whole otherwise.
+    let sealed = LOG.folder(data()).join(tidegate_journal::segment::segment_name(segments(&disk)[0]));
+    disk.flip_bit(&sealed, 4096 + 120 + 20, 2);
+    let problems = audit(&disk).unwrap().problems;
+    assert!(problems.iter().any(|problem| problem.contains("does not match its checksum")), "{problems:?}");
+}
