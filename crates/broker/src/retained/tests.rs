@@ -1,6 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
+use tidegate_wire::mqtt::filter_matches;
 
 /// A message of so many bytes, named by a number.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,23 +38,6 @@ fn all(retained: &mut Retained<Note>, filter: &str, now_ms: u64, budget: usize) 
     numbers
 }
 
-/// What section 4.7 says, level by level.
-fn matches_naively(filter: &[&str], topic: &[&str], first: bool) -> bool {
-    let is_own = first && topic.first().is_some_and(|level| level.starts_with('$'));
-    match (filter, topic) {
-        (["#"], _) => !is_own,
-        (["+", filter @ ..], [_, topic @ ..]) => !is_own && matches_naively(filter, topic, false),
-        ([same, filter @ ..], [level, topic @ ..]) => same == level && matches_naively(filter, topic, false),
-        ([], []) => true,
-        _ => false,
-    }
-}
-
-fn is_match(filter: &str, topic: &str) -> bool {
-    let (filter, topic): (Vec<&str>, Vec<&str>) = (filter.split('/').collect(), topic.split('/').collect());
-    matches_naively(&filter, &topic, true)
-}
-
 #[test]
 fn a_filter_gives_the_messages_that_it_matches() {
     let mut retained = Retained::new(1);
@@ -65,7 +49,7 @@ fn a_filter_gives_the_messages_that_it_matches() {
         ["#", "+", "+/+", "a/#", "a/+", "a/+/c", "a/b", "/+", "$SYS/#", "$SYS/+", "+/b", "x", "x/#", "a/b/#", "+/+/#"]
     {
         let expected: Vec<u32> =
-            (0..).zip(topics).filter(|(_, topic)| is_match(filter, topic)).map(|(number, _)| number).collect();
+            (0..).zip(topics).filter(|(_, topic)| filter_matches(filter, topic)).map(|(number, _)| number).collect();
         assert_eq!(all(&mut retained, filter, 0, 3), expected, "{filter}");
     }
     assert_eq!((retained.len(), retained.bytes()), (9, 90));
@@ -236,7 +220,7 @@ proptest! {
                     prop_assert_eq!(retained.clear(&topic), before);
                 }
                 Step::Open { filter } => {
-                    let owed = model.iter().filter(|(topic, _)| is_match(&filter, topic)).map(|(_, note)| note.number).collect();
+                    let owed = model.iter().filter(|(topic, _)| filter_matches(&filter, topic)).map(|(_, note)| note.number).collect();
                     walks.push(Walk { cursor: retained.open(&filter), owed, given: BTreeSet::new() });
                 }
                 Step::Walk { nth, budget } if !walks.is_empty() => {

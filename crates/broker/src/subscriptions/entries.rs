@@ -121,7 +121,7 @@ impl Entries {
         last.push(entry);
         self.len += 1;
         if self.len == INDEXED_FROM {
-            self.index = Some(Box::new(IdTable::new()));
+            self.index = Some(Box::new(IdTable::default()));
             for place in 0..self.len {
                 self.index_place(place);
             }

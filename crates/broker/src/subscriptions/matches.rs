@@ -115,9 +115,7 @@ impl Subscriptions {
             {
                 found.stack.push((any, depth + 1));
             }
-            if hung.has_named_children()
-                && let Some(named) = self.tree.child(node, text(depth as usize), *hash)
-            {
+            if let Some(named) = self.tree.child(node, text(depth as usize), *hash) {
                 found.stack.push((named, depth + 1));
             }
         }

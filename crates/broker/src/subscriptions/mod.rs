@@ -41,8 +41,6 @@ pub const QUEUE_GROUP: &str = "$queue";
 /// What hangs on a node.
 #[derive(Default)]
 struct Hung {
-    /// Nodes below, share groups not counted. Of a share group: its place in its filter's list of groups.
-    children: u32,
     /// The only entry; of several, `session` is the number of their list.
     entry: Entry,
     flags: Flags,
@@ -70,20 +68,6 @@ impl Flags {
     #[inline]
     fn any(self, flags: u8) -> bool {
         self.0 & flags != 0
-    }
-}
-
-impl Hung {
-    /// Whether it can go: nobody subscribes here and nothing is below.
-    fn is_bare(&self) -> bool {
-        let below = if self.flags.any(Flags::GROUP) { 0 } else { self.children };
-        below == 0 && !self.flags.any(Flags::ONE | Flags::MANY | Flags::GROUPS)
-    }
-
-    /// Children that are neither `+` nor `#`.
-    #[inline]
-    fn has_named_children(&self) -> bool {
-        self.children > (self.flags.0 & (Flags::PLUS | Flags::HASH)).count_ones()
     }
 }
 
@@ -120,7 +104,7 @@ impl Subscriptions {
             plus: tree.hash("+"),
             hash: tree.hash("#"),
             tree,
-            lists: Slab::new(),
+            lists: Slab::default(),
             groups: HashMap::default(),
             shapes: Shapes::default(),
             shapes_max,
@@ -267,11 +251,9 @@ impl Subscriptions {
 
     fn add_level(&mut self, parent: NodeId, level: &str, hash: LevelHash, shape: Shape) -> NodeId {
         let node = self.tree.add_child(parent, level, hash);
-        let above = &mut self.tree[parent];
-        above.children += 1;
         match level {
-            "+" => above.flags.0 |= Flags::PLUS,
-            "#" => above.flags.0 |= Flags::HASH,
+            "+" => self.tree[parent].flags.0 |= Flags::PLUS,
+            "#" => self.tree[parent].flags.0 |= Flags::HASH,
             _ => {}
         }
         if shape.is_wild() && level != "#" {
@@ -289,10 +271,8 @@ impl Subscriptions {
             return node;
         }
         let node = self.tree.add_child(filter, &name, hash);
-        let groups = self.groups.entry(filter).or_default();
+        self.groups.entry(filter).or_default().push(node);
         self.tree[node].flags.0 |= Flags::GROUP;
-        self.tree[node].children = groups.len() as u32;
-        groups.push(node);
         self.tree[filter].flags.0 |= Flags::GROUPS;
         node
     }
@@ -338,10 +318,15 @@ impl Subscriptions {
         Some(std::mem::take(&mut hung.entry))
     }
 
+    /// Whether a node can go: nobody subscribes here and nothing is below.
+    fn is_bare(&self, node: NodeId) -> bool {
+        self.tree.children(node) == 0 && !self.tree[node].flags.any(Flags::ONE | Flags::MANY)
+    }
+
     /// Removes a node on which nothing hangs any more, and then those above it for which that made the difference.
     fn prune(&mut self, node: NodeId) {
         let mut node = node;
-        while node != TopicTree::<Hung>::ROOT && self.tree[node].is_bare() {
+        while node != TopicTree::<Hung>::ROOT && self.is_bare(node) {
             let parent = self.tree.parent(node);
             if self.tree[node].flags.any(Flags::GROUP) {
                 self.forget_group(parent, node);
@@ -354,12 +339,10 @@ impl Subscriptions {
     }
 
     fn forget_group(&mut self, filter: NodeId, group: NodeId) {
-        let place = self.tree[group].children as usize;
-        let groups = self.groups.get_mut(&filter).expect("a group is in its filter's list");
-        assert!(groups.swap_remove(place) == group, "a group knows its place");
-        if let Some(moved) = groups.get(place) {
-            self.tree[*moved].children = place as u32;
-        }
+        let groups = self.groups.get_mut(&filter).expect("a filter with a group has a list of them");
+        // Looked for: few filters have more than one, and each of a million would cost every message more than this.
+        let place = groups.iter().position(|member| *member == group).expect("a group is in its filter's list");
+        groups.swap_remove(place);
         if groups.is_empty() {
             self.groups.remove(&filter);
             self.tree[filter].flags.0 &= !Flags::GROUPS;
@@ -376,9 +359,7 @@ impl Subscriptions {
             () if self.tree.is_level(node, "#") => Flags::HASH,
             () => 0,
         };
-        let above = &mut self.tree[parent];
-        above.flags.0 &= !gone;
-        above.children -= 1;
+        self.tree[parent].flags.0 &= !gone;
     }
 
     /// The shape of a node that is not `#`.

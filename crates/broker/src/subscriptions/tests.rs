@@ -1,6 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
+use tidegate_wire::mqtt::filter_matches;
 
 fn entry(worker: u8, session: u32) -> Entry {
     Entry { session, worker, options: EntryOptions::of_qos(1), ..Entry::default() }
@@ -21,26 +22,6 @@ fn sessions(subscriptions: &Subscriptions, topic: &str) -> Vec<u32> {
     let mut sessions: Vec<u32> = found.receivers(0).iter().map(|entry| entry.session).collect();
     sessions.sort_unstable();
     sessions
-}
-
-/// What section 4.7 says, level by level. The same is tested against `wire`'s reference in `tests/`.
-fn matches_naively(filter: &[&str], topic: &[&str], first: bool) -> bool {
-    match (filter, topic) {
-        (["#"], [level, ..]) => !(first && level.starts_with('$')),
-        (["#"], []) => true,
-        (["+", filter @ ..], [level, topic @ ..]) => {
-            !(first && level.starts_with('$')) && matches_naively(filter, topic, false)
-        }
-        ([same, filter @ ..], [level, topic @ ..]) => same == level && matches_naively(filter, topic, false),
-        ([], []) => true,
-        _ => false,
-    }
-}
-
-fn is_match(filter: &str, topic: &str) -> bool {
-    let filter: Vec<&str> = filter.split('/').collect();
-    let topic: Vec<&str> = topic.split('/').collect();
-    matches_naively(&filter, &topic, true)
 }
 
 #[test]
@@ -76,7 +57,7 @@ fn filters_match_as_the_standard_says() {
         let mut all = subscriptions();
         all.insert(None, filter, entry(0, 1));
         assert_eq!(sessions(&all, topic) == [1], matches, "{filter} and {topic}");
-        assert_eq!(is_match(filter, topic), matches, "{filter} and {topic}, naively");
+        assert_eq!(filter_matches(filter, topic), matches, "{filter} and {topic}, by the reference");
     }
 }
 
@@ -320,7 +301,7 @@ proptest! {
                     let mut groups = BTreeMap::<(&str, &str), Vec<Entry>>::new();
                     for ((group, filter, owner), (entry, _)) in &model {
                         match group {
-                            _ if !is_match(filter, &topic) => {}
+                            _ if !filter_matches(filter, &topic) => {}
                             None => expected[usize::from(owner.worker)].push(*entry),
                             Some(group) => groups.entry((group, filter)).or_default().push(*entry),
                         }

@@ -66,12 +66,14 @@ impl Bucket {
     }
 }
 
-/// See the module's description.
+/// See the module's description. A new one owns nothing yet.
+#[derive(Default)]
 pub(crate) struct IdTable {
     /// Home buckets, as many as have been split off so far; in chunks, which are never moved.
     homes: Vec<Box<[Bucket]>>,
     home_count: usize,
-    overflow: Slab<Bucket>,
+    /// In small chunks: a list with an index of its own has a table too.
+    overflow: Slab<Bucket, 4>,
     len: usize,
 }
 
@@ -86,11 +88,6 @@ enum Where {
 }
 
 impl IdTable {
-    /// An empty table, which owns nothing yet.
-    pub(crate) fn new() -> IdTable {
-        IdTable { homes: Vec::new(), home_count: 0, overflow: Slab::new(), len: 0 }
-    }
-
     /// Heap bytes of the table.
     pub(crate) fn heap_bytes(&self) -> usize {
         let chunk_bytes = CHUNK * size_of::<Bucket>();

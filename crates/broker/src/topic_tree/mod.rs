@@ -1,11 +1,15 @@
 //! A tree of topic levels, as small and as quick as we could make it: what subscriptions and retained messages hang on.
 //!
 //! ```text
-//!   (parent, "temp") ──hash──▶ edges: a cache line of 12 ids ──▶ nodes: parent, level, what the owner hangs on it
+//!   (parent, "temp") ─┬─ several children: hash ─▶ edges: a cache line of 12 ids ─┬─▶ nodes: parent, level, what the owner
+//!                     └─ one child: the parent knows it ──────────────────────────┘          hangs on it
 //! ```
 //!
-//! Promise: a node costs `size_of::<Node>()` and about 9 bytes of edge table, wherever in its growth the tree is; a look-up touches
-//! one cache line of the table and one node; nothing ever stops to copy what is there.
+//! Promise: a node costs `size_of::<Node>()` and, if it has siblings, about 9 bytes of edge table, wherever in its growth the tree is;
+//! a look-up touches one cache line of the table and one node; nothing ever stops to copy what is there.
+//!
+//! An only child is found without the table, and usually was made right after its parent, on the next cache line: of
+//! `site/+/dev-123456/temp` the last level costs a match next to nothing.
 //!
 //! Why not a map in each node, as such trees are usually built: most nodes are leaves or have one child, and a map, or even an empty
 //! `Vec`, costs each of them more than all its other fields. One table for all edges of the tree costs a node nothing but its
@@ -54,8 +58,33 @@ pub(crate) struct TopicTree<P> {
 struct Node<P> {
     /// Of a vacant slot: the next vacant one.
     parent: u32,
+    below: Below,
     level: Level,
     payload: P,
+}
+
+/// The children of a node, in four bytes: the only one's number (never 0, the root is nobody's child), or how many there are in the
+/// table, with the top bit set. A node whose children are in the table keeps them there until the last has gone.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Below(u32);
+
+impl Below {
+    const NOTHING: Below = Below(0);
+    const SEVERAL: u32 = 1 << 31;
+
+    fn one(child: u32) -> Below {
+        assert!(child & Self::SEVERAL == 0, "2^31 nodes are in use");
+        Below(child)
+    }
+
+    #[inline]
+    fn is_in_table(self) -> bool {
+        self.0 & Self::SEVERAL != 0
+    }
+
+    fn count(self) -> u32 {
+        if self.is_in_table() { self.0 & !Self::SEVERAL } else { u32::from(self.0 != 0) }
+    }
 }
 
 impl<P> Vacant for Node<P> {
@@ -74,12 +103,12 @@ impl<P: Default> TopicTree<P> {
 
     /// A tree with its root. Who chooses level names must not know `seed`: it decides where they collide.
     pub(crate) fn new(seed: u64) -> TopicTree<P> {
-        let mut nodes = Slab::new();
-        let root = nodes.insert(Node { parent: 0, level: Level::default(), payload: P::default() });
+        let mut nodes = Slab::default();
+        let root = nodes.insert(Node::default());
         assert!(root == Self::ROOT.0, "the root is the first node");
         TopicTree {
             nodes,
-            edges: IdTable::new(),
+            edges: IdTable::default(),
             texts: Texts::default(),
             seed,
             shared_seed: SharedSeed::from_u64(seed),
@@ -99,14 +128,24 @@ impl<P: Default> TopicTree<P> {
     /// Hashes a level's text.
     #[inline]
     pub(crate) fn hash(&self, level: &str) -> LevelHash {
+        self.hash_bytes(level.as_bytes())
+    }
+
+    #[inline]
+    fn hash_bytes(&self, level: &[u8]) -> LevelHash {
         let mut hasher = FoldHasher::with_seed(self.seed, &self.shared_seed);
-        hasher.write(level.as_bytes());
+        hasher.write(level);
         LevelHash(hasher.finish())
     }
 
     /// The child of `parent` that is called `level`.
     #[inline]
     pub(crate) fn child(&self, parent: NodeId, level: &str, hash: LevelHash) -> Option<NodeId> {
+        let below = self.nodes[parent.0].below;
+        if !below.is_in_table() {
+            let is_it = below != Below::NOTHING && self.nodes[below.0].level.is(level, &self.texts);
+            return is_it.then_some(NodeId(below.0));
+        }
         let found = self.edges.find(edge_hash(parent, hash), |id| {
             let node = &self.nodes[id];
             node.parent == parent.0 && node.level.is(level, &self.texts)
@@ -114,29 +153,58 @@ impl<P: Default> TopicTree<P> {
         found.map(NodeId)
     }
 
+    /// How many children a node has.
+    pub(crate) fn children(&self, node: NodeId) -> u32 {
+        self.nodes[node.0].below.count()
+    }
+
     /// Gives `parent` a child that it does not have yet.
     pub(crate) fn add_child(&mut self, parent: NodeId, level: &str, hash: LevelHash) -> NodeId {
         debug_assert!(self.child(parent, level, hash).is_none(), "{level:?} is there already");
         let level = self.texts.keep(level);
-        let id = self.nodes.insert(Node { parent: parent.0, level, payload: P::default() });
-        let TopicTree { nodes, edges, texts, seed, shared_seed } = self;
-        edges.insert(edge_hash(parent, hash), id, |id| {
-            let node = &nodes[id];
-            let mut hasher = FoldHasher::with_seed(*seed, shared_seed);
-            hasher.write(node.level.bytes(texts));
-            edge_hash(NodeId(node.parent), LevelHash(hasher.finish()))
-        });
+        let id = self.nodes.insert(Node { parent: parent.0, level, ..Node::default() });
+        let below = self.nodes[parent.0].below;
+        if below == Below::NOTHING {
+            self.nodes[parent.0].below = Below::one(id);
+            return NodeId(id);
+        }
+        if !below.is_in_table() {
+            self.enter(self.edge_of(below.0), below.0);
+        }
+        self.enter(edge_hash(parent, hash), id);
+        self.nodes[parent.0].below = Below((below.count() + 1) | Below::SEVERAL);
         NodeId(id)
     }
 
     /// Removes a node, which must have no children any more: they would lose their parent. Gives what hung on it.
     pub(crate) fn remove(&mut self, node: NodeId) -> P {
-        assert!(node != Self::ROOT, "the root stays");
-        let hash = edge_hash(self.parent(node), self.hash(self.level(node)));
-        assert!(self.edges.remove(hash, node.0), "every node has its edge");
+        assert!(node != Self::ROOT && self.children(node) == 0, "the root stays, and so does who has children");
+        let parent = self.nodes[node.0].parent;
+        let below = self.nodes[parent].below;
+        let mut left = Below::NOTHING;
+        if below.is_in_table() {
+            let edge = self.edge_of(node.0);
+            assert!(self.edges.remove(edge, node.0), "a node with siblings has its edge");
+            if below.count() > 1 {
+                left = Below((below.count() - 1) | Below::SEVERAL);
+            }
+        }
+        self.nodes[parent].below = left;
         let Node { level, payload, .. } = self.nodes.remove(node.0);
         self.texts.forget(level);
         payload
+    }
+
+    fn edge_of(&self, id: u32) -> u64 {
+        let node = &self.nodes[id];
+        edge_hash(NodeId(node.parent), self.hash_bytes(node.level.bytes(&self.texts)))
+    }
+
+    fn enter(&mut self, edge: u64, id: u32) {
+        // The table is taken out for the moment in which it asks the tree for the hashes of others.
+        let mut edges = std::mem::take(&mut self.edges);
+        edges.insert(edge, id, |id| self.edge_of(id));
+        self.edges = edges;
     }
 
     /// The node above. The root is its own parent.

@@ -10,12 +10,10 @@ pub(crate) trait Vacant {
     fn set_next_vacant(&mut self, next: u32);
 }
 
-const CHUNK: usize = 1 << CHUNK_BITS;
-const CHUNK_BITS: u32 = 10;
 const NONE: u32 = u32::MAX;
 
-/// See the module's description.
-pub(crate) struct Slab<T> {
+/// See the module's description. A chunk has `2^CHUNK_BITS` slots.
+pub(crate) struct Slab<T, const CHUNK_BITS: u32 = 10> {
     chunks: Vec<Box<[T]>>,
     /// Slots below were given out at least once.
     used: u32,
@@ -23,11 +21,15 @@ pub(crate) struct Slab<T> {
     len: usize,
 }
 
-impl<T: Default + Vacant> Slab<T> {
+impl<T, const CHUNK_BITS: u32> Default for Slab<T, CHUNK_BITS> {
     /// An empty slab, which owns nothing yet.
-    pub(crate) fn new() -> Slab<T> {
+    fn default() -> Self {
         Slab { chunks: Vec::new(), used: 0, first_vacant: NONE, len: 0 }
     }
+}
+
+impl<T: Default + Vacant, const CHUNK_BITS: u32> Slab<T, CHUNK_BITS> {
+    const CHUNK: usize = 1 << CHUNK_BITS;
 
     /// How many slots are in use.
     pub(crate) fn len(&self) -> usize {
@@ -36,7 +38,7 @@ impl<T: Default + Vacant> Slab<T> {
 
     /// Heap bytes, of used and vacant slots.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.chunks.capacity() * size_of::<Box<[T]>>() + self.chunks.len() * CHUNK * size_of::<T>()
+        self.chunks.capacity() * size_of::<Box<[T]>>() + self.chunks.len() * Self::CHUNK * size_of::<T>()
     }
 
     /// Puts a value in a slot and gives its number.
@@ -50,8 +52,8 @@ impl<T: Default + Vacant> Slab<T> {
         }
         let id = self.used;
         assert!(id != NONE, "2^32 - 1 slots are in use");
-        if id as usize == self.chunks.len() * CHUNK {
-            self.chunks.push((0..CHUNK).map(|_| T::default()).collect());
+        if id as usize == self.chunks.len() * Self::CHUNK {
+            self.chunks.push((0..Self::CHUNK).map(|_| T::default()).collect());
         }
         self[id] = value;
         self.used += 1;
@@ -69,25 +71,25 @@ impl<T: Default + Vacant> Slab<T> {
     }
 }
 
-impl<T> Slab<T> {
+impl<T, const CHUNK_BITS: u32> Slab<T, CHUNK_BITS> {
     /// All values, and what `take` left in vacant slots: the default.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.chunks.iter().flatten().take(self.used as usize)
     }
 }
 
-impl<T> std::ops::Index<u32> for Slab<T> {
+impl<T, const CHUNK_BITS: u32> std::ops::Index<u32> for Slab<T, CHUNK_BITS> {
     type Output = T;
 
     #[inline]
     fn index(&self, id: u32) -> &T {
-        &self.chunks[id as usize >> CHUNK_BITS][id as usize & (CHUNK - 1)]
+        &self.chunks[id as usize >> CHUNK_BITS][id as usize & ((1 << CHUNK_BITS) - 1)]
     }
 }
 
-impl<T> std::ops::IndexMut<u32> for Slab<T> {
+impl<T, const CHUNK_BITS: u32> std::ops::IndexMut<u32> for Slab<T, CHUNK_BITS> {
     #[inline]
     fn index_mut(&mut self, id: u32) -> &mut T {
-        &mut self.chunks[id as usize >> CHUNK_BITS][id as usize & (CHUNK - 1)]
+        &mut self.chunks[id as usize >> CHUNK_BITS][id as usize & ((1 << CHUNK_BITS) - 1)]
     }
 }

@@ -85,7 +85,7 @@ fn a_hundred_thousand_children_are_found_and_go_again() {
 
 #[test]
 fn a_replaced_id_is_found_in_the_old_place() {
-    let mut table = IdTable::new();
+    let mut table = IdTable::default();
     for id in 0..1_000 {
         table.insert(u64::from(id % 10) << 32, id, |id| u64::from(id % 10) << 32);
     }
