@@ -317,9 +317,7 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
     }
 
     fn release(&mut self, out: &mut Outgoing) -> Result<bool, ShardError> {
-        let log = self.writer.log_mut();
-        let durable = log.poll_durable()?;
-        self.commits.advance(if is_planted(Bug::ReplyBeforeSync) { log.last_sequence() } else { durable });
+        self.commits.advance(self.writer.poll_durable()?);
         let mut released = false;
         while let Some(departure) = self.commits.release() {
             released = true;

@@ -9,6 +9,8 @@
 
 use tidegate_journal::{GroupBuilder, JournalError, LogStore, NoRoom, NotReady, Position, Sequence};
 
+use crate::planted::{Bug, is_planted};
+
 /// A log and the group that is being filled for it.
 pub(crate) struct LogWriter<L: LogStore> {
     log: L,
@@ -65,6 +67,12 @@ impl<L: LogStore> LogWriter<L> {
         self.group = self.log.begin_group();
         self.groups += 1;
         Ok(true)
+    }
+
+    /// Sequence up to which everything is durable: what a [`crate::commit::CommitQueue`] may advance to.
+    pub fn poll_durable(&mut self) -> Result<Sequence, JournalError> {
+        let durable = self.log.poll_durable()?;
+        Ok(if is_planted(Bug::ReplyBeforeSync) { self.log.last_sequence() } else { durable })
     }
 
     /// Sequence of the last record appended.

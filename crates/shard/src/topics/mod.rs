@@ -158,7 +158,7 @@ impl<L: LogStore, T> TopicShard<L, T> {
     /// Notes how far the log is durable; whether that frees an answer.
     fn poll(&mut self) -> Result<bool, JournalError> {
         let before = self.commits.durable();
-        let durable = self.writer.log_mut().poll_durable()?;
+        let durable = self.writer.poll_durable()?;
         self.commits.advance(durable);
         Ok(durable > before)
     }
