@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 
 /// An endpoint that asks and waits.
 pub struct Background {
-    endpoint: Endpoint,
+    endpoint: Endpoint<Message>,
     router: Router,
     workers: u16,
     woken: mpsc::Receiver<()>,
@@ -25,7 +25,7 @@ pub struct Background {
 
 impl Background {
     /// Takes its end of the rings.
-    pub fn new(endpoint: Endpoint, shard_count: u16, workers: u16, cursors: CursorKey) -> Background {
+    pub fn new(endpoint: Endpoint<Message>, shard_count: u16, workers: u16, cursors: CursorKey) -> Background {
         let (wake, woken) = mpsc::sync_channel(1);
         endpoint.bed().set_wake(move || {
             // One wake-up that waits is as good as many.
@@ -46,7 +46,7 @@ impl Background {
                 return Some(reply);
             }
             let router = &mut self.router;
-            let any = self.endpoint.receive(|message| match message {
+            let any = self.endpoint.receive(|_, message| match message {
                 Message::Answer { ticket, shard, answer } => {
                     router.answer(ticket, shard, answer, &mut out, &mut finished)
                 }
@@ -70,7 +70,7 @@ impl Background {
         self.endpoint.send(&mut vec![(worker, call)]);
         let mut answered = None;
         while answered.is_none() {
-            let any = self.endpoint.receive(|message| {
+            let any = self.endpoint.receive(|_, message| {
                 if let Message::Answer { answer, .. } = message {
                     answered = Some(answer.map(|answer| answer.into_inner()));
                 }

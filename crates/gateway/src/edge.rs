@@ -35,7 +35,7 @@ pub struct EdgeBackend {
 /// The other end of an [`EdgeBackend`], to be run by the same thread's runtime.
 pub struct Pump {
     asked: mpsc::Receiver<Asked>,
-    endpoint: Endpoint,
+    endpoint: Endpoint<Message>,
     router: Router,
     waiting: Slab<oneshot::Sender<Reply>>,
     woken: Arc<Notify>,
@@ -43,7 +43,7 @@ pub struct Pump {
 
 /// Connects a door with the shards through `endpoint`.
 pub fn edge(
-    endpoint: Endpoint,
+    endpoint: Endpoint<Message>,
     shard_count: u16,
     workers: u16,
     cursors: CursorKey,
@@ -126,7 +126,7 @@ impl Pump {
             while let Ok(asked) = self.asked.try_recv() {
                 self.start(asked, &mut out, &mut finished);
             }
-            self.endpoint.receive(|message| match message {
+            self.endpoint.receive(|_, message| match message {
                 Message::Answer { ticket, shard, answer } => {
                     self.router.answer(ticket, shard, answer, &mut out, &mut finished);
                 }

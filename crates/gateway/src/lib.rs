@@ -22,6 +22,7 @@ pub mod metrics;
 pub mod mqtt;
 pub mod node;
 pub mod status;
+pub mod stream;
 #[cfg(feature = "fault-injection")]
 pub mod tamper;
 pub mod tls;

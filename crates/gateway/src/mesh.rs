@@ -13,9 +13,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
-use tidegate_shard::core::Outgoing;
 use tidegate_shard::limits::RING_MESSAGES;
-use tidegate_shard::operation::{EndpointIndex, Message};
+use tidegate_shard::operation::EndpointIndex;
 use tidegate_shard::ring::{Consumer, Producer, SleepFlag, ring};
 
 type Wake = Box<dyn Fn() + Send + Sync>;
@@ -43,25 +42,25 @@ impl Bed {
     }
 }
 
-/// One thread's ends of its rings.
-pub struct Endpoint {
+/// One thread's ends of its rings, which carry parcels of type `P`.
+pub struct Endpoint<P> {
     index: EndpointIndex,
-    to: Vec<Option<Outlet>>,
-    from: Vec<Consumer<Message>>,
+    to: Vec<Option<Outlet<P>>>,
+    from: Vec<(EndpointIndex, Consumer<P>)>,
     bed: Arc<Bed>,
 }
 
 /// The way to one other endpoint.
-struct Outlet {
-    ring: Producer<Message>,
-    waiting: VecDeque<Message>,
+struct Outlet<P> {
+    ring: Producer<P>,
+    waiting: VecDeque<P>,
     bed: Arc<Bed>,
 }
 
 /// Makes the endpoints of `workers` workers, then those of `others`, all connected.
-pub fn mesh(workers: u16, others: u16) -> Vec<Endpoint> {
+pub fn mesh<P: Send>(workers: u16, others: u16) -> Vec<Endpoint<P>> {
     let count = workers + others;
-    let mut endpoints: Vec<Endpoint> = (0..count)
+    let mut endpoints: Vec<Endpoint<P>> = (0..count)
         .map(|index| Endpoint {
             index: EndpointIndex(index),
             to: (0..count).map(|_| None).collect(),
@@ -74,13 +73,13 @@ pub fn mesh(workers: u16, others: u16) -> Vec<Endpoint> {
             let (producer, consumer) = ring(RING_MESSAGES);
             let bed = endpoints[to as usize].bed.clone();
             endpoints[from as usize].to[to as usize] = Some(Outlet { ring: producer, waiting: VecDeque::new(), bed });
-            endpoints[to as usize].from.push(consumer);
+            endpoints[to as usize].from.push((EndpointIndex(from), consumer));
         }
     }
     endpoints
 }
 
-impl Endpoint {
+impl<P: Send> Endpoint<P> {
     /// Which endpoint this is.
     pub fn index(&self) -> EndpointIndex {
         self.index
@@ -92,11 +91,9 @@ impl Endpoint {
     }
 
     /// Sends everything in `outgoing`, and what found no room before; wakes those who sleep.
-    pub fn send(&mut self, outgoing: &mut Outgoing) {
+    pub fn send<M: Into<P>>(&mut self, outgoing: &mut Vec<(EndpointIndex, M)>) {
         for (to, message) in outgoing.drain(..) {
-            let outlet =
-                self.to[to.0 as usize].as_mut().expect("messages go to endpoints that this one is connected with");
-            outlet.waiting.push_back(message);
+            self.outlet(to).waiting.push_back(message.into());
         }
         for outlet in self.to.iter_mut().flatten() {
             let mut pushed = false;
@@ -114,14 +111,24 @@ impl Endpoint {
         }
     }
 
-    /// Takes the messages that are there, at most one ring's worth from each sender.
-    pub fn receive(&mut self, mut take: impl FnMut(Message)) -> bool {
+    /// Whether the next parcel to `to` goes into the ring at once.
+    pub fn has_room(&mut self, to: EndpointIndex) -> bool {
+        let outlet = self.outlet(to);
+        outlet.waiting.is_empty() && !outlet.ring.is_full()
+    }
+
+    fn outlet(&mut self, to: EndpointIndex) -> &mut Outlet<P> {
+        self.to[to.0 as usize].as_mut().expect("messages go to endpoints that this one is connected with")
+    }
+
+    /// Takes the parcels that are there, at most one ring's worth from each sender.
+    pub fn receive(&mut self, mut take: impl FnMut(EndpointIndex, P)) -> bool {
         let mut any = false;
-        for ring in &mut self.from {
+        for (from, ring) in &mut self.from {
             for _ in 0..RING_MESSAGES {
-                let Some(message) = ring.pop() else { break };
+                let Some(parcel) = ring.pop() else { break };
                 any = true;
-                take(message);
+                take(*from, parcel);
             }
         }
         any
@@ -130,7 +137,7 @@ impl Endpoint {
     /// Announces sleep, unless there is something to do. After `true`, sleep, then call [`Endpoint::awake`].
     pub fn sleep_unless(&self, has_work: impl FnOnce() -> bool) -> bool {
         let stuck = self.to.iter().flatten().any(|outlet| !outlet.waiting.is_empty());
-        !stuck && self.bed.flag.sleep_unless(|| self.from.iter().any(|ring| !ring.is_empty()) || has_work())
+        !stuck && self.bed.flag.sleep_unless(|| self.from.iter().any(|(_, ring)| !ring.is_empty()) || has_work())
     }
 
     /// Ends a sleep.
@@ -140,6 +147,6 @@ impl Endpoint {
 
     /// Messages waiting in rings to this endpoint.
     pub fn depth(&self) -> usize {
-        self.from.iter().map(Consumer::len).sum()
+        self.from.iter().map(|(_, ring)| ring.len()).sum()
     }
 }

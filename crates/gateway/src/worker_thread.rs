@@ -17,6 +17,7 @@ use tidegate_journal::LocalLog;
 use tidegate_journal::disk::RealDisk;
 use tidegate_machines::TimeMs;
 use tidegate_shard::core::Outgoing;
+use tidegate_shard::operation::Message;
 use tidegate_shard::router::Finished;
 use tidegate_shard::worker::Worker;
 
@@ -37,7 +38,7 @@ const STOP_AT_LATEST: Duration = Duration::from_secs(20);
 pub struct WorkerThread {
     worker: Worker<RealDisk, LocalLog<RealDisk>>,
     port: BinaryPort,
-    endpoint: Endpoint,
+    endpoint: Endpoint<Message>,
     poll: Poll,
     status: Arc<Status>,
     /// Workers that have nothing of their own under way while the process stops.
@@ -51,7 +52,7 @@ impl WorkerThread {
     pub fn new(
         worker: Worker<RealDisk, LocalLog<RealDisk>>,
         port: BinaryPort,
-        endpoint: Endpoint,
+        endpoint: Endpoint<Message>,
         status: Arc<Status>,
         quiet: Arc<AtomicU16>,
         workers: u16,
@@ -141,7 +142,7 @@ impl WorkerThread {
 
     fn turn(&mut self, now: TimeMs, stopping: bool, out: &mut Outgoing, finished: &mut Finished) -> bool {
         let (worker, port) = (&mut self.worker, &mut self.port);
-        let mut worked = self.endpoint.receive(|message| worker.deliver(message, out, finished));
+        let mut worked = self.endpoint.receive(|_, message| worker.deliver(message, out, finished));
         if !stopping {
             // The port reads while the worker has room; both sides of that are this one worker.
             let room = std::cell::RefCell::new(worker);

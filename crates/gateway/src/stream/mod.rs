@@ -1,0 +1,3 @@
+//! Byte streams of clients that never wait: what lies between a socket and the packets.
+
+pub mod tls;
