@@ -1,4 +1,5 @@
-//! Bytes to messages and back, for the binary port. No I/O, no clock, nothing of Tidegate's other crates.
+//! Bytes to messages and back, for the binary port; [`mqtt`] and [`websocket`] likewise. No I/O, no clock, nothing of Tidegate's other
+//! crates.
 //!
 //! ```text
 //!  bytes ──▶ frame::split ──▶ decode_request ──▶ RequestRef ──▶ (gateway)     server's way in
@@ -24,6 +25,7 @@ pub mod reply;
 pub mod request;
 mod text;
 mod varint;
+pub mod websocket;
 
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,21 @@
+//! The two words of the HTTP upgrade that are WebSocket's own. The upgrade itself is the HTTP door's.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha1::{Digest as _, Sha1};
+
+/// The subprotocol that a client must offer [MQTT-6.0.0-3] and the server answers [MQTT-6.0.0-4].
+pub const SUBPROTOCOL: &str = "mqtt";
+
+/// RFC 6455 1.3.
+const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
+
+/// The `Sec-WebSocket-Accept` for a client's `Sec-WebSocket-Key`.
+pub fn accept_key(key: &str) -> String {
+    STANDARD.encode(Sha1::new().chain_update(key).chain_update(GUID).finalize())
+}
+
+/// Whether a `Sec-WebSocket-Protocol` header offers MQTT.
+pub fn offers_mqtt(protocols: &str) -> bool {
+    protocols.split(',').any(|protocol| protocol.trim() == SUBPROTOCOL)
+}
