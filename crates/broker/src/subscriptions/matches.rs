@@ -113,6 +113,10 @@ impl Subscriptions {
             if wildcards & Flags::PLUS != 0
                 && let Some(any) = self.tree.child(node, "+", self.plus)
             {
+                // Its children are looked up last; the memory they are in is asked for now, beside that of the other branch.
+                if let Some((_, _, next)) = levels.get(depth as usize + 1) {
+                    self.tree.prefetch_child(any, *next);
+                }
                 found.stack.push((any, depth + 1));
             }
             if let Some(named) = self.tree.child(node, text(depth as usize), *hash) {

@@ -118,6 +118,14 @@ impl IdTable {
         }
     }
 
+    /// Asks for the cache line in which a hash will be looked for.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        if self.len > 0 {
+            prefetch(self.bucket(Where::Home(self.home(hash))));
+        }
+    }
+
     /// Adds an id that is not there. `hash_of` gives the hash of an id that is: some move when the table grows.
     pub(crate) fn insert(&mut self, hash: u64, id: u32, hash_of: impl Fn(u32) -> u64) {
         self.len += 1;
@@ -265,4 +273,17 @@ impl IdTable {
 #[inline]
 fn tag(hash: u64) -> u8 {
     ((hash >> 56) as u8).max(1)
+}
+
+/// Tells the processor that a cache line will be read soon. Changes nothing.
+#[inline]
+fn prefetch<T>(place: &T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint; it neither faults nor writes, whatever the address.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
 }

@@ -153,6 +153,12 @@ impl<P: Default> TopicTree<P> {
         found.map(NodeId)
     }
 
+    /// Says that a child of this name will be looked for: what memory takes to answer passes while something else is done.
+    #[inline]
+    pub(crate) fn prefetch_child(&self, parent: NodeId, hash: LevelHash) {
+        self.edges.prefetch(edge_hash(parent, hash));
+    }
+
     /// How many children a node has.
     pub(crate) fn children(&self, node: NodeId) -> u32 {
         self.nodes[node.0].below.count()
