@@ -121,13 +121,19 @@ doors: setup ## the README's commands as printed, and schemathesis against /open
 ##------------------------------------------------------------------------------------------------ speed
 
 .PHONY: bench
-bench: bench-ledger ## all benches
+bench: bench-ledger bench-gateway ## all benches
 
 .PHONY: bench-ledger
 bench-ledger: release ## the ledger beside Redis and PostgreSQL; writes target/bench/ledger.json (RUNS=3)
 	@$(SETUP) redis
 	@$(SETUP) postgres
 	RUNS=$(RUNS) $(TARGET)/release/storm bench-ledger --tidegate $(TARGET)/release/tidegate --out target/bench $(BENCH)
+
+.PHONY: bench-gateway
+bench-gateway: release ## MQTT beside Mosquitto and mochi-mqtt; writes target/bench/gateway.json (RUNS=3)
+	@$(SETUP) mosquitto
+	@$(SETUP) mochi
+	RUNS=$(RUNS) $(TARGET)/release/storm bench-gateway --tidegate $(TARGET)/release/tidegate --out target/bench $(BENCH)
 
 ##------------------------------------------------------------------------------------------------ the house
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Makes one tool available, or says in one line what to install:  setup.sh rust|python|redis|postgres|fuzz|miri
+# Makes one tool available, or says in one line what to install:  setup.sh rust|python|redis|postgres|mosquitto|mochi|fuzz|miri
 # Idempotent and quick when the tool is there, because most make targets call it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -68,6 +68,23 @@ postgres() {
     compgen -G "/usr/lib/postgresql/*/bin/postgres" >/dev/null || have postgres || debian postgresql postgresql
 }
 
+mosquitto() {
+    [ -x /usr/sbin/mosquitto ] || debian mosquitto mosquitto
+}
+
+# A broker in Go. Its authors call the program `cmd`; the go.sum of its own module pins what it is made of.
+mochi() {
+    local version=v2.7.9 built=target/peers/mochi
+    [ -x "$built" ] && return
+    # Debian's own Go may be too old: it then fetches the one that the module asks for.
+    have go || debian "Go" golang-go
+    echo "setup: installing mochi-mqtt $version"
+    mkdir -p "$(dirname "$built")"
+    GOBIN="$PWD/$(dirname "$built")" go install "github.com/mochi-mqtt/server/v2/cmd@$version" ||
+        missing mochi-mqtt "go install could not build it"
+    mv "$(dirname "$built")/cmd" "$built"
+}
+
 nightly() {
     have rustup || missing rustup "nightly Rust is needed for this target; see https://rustup.rs"
     rustup run nightly rustc --version >/dev/null 2>&1 || rustup toolchain install nightly --profile minimal
@@ -84,7 +101,7 @@ miri() {
 }
 
 case ${1:-} in
-rust | python | redis | postgres | fuzz | miri) "$1" ;;
+rust | python | redis | postgres | mosquitto | mochi | fuzz | miri) "$1" ;;
 *)
     sed -n '2,3p' "$0"
     exit 2

@@ -57,7 +57,7 @@ impl Report {
 
     /// The table: median, spread and goal of each figure.
     pub fn table(&self) -> String {
-        let mut table = format!("{:<34} {:>16} {:>34}  {}\n", "figure", "median", "runs", "goal");
+        let mut table = format!("{:<42} {:>12} {:>38}  {}\n", "figure", "median", "runs", "goal");
         for (key, values) in &self.figures {
             let runs: Vec<String> = values.iter().map(|value| figure(*value)).collect();
             let median = median(values);
@@ -70,7 +70,7 @@ impl Report {
                 }
                 None => String::new(),
             };
-            writeln!(table, "{key:<34} {:>16} {:>34}  {goal}", figure(median), runs.join(" "))
+            writeln!(table, "{key:<42} {:>12} {:>38}  {goal}", figure(median), runs.join(" "))
                 .expect("a string takes all");
         }
         table

@@ -3,7 +3,6 @@
 
 use super::link::Link;
 use super::packet::{Arrival, PING_REQUEST};
-use super::schedule::Ticker;
 use crate::process;
 use anyhow::{Context, Result, bail};
 use mio::{Events, Interest, Poll, Token};
@@ -14,8 +13,6 @@ const SILENCE_MAX: Duration = Duration::from_secs(20);
 
 /// One read takes at most so much; small enough to stay in the cache.
 const READ_BYTES: usize = 256 * 1024;
-
-const TICK: Token = Token(usize::MAX);
 
 /// Clients by index, and which of them have something to send.
 pub struct Links {
@@ -68,8 +65,9 @@ pub struct Plan {
     pub warm_up: Duration,
     /// Measured.
     pub measured: Duration,
-    /// Pace of an open load; a closed one moves when something arrives.
-    pub tick: Option<Duration>,
+    /// From one turn of the loop to the next, at least. What comes or is due in between is taken together: a load that wakes up
+    /// for each packet takes from the broker the processor time that it is to be measured by.
+    pub turn: Duration,
 }
 
 /// What the measured stretch brought.
@@ -113,26 +111,23 @@ pub fn drive(
     for (index, link) in links.all.iter_mut().enumerate() {
         poll.registry().register(link.socket(), Token(index), Interest::READABLE | Interest::WRITABLE)?;
     }
-    let mut ticker = plan.tick.map(|interval| Ticker::new(interval, poll.registry(), TICK)).transpose()?;
     let mut buffer = vec![0; READ_BYTES];
     let mut pongs = 0;
     let mut phase = Phase::WarmUp;
     let mut before = (0, Duration::ZERO, Duration::ZERO, Instant::now());
     let mut stretch = None;
     let started = Instant::now();
-    let mut heard = started;
+    let (mut heard, mut next_turn) = (started, started);
     loop {
         let until = match phase {
             Phase::WarmUp => started + plan.warm_up,
             Phase::Measured => started + plan.warm_up + plan.measured,
             Phase::Drain | Phase::Ping => heard + SILENCE_MAX,
         };
-        poll.poll(&mut events, Some(until.saturating_duration_since(Instant::now())))?;
+        std::thread::sleep(next_turn.saturating_duration_since(Instant::now()));
+        next_turn = Instant::now() + plan.turn;
+        poll.poll(&mut events, Some(Duration::ZERO))?;
         for event in &events {
-            if event.token() == TICK {
-                ticker.as_mut().expect("only a ticker has its token").clear()?;
-                continue;
-            }
             let index = event.token().0;
             let link = &mut links.all[index];
             if event.is_readable() {

@@ -38,7 +38,7 @@ pub fn measure(broker: &Broker, kind: Kind, settings: &Settings, report: &mut Re
         window: settings.fanout_window,
         expected: vec![Expected::default(); settings.subscribers],
     };
-    let stretch = drive(links, &mut fanout, settings.closed(), || broker.processor_time())?;
+    let stretch = drive(links, &mut fanout, settings.plan(), || broker.processor_time())?;
     report.add(&kind.key("fanout_delivered_per_s"), stretch.per_second());
     report_costs(kind, "fanout", &stretch, report);
     Ok(())

@@ -73,7 +73,7 @@ pub fn measure(
         publishers: std::iter::repeat_with(publisher).take(PUBLISHERS).collect(),
         chance: 0x9E37_79B9_7F4A_7C15,
     };
-    let stretch = drive(links, &mut traffic, settings.closed(), || broker.processor_time())?;
+    let stretch = drive(links, &mut traffic, settings.plan(), || broker.processor_time())?;
     report.add(&kind.key(&format!("{figure}_per_s")), stretch.per_second());
     report_costs(kind, figure, &stretch, report);
     Ok(())

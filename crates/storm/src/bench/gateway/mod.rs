@@ -58,6 +58,12 @@ pub struct Settings {
     /// Messages of one pair that are on their way.
     #[arg(long, default_value_t = 64)]
     pub window: u64,
+    /// Microseconds from one turn of a closed load to the next.
+    #[arg(long, default_value_t = 1_000)]
+    pub turn_us: u64,
+    /// Messages in a row from one publisher of the latency case.
+    #[arg(long, default_value_t = 8)]
+    pub burst: u64,
     /// Messages per second of the latency case, instead of half of what the pairs reached.
     #[arg(long)]
     pub latency_load: Option<f64>,
@@ -67,9 +73,12 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// A closed load.
-    fn closed(&self) -> Plan {
-        Plan { warm_up: Duration::from_secs(1), measured: Duration::from_secs_f64(self.seconds), tick: None }
+    fn plan(&self) -> Plan {
+        Plan {
+            warm_up: Duration::from_secs(1),
+            measured: Duration::from_secs_f64(self.seconds),
+            turn: Duration::from_micros(self.turn_us),
+        }
     }
 }
 
