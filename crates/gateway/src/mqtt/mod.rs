@@ -3,6 +3,6 @@
 pub mod settings;
 
 pub use settings::{
-    AdmissionLimits, Credentials, MqttAuthenticator, MqttListener, MqttSettings, Origins, Verdict, VerdictReply,
-    WebSocketSettings,
+    AdmissionLimits, Credentials, MakeAuthenticator, MqttAuthenticator, MqttListener, MqttSettings, Origins, Verdict,
+    VerdictReply, WebSocketSettings,
 };

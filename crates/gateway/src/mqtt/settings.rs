@@ -9,7 +9,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
 use tidegate_broker::{Admitted, BrokerLimits, Denied, DrainPlan, Rights};
 
-use crate::auth::Identity;
+use crate::auth::{Authenticator, Identity};
 
 /// Everything about MQTT that a node is started with.
 #[derive(Clone)]
@@ -28,9 +28,12 @@ pub struct MqttSettings {
     pub drain: DrainPlan,
     /// How long a stopping node spends on that, in milliseconds; who is left then is disconnected at once.
     pub drain_timeout_ms: u64,
-    /// Who decides who may come in, and what they may do.
-    pub authenticator: Arc<dyn MqttAuthenticator>,
+    /// Makes who decides on clients, once the data directory is locked, from who decides at the other doors.
+    pub authenticator: MakeAuthenticator,
 }
+
+/// See [`MqttSettings::authenticator`].
+pub type MakeAuthenticator = Arc<dyn Fn(&Arc<Authenticator>) -> Arc<dyn MqttAuthenticator> + Send + Sync>;
 
 /// One address where clients connect.
 #[derive(Clone)]
@@ -128,4 +131,7 @@ pub trait MqttAuthenticator: Send + Sync {
 
     /// The rights that their owner has by the configuration of now; `None` when the owner has none any more and must go.
     fn renew(&self, rights: &dyn Rights) -> Option<Arc<dyn Rights>>;
+
+    /// Changes with each reload: a worker that sees another number than before renews the rights of all its clients.
+    fn generation(&self) -> u64;
 }
