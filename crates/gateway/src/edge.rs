@@ -17,7 +17,7 @@ use tidegate_shard::operation::Message;
 use tidegate_shard::router::{CursorKey, Finished, Router};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::http::{Backend, Health};
+use crate::http::{Backend, DrainStatus, Health};
 use crate::mesh::Endpoint;
 use crate::metrics::NodeMetrics;
 use crate::status::{Phase, Status};
@@ -84,6 +84,14 @@ impl Backend for EdgeBackend {
 
     fn metrics(&self) -> String {
         self.metrics.render()
+    }
+
+    fn drain(&self, per_second: u32) {
+        self.status.drain(per_second);
+    }
+
+    fn drain_status(&self) -> DrainStatus {
+        DrainStatus { per_second: self.status.drain_per_second(), clients: self.status.clients() }
     }
 }
 

@@ -1,7 +1,9 @@
 //! What the process is doing, for everyone who asks: health checks, doors, the progress bar.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use tidegate_broker::SharedFacts;
 
 /// The life of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +38,10 @@ pub struct Status {
     failure: OnceLock<String>,
     stopping: AtomicBool,
     workers_may_end: AtomicBool,
+    /// MQTT clients to send away per second; zero as long as they may stay.
+    drain_per_second: AtomicU32,
+    /// What the brokers count, once there are some.
+    brokers: OnceLock<Arc<SharedFacts>>,
     /// Per shard.
     pub replay: Vec<ReplayProgress>,
 }
@@ -49,8 +55,30 @@ impl Status {
             failure: OnceLock::new(),
             stopping: AtomicBool::new(false),
             workers_may_end: AtomicBool::new(false),
+            drain_per_second: AtomicU32::new(0),
+            brokers: OnceLock::new(),
             replay,
         }
+    }
+
+    /// Asks the workers to send MQTT clients away, so many per second over all of them. Asked again, the new rate holds.
+    pub fn drain(&self, per_second: u32) {
+        self.drain_per_second.store(per_second.max(1), Ordering::Release);
+    }
+
+    /// Clients to send away per second; `None` as long as they may stay.
+    pub fn drain_per_second(&self) -> Option<u32> {
+        Some(self.drain_per_second.load(Ordering::Acquire)).filter(|rate| *rate > 0)
+    }
+
+    /// Where the brokers count from now on.
+    pub fn set_brokers(&self, facts: Arc<SharedFacts>) {
+        assert!(self.brokers.set(facts).is_ok(), "brokers are started once");
+    }
+
+    /// MQTT clients that are connected.
+    pub fn clients(&self) -> u64 {
+        self.brokers.get().map_or(0, |facts| facts.sum().clients_connected)
     }
 
     /// The phase now. "Failed" goes before "stopping": it is what a client must know.

@@ -1,15 +1,17 @@
-//! From a bearer token to an [`Identity`]: immutable after start, shared by all threads, never waits.
+//! From a bearer token to an [`Identity`]: shared by all threads, never waits, replaced as a whole by a reload.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use arc_swap::ArcSwap;
 use sha2::{Digest, Sha256};
 
 use super::identity::{Identity, Rights};
 use super::login::{IssuedToken, LoginDesk, LoginError, LoginLimits};
 use super::password::PasswordHash;
+use super::roster::{Roster, TopicAccess, User};
 use super::secret::Secret;
-use super::token::{Claims, Signer, TOKEN_BYTES_MAX, password_stamp};
+use super::token::{Claims, Signer};
 
 /// Everything that decides who may come in.
 #[derive(Clone, Debug)]
@@ -24,6 +26,8 @@ pub struct AuthSettings {
     pub token_ttl: Duration,
     /// How many log-ins are worked on.
     pub login_limits: LoginLimits,
+    /// Who may use which topics of MQTT.
+    pub topics: TopicAccess,
 }
 
 /// A person.
@@ -71,44 +75,32 @@ pub struct Session {
     pub expires_at_s: u64,
 }
 
-struct User {
-    identity: Identity,
-    password_hash: PasswordHash,
-    stamp: String,
-}
-
-/// Knows all users and services.
+/// Knows all users and services. Shared by all threads; a reload replaces whom it knows under their hands.
 pub struct Authenticator {
-    users: HashMap<Box<str>, User>,
-    services: HashMap<[u8; 32], Identity>,
+    roster: Arc<ArcSwap<Roster>>,
     signer: Signer,
-    token_ttl: Duration,
     desk: LoginDesk,
-    /// Verified in place of an unknown user's hash, so that the time of a log-in does not tell which names exist.
-    decoy: PasswordHash,
 }
 
 impl Authenticator {
     /// Takes the settings and starts the threads that check passwords.
     pub fn new(settings: AuthSettings) -> Authenticator {
-        let costliest = settings.users.iter().map(|user| &user.password_hash).max_by_key(|hash| hash.cost()).cloned();
-        let users = settings.users.into_iter().map(|user| {
-            let known = User {
-                identity: Identity::new(user.name.clone(), user.rights),
-                stamp: password_stamp(&user.password_hash),
-                password_hash: user.password_hash,
-            };
-            (user.name, known)
-        });
-        let services = settings.services.into_iter();
         Authenticator {
-            users: users.collect(),
-            services: services.map(|s| (s.token_sha256, Identity::new(s.name, s.rights))).collect(),
             signer: Signer::new(&settings.secret),
-            token_ttl: settings.token_ttl,
             desk: LoginDesk::open(settings.login_limits),
-            decoy: costliest.unwrap_or_else(|| super::password::hash_password("")),
+            roster: Arc::new(ArcSwap::from_pointee(Roster::new(settings, 0))),
         }
+    }
+
+    /// From now on, users, services and rules are these. The key that signs tokens and the threads that check passwords stay.
+    pub fn reload(&self, settings: AuthSettings) {
+        let generation = self.roster.load().generation + 1;
+        self.roster.store(Arc::new(Roster::new(settings, generation)));
+    }
+
+    /// How often there was a reload: whoever remembers an identity asks again when this has changed.
+    pub fn generation(&self) -> u64 {
+        self.roster.load().generation
     }
 
     /// Who `bearer` is, now.
@@ -118,40 +110,42 @@ impl Authenticator {
 
     /// Who `bearer` is at `now_s` (seconds since the epoch), and until when.
     pub fn authenticate_at(&self, bearer: &str, now_s: u64) -> Result<Session, AuthError> {
-        if bearer.is_empty() {
-            return Err(AuthError::Missing);
-        }
-        if bearer.len() > TOKEN_BYTES_MAX {
-            return Err(AuthError::Invalid);
-        }
-        // Looked up by hash: how long the comparison takes says nothing about the token.
-        if let Some(identity) = self.services.get(&service_token_hash(bearer)) {
-            return Ok(Session { identity: identity.clone(), expires_at_s: u64::MAX });
-        }
-        let claims = self.signer.read(bearer).ok_or(AuthError::Invalid)?;
-        let user = self.users.get(claims.sub.as_str()).filter(|user| user.stamp == claims.pwd);
-        let user = user.ok_or(AuthError::Invalid)?;
-        if now_s >= claims.exp {
-            return Err(AuthError::Expired);
-        }
-        Ok(Session { identity: user.identity.clone(), expires_at_s: claims.exp })
+        let roster = self.roster.load();
+        let (known, expires_at_s) = roster.bearer(&self.signer, bearer, now_s)?;
+        Ok(known.session(expires_at_s))
     }
 
     /// Checks a password on one of few threads and gives a token. `Busy` when too many wait already; a wrong password and an
     /// unknown user take the same time and give the same answer.
     pub async fn log_in(&self, user: &str, password: &str) -> Result<IssuedToken, LoginError> {
-        let known = self.users.get(user);
-        let hash = known.map_or(&self.decoy, |user| &user.password_hash);
+        let roster = self.roster.load_full();
+        let known = roster.user(user);
+        let hash = known.map_or(&roster.decoy, |user| &user.password_hash);
         let correct = self.desk.verify(hash.clone(), password.to_owned()).await?;
         match known {
-            Some(known) if correct => Ok(self.issue(known, now_s())),
+            Some(known) if correct => Ok(self.issue(known, roster.token_ttl, now_s())),
             _ => Err(LoginError::Wrong),
         }
     }
 
-    fn issue(&self, user: &User, now_s: u64) -> IssuedToken {
-        let expires_at_s = now_s.saturating_add(self.token_ttl.as_secs());
-        let sub = user.identity.name().to_owned();
+    /// Everybody of now.
+    pub(super) fn roster(&self) -> &Arc<ArcSwap<Roster>> {
+        &self.roster
+    }
+
+    /// Who signs tokens.
+    pub(super) fn signer(&self) -> &Signer {
+        &self.signer
+    }
+
+    /// Where passwords are checked.
+    pub(super) fn desk(&self) -> &LoginDesk {
+        &self.desk
+    }
+
+    fn issue(&self, user: &User, token_ttl: Duration, now_s: u64) -> IssuedToken {
+        let expires_at_s = now_s.saturating_add(token_ttl.as_secs());
+        let sub = user.known.identity.name().to_owned();
         let token = self.signer.sign(&Claims { sub, iat: now_s, exp: expires_at_s, pwd: user.stamp.clone() });
         IssuedToken { token, expires_at_s }
     }

@@ -68,6 +68,12 @@ impl<K: Hash + Eq, V: Clone> Generations<K, V> {
         self.old.remove(key);
     }
 
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.young.clear();
+        self.old.clear();
+    }
+
     /// How many entries there are, counting one that stands in both generations twice; never more than the bound.
     pub fn len(&self) -> usize {
         self.young.len() + self.old.len()

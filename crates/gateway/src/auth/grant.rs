@@ -9,10 +9,15 @@
 //! | `read:PATTERN` | balances and histories |
 //! | `holds:settle` | posting and voiding any hold |
 //! | `audit`, `metrics` | the operator's pages |
+//! | `drain` | sending the MQTT clients away |
+//! | `publish:FILTER`, `subscribe:FILTER` | MQTT topics; `%c` is the client id, `%u` the service's name |
+//! | `sys` | subscribing to `$SYS/#` |
 //!
 //! PATTERN is `*` (any account), `wallet:*` (ids that begin so) or one whole id.
 
 use std::str::FromStr;
+
+use super::acl::TopicPattern;
 
 /// Which account ids a grant is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +40,8 @@ impl Pattern {
         }
     }
 
-    fn parse(text: &str) -> Option<Pattern> {
+    /// Reads one as it is written.
+    pub fn parse(text: &str) -> Option<Pattern> {
         match text.strip_suffix('*') {
             _ if text.is_empty() => None,
             Some("") => Some(Pattern::Any),
@@ -67,13 +73,22 @@ pub enum Grant {
     Audit,
     /// Reading metrics.
     Metrics,
+    /// Sending the MQTT clients away.
+    Drain,
+    /// Publishing to these topics.
+    Publish(TopicPattern),
+    /// Subscribing to these topics.
+    Subscribe(TopicPattern),
+    /// Subscribing to what the server says about itself.
+    Sys,
 }
 
 /// A grant that means nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "grant {0:?} is unknown; write \"*\", \"accounts:open\", \"transfers:*\", \"debit:PATTERN\", \"credit:PATTERN\", \
-     \"read:PATTERN\", \"holds:settle\", \"audit\" or \"metrics\", with PATTERN as \"*\", \"wallet:*\" or one account id"
+     \"read:PATTERN\", \"holds:settle\", \"audit\", \"metrics\", \"drain\", \"publish:FILTER\", \"subscribe:FILTER\" or \"sys\", with \
+     PATTERN as \"*\", \"wallet:*\" or one account id and FILTER as an MQTT topic filter"
 )]
 pub struct GrantError(pub String);
 
@@ -88,12 +103,19 @@ impl FromStr for Grant {
             "holds:settle" => return Ok(Grant::SettleHolds),
             "audit" => return Ok(Grant::Audit),
             "metrics" => return Ok(Grant::Metrics),
+            "drain" => return Ok(Grant::Drain),
+            "sys" => return Ok(Grant::Sys),
             _ => {}
         }
         let (verb, pattern) = match text.strip_prefix("accounts:open:") {
             Some(pattern) => ("accounts:open", pattern),
             None => text.split_once(':').ok_or_else(unknown)?,
         };
+        match verb {
+            "publish" => return pattern.parse().map(Grant::Publish).map_err(|_| unknown()),
+            "subscribe" => return pattern.parse().map(Grant::Subscribe).map_err(|_| unknown()),
+            _ => {}
+        }
         let pattern = Pattern::parse(pattern).ok_or_else(unknown)?;
         match verb {
             "accounts:open" => Ok(Grant::OpenAccounts(pattern)),
@@ -123,10 +145,14 @@ mod tests {
             ("holds:settle", Grant::SettleHolds),
             ("audit", Grant::Audit),
             ("metrics", Grant::Metrics),
+            ("drain", Grant::Drain),
+            ("sys", Grant::Sys),
+            ("publish:chat/%c/#", Grant::Publish("chat/%c/#".parse().unwrap())),
+            ("subscribe:#", Grant::Subscribe("#".parse().unwrap())),
         ] {
             assert_eq!(text.parse(), Ok(grant), "{text}");
         }
-        for text in ["", "read", "read:", "transfer:*", "read:a*b", "debit:**", "audit:*"] {
+        for text in ["", "read", "read:", "transfer:*", "read:a*b", "debit:**", "audit:*", "publish:", "subscribe:a/#/b", "publish:$share/g/a", "sys:*"] {
             assert_eq!(text.parse::<Grant>(), Err(GrantError(text.to_owned())));
         }
     }

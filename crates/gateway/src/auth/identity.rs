@@ -110,6 +110,11 @@ impl Rights {
         self.granted(|grant| *grant == Grant::Audit)
     }
 
+    /// Whether they may send the clients away.
+    pub fn may_drain(&self) -> bool {
+        self.granted(|grant| *grant == Grant::Drain)
+    }
+
     /// Whether they may read metrics.
     pub fn may_read_metrics(&self) -> bool {
         self.granted(|grant| *grant == Grant::Metrics)

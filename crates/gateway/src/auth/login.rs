@@ -41,7 +41,15 @@ pub enum LoginError {
 struct Check {
     hash: PasswordHash,
     password: String,
-    answer: oneshot::Sender<bool>,
+    answer: Answer,
+}
+
+/// Who waits for the result.
+enum Answer {
+    /// A task, which may have given up.
+    Task(oneshot::Sender<bool>),
+    /// A thread that does not wait and will be told.
+    Call(Box<dyn FnOnce(bool) + Send>),
 }
 
 /// The queue to the threads; they end when it is dropped.
@@ -67,10 +75,22 @@ impl LoginDesk {
     /// Whether `password` matches `hash`, or `Busy`.
     pub(super) async fn verify(&self, hash: PasswordHash, password: String) -> Result<bool, LoginError> {
         let (answer, correct) = oneshot::channel();
-        match self.checks.try_send(Check { hash, password, answer }) {
-            Ok(()) => correct.await.map_err(|_| LoginError::Busy),
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => Err(LoginError::Busy),
-        }
+        self.submit(Check { hash, password, answer: Answer::Task(answer) })?;
+        correct.await.map_err(|_| LoginError::Busy)
+    }
+
+    /// The same for a thread that must not wait: `answer` is called on another one.
+    pub(super) fn verify_then(
+        &self,
+        hash: PasswordHash,
+        password: String,
+        answer: impl FnOnce(bool) + Send + 'static,
+    ) -> Result<(), LoginError> {
+        self.submit(Check { hash, password, answer: Answer::Call(Box::new(answer)) })
+    }
+
+    fn submit(&self, check: Check) -> Result<(), LoginError> {
+        self.checks.try_send(check).map_err(|_: TrySendError<Check>| LoginError::Busy)
     }
 }
 
@@ -79,9 +99,12 @@ fn work(queue: &Mutex<Receiver<Check>>) {
     loop {
         let next = queue.lock().expect("no thread panics while it holds the queue").recv();
         let Ok(check) = next else { return };
-        // A client that went away needs no answer, and an attacker must not make us work for one.
-        if !check.answer.is_closed() {
-            let _ = check.answer.send(check.hash.verify(&check.password));
+        let Check { hash, password, answer } = check;
+        match answer {
+            // A client that went away needs no answer, and an attacker must not make us work for one.
+            Answer::Task(answer) if answer.is_closed() => {}
+            Answer::Task(answer) => drop(answer.send(hash.verify(&password))),
+            Answer::Call(answer) => answer(hash.verify(&password)),
         }
     }
 }

@@ -4,15 +4,23 @@
 //!   user, password ──▶ LoginDesk (argon2, few threads) ──▶ token (JWT, HS256)
 //!   bearer token   ──▶ Authenticator ──▶ Identity ──┐
 //!   request        ─────────────────────────────────┴▶ gate::check ──▶ allowed | denied | needs kinds
+//!   MQTT CONNECT   ──▶ credentials   ──▶ acl::ClientRights ◀── may this client publish, subscribe? ── broker
 //! ```
 //!
 //! Why apart from the doors: the HTTP door and the binary door must never disagree about a right. [`Authenticator`] is
-//! immutable and shared by all threads without a lock; whatever changes (caches) belongs to one thread and is bounded.
+//! shared by all threads without a lock, and a reload swaps whom it knows; whatever else changes (caches) belongs to one thread and is
+//! bounded.
+//!
+//! A token is looked at when it is shown: with each HTTP request, with the Hello of a binary connection, with the CONNECT of an MQTT
+//! client. A connection lives on when its token expires, for it would only come back with the next one; who must go at once is taken
+//! out of the configuration, and a reload ends their MQTT connections.
 //!
 //! Invariant: nothing here reads a socket or waits for a shard. A question that only the ledger can answer (of what kind is
 //! this account?) goes back to the door as [`gate::Verdict::NeedsKinds`].
 
+pub mod acl;
 mod authenticator;
+mod credentials;
 pub mod gate;
 mod generations;
 mod grant;
@@ -20,6 +28,7 @@ mod identity;
 mod kinds;
 mod login;
 mod password;
+mod roster;
 mod secret;
 mod token;
 mod token_cache;
@@ -36,5 +45,6 @@ pub use identity::{Access, Identity, Rights};
 pub use kinds::AccountKinds;
 pub use login::{IssuedToken, LoginError, LoginLimits};
 pub use password::{PasswordHash, PasswordHashError, hash_password};
+pub use roster::{CertificateUsers, TopicAccess};
 pub use secret::{Secret, SecretError};
 pub use token_cache::TokenCache;

@@ -25,6 +25,7 @@ fn settings(hash: &PasswordHash) -> AuthSettings {
         secret: Secret::from_bytes(&[1; 32]).unwrap(),
         token_ttl: Duration::from_secs(100),
         login_limits: LoginLimits { concurrent_max: 1, waiting_max: 1 },
+        topics: TopicAccess::default(),
     }
 }
 

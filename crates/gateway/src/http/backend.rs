@@ -15,6 +15,21 @@ pub trait Backend: Clone + Send + Sync + 'static {
 
     /// Everything the house counts, in Prometheus' text format.
     fn metrics(&self) -> String;
+
+    /// Begins to send MQTT clients away, so many per second over all workers, and takes no new ones. Asked again, the new rate holds.
+    fn drain(&self, per_second: u32);
+
+    /// How far that is.
+    fn drain_status(&self) -> DrainStatus;
+}
+
+/// How far the clients are sent away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DrainStatus {
+    /// Clients sent away per second; `None` as long as they may stay.
+    pub per_second: Option<u32>,
+    /// Clients that are connected.
+    pub clients: u64,
 }
 
 /// Whether the house serves, and if not, why.

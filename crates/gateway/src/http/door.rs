@@ -22,7 +22,7 @@ use super::openapi::{BodyProblems, GuardProblems, LedgerProblems};
 use super::outcome::OutcomeBody;
 use super::problem::Problem;
 use super::transfers::{TransfersAnswer, TransfersBody};
-use super::{accounts, demo, holds, login, openapi, operations};
+use super::{accounts, demo, drain, holds, login, openapi, operations};
 use crate::auth::{AccountKinds, Authenticator, TokenCache};
 
 /// Path of the hot request.
@@ -113,6 +113,7 @@ impl<B: Backend> Door<B> {
             .route("/v1/holds/{id}/post", post(holds::post::<B>))
             .route("/v1/holds/{id}/void", post(holds::void::<B>))
             .route("/v1/audit", get(operations::audit::<B>))
+            .route("/v1/drain", post(drain::begin::<B>).get(drain::progress::<B>))
             .route(demo::PATH, get(demo::page::<B>))
             .route(&format!("{}/{{part}}", demo::PATH), get(demo::part::<B>))
             .fallback(|request: HttpRequest| async move { Problem::path_unknown(request.uri().path()) })

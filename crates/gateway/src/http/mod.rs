@@ -22,6 +22,7 @@ mod counters;
 mod decode;
 mod demo;
 mod door;
+mod drain;
 mod edge;
 mod holds;
 mod limits;
@@ -38,7 +39,7 @@ mod transfers;
 mod tests;
 
 pub(crate) use accounts::account_json;
-pub use backend::{Backend, Health};
+pub use backend::{Backend, DrainStatus, Health};
 pub use counters::HttpCounters;
 pub use edge::{EdgeOptions, serve_edge};
 pub use limits::HttpLimits;

@@ -7,7 +7,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement
 use utoipa::{IntoResponses, Modify, OpenApi};
 
 use super::problem::ProblemBody;
-use super::{accounts, door, holds, login, operations};
+use super::{accounts, door, drain, holds, login, operations};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -27,6 +27,8 @@ use super::{accounts, door, holds, login, operations};
         holds::post,
         holds::void,
         operations::audit,
+        drain::begin,
+        drain::progress,
         operations::health,
         operations::metrics,
         operations::openapi,

@@ -12,7 +12,7 @@ use tidegate_wire::proto::request_frame;
 use tidegate_wire::{ReplyBodyRef, Split, TransferRef, TransfersEncoder, decode_reply, encode_request, split};
 
 use super::*;
-use crate::auth::{AuthSettings, LoginLimits, Rights, Secret, UserSettings, hash_password};
+use crate::auth::{AuthSettings, LoginLimits, Rights, Secret, TopicAccess, UserSettings, hash_password};
 
 /// One worker's port and its poll.
 struct Door {
@@ -37,6 +37,7 @@ impl Door {
             secret: Secret::from_bytes(&[1; 32]).unwrap(),
             token_ttl: Duration::from_secs(100),
             login_limits: LoginLimits { concurrent_max: 1, waiting_max: 1 },
+            topics: TopicAccess::default(),
         }));
         let metrics = GatewayMetrics::register(&Metrics::new(), 0, &[]);
         let mut port = BinaryPort::new(Some(listener), None, authenticator.clone(), 10, metrics);

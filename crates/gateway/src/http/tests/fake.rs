@@ -10,7 +10,7 @@ use tidegate_machines::ledger::{
 use tidegate_shard::message::{AuditReport, HoldRequest, Reply, Request, Unavailable};
 use tokio::sync::oneshot;
 
-use crate::http::{Backend, Health};
+use crate::http::{Backend, DrainStatus, Health};
 
 /// A [`Backend`] over a map.
 #[derive(Clone, Default)]
@@ -27,6 +27,7 @@ struct State {
     silent: Vec<oneshot::Sender<Reply>>,
     is_silent: bool,
     health: Option<Health>,
+    drain: DrainStatus,
     asked: usize,
 }
 
@@ -64,6 +65,11 @@ impl FakeBackend {
     /// From now on the house is so.
     pub fn set_health(&self, health: Health) {
         self.state.lock().unwrap().health = Some(health);
+    }
+
+    /// From now on so many clients are connected.
+    pub fn set_clients(&self, clients: u64) {
+        self.state.lock().unwrap().drain.clients = clients;
     }
 
     /// How many requests came through the door.
@@ -110,6 +116,14 @@ impl Backend for FakeBackend {
 
     fn metrics(&self) -> String {
         "tidegate_fake 1\n".to_owned()
+    }
+
+    fn drain(&self, per_second: u32) {
+        self.state.lock().unwrap().drain.per_second = Some(per_second);
+    }
+
+    fn drain_status(&self) -> DrainStatus {
+        self.state.lock().unwrap().drain
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::fake::FakeBackend;
 use crate::auth::{
-    AuthSettings, Authenticator, Grant, LoginLimits, PasswordHash, Rights, Secret, ServiceSettings, UserSettings,
+    AuthSettings, Authenticator, Grant, LoginLimits, PasswordHash, Rights, Secret, ServiceSettings, TopicAccess, UserSettings,
     hash_password, service_token_hash,
 };
 use crate::http::{EdgeOptions, HttpCounters, HttpLimits, serve_edge};
@@ -45,6 +45,7 @@ pub fn settings() -> AuthSettings {
         secret: Secret::from_bytes(&[7; 32]).unwrap(),
         token_ttl: Duration::from_secs(60),
         login_limits: LoginLimits { concurrent_max: 1, waiting_max: 4 },
+        topics: TopicAccess::default(),
     }
 }
 

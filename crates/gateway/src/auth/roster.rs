@@ -1,0 +1,143 @@
+//! Everybody whom the configuration knows, and what they may do: immutable, and replaced as a whole by a reload.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::acl::{Acl, ClientRights, Holder};
+use super::authenticator::{AuthError, AuthSettings, Session, service_token_hash};
+use super::identity::{Identity, Rights};
+use super::password::PasswordHash;
+use super::token::{Signer, TOKEN_BYTES_MAX, password_stamp};
+
+/// A user or service, and the rights that all its MQTT clients share.
+#[derive(Clone)]
+pub(super) struct Known {
+    pub(super) identity: Identity,
+    pub(super) rights: Arc<ClientRights>,
+}
+
+/// A person.
+pub(super) struct User {
+    pub(super) known: Known,
+    pub(super) password_hash: PasswordHash,
+    pub(super) stamp: String,
+}
+
+/// Whose certificates open the door to somebody whom the configuration does not list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CertificateUsers {
+    /// Only those that name a user of the configuration.
+    #[default]
+    Listed,
+    /// Every certificate that the authorities have signed. Who is not listed has role `certificate`.
+    Any,
+}
+
+/// Who may use which topics, and how they may come in; for MQTT.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TopicAccess {
+    /// Rules and policy.
+    pub acl: Acl,
+    /// Whose certificates are good.
+    pub certificate_users: CertificateUsers,
+}
+
+/// Everybody of one configuration.
+pub(super) struct Roster {
+    /// Counts reloads.
+    pub(super) generation: u64,
+    pub(super) token_ttl: Duration,
+    pub(super) certificate_users: CertificateUsers,
+    pub(super) anonymous: Arc<ClientRights>,
+    /// Verified in place of an unknown user's hash, so that the time of a log-in does not tell which names exist.
+    pub(super) decoy: PasswordHash,
+    users: HashMap<Box<str>, User>,
+    services: HashMap<[u8; 32], Known>,
+    acl: Arc<Acl>,
+}
+
+impl Roster {
+    /// Takes everybody from `settings`.
+    pub(super) fn new(settings: AuthSettings, generation: u64) -> Roster {
+        let acl = Arc::new(settings.topics.acl);
+        let costliest = settings.users.iter().map(|user| &user.password_hash).max_by_key(|hash| hash.cost()).cloned();
+        let known = |name: Box<str>, rights: Rights, holder: &dyn Fn(Identity) -> Holder| {
+            let identity = Identity::new(name, rights);
+            let rights = Arc::new(ClientRights::new(holder(identity.clone()), acl.clone()));
+            Known { identity, rights }
+        };
+        let users = settings.users.into_iter().map(|user| {
+            let known = known(user.name.clone(), user.rights, &Holder::User);
+            let stamp = password_stamp(&user.password_hash);
+            (user.name, User { known, stamp, password_hash: user.password_hash })
+        });
+        let services = settings.services.into_iter().map(|service| {
+            let hash = service.token_sha256;
+            (hash, known(service.name, service.rights, &|identity| Holder::Service(identity, hash)))
+        });
+        Roster {
+            generation,
+            token_ttl: settings.token_ttl,
+            certificate_users: settings.topics.certificate_users,
+            anonymous: Arc::new(ClientRights::new(Holder::Anonymous, acl.clone())),
+            decoy: costliest.unwrap_or_else(|| super::password::hash_password("")),
+            users: users.collect(),
+            services: services.collect(),
+            acl,
+        }
+    }
+
+    /// The user of this name.
+    pub(super) fn user(&self, name: &str) -> Option<&User> {
+        self.users.get(name)
+    }
+
+    /// Who `bearer` is at `now_s` (seconds since the epoch), and until when.
+    pub(super) fn bearer(&self, signer: &Signer, bearer: &str, now_s: u64) -> Result<(&Known, u64), AuthError> {
+        if bearer.is_empty() {
+            return Err(AuthError::Missing);
+        }
+        if bearer.len() > TOKEN_BYTES_MAX {
+            return Err(AuthError::Invalid);
+        }
+        // Looked up by hash: how long the comparison takes says nothing about the token.
+        if let Some(known) = self.services.get(&service_token_hash(bearer)) {
+            return Ok((known, u64::MAX));
+        }
+        let claims = signer.read(bearer).ok_or(AuthError::Invalid)?;
+        let user = self.users.get(claims.sub.as_str()).filter(|user| user.stamp == claims.pwd);
+        let user = user.ok_or(AuthError::Invalid)?;
+        if now_s >= claims.exp {
+            return Err(AuthError::Expired);
+        }
+        Ok((&user.known, claims.exp))
+    }
+
+    /// Who a certificate's common name stands for.
+    pub(super) fn certified(&self, name: &str) -> Option<Arc<ClientRights>> {
+        match (self.users.get(name), self.certificate_users) {
+            (Some(user), _) => Some(user.known.rights.clone()),
+            (None, CertificateUsers::Any) => {
+                Some(Arc::new(ClientRights::new(Holder::Certificate(name.into()), self.acl.clone())))
+            }
+            (None, CertificateUsers::Listed) => None,
+        }
+    }
+
+    /// The rights of the same holder by this roster; `None` if it has none here.
+    pub(super) fn renewed(&self, holder: &Holder) -> Option<Arc<ClientRights>> {
+        match holder {
+            Holder::User(identity) => self.users.get(identity.name()).map(|user| user.known.rights.clone()),
+            Holder::Service(_, token) => self.services.get(token).map(|known| known.rights.clone()),
+            Holder::Certificate(name) => self.certified(name),
+            Holder::Anonymous => Some(self.anonymous.clone()),
+        }
+    }
+}
+
+impl Known {
+    pub(super) fn session(&self, expires_at_s: u64) -> Session {
+        Session { identity: self.identity.clone(), expires_at_s }
+    }
+}
