@@ -33,6 +33,9 @@ mod reason;
 mod subscribe;
 pub mod topic;
 
+#[cfg(test)]
+mod tests;
+
 pub use ack::{Ack, AckKind};
 pub use auth::Auth;
 pub use connack::ConnAck;

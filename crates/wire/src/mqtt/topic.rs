@@ -53,8 +53,11 @@ pub fn check_filter(text: &str) -> Result<Filter<'_>, Malformed> {
         let Some((group, filter)) = shared.split_once('/') else {
             return Err(refused("MQTT-4.8.2-2", "a shared subscription without a topic filter"));
         };
-        if group.is_empty() || group.contains(['+', '#']) {
-            return Err(refused("MQTT-4.8.2-1", "a share name that is empty or has a wildcard"));
+        if group.is_empty() {
+            return Err(refused("MQTT-4.8.2-1", "an empty share name"));
+        }
+        if group.contains(['+', '#']) {
+            return Err(refused("MQTT-4.8.2-2", "a share name with a wildcard"));
         }
         Filter { share_group: Some(group), filter }
     } else if let Some(filter) = text.strip_prefix("$queue/") {

@@ -1,0 +1,5 @@
+//! The codec by statement, by round trip, and on any bytes.
+
+mod round_trips;
+mod statements;
+mod topics;
