@@ -10,7 +10,11 @@
 //! Invariant: no I/O, no clock, no randomness, no threads here. Time, earlier outcomes and positions come in as arguments.
 //! Invariant: nothing here knows how a record is stored, framed, replicated or sent.
 
+mod encoding;
 pub mod ledger;
 mod number;
+mod pieces;
+pub mod queue;
+pub mod topic;
 
 pub use number::{Amount, OutboundNumber, RecordPosition, ShardIndex, TimeMs};

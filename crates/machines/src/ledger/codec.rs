@@ -4,13 +4,13 @@
 //! anything else is an error, never a guess.
 
 use super::account::AccountSlot;
-use super::encoding::{Malformed, Parsed, Reader, put_text, put_varint, put_zigzag};
 use super::event::{AccountStep, CreditStep, Event, HoldFacts};
 use super::limits::{
     ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, EVENT_BYTES_MAX, MEMO_BYTES_MAX, TIME_MS_MAX, TRANSFER_ID_BYTES_MAX,
 };
 use super::outcome::Refusal;
 use super::request::AccountKind;
+use crate::encoding::{Malformed, Parsed, Reader, put_text, put_varint, put_zigzag};
 use crate::{Amount, TimeMs};
 
 /// A record that is not an event of the ledger.

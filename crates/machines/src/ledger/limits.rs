@@ -1,5 +1,7 @@
 //! Every bound of the ledger in one place, with the relations between them checked when it is compiled.
 
+use crate::encoding::VARINT_BYTES_MAX;
+
 /// Longest account id, in bytes of UTF-8.
 pub const ACCOUNT_ID_BYTES_MAX: usize = 128;
 /// Longest transfer or hold id, in bytes of UTF-8.
@@ -22,8 +24,6 @@ pub const OUTBOUND_PENDING_MAX: usize = 1 << 20;
 /// Longest encoded event, in bytes.
 pub const EVENT_BYTES_MAX: usize = 1024;
 
-/// The longest variable-length integer, in bytes.
-pub(super) const VARINT_BYTES_MAX: usize = 10;
 /// The longest head of an event besides its texts: tag, two times, a digest and the most integers any event has.
 pub(super) const EVENT_HEAD_BYTES_MAX: usize = 1 + 6 + 6 + 16 + 12 * VARINT_BYTES_MAX;
 

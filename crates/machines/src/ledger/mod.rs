@@ -26,7 +26,6 @@ mod asset;
 mod codec;
 mod command;
 mod decide;
-mod encoding;
 mod event;
 mod hash;
 mod history;

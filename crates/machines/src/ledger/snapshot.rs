@@ -7,7 +7,6 @@
 use super::account::{Account, AccountSlot};
 use super::asset::AssetIndex;
 use super::codec::get_account_kind;
-use super::encoding::{Malformed, Parsed, Reader, put_text, put_varint, put_varint_128, put_zigzag};
 use super::hold::{HoldId, OpenHold};
 use super::limits::{ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, TIME_MS_MAX, TRANSFER_ID_BYTES_MAX};
 use super::peer::Peer;
@@ -15,6 +14,7 @@ use super::request::AccountKind;
 use super::state::Ledger;
 use super::validity::{check_expiry, is_account_id, is_asset, is_transfer_id};
 use super::{hash::shard_of, limits::ACCOUNTS_MAX};
+use crate::encoding::{Malformed, Parsed, Reader, put_text, put_varint, put_varint_128, put_zigzag};
 use crate::{Amount, TimeMs};
 
 /// Version of the layout; the first thing in the bytes.

@@ -1,20 +1,22 @@
-//! The few shapes that all bytes of the ledger are made of: little-endian integers of fixed width, LEB128 varints (zigzag for
+//! The few shapes that all bytes of the machines are made of: little-endian integers of fixed width, LEB128 varints (zigzag for
 //! signed ones), and texts with their length before them. Reading accepts only the shortest form, so bytes that decode encode
 //! to themselves again.
 
-use super::limits::VARINT_BYTES_MAX;
 use crate::{OutboundNumber, RecordPosition, ShardIndex};
+
+/// Bytes of the longest varint of 64 bits.
+pub(crate) const VARINT_BYTES_MAX: usize = 10;
 
 /// Bytes that are not what was expected; `what` names the part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Malformed {
+pub(crate) struct Malformed {
     pub what: &'static str,
 }
 
-pub(super) type Parsed<T> = Result<T, Malformed>;
+pub(crate) type Parsed<T> = Result<T, Malformed>;
 
 #[inline]
-pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -23,12 +25,12 @@ pub(super) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
 }
 
 #[inline]
-pub(super) fn put_zigzag(out: &mut Vec<u8>, value: i64) {
+pub(crate) fn put_zigzag(out: &mut Vec<u8>, value: i64) {
     put_varint(out, ((value << 1) ^ (value >> 63)) as u64);
 }
 
 /// A varint of up to 128 bits.
-pub(super) fn put_varint_128(out: &mut Vec<u8>, mut value: u128) {
+pub(crate) fn put_varint_128(out: &mut Vec<u8>, mut value: u128) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
         value >>= 7;
@@ -37,14 +39,14 @@ pub(super) fn put_varint_128(out: &mut Vec<u8>, mut value: u128) {
 }
 
 #[inline]
-pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
+pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
     put_varint(out, text.len() as u64);
     out.extend_from_slice(text.as_bytes());
 }
 
 /// Reads from the front of some bytes; never beyond their end.
 #[derive(Clone, Debug)]
-pub(super) struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }
 

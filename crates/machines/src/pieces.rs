@@ -1,0 +1,59 @@
+//! A list that grows in pieces, for things that exist by the million.
+//!
+//! Why not a vector: when a vector of two million grows, it needs its old and its new memory at the same time, and everything waits
+//! while it copies. A piece, once there, never moves.
+
+const PIECE_BITS: u32 = 10;
+const PIECE: usize = 1 << PIECE_BITS;
+
+/// A list of `T` that only grows.
+#[derive(Debug)]
+pub(crate) struct Pieces<T> {
+    pieces: Vec<Vec<T>>,
+    len: u32,
+}
+
+impl<T> Default for Pieces<T> {
+    fn default() -> Pieces<T> {
+        Pieces { pieces: Vec::new(), len: 0 }
+    }
+}
+
+impl<T> Pieces<T> {
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    pub fn push(&mut self, item: T) {
+        if self.len as usize == self.pieces.len() * PIECE {
+            self.pieces.push(Vec::with_capacity(PIECE));
+        }
+        self.pieces.last_mut().expect("was pushed when the others were full").push(item);
+        self.len += 1;
+    }
+
+    #[inline]
+    pub fn get(&self, index: u32) -> Option<&T> {
+        self.pieces.get((index >> PIECE_BITS) as usize)?.get(index as usize & (PIECE - 1))
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.pieces.iter().flatten()
+    }
+}
+
+impl<T> std::ops::Index<u32> for Pieces<T> {
+    type Output = T;
+
+    #[inline]
+    fn index(&self, index: u32) -> &T {
+        &self.pieces[(index >> PIECE_BITS) as usize][index as usize & (PIECE - 1)]
+    }
+}
+
+impl<T> std::ops::IndexMut<u32> for Pieces<T> {
+    #[inline]
+    fn index_mut(&mut self, index: u32) -> &mut T {
+        &mut self.pieces[(index >> PIECE_BITS) as usize][index as usize & (PIECE - 1)]
+    }
+}

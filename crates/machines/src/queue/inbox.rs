@@ -1,0 +1,206 @@
+//! One inbox: its entries by number.
+//!
+//! ```text
+//!   front 41 ─▶ 41 queued   hole   hole   44 received   45 queued      next 46
+//! ```
+//!
+//! The place of an entry is its number less the front's, so finding one is one look. What leaves out of order leaves a hole until
+//! everything before it has left, too. Should one entry stay for ever while others come and go behind it, the holes are swept out and
+//! places are searched, not reckoned.
+
+use std::collections::VecDeque;
+
+use super::bodies::{Bodies, BodyIndex};
+
+/// Fewer entries than this are not swept.
+const SWEEP_MIN: usize = 64;
+
+/// How an entry stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EntryState {
+    /// It waits to be taken, or is on its way.
+    Queued,
+    /// The other side has it, and has yet to say that it is done with the number.
+    Received,
+}
+
+/// One copy of a body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The record that made it what it is.
+    pub sequence: u64,
+    /// Numbers of the subscriptions that it came by.
+    // A box of a vector, because a boxed slice would make every entry eight bytes larger.
+    #[allow(clippy::box_collection)]
+    pub subscription_ids: Option<Box<Vec<u32>>>,
+    /// What waits.
+    pub body: BodyIndex,
+    /// How surely it is delivered.
+    pub qos: u8,
+    /// Whether it is shown as retained.
+    pub retain: bool,
+    /// How it stands.
+    pub state: EntryState,
+}
+
+#[derive(Clone, Debug)]
+struct Place {
+    number: u64,
+    entry: Option<Entry>,
+}
+
+const _: () = assert!(size_of::<Place>() <= 32);
+
+/// What waits.
+#[derive(Clone, Debug, Default)]
+struct Waiting {
+    places: VecDeque<Place>,
+    len: usize,
+    bytes: u64,
+}
+
+/// An inbox. Sixteen bytes while nothing waits.
+#[derive(Clone, Debug, Default)]
+pub struct Inbox {
+    next: u64,
+    waiting: Option<Box<Waiting>>,
+}
+
+const _: () = assert!(size_of::<Inbox>() <= 16);
+
+impl Waiting {
+    /// The first place whose number is not smaller.
+    #[inline]
+    fn place_from(&self, number: u64) -> usize {
+        let Some(front) = self.places.front() else { return 0 };
+        let offset = number.saturating_sub(front.number);
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX).min(self.places.len());
+        match self.places.get(offset) {
+            Some(place) if place.number == number => offset,
+            _ => self.places.partition_point(|place| place.number < number),
+        }
+    }
+
+    #[inline]
+    fn get_mut(&mut self, number: u64) -> Option<&mut Place> {
+        let place = self.place_from(number);
+        self.places.get_mut(place).filter(|place| place.number == number && place.entry.is_some())
+    }
+
+    /// Removes holes from the front, and all of them when they are the greater part: a few moves for each entry that left.
+    #[inline]
+    fn sweep(&mut self) {
+        while self.places.front().is_some_and(|place| place.entry.is_none()) {
+            self.places.pop_front();
+        }
+        if self.places.len() > SWEEP_MIN && self.len < self.places.len() / 2 {
+            self.places.retain(|place| place.entry.is_some());
+        }
+    }
+}
+
+impl Inbox {
+    /// An empty inbox whose next entry gets this number.
+    pub fn starting_at(next: u64) -> Inbox {
+        Inbox { next, waiting: None }
+    }
+
+    /// Adds an entry whose body has so many bytes; returns its number.
+    #[inline]
+    pub fn push(&mut self, entry: Entry, bytes: u32) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        let waiting = self.waiting.get_or_insert_default();
+        waiting.places.push_back(Place { number, entry: Some(entry) });
+        waiting.len += 1;
+        waiting.bytes += u64::from(bytes);
+        number
+    }
+
+    /// Adds an entry with a number of its own, the next one or a later: what a snapshot brings back.
+    pub fn restore(&mut self, number: u64, entry: Entry, bytes: u32) {
+        assert!(number >= self.next, "entries come in the order of their numbers");
+        self.next = number;
+        self.push(entry, bytes);
+    }
+
+    /// The next entry gets this number, if it is not smaller than what it would get.
+    pub fn skip_to(&mut self, next: u64) {
+        self.next = self.next.max(next);
+    }
+
+    /// Takes an entry out; whether it was there.
+    #[inline]
+    pub fn remove<B>(&mut self, number: u64, bodies: &mut Bodies<B>) -> bool {
+        let Some(waiting) = &mut self.waiting else { return false };
+        let Some(entry) = waiting.get_mut(number).and_then(|place| place.entry.take()) else { return false };
+        waiting.len -= 1;
+        waiting.bytes -= u64::from(bodies.bytes_of(entry.body));
+        bodies.release(entry.body);
+        if waiting.len == 0 {
+            self.waiting = None;
+        } else {
+            waiting.sweep();
+        }
+        true
+    }
+
+    /// Takes all entries out.
+    pub fn clear<B>(&mut self, bodies: &mut Bodies<B>) {
+        let Some(waiting) = self.waiting.take() else { return };
+        waiting.places.iter().filter_map(|place| place.entry.as_ref()).for_each(|entry| bodies.release(entry.body));
+    }
+
+    /// Notes that the other side has an entry; whether it was there and only queued.
+    #[inline]
+    pub fn mark_received(&mut self, number: u64) -> bool {
+        let place = self.waiting.as_mut().and_then(|waiting| waiting.get_mut(number));
+        match place.and_then(|place| place.entry.as_mut()) {
+            Some(entry) if entry.state == EntryState::Queued => {
+                entry.state = EntryState::Received;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// An entry.
+    #[inline]
+    pub fn entry(&self, number: u64) -> Option<&Entry> {
+        let waiting = self.waiting.as_ref()?;
+        let place = waiting.places.get(waiting.place_from(number))?;
+        place.entry.as_ref().filter(|_| place.number == number)
+    }
+
+    /// All entries from this number on, with their numbers, oldest first.
+    #[inline]
+    pub fn entries_from(&self, number: u64) -> impl Iterator<Item = (u64, &Entry)> {
+        let places = self.waiting.iter().flat_map(move |waiting| waiting.places.range(waiting.place_from(number)..));
+        places.filter_map(|place| Some((place.number, place.entry.as_ref()?)))
+    }
+
+    /// Number of the oldest entry; of the next one when nothing waits.
+    pub fn front_number(&self) -> u64 {
+        self.waiting.as_ref().and_then(|waiting| waiting.places.front()).map_or(self.next, |place| place.number)
+    }
+
+    /// Number that the next entry gets.
+    pub fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.waiting.as_ref().map_or(0, |waiting| waiting.len)
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_none()
+    }
+
+    /// Bytes of the bodies that wait.
+    pub fn bytes(&self) -> u64 {
+        self.waiting.as_ref().map_or(0, |waiting| waiting.bytes)
+    }
+}

@@ -1,0 +1,345 @@
+//! Events as bytes: a tag, then the fields in order, as `docs/formats/topics.md` draws them. One form per event: decoding accepts
+//! exactly what encoding makes.
+
+use std::sync::Arc;
+
+use super::command::{DropReason, Origin, Receiver, Slot, Will};
+use super::event::Event;
+use super::message::{Message, MessageMeta};
+use crate::TimeMs;
+use crate::encoding::{Malformed, Parsed, Reader, put_text, put_varint};
+
+mod tag {
+    pub const SESSION_OPENED: u8 = 1;
+    pub const SESSION_ATTACHED: u8 = 2;
+    pub const SESSION_DETACHED: u8 = 3;
+    pub const SESSION_ENDED: u8 = 4;
+    pub const WILL_CLEARED: u8 = 5;
+    pub const SUBSCRIBED: u8 = 6;
+    pub const UNSUBSCRIBED: u8 = 7;
+    pub const PUBLISHED: u8 = 8;
+    pub const ACKNOWLEDGED: u8 = 9;
+    pub const RECEIVED: u8 = 10;
+    pub const DROPPED: u8 = 11;
+    pub const ORIGIN_FORGOTTEN: u8 = 12;
+    pub const ORIGINS_FORGOTTEN: u8 = 13;
+    pub const RETAINED: u8 = 14;
+    pub const DELAYED: u8 = 15;
+    pub const DELAYED_SENT: u8 = 16;
+}
+
+/// Bits of a receiver's flags, above its QoS.
+const RETAIN_FLAG: u8 = 1 << 2;
+const IDS_FLAG: u8 = 1 << 3;
+
+/// Longest text: what two bytes of length in the protocol allow.
+pub(super) const TEXT_BYTES_MAX: usize = u16::MAX as usize;
+
+/// Bytes that are not an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EventError {
+    /// An event of a newer program.
+    #[error("event tag {0} is unknown: a newer program wrote it")]
+    UnknownTag(u8),
+    /// Not of the expected form.
+    #[error("event is damaged: {0}")]
+    Damaged(&'static str),
+}
+
+impl From<Malformed> for EventError {
+    fn from(malformed: Malformed) -> EventError {
+        EventError::Damaged(malformed.what)
+    }
+}
+
+impl Event {
+    /// Appends the event's bytes.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Event::SessionOpened { slot, client_id, expiry_s, will } => {
+                head(out, tag::SESSION_OPENED, *slot);
+                put_text(out, client_id);
+                put_varint(out, u64::from(*expiry_s));
+                put_will(out, will.as_ref());
+            }
+            Event::SessionAttached { slot, expiry_s, will } => {
+                head(out, tag::SESSION_ATTACHED, *slot);
+                put_varint(out, u64::from(*expiry_s));
+                put_will(out, will.as_ref());
+            }
+            Event::SessionDetached { slot, at, expiry_s, keep_will } => {
+                head(out, tag::SESSION_DETACHED, *slot);
+                put_varint(out, at.0);
+                put_varint(out, u64::from(*expiry_s));
+                out.push(u8::from(*keep_will));
+            }
+            Event::SessionEnded { slot } => head(out, tag::SESSION_ENDED, *slot),
+            Event::WillCleared { slot } => head(out, tag::WILL_CLEARED, *slot),
+            Event::Subscribed { slot, filter, options, subscription_id } => {
+                head(out, tag::SUBSCRIBED, *slot);
+                put_text(out, filter);
+                out.push(*options);
+                put_varint(out, u64::from(*subscription_id));
+            }
+            Event::Unsubscribed { slot, filter } => {
+                head(out, tag::UNSUBSCRIBED, *slot);
+                put_text(out, filter);
+            }
+            Event::Published { at, message, drop_at, origin, receivers, evicted, dropped } => {
+                out.push(tag::PUBLISHED);
+                put_varint(out, at.0);
+                put_varint(out, drop_at.0);
+                put_option(out, origin.as_ref(), put_origin);
+                put_varint(out, u64::from(*dropped));
+                put_varint(out, receivers.len() as u64);
+                receivers.iter().for_each(|receiver| put_receiver(out, receiver));
+                put_varint(out, evicted.len() as u64);
+                evicted.iter().for_each(|count| put_varint(out, u64::from(*count)));
+                put_message(out, message);
+            }
+            Event::Acknowledged { slot, number } => {
+                head(out, tag::ACKNOWLEDGED, *slot);
+                put_varint(out, *number);
+            }
+            Event::Received { slot, number } => {
+                head(out, tag::RECEIVED, *slot);
+                put_varint(out, *number);
+            }
+            Event::Dropped { slot, number, reason } => {
+                head(out, tag::DROPPED, *slot);
+                put_varint(out, *number);
+                out.push(match reason {
+                    DropReason::Expired => 0,
+                    DropReason::Evicted => 1,
+                });
+            }
+            Event::OriginForgotten(origin) => {
+                out.push(tag::ORIGIN_FORGOTTEN);
+                put_origin(out, origin);
+            }
+            Event::OriginsForgotten { shard, incarnation } => {
+                out.push(tag::ORIGINS_FORGOTTEN);
+                put_varint(out, u64::from(*shard));
+                put_varint(out, *incarnation);
+            }
+            Event::Retained(message) => {
+                out.push(tag::RETAINED);
+                put_message(out, message);
+            }
+            Event::Delayed { at, message } => {
+                out.push(tag::DELAYED);
+                put_varint(out, at.0);
+                put_message(out, message);
+            }
+            Event::DelayedSent { id } => {
+                out.push(tag::DELAYED_SENT);
+                put_varint(out, *id);
+            }
+        }
+    }
+
+    /// Reads one event, which must be all of `bytes`. Takes any bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Event, EventError> {
+        let mut reader = Reader::new(bytes);
+        let tag = reader.byte("tag")?;
+        let event = match tag {
+            tag::SESSION_OPENED => Event::SessionOpened {
+                slot: slot(&mut reader)?,
+                client_id: text(&mut reader, "client id")?,
+                expiry_s: reader.u32("expiry")?,
+                will: will(&mut reader)?,
+            },
+            tag::SESSION_ATTACHED => Event::SessionAttached {
+                slot: slot(&mut reader)?,
+                expiry_s: reader.u32("expiry")?,
+                will: will(&mut reader)?,
+            },
+            tag::SESSION_DETACHED => Event::SessionDetached {
+                slot: slot(&mut reader)?,
+                at: TimeMs(reader.varint("time")?),
+                expiry_s: reader.u32("expiry")?,
+                keep_will: flag(&mut reader, "keep will")?,
+            },
+            tag::SESSION_ENDED => Event::SessionEnded { slot: slot(&mut reader)? },
+            tag::WILL_CLEARED => Event::WillCleared { slot: slot(&mut reader)? },
+            tag::SUBSCRIBED => Event::Subscribed {
+                slot: slot(&mut reader)?,
+                filter: text(&mut reader, "filter")?,
+                options: reader.byte("options")?,
+                subscription_id: reader.u32("subscription id")?,
+            },
+            tag::UNSUBSCRIBED => Event::Unsubscribed { slot: slot(&mut reader)?, filter: text(&mut reader, "filter")? },
+            tag::PUBLISHED => Event::Published {
+                at: TimeMs(reader.varint("time")?),
+                drop_at: TimeMs(reader.varint("time to drop")?),
+                origin: option(&mut reader, "origin", origin)?,
+                dropped: reader.u32("dropped")?,
+                receivers: list(&mut reader, "receivers", receiver)?,
+                evicted: list(&mut reader, "evicted", |reader| reader.u32("evicted"))?,
+                message: message(&mut reader)?,
+            },
+            tag::ACKNOWLEDGED => Event::Acknowledged { slot: slot(&mut reader)?, number: reader.varint("number")? },
+            tag::RECEIVED => Event::Received { slot: slot(&mut reader)?, number: reader.varint("number")? },
+            tag::DROPPED => Event::Dropped {
+                slot: slot(&mut reader)?,
+                number: reader.varint("number")?,
+                reason: match reader.byte("reason")? {
+                    0 => DropReason::Expired,
+                    1 => DropReason::Evicted,
+                    _ => return Err(EventError::Damaged("reason")),
+                },
+            },
+            tag::ORIGIN_FORGOTTEN => Event::OriginForgotten(origin(&mut reader)?),
+            tag::ORIGINS_FORGOTTEN => {
+                Event::OriginsForgotten { shard: reader.shard("shard")?.0, incarnation: reader.varint("incarnation")? }
+            }
+            tag::RETAINED => Event::Retained(message(&mut reader)?),
+            tag::DELAYED => Event::Delayed { at: TimeMs(reader.varint("time")?), message: message(&mut reader)? },
+            tag::DELAYED_SENT => Event::DelayedSent { id: reader.varint("id")? },
+            unknown => return Err(EventError::UnknownTag(unknown)),
+        };
+        reader.end("end")?;
+        Ok(event)
+    }
+}
+
+fn head(out: &mut Vec<u8>, tag: u8, slot: Slot) {
+    out.push(tag);
+    put_varint(out, u64::from(slot.0));
+}
+
+fn slot(reader: &mut Reader<'_>) -> Parsed<Slot> {
+    reader.u32("slot").map(Slot)
+}
+
+fn text(reader: &mut Reader<'_>, what: &'static str) -> Parsed<Box<str>> {
+    reader.text(0, TEXT_BYTES_MAX, what).map(Box::from)
+}
+
+fn flag(reader: &mut Reader<'_>, what: &'static str) -> Parsed<bool> {
+    match reader.byte(what)? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Malformed { what }),
+    }
+}
+
+fn put_option<T>(out: &mut Vec<u8>, value: Option<&T>, put: impl FnOnce(&mut Vec<u8>, &T)) {
+    out.push(u8::from(value.is_some()));
+    if let Some(value) = value {
+        put(out, value);
+    }
+}
+
+fn option<T>(
+    reader: &mut Reader<'_>,
+    what: &'static str,
+    read: impl FnOnce(&mut Reader<'_>) -> Parsed<T>,
+) -> Parsed<Option<T>> {
+    if flag(reader, what)? { read(reader).map(Some) } else { Ok(None) }
+}
+
+/// A list with its length before it. Memory grows with the bytes that are there, not with what the length says.
+pub(super) fn list<T>(
+    reader: &mut Reader<'_>,
+    what: &'static str,
+    mut read: impl FnMut(&mut Reader<'_>) -> Parsed<T>,
+) -> Parsed<Box<[T]>> {
+    let length = reader.varint(what)?;
+    let mut items = Vec::new();
+    for _ in 0..length {
+        items.push(read(reader)?);
+    }
+    Ok(items.into())
+}
+
+pub(super) fn put_origin(out: &mut Vec<u8>, origin: &Origin) {
+    put_varint(out, u64::from(origin.shard));
+    put_varint(out, origin.incarnation);
+    put_varint(out, u64::from(origin.packet_id));
+}
+
+pub(super) fn origin(reader: &mut Reader<'_>) -> Parsed<Origin> {
+    let shard = reader.shard("origin's shard")?.0;
+    let incarnation = reader.varint("origin's session")?;
+    let packet_id = reader.varint("origin's packet id")?;
+    let packet_id = u16::try_from(packet_id).map_err(|_| Malformed { what: "origin's packet id" })?;
+    Ok(Origin { shard, incarnation, packet_id })
+}
+
+fn put_receiver(out: &mut Vec<u8>, receiver: &Receiver) {
+    put_varint(out, u64::from(receiver.slot.0));
+    let ids = &receiver.subscription_ids;
+    let flags =
+        receiver.qos | if receiver.retain { RETAIN_FLAG } else { 0 } | if ids.is_empty() { 0 } else { IDS_FLAG };
+    out.push(flags);
+    if !ids.is_empty() {
+        put_varint(out, ids.len() as u64);
+        ids.iter().for_each(|id| put_varint(out, u64::from(*id)));
+    }
+}
+
+fn receiver(reader: &mut Reader<'_>) -> Parsed<Receiver> {
+    let slot = slot(reader)?;
+    let flags = reader.byte("receiver's flags")?;
+    let qos = flags & 0b11;
+    if qos == 3 || flags > (IDS_FLAG | RETAIN_FLAG | 0b11) {
+        return Err(Malformed { what: "receiver's flags" });
+    }
+    let subscription_ids = match flags & IDS_FLAG {
+        0 => Box::default(),
+        _ => list(reader, "subscription ids", |reader| reader.u32("subscription id"))?,
+    };
+    if flags & IDS_FLAG != 0 && subscription_ids.is_empty() {
+        return Err(Malformed { what: "subscription ids" });
+    }
+    Ok(Receiver { slot, qos, retain: flags & RETAIN_FLAG != 0, subscription_ids })
+}
+
+pub(super) fn put_will(out: &mut Vec<u8>, will: Option<&Will>) {
+    put_option(out, will, |out, will| {
+        put_varint(out, u64::from(will.delay_s));
+        put_option(out, will.expiry_s.as_ref(), |out, expiry_s| put_varint(out, u64::from(*expiry_s)));
+        put_message(out, &will.message);
+    });
+}
+
+pub(super) fn will(reader: &mut Reader<'_>) -> Parsed<Option<Will>> {
+    option(reader, "will", |reader| {
+        Ok(Will {
+            delay_s: reader.u32("will's delay")?,
+            expiry_s: option(reader, "will's expiry", |reader| reader.u32("will's expiry"))?,
+            message: message(reader)?,
+        })
+    })
+}
+
+pub(super) fn put_message(out: &mut Vec<u8>, message: &Message) {
+    let retain = if message.retain() { RETAIN_FLAG } else { 0 };
+    out.push(message.qos() | retain);
+    put_option(out, message.expires_at().as_ref(), |out, at| put_varint(out, at.0));
+    put_text(out, message.topic());
+    for part in [message.properties(), message.payload()] {
+        put_varint(out, part.len() as u64);
+        out.extend_from_slice(part);
+    }
+}
+
+pub(super) fn message(reader: &mut Reader<'_>) -> Parsed<Arc<Message>> {
+    let flags = reader.byte("message's flags")?;
+    let qos = flags & 0b11;
+    if qos == 3 || flags > (RETAIN_FLAG | 0b11) {
+        return Err(Malformed { what: "message's flags" });
+    }
+    let expires_at = option(reader, "message's expiry", |reader| reader.varint("message's expiry").map(TimeMs))?;
+    let topic = reader.text(0, TEXT_BYTES_MAX, "topic")?;
+    let properties = piece(reader, "properties")?;
+    let payload = piece(reader, "payload")?;
+    let meta = MessageMeta { qos, retain: flags & RETAIN_FLAG != 0, expires_at };
+    Ok(Arc::new(Message::new(topic, properties, payload, meta)))
+}
+
+fn piece<'a>(reader: &mut Reader<'a>, what: &'static str) -> Parsed<&'a [u8]> {
+    let length = reader.u32(what)?;
+    reader.take(length as usize, what)
+}

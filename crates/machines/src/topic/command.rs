@@ -1,0 +1,229 @@
+//! What a shard of topics may be asked to do, and why it may say no.
+
+use std::sync::Arc;
+
+use super::message::Message;
+use crate::TimeMs;
+
+/// A session's place in its shard. Used again when the session has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(pub u32);
+
+/// Where a message of QoS 2 came from: it is taken once. Also of wills and delayed messages, so that a crash does not double them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Origin {
+    /// Shard of the publisher's session.
+    pub shard: u16,
+    /// Which session: the sequence of the record that opened it.
+    pub incarnation: u64,
+    /// Packet id; zero is no packet.
+    pub packet_id: u16,
+}
+
+/// What is published when a client is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Will {
+    /// The message; it expires so long after it was published, not after it was left with us.
+    pub message: Arc<Message>,
+    /// Seconds to wait for the client's return.
+    pub delay_s: u32,
+    /// Seconds from its publication to its expiry.
+    pub expiry_s: Option<u32>,
+}
+
+/// One session that a message is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receiver {
+    /// The session.
+    pub slot: Slot,
+    /// How surely it gets it, 1 or 2.
+    pub qos: u8,
+    /// Whether it is shown as retained.
+    pub retain: bool,
+    /// Numbers of the subscriptions that matched, where the client gave any.
+    pub subscription_ids: Box<[u32]>,
+}
+
+/// Why an entry leaves an inbox without having been delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DropReason {
+    /// It, or its stay in the inbox, has expired.
+    Expired,
+    /// The inbox was full, and newer ones count more.
+    Evicted,
+}
+
+/// One thing to decide. Owned, because it may wait for room in a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Begin a session that outlives its connection.
+    OpenSession {
+        /// Client id.
+        client_id: Box<str>,
+        /// Seconds that it lives without a connection; `u32::MAX` for ever.
+        expiry_s: u32,
+        /// What to publish when the client is gone.
+        will: Option<Will>,
+    },
+    /// A client is connected to its session again.
+    AttachSession {
+        /// The session.
+        slot: Slot,
+        /// Its new expiry.
+        expiry_s: u32,
+        /// Its new will.
+        will: Option<Will>,
+    },
+    /// The client is gone; the session's time begins to run.
+    DetachSession {
+        /// The session.
+        slot: Slot,
+        /// Its expiry from now on.
+        expiry_s: u32,
+        /// Whether the will is to be published, after its delay.
+        keep_will: bool,
+    },
+    /// End a session and all that belongs to it.
+    EndSession {
+        /// The session.
+        slot: Slot,
+    },
+    /// The will was published, or is not to be.
+    ClearWill {
+        /// The session.
+        slot: Slot,
+    },
+    /// Add a subscription, or replace the one with this filter.
+    Subscribe {
+        /// The session.
+        slot: Slot,
+        /// The filter, as the client wrote it.
+        filter: Box<str>,
+        /// Opaque here.
+        options: u8,
+        /// Number that the client gave it; zero for none.
+        subscription_id: u32,
+    },
+    /// Remove a subscription.
+    Unsubscribe {
+        /// The session.
+        slot: Slot,
+        /// The filter.
+        filter: Box<str>,
+    },
+    /// Put a message into inboxes. Receivers that are gone are passed over.
+    Publish {
+        /// The message.
+        message: Arc<Message>,
+        /// Whom it is for.
+        receivers: Box<[Receiver]>,
+        /// Where it came from, if it must not come twice.
+        origin: Option<Origin>,
+    },
+    /// A receiver has the message, or it can never be sent.
+    Acknowledge {
+        /// The session.
+        slot: Slot,
+        /// Number of the entry.
+        number: u64,
+    },
+    /// A receiver has said PUBREC: it is not sent the message again, only the release.
+    MarkReceived {
+        /// The session.
+        slot: Slot,
+        /// Number of the entry.
+        number: u64,
+    },
+    /// Give an entry up.
+    Drop {
+        /// The session.
+        slot: Slot,
+        /// Number of the entry.
+        number: u64,
+        /// Why.
+        reason: DropReason,
+    },
+    /// Its packet id may be used for another message.
+    ForgetOrigin(Origin),
+    /// The session that these came from has ended.
+    ForgetOrigins {
+        /// Shard of the session.
+        shard: u16,
+        /// Which session.
+        incarnation: u64,
+    },
+    /// Keep a message for whoever subscribes later, instead of the one before; one without payload clears.
+    Retain(Arc<Message>),
+    /// Keep a message until it is time to publish it.
+    Delay {
+        /// When.
+        at: TimeMs,
+        /// What.
+        message: Arc<Message>,
+    },
+    /// A delayed message was published.
+    DelayedSent {
+        /// Which.
+        id: u64,
+    },
+}
+
+/// Why there is no event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// There is a session of this client id.
+    #[error("client id has a session already")]
+    SessionExists(Slot),
+    /// There is no session in this slot.
+    #[error("no session in slot {}", .0.0)]
+    NoSession(Slot),
+    /// There is no such subscription.
+    #[error("no such subscription")]
+    NoSubscription,
+    /// The entry does not wait (any more), or is in this state already.
+    #[error("entry {0} does not wait")]
+    NoEntry(u64),
+    /// A message of this origin was taken before: the sender may be told yes.
+    #[error("message was taken before")]
+    Duplicate,
+    /// There is nothing to do: no such origin, no such will, nobody to receive it. The sender may be told yes.
+    #[error("nothing to do")]
+    Nothing,
+    /// An inbox is full and its policy is to refuse.
+    #[error("inbox of a receiver is full")]
+    InboxFull,
+    /// There is no such delayed message.
+    #[error("no delayed message {0}")]
+    NoDelayed(u64),
+}
+
+/// What an inbox does with one message more than fits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InboxPolicy {
+    /// The oldest that wait make room.
+    #[default]
+    DropOldest,
+    /// The new one is dropped for that receiver.
+    DropNewest,
+    /// The message is refused, to all its receivers on this shard.
+    Refuse,
+}
+
+/// The bounds of every inbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InboxLimits {
+    /// Messages that wait.
+    pub messages_max: u32,
+    /// Bytes that wait.
+    pub bytes_max: u64,
+    /// How long a message waits, in milliseconds; 0 for no bound.
+    pub age_max_ms: u64,
+    /// What happens beyond.
+    pub policy: InboxPolicy,
+}
+
+impl Default for InboxLimits {
+    fn default() -> InboxLimits {
+        InboxLimits { messages_max: 10_000, bytes_max: 16 << 20, age_max_ms: 0, policy: InboxPolicy::DropOldest }
+    }
+}

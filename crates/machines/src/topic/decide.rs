@@ -1,0 +1,187 @@
+//! Deciding: what a command would do to the state, or why it does nothing. Reads only.
+
+use std::sync::Arc;
+
+use super::command::{Command, InboxLimits, InboxPolicy, Origin, Receiver, Refusal, Slot};
+use super::event::Event;
+use super::message::Message;
+use super::state::{Session, Topics};
+use crate::TimeMs;
+use crate::queue::{Entry, EntryState, Inbox};
+
+/// Room that one message must find in an inbox.
+enum Room {
+    /// It fits once so many of the oldest are gone.
+    After(u32),
+    /// It does not fit.
+    None,
+}
+
+impl Topics {
+    /// The event that answers `command` at `now`, or why there is none.
+    pub fn decide(&self, command: &Command, limits: &InboxLimits, now: TimeMs) -> Result<Event, Refusal> {
+        match command {
+            Command::OpenSession { client_id, expiry_s, will } => {
+                if let Some(slot) = self.find(client_id) {
+                    return Err(Refusal::SessionExists(slot));
+                }
+                let slot = self.next_slot();
+                let (client_id, expiry_s, will) = (client_id.clone(), *expiry_s, will.clone());
+                Ok(Event::SessionOpened { slot, client_id, expiry_s, will })
+            }
+            Command::AttachSession { slot, expiry_s, will } => {
+                self.must_be(*slot)?;
+                Ok(Event::SessionAttached { slot: *slot, expiry_s: *expiry_s, will: will.clone() })
+            }
+            Command::DetachSession { slot, expiry_s, keep_will } => {
+                self.must_be(*slot)?;
+                Ok(Event::SessionDetached { slot: *slot, at: now, expiry_s: *expiry_s, keep_will: *keep_will })
+            }
+            Command::EndSession { slot } => self.must_be(*slot).map(|_| Event::SessionEnded { slot: *slot }),
+            Command::ClearWill { slot } => match self.must_be(*slot)?.will {
+                Some(_) => Ok(Event::WillCleared { slot: *slot }),
+                None => Err(Refusal::Nothing),
+            },
+            Command::Subscribe { slot, filter, options, subscription_id } => {
+                self.must_be(*slot)?;
+                let (filter, options, subscription_id) = (filter.clone(), *options, *subscription_id);
+                Ok(Event::Subscribed { slot: *slot, filter, options, subscription_id })
+            }
+            Command::Unsubscribe { slot, filter } => {
+                let session = self.must_be(*slot)?;
+                match session.subscriptions.iter().any(|subscription| subscription.filter == *filter) {
+                    true => Ok(Event::Unsubscribed { slot: *slot, filter: filter.clone() }),
+                    false => Err(Refusal::NoSubscription),
+                }
+            }
+            Command::Publish { message, receivers, origin } => {
+                self.decide_publish(message, receivers, *origin, limits, now)
+            }
+            Command::Acknowledge { slot, number } => {
+                self.must_wait(*slot, *number)?;
+                Ok(Event::Acknowledged { slot: *slot, number: *number })
+            }
+            Command::MarkReceived { slot, number } => match self.must_wait(*slot, *number)? {
+                EntryState::Queued => Ok(Event::Received { slot: *slot, number: *number }),
+                EntryState::Received => Err(Refusal::Nothing),
+            },
+            Command::Drop { slot, number, reason } => {
+                self.must_wait(*slot, *number)?;
+                Ok(Event::Dropped { slot: *slot, number: *number, reason: *reason })
+            }
+            Command::ForgetOrigin(origin) if self.origins.contains(origin) => Ok(Event::OriginForgotten(*origin)),
+            Command::ForgetOrigin(_) => Err(Refusal::Nothing),
+            Command::ForgetOrigins { shard, incarnation } => match self.origins_of(*shard, *incarnation).next() {
+                Some(_) => Ok(Event::OriginsForgotten { shard: *shard, incarnation: *incarnation }),
+                None => Err(Refusal::Nothing),
+            },
+            Command::Retain(message) => {
+                let clears_nothing = message.payload().is_empty() && !self.retained.contains_key(message.topic());
+                if clears_nothing { Err(Refusal::Nothing) } else { Ok(Event::Retained(Arc::clone(message))) }
+            }
+            Command::Delay { at, message } => Ok(Event::Delayed { at: *at, message: Arc::clone(message) }),
+            Command::DelayedSent { id } => match self.delayed.contains_key(id) {
+                true => Ok(Event::DelayedSent { id: *id }),
+                false => Err(Refusal::NoDelayed(*id)),
+            },
+        }
+    }
+
+    fn decide_publish(
+        &self,
+        message: &Arc<Message>,
+        receivers: &[Receiver],
+        origin: Option<Origin>,
+        limits: &InboxLimits,
+        now: TimeMs,
+    ) -> Result<Event, Refusal> {
+        if origin.is_some_and(|origin| self.origins.contains(&origin)) {
+            return Err(Refusal::Duplicate);
+        }
+        let bytes = message.body_bytes() as u64;
+        let mut accepted = Vec::with_capacity(receivers.len());
+        let mut evicted: Vec<u32> = Vec::new();
+        let mut dropped = 0;
+        for receiver in receivers {
+            let Some(session) = self.session(receiver.slot) else { continue };
+            match self.room(&session.inbox, bytes, limits) {
+                Room::After(count) => {
+                    if count > 0 || !evicted.is_empty() {
+                        evicted.resize(accepted.len(), 0);
+                        evicted.push(count);
+                    }
+                    accepted.push(receiver.clone());
+                }
+                Room::None if limits.policy == InboxPolicy::Refuse => return Err(Refusal::InboxFull),
+                Room::None => dropped += 1,
+            }
+        }
+        if accepted.is_empty() && dropped == 0 {
+            return Err(Refusal::Nothing);
+        }
+        Ok(Event::Published {
+            at: now,
+            message: Arc::clone(message),
+            drop_at: drop_at(message, limits, now),
+            origin,
+            receivers: accepted.into(),
+            evicted: evicted.into(),
+            dropped,
+        })
+    }
+
+    fn room(&self, inbox: &Inbox, bytes: u64, limits: &InboxLimits) -> Room {
+        let fits = |messages: u64, held: u64| messages <= u64::from(limits.messages_max) && held <= limits.bytes_max;
+        let (mut messages, mut held) = (inbox.len() as u64 + 1, inbox.bytes() + bytes);
+        if fits(messages, held) {
+            return Room::After(0);
+        }
+        if limits.policy != InboxPolicy::DropOldest {
+            return Room::None;
+        }
+        // Each message makes room for itself, so this looks at few, unless a large one follows many small ones.
+        for (count, (_, entry)) in (1..).zip(evictable(inbox)) {
+            messages -= 1;
+            held -= u64::from(self.bodies.bytes_of(entry.body));
+            if fits(messages, held) {
+                return Room::After(count);
+            }
+        }
+        Room::None
+    }
+
+    fn must_be(&self, slot: Slot) -> Result<&Session, Refusal> {
+        self.session(slot).ok_or(Refusal::NoSession(slot))
+    }
+
+    fn must_wait(&self, slot: Slot, number: u64) -> Result<EntryState, Refusal> {
+        let entry = self.must_be(slot)?.inbox.entry(number);
+        entry.map(|entry| entry.state).ok_or(Refusal::NoEntry(number))
+    }
+
+    /// The slot that the next session gets.
+    pub(super) fn next_slot(&self) -> Slot {
+        self.free.front().copied().unwrap_or(Slot(self.sessions.len() as u32))
+    }
+
+    pub(super) fn origins_of(&self, shard: u16, incarnation: u64) -> impl Iterator<Item = Origin> + '_ {
+        let all = |packet_id| Origin { shard, incarnation, packet_id };
+        self.origins.range(all(0)..=all(u16::MAX)).copied()
+    }
+}
+
+/// The entries that may make room for others, oldest first. Not those that their receivers have: they wait only for a release, and a
+/// packet id hangs on each.
+pub(super) fn evictable(inbox: &Inbox) -> impl Iterator<Item = (u64, &Entry)> {
+    inbox.entries_from(0).filter(|(_, entry)| entry.state == EntryState::Queued)
+}
+
+/// When a message's stay in inboxes is over: at its own expiry, or at the age that inboxes allow. Zero for never.
+fn drop_at(message: &Message, limits: &InboxLimits, now: TimeMs) -> TimeMs {
+    let by_age = (limits.age_max_ms > 0).then(|| TimeMs(now.0.saturating_add(limits.age_max_ms)));
+    match (message.expires_at(), by_age) {
+        (Some(expiry), Some(age)) => expiry.min(age),
+        (Some(at), None) | (None, Some(at)) => at,
+        (None, None) => TimeMs(0),
+    }
+}

@@ -1,0 +1,51 @@
+//! What is due: looked up by time, so that it costs nothing while nothing is.
+
+use super::command::{DropReason, Slot};
+use super::state::{Timer, Topics};
+use crate::TimeMs;
+
+/// Something whose time has come. It stays due until a command has dealt with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// The will of a session is to be published; then `ClearWill`.
+    Will {
+        /// The session.
+        slot: Slot,
+    },
+    /// A session is over: `EndSession`.
+    SessionExpiry {
+        /// The session.
+        slot: Slot,
+    },
+    /// A delayed message is to be published; then `DelayedSent`.
+    Delayed {
+        /// Which.
+        id: u64,
+    },
+    /// An entry has waited for too long: `Drop`.
+    Drop {
+        /// The session.
+        slot: Slot,
+        /// Number of the entry.
+        number: u64,
+        /// Why.
+        reason: DropReason,
+    },
+}
+
+impl Topics {
+    /// What is due at `now`, the longest due first.
+    pub fn due(&self, now: TimeMs) -> impl Iterator<Item = Due> + '_ {
+        self.timers.iter().take_while(move |(at, _)| *at <= now).map(|(_, timer)| match *timer {
+            Timer::Will(slot) => Due::Will { slot },
+            Timer::SessionEnd(slot) => Due::SessionExpiry { slot },
+            Timer::Delayed(id) => Due::Delayed { id },
+            Timer::Entry(slot, number) => Due::Drop { slot, number, reason: DropReason::Expired },
+        })
+    }
+
+    /// When something is due next.
+    pub fn next_due(&self) -> Option<TimeMs> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+}

@@ -1,0 +1,134 @@
+//! What happened: the records of a topic shard's journal, and the only input of the fold that makes sessions and inboxes.
+
+use std::sync::Arc;
+
+use super::command::{DropReason, Origin, Receiver, Slot, Will};
+use super::message::Message;
+use crate::TimeMs;
+
+/// One record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A session began. Its incarnation is the sequence of this record.
+    SessionOpened {
+        /// Its slot.
+        slot: Slot,
+        /// Client id.
+        client_id: Box<str>,
+        /// Seconds that it lives without a connection; `u32::MAX` for ever.
+        expiry_s: u32,
+        /// What to publish when the client is gone.
+        will: Option<Will>,
+    },
+    /// Its client came back.
+    SessionAttached {
+        /// The session.
+        slot: Slot,
+        /// Its expiry from now on.
+        expiry_s: u32,
+        /// Its will from now on.
+        will: Option<Will>,
+    },
+    /// Its client is gone.
+    SessionDetached {
+        /// The session.
+        slot: Slot,
+        /// When.
+        at: TimeMs,
+        /// Its expiry from now on.
+        expiry_s: u32,
+        /// Whether the will is to be published.
+        keep_will: bool,
+    },
+    /// It ended, with its inbox.
+    SessionEnded {
+        /// The session.
+        slot: Slot,
+    },
+    /// Its will was published, or is not to be.
+    WillCleared {
+        /// The session.
+        slot: Slot,
+    },
+    /// It subscribed, or changed a subscription.
+    Subscribed {
+        /// The session.
+        slot: Slot,
+        /// The filter.
+        filter: Box<str>,
+        /// Opaque here.
+        options: u8,
+        /// Number that the client gave it; zero for none.
+        subscription_id: u32,
+    },
+    /// It unsubscribed.
+    Unsubscribed {
+        /// The session.
+        slot: Slot,
+        /// The filter.
+        filter: Box<str>,
+    },
+    /// A message was put into inboxes.
+    Published {
+        /// When.
+        at: TimeMs,
+        /// The message.
+        message: Arc<Message>,
+        /// When its stay in inboxes is over; zero for never.
+        drop_at: TimeMs,
+        /// Where it came from.
+        origin: Option<Origin>,
+        /// Who got it, in order.
+        receivers: Box<[Receiver]>,
+        /// For each receiver, how many of its oldest entries made room. Empty when none did.
+        evicted: Box<[u32]>,
+        /// Receivers whose full inbox did not take it.
+        dropped: u32,
+    },
+    /// A receiver has it.
+    Acknowledged {
+        /// The session.
+        slot: Slot,
+        /// Number of the entry.
+        number: u64,
+    },
+    /// A receiver has it and waits for the release of its id.
+    Received {
+        /// The session.
+        slot: Slot,
+        /// Number of the entry.
+        number: u64,
+    },
+    /// It was given up.
+    Dropped {
+        /// The session.
+        slot: Slot,
+        /// Number of the entry.
+        number: u64,
+        /// Why.
+        reason: DropReason,
+    },
+    /// The origin may come again with another message.
+    OriginForgotten(Origin),
+    /// All origins of a session that ended.
+    OriginsForgotten {
+        /// Shard of the session.
+        shard: u16,
+        /// Which session.
+        incarnation: u64,
+    },
+    /// A message is kept for later subscribers; one without payload clears.
+    Retained(Arc<Message>),
+    /// A message is kept until it is time. Its id is the sequence of this record.
+    Delayed {
+        /// When.
+        at: TimeMs,
+        /// What.
+        message: Arc<Message>,
+    },
+    /// It was published.
+    DelayedSent {
+        /// Which.
+        id: u64,
+    },
+}

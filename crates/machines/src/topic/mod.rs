@@ -1,0 +1,34 @@
+//! One shard of topics: sessions that outlive their connections, what waits for them, retained and delayed messages.
+//!
+//! ```text
+//!   Command ─▶ decide(&Topics, now) ─▶ Event ─▶ (journal) ─▶ apply(&mut Topics, sequence)
+//!                                                              │
+//!       sessions: client id, expiry, will, subscriptions ◀─────┼─▶ inboxes (see `queue`): 7 8 9 …  ─▶ one body each
+//!       origins:  QoS 2 that was taken and not released ◀──────┼─▶ retained: topic ─▶ the last message
+//!       timers:   what is due, by time ◀───────────────────────┘
+//! ```
+//!
+//! Promise: a message that was put into an inbox leaves it only when its receiver has it, or when a named bound or its expiry drops
+//! it, counted. A message of one origin is taken once until that origin is forgotten. The same events give the same state, and the
+//! same bytes of a snapshot, for ever.
+//!
+//! Invariant: nothing here knows who is connected, how a filter matches a topic, or what a property means.
+
+mod apply;
+mod codec;
+mod command;
+mod decide;
+mod due;
+mod event;
+mod message;
+mod snapshot;
+mod state;
+
+pub use apply::Mismatch;
+pub use codec::EventError;
+pub use command::{Command, DropReason, InboxLimits, InboxPolicy, Origin, Receiver, Refusal, Slot, Will};
+pub use due::Due;
+pub use event::Event;
+pub use message::{Message, MessageMeta};
+pub use snapshot::SnapshotError;
+pub use state::{EntryView, InboxView, NEVER_S, Session, Subscription, TopicFacts, Topics};

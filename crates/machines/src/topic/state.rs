@@ -1,0 +1,322 @@
+//! What a shard of topics knows: sessions with their inboxes, origins, retained and delayed messages.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use hashbrown::HashTable;
+
+use super::command::{Origin, Slot, Will};
+use super::message::Message;
+use crate::queue::{Bodies, Entry, EntryState, Inbox};
+use crate::{ShardIndex, TimeMs};
+
+/// A session's expiry that never comes.
+pub const NEVER_S: u32 = u32::MAX;
+
+/// One subscription of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subscription {
+    /// The filter, as the client wrote it.
+    pub filter: Box<str>,
+    /// Opaque here.
+    pub options: u8,
+    /// Number that the client gave it; zero for none.
+    pub subscription_id: u32,
+}
+
+/// A session that outlives its connection.
+#[derive(Clone, Debug)]
+pub struct Session {
+    pub(super) client_id: Box<str>,
+    pub(super) incarnation: u64,
+    pub(super) expiry_s: u32,
+    pub(super) detached_at: Option<TimeMs>,
+    pub(super) will: Option<Box<Will>>,
+    pub(super) subscriptions: Vec<Subscription>,
+    pub(super) inbox: Inbox,
+}
+
+impl Session {
+    /// Client id.
+    pub fn client_id(&self) -> &str {
+        &self.client_id
+    }
+
+    /// Which session of this client id: the sequence of the record that opened it.
+    pub fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
+    /// Seconds that it lives without a connection; [`NEVER_S`] for ever.
+    pub fn expiry_s(&self) -> u32 {
+        self.expiry_s
+    }
+
+    /// Since when its client is gone; `None` while it is connected, and after a crash until somebody says so.
+    pub fn detached_at(&self) -> Option<TimeMs> {
+        self.detached_at
+    }
+
+    /// What to publish when the client is gone.
+    pub fn will(&self) -> Option<&Will> {
+        self.will.as_deref()
+    }
+
+    /// Its subscriptions, oldest first.
+    pub fn subscriptions(&self) -> &[Subscription] {
+        &self.subscriptions
+    }
+
+    /// When it ends, if nobody comes back.
+    pub(super) fn ends_at(&self) -> Option<TimeMs> {
+        let detached_at = self.detached_at.filter(|_| self.expiry_s != NEVER_S)?;
+        Some(after(detached_at, self.expiry_s))
+    }
+
+    /// When its will is due.
+    pub(super) fn will_at(&self) -> Option<TimeMs> {
+        let due = after(self.detached_at?, self.will.as_ref()?.delay_s);
+        // The end of the session is an end of the delay, too.
+        Some(self.ends_at().map_or(due, |end| end.min(due)))
+    }
+}
+
+fn after(at: TimeMs, seconds: u32) -> TimeMs {
+    TimeMs(at.0.saturating_add(u64::from(seconds) * 1000))
+}
+
+/// A message that entries wait for.
+#[derive(Clone, Debug)]
+pub(super) struct Body {
+    pub message: Arc<Message>,
+    /// When its stay in inboxes is over; zero for never.
+    pub drop_at: TimeMs,
+}
+
+/// What has a time. Ordered by it, then by what comes first at the same time: a will before the end of its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Timer {
+    Will(Slot),
+    SessionEnd(Slot),
+    Delayed(u64),
+    Entry(Slot, u64),
+}
+
+/// The state of one topic shard.
+#[derive(Debug)]
+pub struct Topics {
+    pub(super) shard: ShardIndex,
+    pub(super) sessions: Vec<Option<Session>>,
+    /// Slots of ended sessions, the next to be used in front.
+    pub(super) free: VecDeque<Slot>,
+    pub(super) by_client_id: HashTable<Slot>,
+    pub(super) bodies: Bodies<Body>,
+    pub(super) origins: BTreeSet<Origin>,
+    pub(super) retained: BTreeMap<Box<str>, Arc<Message>>,
+    pub(super) retained_bytes: u64,
+    pub(super) delayed: BTreeMap<u64, (TimeMs, Arc<Message>)>,
+    pub(super) timers: BTreeSet<(TimeMs, Timer)>,
+    pub(super) counts: TopicFacts,
+}
+
+/// What a shard of topics holds, and what it has lost by its bounds since it was made or restored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TopicFacts {
+    /// Sessions.
+    pub sessions: u64,
+    /// Subscriptions of them.
+    pub subscriptions: u64,
+    /// Entries that wait in inboxes.
+    pub inbox_messages: u64,
+    /// Bodies that they wait for.
+    pub bodies: u64,
+    /// Bytes of these bodies.
+    pub bodies_bytes: u64,
+    /// Retained messages.
+    pub retained: u64,
+    /// Bytes of them.
+    pub retained_bytes: u64,
+    /// Delayed messages.
+    pub delayed: u64,
+    /// Origins remembered.
+    pub origins: u64,
+    /// Entries that made room for newer ones.
+    pub evicted: u64,
+    /// Messages that a full inbox did not take.
+    pub dropped_full: u64,
+    /// Entries that expired.
+    pub dropped_expired: u64,
+}
+
+/// An entry of an inbox with all that belongs to it.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryView<'a> {
+    number: u64,
+    entry: &'a Entry,
+    message: &'a Arc<Message>,
+}
+
+impl<'a> EntryView<'a> {
+    /// Its number in its inbox.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The record that made it.
+    pub fn sequence(&self) -> u64 {
+        self.entry.sequence
+    }
+
+    /// The message.
+    pub fn message(&self) -> &'a Arc<Message> {
+        self.message
+    }
+
+    /// How surely it is delivered, 1 or 2.
+    pub fn qos(&self) -> u8 {
+        self.entry.qos
+    }
+
+    /// Whether it is shown as retained.
+    pub fn retain(&self) -> bool {
+        self.entry.retain
+    }
+
+    /// Whether its receiver has it and waits for the release of its id.
+    pub fn is_received(&self) -> bool {
+        self.entry.state == EntryState::Received
+    }
+
+    /// Numbers of the subscriptions that matched.
+    pub fn subscription_ids(&self) -> &'a [u32] {
+        self.entry.subscription_ids.as_ref().map_or(&[], |ids| ids)
+    }
+}
+
+/// An inbox, looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct InboxView<'a> {
+    inbox: Option<&'a Inbox>,
+    bodies: &'a Bodies<Body>,
+}
+
+impl<'a> InboxView<'a> {
+    /// Number of the oldest entry; of the next one when none waits.
+    pub fn front_number(&self) -> u64 {
+        self.inbox.map_or(0, Inbox::front_number)
+    }
+
+    /// Number that the next entry gets.
+    pub fn next_number(&self) -> u64 {
+        self.inbox.map_or(0, Inbox::next_number)
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.inbox.map_or(0, Inbox::len)
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of what waits.
+    pub fn bytes(&self) -> u64 {
+        self.inbox.map_or(0, Inbox::bytes)
+    }
+
+    /// The first entry from `number` on that waits.
+    pub fn entry_from(&self, number: u64) -> Option<EntryView<'a>> {
+        self.entries_from(number).next()
+    }
+
+    /// All entries from `number` on that wait, oldest first.
+    pub fn entries_from(&self, number: u64) -> impl Iterator<Item = EntryView<'a>> + use<'a> {
+        let bodies = self.bodies;
+        let entries = self.inbox.into_iter().flat_map(move |inbox| inbox.entries_from(number));
+        entries.map(move |(number, entry)| EntryView { number, entry, message: &bodies.get(entry.body).message })
+    }
+}
+
+impl Topics {
+    /// An empty state of this shard.
+    pub fn new(shard: ShardIndex) -> Topics {
+        Topics {
+            shard,
+            sessions: Vec::new(),
+            free: VecDeque::new(),
+            by_client_id: HashTable::new(),
+            bodies: Bodies::default(),
+            origins: BTreeSet::new(),
+            retained: BTreeMap::new(),
+            retained_bytes: 0,
+            delayed: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            counts: TopicFacts::default(),
+        }
+    }
+
+    /// Which shard.
+    pub fn shard(&self) -> ShardIndex {
+        self.shard
+    }
+
+    /// The session in a slot.
+    pub fn session(&self, slot: Slot) -> Option<&Session> {
+        self.sessions.get(slot.0 as usize)?.as_ref()
+    }
+
+    /// The session of a client id.
+    pub fn find(&self, client_id: &str) -> Option<Slot> {
+        let is_it = |slot: &Slot| self.session(*slot).is_some_and(|session| *session.client_id == *client_id);
+        self.by_client_id.find(hash(client_id), is_it).copied()
+    }
+
+    /// All sessions.
+    pub fn sessions(&self) -> impl Iterator<Item = (Slot, &Session)> {
+        let slots = (0..).map(Slot).zip(&self.sessions);
+        slots.filter_map(|(slot, session)| Some((slot, session.as_ref()?)))
+    }
+
+    /// The inbox of a session; empty if there is no session.
+    pub fn inbox(&self, slot: Slot) -> InboxView<'_> {
+        InboxView { inbox: self.session(slot).map(|session| &session.inbox), bodies: &self.bodies }
+    }
+
+    /// Whether a message of this origin was taken, and not forgotten since.
+    pub fn knows_origin(&self, origin: Origin) -> bool {
+        self.origins.contains(&origin)
+    }
+
+    /// All retained messages, by topic.
+    pub fn retained(&self) -> impl Iterator<Item = &Arc<Message>> {
+        self.retained.values()
+    }
+
+    /// A delayed message.
+    pub fn delayed(&self, id: u64) -> Option<&Arc<Message>> {
+        self.delayed.get(&id).map(|(_, message)| message)
+    }
+
+    /// What it holds and has lost.
+    pub fn facts(&self) -> TopicFacts {
+        TopicFacts {
+            bodies: self.bodies.len() as u64,
+            bodies_bytes: self.bodies.bytes(),
+            retained: self.retained.len() as u64,
+            retained_bytes: self.retained_bytes,
+            delayed: self.delayed.len() as u64,
+            origins: self.origins.len() as u64,
+            ..self.counts
+        }
+    }
+}
+
+/// Places of client ids in a table; the same in every process, though nothing depends on it.
+pub(super) fn hash(client_id: &str) -> u64 {
+    use std::hash::{BuildHasher, Hasher};
+    let mut hasher = foldhash::fast::FixedState::default().build_hasher();
+    hasher.write(client_id.as_bytes());
+    hasher.finish()
+}
