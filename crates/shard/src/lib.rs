@@ -25,4 +25,5 @@ pub mod replay;
 pub mod ring;
 pub mod router;
 pub mod snapshot;
+pub mod topics;
 pub mod worker;

@@ -8,7 +8,7 @@ use std::path::Path;
 use tidegate_journal::disk::{Disk, FakeDisk};
 use tidegate_journal::step::Step;
 use tidegate_journal::{Cursor, LogId, Options, Position, Reader, StepLog};
-use tidegate_machines::topic::{Message, MessageMeta};
+use tidegate_machines::topic::{Message, MessageMeta, Receiver, Slot};
 
 use super::*;
 use crate::snapshot::Snapshotted;
@@ -30,11 +30,26 @@ fn limits() -> InboxLimits {
     InboxLimits::default()
 }
 
-/// Retains a message of `bytes` bytes on one of a few topics; some are cleared again.
+/// Retains a message of `bytes` bytes on one of a few topics.
 fn retain(number: Number, bytes: usize) -> Command {
-    let payload = if number % 7 == 6 { Vec::new() } else { vec![number as u8; bytes] };
+    Command::Retain(message(number, bytes))
+}
+
+fn message(number: Number, bytes: usize) -> Arc<Message> {
     let meta = MessageMeta { qos: 1, retain: true, expires_at: None };
-    Command::Retain(Arc::new(Message::new(&format!("topic/{}", number % 50), &[], &payload, meta)))
+    Arc::new(Message::new(&format!("topic/{}", number % 50), &[], &vec![number as u8; bytes], meta))
+}
+
+/// The command that becomes record `number + 1`: sessions, messages for the first of them, retained ones.
+fn nth(number: Number, bytes: usize) -> Command {
+    match number % 7 {
+        0 => Command::OpenSession { client_id: format!("client-{number}").into(), expiry_s: 3600, will: None },
+        1..3 => {
+            let receivers = [Receiver { slot: Slot(0), qos: 1, retain: false, subscription_ids: [7].into() }].into();
+            Command::Publish { message: message(number, bytes), receivers, origin: None }
+        }
+        _ => retain(number, bytes),
+    }
 }
 
 /// Opens what is on `disk`, as a node does at start.

@@ -9,7 +9,7 @@ fn live(shard: &mut Tested, disk: &FakeDisk, random: &mut u64, asked: &mut Vec<C
         let choice = *random >> 33;
         match choice % 8 {
             0..3 => {
-                let command = retain((choice >> 8) as usize % 1000, (choice >> 4) as usize % 600);
+                let command = nth(asked.len(), 1 + (choice >> 4) as usize % 600);
                 shard.call(command.clone(), asked.len());
                 asked.push(command);
             }
