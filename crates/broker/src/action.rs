@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::{ConnectionKey, Rights};
 use crate::ReasonCode;
+use crate::{ConnectionKey, Rights};
 
 /// Something that the broker cannot do itself. The shell takes actions with [`crate::Broker::actions`] after each turn.
 #[derive(Debug)]

@@ -1,13 +1,46 @@
 //! One worker's broker: the door through which everything comes in and goes out.
 
-use std::marker::PhantomData;
+mod acknowledge;
+mod connect;
+mod delayed;
+mod due;
+mod durable;
+mod errand;
+mod hand;
+mod leave;
+mod ledger;
+mod publish;
+mod retain;
+mod route;
+mod subscribe;
+mod sys;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
+use hashbrown::{HashMap, HashSet};
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use crate::ReasonCode;
+use tidegate_machines::topic::Refusal;
+use tidegate_shard::topics::TopicShard;
+use tidegate_wire::mqtt::{Packet, ReasonCode, Split, check_filter, decode_client, encode_pingresp, split};
 
-use crate::{Action, Admitted, BrokerFacts, BrokerMessage, BrokerOptions, ConnectionKey, Denied, LedgerTicket, Rights};
+use crate::clients::Clients;
+use crate::connection::{Flags, Life, NONE, Turn};
+use crate::limits::PEER_ITEMS_MAX;
+use crate::peer::{Item, Peers};
+use crate::retained::Retained;
+use crate::rights::RightsTable;
+use crate::session::{Session, SessionFlags, Stage};
+use crate::subscriptions::{EntryOptions, Matches, SHAPES_MAX, Subscriptions};
+use crate::{Action, BrokerFacts, BrokerMessage, BrokerOptions, ConnectionKey, Rights};
+
+use durable::Wait;
+pub use durable::Waiting;
+use errand::{Errands, Then};
+use retain::{Kept, Walk};
+use route::{DurableReceiver, Routed};
 
 /// What the shell knows of a connection and the broker needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,103 +58,512 @@ pub struct DrainPlan {
     pub server_reference: Option<Box<str>>,
 }
 
+/// What became of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    /// It is done with.
+    Taken,
+    /// It waits at the front of its connection's input.
+    Parked,
+    /// The connection is over.
+    Gone,
+}
+
 /// One worker's broker.
-#[derive(Debug)]
 pub struct Broker<L: LogStore> {
-    #[allow(dead_code)]
     options: BrokerOptions,
-    facts: BrokerFacts,
-    log: PhantomData<L>,
+    clients: Clients,
+    trie: Subscriptions,
+    retained: Retained<Kept>,
+    shards: Vec<TopicShard<L, Waiting>>,
+    /// Sessions by shard and slot.
+    places: Vec<Vec<u32>>,
+    peers: Peers,
+    rights: RightsTable,
+    actions: Vec<Action>,
+    /// Connections whose input may hold whole packets that must wait.
+    stalled: VecDeque<ConnectionKey>,
+    /// Connections that have spent their rate, and until when.
+    throttled: Vec<(TimeMs, ConnectionKey)>,
+    /// Connections to be disconnected as soon as nobody stands on them.
+    late: Vec<(ConnectionKey, ReasonCode)>,
+    /// Connections that wait for a session which an earlier one is still opening.
+    successors: HashMap<u32, ConnectionKey>,
+    walks: VecDeque<Walk>,
+    retains_under_way: usize,
+    errands: Errands,
+    questions: HashMap<u64, ledger::Question>,
+    tickets: u64,
+    delayed: BinaryHeap<Reverse<(TimeMs, u64, delayed::ByNumber)>>,
+    delayed_number: u64,
+    delayed_under_way: HashSet<(u16, u64)>,
+    hand: hand::Hand,
+    drain: Option<hand::Drain>,
+    sys: sys::Sys,
+    chance: Chance,
+    /// Whether publishers are not read, because what was sent is not taken fast enough.
+    is_pressed: bool,
+    /// Buffers that are used again and again.
+    matches: Matches,
+    topic: String,
+    properties: Vec<u8>,
+    durable: Vec<DurableReceiver>,
+    refused: Vec<crate::session::SessionRef>,
 }
 
 impl<L: LogStore> Broker<L> {
     /// A broker over the topic shards that belong to its worker (shard n with n % workers == worker, ascending). It serves when
-    /// [`Broker::is_serving`] says so.
-    // `shards: Vec<TopicShard<L, Waiting>>` joins the arguments as soon as `shard::topics` is there.
-    pub fn new(options: BrokerOptions) -> Broker<L> {
-        Broker { options, facts: BrokerFacts::default(), log: PhantomData }
+    /// [`Broker::is_serving`] says so. What was connected when the shards' process ended is found disconnected, without goodbye.
+    pub fn new(options: BrokerOptions, shards: Vec<TopicShard<L, Waiting>>) -> Broker<L> {
+        let mut chance = Chance(options.seed);
+        let mut broker = Broker {
+            clients: Clients::new(options.limits.clone()),
+            trie: Subscriptions::new(chance.next(), SHAPES_MAX),
+            retained: Retained::new(chance.next()),
+            places: shards.iter().map(|_| Vec::new()).collect(),
+            shards,
+            peers: Peers::new(options.worker, options.workers),
+            rights: RightsTable::default(),
+            actions: Vec::new(),
+            stalled: VecDeque::new(),
+            throttled: Vec::new(),
+            late: Vec::new(),
+            successors: HashMap::new(),
+            walks: VecDeque::new(),
+            retains_under_way: 0,
+            errands: Errands::default(),
+            questions: HashMap::new(),
+            tickets: 0,
+            delayed: BinaryHeap::new(),
+            delayed_number: 0,
+            delayed_under_way: HashSet::new(),
+            hand: hand::Hand::default(),
+            drain: None,
+            sys: sys::Sys::default(),
+            chance,
+            is_pressed: false,
+            matches: Matches::new(),
+            topic: String::new(),
+            properties: Vec::new(),
+            durable: Vec::new(),
+            refused: Vec::new(),
+            options,
+        };
+        broker.recover();
+        broker
     }
 
     /// A connection was accepted, or handed off by another worker. `None` when there are too many: close it.
-    pub fn open(&mut self, _traits: ConnectionTraits, _now: TimeMs) -> Option<ConnectionKey> {
-        None
+    pub fn open(&mut self, traits: ConnectionTraits, now: TimeMs) -> Option<ConnectionKey> {
+        if self.clients.connections.len() >= self.options.limits.connections_max {
+            return None;
+        }
+        let index = self.clients.connections.take();
+        let connection = &mut self.clients.connections[index];
+        connection.turn(Turn::Opened);
+        connection.last_seen_s = connect::seconds(now);
+        if traits.packet_bytes_max > 0 {
+            connection.extra().packet_bytes_max = traits.packet_bytes_max;
+        }
+        Some(self.clients.key(index))
     }
 
     /// Bytes from a client. A key that is gone is ignored here and everywhere.
-    pub fn receive(&mut self, _key: ConnectionKey, _bytes: &[u8], _now: TimeMs) {}
+    pub fn receive(&mut self, key: ConnectionKey, bytes: &[u8], now: TimeMs) {
+        let Some(index) = self.clients.index(key) else { return };
+        if self.clients.connections[index].life == Life::Closing {
+            return;
+        }
+        self.clients.facts.bytes_received += bytes.len() as u64;
+        if self.clients.connections[index].input == NONE {
+            let taken = self.process(key, bytes, now);
+            self.keep_input(key, bytes[taken..].to_vec());
+        } else {
+            let mut input = self.clients.take_input(index);
+            input.extend_from_slice(bytes);
+            self.clients.put_input(index, input);
+            if !self.is_blocked(index) {
+                self.resume(index, now);
+            }
+        }
+        self.disconnect_late(now);
+    }
 
-    /// The socket is closed: by the client, by an error, or because the broker asked for it. The key is forgotten.
-    pub fn closed(&mut self, _key: ConnectionKey, _now: TimeMs) {}
+    /// Goes on with what waits in a connection's input.
+    fn resume(&mut self, index: u32, now: TimeMs) {
+        let key = self.clients.key(index);
+        let mut input = self.clients.take_input(index);
+        let taken = self.process(key, &input, now);
+        input.drain(..taken);
+        self.keep_input(key, input);
+    }
 
-    /// The answer to [`Action::Authenticate`].
-    pub fn verdict(&mut self, _key: ConnectionKey, _verdict: Result<Admitted, Denied>, _now: TimeMs) {}
+    /// Puts back what could not be processed, if its connection is still there to process it.
+    fn keep_input(&mut self, key: ConnectionKey, input: Vec<u8>) {
+        let Some(index) = self.clients.index(key) else { return };
+        if input.is_empty() || self.clients.connections[index].life == Life::Closing {
+            return;
+        }
+        self.clients.put_input(index, input);
+        // A packet that waits for an answer is resumed by it, part of a packet by the rest; what waits for better times is looked at in
+        // each step.
+        let connection = &self.clients.connections[index];
+        let waits_for_answer = connection.flags.has(Flags::PARKED) || connection.life == Life::Authenticating;
+        if !waits_for_answer && !connection.flags.has(Flags::STALLED) && self.is_blocked(index) {
+            self.clients.connections[index].flags.set(Flags::STALLED);
+            self.stalled.push_back(key);
+        }
+    }
 
-    /// The answer to [`Action::AskCollector`].
-    pub fn collector(&mut self, _key: ConnectionKey, _account: &str, _is_collector: bool, _now: TimeMs) {}
+    /// Takes whole packets from `bytes` as long as the connection may go on. Returns how many bytes are done with.
+    fn process(&mut self, key: ConnectionKey, bytes: &[u8], now: TimeMs) -> usize {
+        let mut taken = 0;
+        while let Some(index) = self.clients.index(key) {
+            if self.is_blocked(index) {
+                break;
+            }
+            let rest = &bytes[taken..];
+            let length = match split(rest, self.packet_bytes_max(index)) {
+                Ok(Split::NeedMore) => break,
+                Ok(Split::Packet(length)) => length,
+                Err(malformed) => {
+                    self.broken(index, malformed.reason, now);
+                    break;
+                }
+            };
+            match self.packet(index, &rest[..length], rest, now) {
+                Progress::Taken => taken += length,
+                Progress::Parked | Progress::Gone => break,
+            }
+        }
+        taken
+    }
 
-    /// The answer to [`Action::AskLedger`]: the JSON body, or why there is none.
-    pub fn answer(&mut self, _ticket: LedgerTicket, _answer: Result<&[u8], ReasonCode>, _now: TimeMs) {}
+    /// One whole packet.
+    fn packet(&mut self, index: u32, packet: &[u8], rest: &[u8], now: TimeMs) -> Progress {
+        let connection = &mut self.clients.connections[index];
+        match connection.life {
+            Life::Greeting => {
+                self.clients.facts.messages_received += 1;
+                return self.greet(index, packet, rest, now);
+            }
+            Life::Opening => return self.attach(index, packet, now),
+            Life::Connected => {}
+            Life::Vacant | Life::Authenticating | Life::Closing => return Progress::Parked,
+        }
+        connection.last_seen_s = connect::seconds(now);
+        let packet = match decode_client(packet, connection.version) {
+            Ok(packet) => packet,
+            Err(malformed) => {
+                self.broken(index, malformed.reason, now);
+                return Progress::Gone;
+            }
+        };
+        let progress = self.dispatch(index, &packet, now);
+        self.clients.facts.messages_received += u64::from(progress == Progress::Taken);
+        progress
+    }
+
+    fn dispatch(&mut self, index: u32, packet: &Packet<'_>, now: TimeMs) -> Progress {
+        match packet {
+            Packet::Publish(publish) => return self.publish(index, publish, now),
+            Packet::PubAck(ack) => self.puback(index, ack, now),
+            Packet::PubRec(ack) => self.pubrec(index, ack, now),
+            Packet::PubRel(ack) => self.pubrel(index, ack, now),
+            Packet::PubComp(ack) => self.pubcomp(index, ack, now),
+            Packet::Subscribe(subscribe) => return self.subscribe(index, subscribe, now),
+            Packet::Unsubscribe(unsubscribe) => return self.unsubscribe(index, unsubscribe, now),
+            // [MQTT-3.12.4-1]
+            Packet::PingReq => self.clients.send(index, now, |bytes| {
+                encode_pingresp(bytes);
+            }),
+            Packet::Disconnect(goodbye) => {
+                self.farewell(index, goodbye, now);
+                return Progress::Gone;
+            }
+            // [MQTT-4.12.1-1]: nothing was begun that could be gone on with.
+            Packet::Auth(_) => self.broken(index, ReasonCode::PROTOCOL_ERROR, now),
+            // [MQTT-3.1.0-2]: a second CONNECT; the others only a server sends.
+            _ => self.broken(index, ReasonCode::PROTOCOL_ERROR, now),
+        }
+        Progress::Taken
+    }
 
     /// What another worker's broker had to say. In the order in which it said it.
-    pub fn deliver(&mut self, _from: u16, _message: BrokerMessage, _now: TimeMs) {}
+    pub fn deliver(&mut self, from: u16, message: BrokerMessage, now: TimeMs) {
+        let BrokerMessage { items, receivers } = message;
+        let mut receivers = &receivers[..];
+        for item in items {
+            match item {
+                Item::ReplicaComplete => self.peers.complete(from),
+                Item::Subscribed { filter, entry } => {
+                    let parts = check_filter(&filter).expect("its own worker has checked it");
+                    self.trie.insert(parts.share_group, parts.filter, entry);
+                }
+                Item::Unsubscribed { filter, owner } => {
+                    let parts = check_filter(&filter).expect("its own worker has checked it");
+                    self.trie.remove(parts.share_group, parts.filter, owner);
+                }
+                Item::Presence { filter, owner, online } => {
+                    let parts = check_filter(&filter).expect("its own worker has checked it");
+                    if let Some(node) = self.trie.find(parts.share_group, parts.filter) {
+                        self.trie.set_online(node, owner, online);
+                    }
+                }
+                Item::Publish { message, receivers: count, picked, source } => {
+                    let (of_item, others) = receivers.split_at((count + picked) as usize);
+                    let (of_item, picked) = of_item.split_at(count as usize);
+                    receivers = others;
+                    self.publish_from_peer(&message, of_item, picked, &source, now);
+                }
+                Item::Said { ticket, reason } => self.said(ticket, reason, now),
+                Item::Retain { message, source } => self.retain_here(message, source, now),
+                Item::Retained { message, picked, source } => self.set_retained(&message, &picked, source, now),
+                Item::Recovered { message } => {
+                    self.retained.set(message.topic(), Kept(Arc::clone(&message)));
+                }
+                Item::Delay { message, at, asked_by } => self.delay_here(message, at, asked_by),
+                Item::ForgetOrigin { origin, asked_by } => self.forget_origin_for_peer(origin, asked_by, now),
+                Item::ForgetOrigins { shard, incarnation } => self.forget_origins_here(shard, incarnation),
+            }
+        }
+        self.disconnect_late(now);
+    }
 
     /// What this broker has to say to `worker` since the last call; to be asked only when the ring there has room.
-    pub fn take_batch(&mut self, _worker: u16) -> Option<BrokerMessage> {
-        None
+    pub fn take_batch(&mut self, worker: u16) -> Option<BrokerMessage> {
+        self.peers.take(worker)
     }
 
     /// Everything that does not come from a socket: shards, timers, what waited. Returns whether there is more to do at once.
-    pub fn step(&mut self, _now: TimeMs) -> bool {
-        false
+    pub fn step(&mut self, now: TimeMs) -> bool {
+        let mut worked = self.step_shards(now);
+        self.step_due(now);
+        self.step_delayed(now);
+        self.step_hand(now);
+        self.step_drain(now);
+        self.step_stalled(now);
+        worked |= self.step_walks(now);
+        self.retained.expire(now.0, crate::limits::DUE_PER_STEP, |_| ());
+        self.step_sys(now);
+        self.disconnect_late(now);
+        // What was asked of the shards in this step is submitted in this step.
+        worked |= self.step_shards(now);
+        self.publish_facts(now);
+        worked
+    }
+
+    fn publish_facts(&mut self, now: TimeMs) {
+        let pressure_bytes = self.clients.pressure_bytes(now);
+        self.clients.facts.retained = self.retained.len() as u64;
+        let (mut messages, mut bytes) = (0, 0);
+        for shard in &self.shards {
+            let facts = shard.state().facts();
+            messages += facts.inbox_messages;
+            bytes += facts.bodies_bytes + facts.retained_bytes;
+        }
+        (self.clients.facts.store_messages, self.clients.facts.store_bytes) = (messages, bytes);
+        self.options.facts.publish(self.options.worker, &self.clients.facts, pressure_bytes);
+        let is_full = self.shards.iter().any(|shard| !shard.has_room());
+        let is_behind = self.peers.waiting_max() > PEER_ITEMS_MAX;
+        self.is_pressed =
+            is_full || is_behind || self.options.facts.pressure_bytes() > self.options.limits.pressure_bytes_max;
+    }
+
+    /// Disconnects whom somebody in the middle of something could not.
+    fn disconnect_late(&mut self, now: TimeMs) {
+        while let Some((key, reason)) = self.late.pop() {
+            if let Some(index) = self.clients.index(key) {
+                self.disconnect(index, reason, now);
+            }
+        }
     }
 
     /// Takes what the shell has to do.
     pub fn actions(&mut self) -> impl Iterator<Item = Action> + '_ {
-        std::iter::empty()
+        self.actions.drain(..)
     }
 
     /// Adds the connections that have bytes to send since the last call. Nothing while a batch waits for a full ring.
-    pub fn take_flushable(&mut self, _keys: &mut Vec<ConnectionKey>) {}
+    pub fn take_flushable(&mut self, keys: &mut Vec<ConnectionKey>) {
+        if !self.peers.have_waiting() {
+            self.clients.take_flushable(keys);
+        }
+    }
 
     /// The bytes to send to this client, in one piece.
-    pub fn unsent(&self, _key: ConnectionKey) -> &[u8] {
-        &[]
+    pub fn unsent(&self, key: ConnectionKey) -> &[u8] {
+        self.clients.index(key).map_or(&[], |index| self.clients.outbox(index))
     }
 
     /// The socket took so many of them. The shell calls it again when the socket has become writable and took more.
-    pub fn sent(&mut self, _key: ConnectionKey, _count: usize, _now: TimeMs) {}
-
-    /// Whether the shell should read from this connection now. A `no` may become a `yes` with any call of [`Broker::step`].
-    pub fn may_read(&self, _key: ConnectionKey) -> bool {
-        true
+    pub fn sent(&mut self, key: ConnectionKey, count: usize, now: TimeMs) {
+        let Some(index) = self.clients.index(key) else { return };
+        self.clients.sent(index, count, now);
+        let place = self.clients.connections[index].session;
+        if place != NONE && self.clients.sessions[place].stage == Stage::Live && self.may_have_more(place) {
+            self.pump(place, now);
+        }
     }
 
-    /// Publishes a message of the server's own (`$SYS`, `$ledger`), QoS 0, not journaled; an empty retained payload clears.
-    pub fn announce(&mut self, _topic: &str, _payload: &[u8], _retained: bool, _now: TimeMs) {}
+    /// Whether something may wait for the outbox of a session.
+    fn may_have_more(&self, place: u32) -> bool {
+        let session = &self.clients.sessions[place];
+        session.slot.is_some() || session.flow.as_ref().is_some_and(|flow| !flow.waiting.is_empty())
+    }
 
-    /// Begins to send all clients away, and refuses new ones.
-    pub fn drain(&mut self, _plan: DrainPlan, _now: TimeMs) {}
-
-    /// Whether a drain has come to its end: no client is connected.
-    pub fn is_drained(&self) -> bool {
-        false
+    /// Whether the shell should read from this connection now. A `no` may become a `yes` with any call of [`Broker::step`].
+    pub fn may_read(&self, key: ConnectionKey) -> bool {
+        self.clients.index(key).is_some_and(|index| !self.is_blocked(index))
     }
 
     /// Asks for the rights of every connected user again; `None`: the user is gone, and its clients are disconnected.
-    pub fn reload(&mut self, _again: &mut dyn FnMut(&dyn Rights) -> Option<Arc<dyn Rights>>, _now: TimeMs) {}
+    pub fn reload(&mut self, again: &mut dyn FnMut(&dyn Rights) -> Option<Arc<dyn Rights>>, now: TimeMs) {
+        let renewed: HashMap<u32, Option<Arc<dyn Rights>>> =
+            self.rights.held().map(|(place, rights)| (place, again(&**rights))).collect();
+        for index in 0..self.clients.connections.reached() {
+            let connection = &mut self.clients.connections[index];
+            if connection.life == Life::Vacant || connection.rights == NONE {
+                continue;
+            }
+            match renewed.get(&connection.rights) {
+                Some(Some(rights)) => {
+                    let before = connection.rights;
+                    connection.rights = self.rights.hold(Arc::clone(rights));
+                    let session = connection.session;
+                    self.rights.release(before);
+                    if session != NONE && self.clients.connections[index].life == Life::Connected {
+                        self.remove_forbidden(session, now);
+                    }
+                }
+                _ => self.disconnect(index, ReasonCode::NOT_AUTHORIZED, now),
+            }
+        }
+    }
 
     /// Whether all peers' subscriptions are known here, so that connections may be opened.
     pub fn is_serving(&self) -> bool {
-        false
+        self.peers.are_complete()
     }
 
     /// Whether a sleeping thread should look: a shard's journal has news. As for [`LogStore::has_news`].
     pub fn has_news(&self) -> bool {
-        false
+        self.shards.iter().any(TopicShard::has_news)
+    }
+
+    /// Whether nothing waits for a journal.
+    pub fn is_idle(&self) -> bool {
+        self.shards.iter().all(TopicShard::is_idle)
+    }
+
+    /// The topic shards, for who compacts their logs and watches their failure.
+    pub fn shards_mut(&mut self) -> &mut [TopicShard<L, Waiting>] {
+        &mut self.shards
+    }
+
+    /// The topic shards.
+    pub fn shards(&self) -> &[TopicShard<L, Waiting>] {
+        &self.shards
+    }
+
+    /// Gives the shards back, to close their logs.
+    pub fn into_shards(self) -> Vec<TopicShard<L, Waiting>> {
+        self.shards
     }
 
     /// This worker's counts.
     pub fn facts(&self) -> BrokerFacts {
-        self.facts
+        self.clients.facts
+    }
+
+    /// Makes sessions, subscriptions and retained messages of what the shards recovered, and tells the peers.
+    fn recover(&mut self) {
+        for shard in 0..self.shards.len() {
+            let recovered: Vec<_> = self.shards[shard]
+                .state()
+                .sessions()
+                .map(|(slot, session)| {
+                    (slot, session.client_id().to_owned(), session.expiry_s(), session.detached_at().is_none())
+                })
+                .collect();
+            for (slot, client_id, expiry_s, was_attached) in recovered {
+                self.recover_session(shard, slot, &client_id, expiry_s, was_attached);
+            }
+            for message in self.shards[shard].state().retained() {
+                self.retained.set(message.topic(), Kept(Arc::clone(message)));
+                self.peers.tell_all(|| Item::Recovered { message: Arc::clone(message) });
+            }
+        }
+        self.peers.tell_all(|| Item::ReplicaComplete);
+    }
+
+    fn recover_session(
+        &mut self,
+        shard: usize,
+        slot: tidegate_machines::topic::Slot,
+        client_id: &str,
+        expiry_s: u32,
+        was_attached: bool,
+    ) {
+        let state = self.shards[shard].state();
+        let filters: Vec<(Box<str>, EntryOptions, u32)> = state
+            .session(slot)
+            .expect("it was just listed")
+            .subscriptions()
+            .iter()
+            .map(|known| (known.filter.clone(), EntryOptions(known.options), known.subscription_id))
+            .collect();
+        // Nobody knows what was sent before: all that is there may have been.
+        let next_number = state.inbox(slot).next_number();
+        let mut session = Session {
+            stage: Stage::Live,
+            shard: shard as u16,
+            slot: Some(slot),
+            expiry_s,
+            next_number,
+            client_id: client_id.into(),
+            ..Session::default()
+        };
+        session.flags.set(SessionFlags::DURABLE);
+        session.flags.set(SessionFlags::RECOVERED);
+        let place = self.clients.add_session(session);
+        self.set_place(shard, slot, place);
+        for (filter, options, subscription_id) in filters {
+            self.insert(place, &filter, options, subscription_id);
+        }
+        if was_attached {
+            let command = tidegate_machines::topic::Command::DetachSession { slot, expiry_s, keep_will: true };
+            self.call(shard as u16, command, Wait::Nothing);
+        }
+    }
+}
+
+impl<L: LogStore> std::fmt::Debug for Broker<L> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Broker").field("worker", &self.options.worker).field("facts", &self.clients.facts).finish()
+    }
+}
+
+/// What a client is told when a shard refuses.
+fn refusal_reason(refusal: &Refusal) -> ReasonCode {
+    match refusal {
+        // It was done before, or there was nobody left to do it for.
+        Refusal::Duplicate | Refusal::Nothing => ReasonCode::SUCCESS,
+        Refusal::InboxFull => ReasonCode::QUOTA_EXCEEDED,
+        Refusal::NoSubscription => ReasonCode::NO_SUBSCRIPTION_EXISTED,
+        _ => ReasonCode::UNSPECIFIED_ERROR,
+    }
+}
+
+/// Numbers that look like chance, from the seed that the shell drew: SplitMix64.
+#[derive(Debug)]
+struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
     }
 }

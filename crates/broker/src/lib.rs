@@ -23,25 +23,32 @@
 
 pub mod action;
 mod broker;
+mod client_id;
+mod clients;
+mod connection;
 pub mod facts;
+mod flow;
 mod key;
 pub mod limits;
 pub mod message;
 pub mod options;
 mod outbox;
+mod parcel;
 mod peer;
-mod reason;
 pub mod retained;
 pub mod rights;
+mod session;
+mod slab;
 pub mod subscriptions;
+mod template;
 mod topic_tree;
 
 pub use action::{Action, Admitted, Denied, LedgerTicket};
-pub use broker::{Broker, ConnectionTraits, DrainPlan};
+pub use broker::{Broker, ConnectionTraits, DrainPlan, Waiting};
 pub use facts::{BrokerFacts, SharedFacts};
 pub use key::ConnectionKey;
 pub use limits::{BrokerLimits, InboxPolicy};
 pub use message::BrokerMessage;
 pub use options::BrokerOptions;
 pub use rights::{Access, Rights};
-pub use reason::ReasonCode;
+pub use tidegate_wire::mqtt::ReasonCode;

@@ -24,6 +24,10 @@ pub const VOLATILE_DELAYED_MAX: usize = 65_536;
 pub const FLOWING_MS: u64 = 200;
 /// How many due things of a topic shard (expiries, wills, delayed messages) one step does before it serves others.
 pub const DUE_PER_STEP: usize = 256;
+/// Bytes of a client id.
+pub const CLIENT_ID_BYTES_MAX: usize = 1_024;
+/// Nodes of the retained tree that one step of a walk visits.
+pub const RETAINED_NODES_PER_STEP: usize = 256;
 /// Retained messages handed to one session in one go.
 pub const RETAINED_PER_PUMP: usize = 64;
 

@@ -46,4 +46,11 @@ impl Outbox {
             self.sent = 0;
         }
     }
+
+    /// Forgets everything; keeps memory for the next one up to `bytes_max`.
+    pub fn reset(&mut self, bytes_max: usize) {
+        self.bytes.clear();
+        self.bytes.shrink_to(bytes_max);
+        self.sent = 0;
+    }
 }

@@ -1,8 +1,135 @@
-//! The talk between workers.
+//! The talk between workers' brokers: what is said, and who has said it all.
+
+use std::sync::Arc;
+
+use tidegate_machines::TimeMs;
+use tidegate_machines::topic::{Message, Origin};
+use tidegate_wire::mqtt::ReasonCode;
+
+use crate::BrokerMessage;
+use crate::session::SessionRef;
+use crate::subscriptions::{Entry, Owner};
+
+/// Who waits for a word about something it published: a worker, and what it calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AskedBy {
+    pub worker: u16,
+    pub ticket: Ticket,
+}
+
+/// What a worker calls something that it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ticket {
+    /// The answer with this serial number to a session's client.
+    Answer { session: SessionRef, serial: u32 },
+    /// Something of the broker's own: a will, a delayed message.
+    Errand(u32),
+}
+
+/// A session of some worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Publisher {
+    pub worker: u16,
+    pub session: SessionRef,
+}
+
+/// Where a message comes from, as far as those who handle it must know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Source {
+    /// For no-local subscriptions. `[MQTT-3.8.3-3]`
+    pub publisher: Option<Publisher>,
+    /// For shards that must not take it twice.
+    pub origin: Option<Origin>,
+    /// Who waits until it is durable.
+    pub asked_by: Option<AskedBy>,
+}
 
 /// One thing told.
 #[derive(Debug)]
 pub(crate) enum Item {
     /// All subscriptions that this worker recovered have been told.
     ReplicaComplete,
+    /// A session of mine subscribes. The filter is as the client wrote it.
+    Subscribed { filter: Box<str>, entry: Entry },
+    /// A session of mine does no more.
+    Unsubscribed { filter: Box<str>, owner: Owner },
+    /// A session of mine, a member of this share group, came or went.
+    Presence { filter: Box<str>, owner: Owner, online: bool },
+    /// A message for sessions of yours: so many of the receivers that come with the batch, then so many that stand for a share group.
+    Publish { message: Arc<Message>, receivers: u32, picked: u32, source: Source },
+    /// What you asked for is durable here, or will never be.
+    Said { ticket: Ticket, reason: ReasonCode },
+    /// A message to be retained, on a topic of a shard of yours.
+    Retain { message: Arc<Message>, source: Source },
+    /// A message is retained now; bring it to your sessions, too.
+    Retained { message: Arc<Message>, picked: Box<[Entry]>, source: Source },
+    /// A retained message that was found at the start.
+    Recovered { message: Arc<Message> },
+    /// A message to be published later, on a topic of a shard of yours.
+    Delay { message: Arc<Message>, at: TimeMs, asked_by: Option<AskedBy> },
+    /// The publication is over: its packet id may name another.
+    ForgetOrigin { origin: Origin, asked_by: Option<AskedBy> },
+    /// The session is over.
+    ForgetOrigins { shard: u16, incarnation: u64 },
+}
+
+/// What there is to tell each peer, and which of them have told all they had at the start.
+#[derive(Debug)]
+pub(crate) struct Peers {
+    own: u16,
+    batches: Vec<BrokerMessage>,
+    complete: Vec<bool>,
+}
+
+impl Peers {
+    pub fn new(own: u16, workers: u16) -> Peers {
+        let batches = (0..workers).map(|_| BrokerMessage::default()).collect();
+        let complete = (0..workers).map(|worker| worker == own).collect();
+        Peers { own, batches, complete }
+    }
+
+    /// All other workers.
+    pub fn others(&self) -> impl Iterator<Item = u16> + use<> {
+        let own = self.own;
+        (0..self.batches.len() as u16).filter(move |worker| *worker != own)
+    }
+
+    /// What will be told to one.
+    pub fn batch(&mut self, worker: u16) -> &mut BrokerMessage {
+        debug_assert!(worker != self.own, "nobody talks to itself");
+        &mut self.batches[worker as usize]
+    }
+
+    pub fn tell(&mut self, worker: u16, item: Item) {
+        self.batch(worker).items.push(item);
+    }
+
+    pub fn tell_all(&mut self, item: impl Fn() -> Item) {
+        for worker in self.others() {
+            self.tell(worker, item());
+        }
+    }
+
+    pub fn take(&mut self, worker: u16) -> Option<BrokerMessage> {
+        let batch = &mut self.batches[worker as usize];
+        (!batch.items.is_empty()).then(|| std::mem::take(batch))
+    }
+
+    /// Whether something waits to be taken.
+    pub fn have_waiting(&self) -> bool {
+        self.batches.iter().any(|batch| !batch.items.is_empty())
+    }
+
+    /// The most that waits for one peer.
+    pub fn waiting_max(&self) -> usize {
+        self.batches.iter().map(|batch| batch.items.len() + batch.receivers.len() / 8).max().unwrap_or(0)
+    }
+
+    pub fn complete(&mut self, worker: u16) {
+        self.complete[worker as usize] = true;
+    }
+
+    pub fn are_complete(&self) -> bool {
+        self.complete.iter().all(|complete| *complete)
+    }
 }

@@ -2,6 +2,9 @@
 
 use std::any::Any;
 use std::fmt;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
 
 /// The rights of one user, asked at each PUBLISH and SUBSCRIBE. Shared between threads, so what it remembers is its own affair.
 ///
@@ -24,4 +27,58 @@ pub enum Access {
     Denied,
     /// Yes, if this ledger account is a collector, which only the ledger knows. Means no where the broker cannot ask (PUBLISH).
     IfCollector(Box<str>),
+}
+
+/// The rights of all connections of a worker: each object once, however many connections share it.
+#[derive(Debug, Default)]
+pub(crate) struct RightsTable {
+    all: Vec<Option<(Arc<dyn Rights>, u32)>>,
+    free: Vec<u32>,
+    /// By the address of the object.
+    places: HashMap<usize, u32>,
+}
+
+impl RightsTable {
+    /// The place of these rights, counted once more.
+    pub fn hold(&mut self, rights: Arc<dyn Rights>) -> u32 {
+        let address = address(&rights);
+        if let Some(place) = self.places.get(&address) {
+            if let Some((_, count)) = &mut self.all[*place as usize] {
+                *count += 1;
+            }
+            return *place;
+        }
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.all.push(None);
+            (self.all.len() - 1) as u32
+        });
+        self.all[place as usize] = Some((rights, 1));
+        self.places.insert(address, place);
+        place
+    }
+
+    /// One connection less.
+    pub fn release(&mut self, place: u32) {
+        let held = &mut self.all[place as usize];
+        let (rights, count) = held.as_mut().expect("released once for each hold");
+        *count -= 1;
+        if *count == 0 {
+            self.places.remove(&address(rights));
+            *held = None;
+            self.free.push(place);
+        }
+    }
+
+    pub fn get(&self, place: u32) -> &Arc<dyn Rights> {
+        &self.all[place as usize].as_ref().expect("held by a connection").0
+    }
+
+    /// All rights that are held, with their places.
+    pub fn held(&self) -> impl Iterator<Item = (u32, &Arc<dyn Rights>)> {
+        self.all.iter().enumerate().filter_map(|(place, held)| Some((place as u32, &held.as_ref()?.0)))
+    }
+}
+
+fn address(rights: &Arc<dyn Rights>) -> usize {
+    Arc::as_ptr(rights).cast::<()>() as usize
 }

@@ -1,0 +1,231 @@
+//! What clients acknowledge, and the last steps of QoS 2 in both directions.
+
+use tidegate_journal::LogStore;
+use tidegate_machines::TimeMs;
+use tidegate_machines::topic::{Command, Origin};
+use tidegate_wire::mqtt::{Ack, AckKind, ReasonCode};
+
+use super::{Broker, Wait};
+use crate::connection::NONE;
+use crate::flow::{Answer, AnswerKind, Flight, IncomingStage};
+use crate::peer::{AskedBy, Item, Source, Ticket};
+use crate::session::{SessionFlags, SessionRef};
+
+impl<L: LogStore> Broker<L> {
+    fn flight(&self, place: u32, packet_id: u16) -> Option<(u64, Flight)> {
+        self.clients.sessions[place].flow.as_ref()?.window.find(packet_id)
+    }
+
+    fn advance(&mut self, place: u32, number: u64, to: Flight) {
+        self.clients.sessions[place].flow().window.advance(number, to);
+    }
+
+    /// A message of a durable session has reached its client for good.
+    fn acknowledge(&mut self, place: u32, number: u64) {
+        let session = &self.clients.sessions[place];
+        if let Some(slot) = session.slot {
+            self.call(session.shard, Command::Acknowledge { slot, number }, Wait::Nothing);
+        }
+    }
+
+    /// `[MQTT-4.3.2-3]`. One that nothing is known about is over already.
+    pub(super) fn puback(&mut self, index: u32, ack: &Ack<'_>, now: TimeMs) {
+        let place = self.clients.connections[index].session;
+        if let Some((number, Flight::Sent1)) = self.flight(place, ack.packet_id) {
+            self.advance(place, number, Flight::Done);
+            self.acknowledge(place, number);
+            self.pump(place, now);
+        }
+    }
+
+    /// `[MQTT-4.3.3-3]` `[MQTT-4.3.3-4]`
+    pub(super) fn pubrec(&mut self, index: u32, ack: &Ack<'_>, now: TimeMs) {
+        let place = self.clients.connections[index].session;
+        match self.flight(place, ack.packet_id) {
+            // [MQTT-4.3.3-4]: with an error it ends here.
+            Some((number, Flight::Sent2)) if ack.reason.is_error() => {
+                self.advance(place, number, Flight::Done);
+                self.acknowledge(place, number);
+                self.pump(place, now);
+            }
+            Some((number, Flight::Sent2)) => {
+                let session = &self.clients.sessions[place];
+                match session.slot {
+                    // Journaled before PUBREL: else a crash would send the message again, under an id that the client has given up.
+                    Some(slot) => {
+                        let shard = session.shard;
+                        self.advance(place, number, Flight::Received);
+                        let session = self.clients.session_ref(place);
+                        self.call(shard, Command::MarkReceived { slot, number }, Wait::Received { session, number });
+                    }
+                    None => {
+                        self.advance(place, number, Flight::Released);
+                        self.send_ack(index, AckKind::PubRel, ack.packet_id, ReasonCode::SUCCESS, now);
+                    }
+                }
+            }
+            Some((_, Flight::Released)) => {
+                self.send_ack(index, AckKind::PubRel, ack.packet_id, ReasonCode::SUCCESS, now)
+            }
+            Some((_, Flight::Received)) => {}
+            Some((_, Flight::Sent1 | Flight::Done)) => self.broken(index, ReasonCode::PROTOCOL_ERROR, now),
+            None if ack.reason.is_error() => {}
+            None => {
+                self.send_ack(index, AckKind::PubRel, ack.packet_id, ReasonCode::PACKET_IDENTIFIER_NOT_FOUND, now);
+            }
+        }
+    }
+
+    /// A PUBREC is durable.
+    pub(super) fn received(&mut self, session: SessionRef, number: u64, now: TimeMs) {
+        let Some(place) = self.clients.session(session) else { return };
+        let index = self.clients.sessions[place].connection;
+        let Some(flow) = &mut self.clients.sessions[place].flow else { return };
+        if index != NONE && flow.window.get(number) == Some(Flight::Received) {
+            flow.window.advance(number, Flight::Released);
+            let packet_id = crate::flow::Window::packet_id(number);
+            self.send_ack(index, AckKind::PubRel, packet_id, ReasonCode::SUCCESS, now);
+        }
+    }
+
+    /// `[MQTT-4.3.3-7]`
+    pub(super) fn pubcomp(&mut self, index: u32, ack: &Ack<'_>, now: TimeMs) {
+        let place = self.clients.connections[index].session;
+        if let Some((number, Flight::Released)) = self.flight(place, ack.packet_id) {
+            self.advance(place, number, Flight::Done);
+            self.acknowledge(place, number);
+            self.pump(place, now);
+        }
+    }
+
+    /// The client has heard our PUBREC: the packet id is free again when all shards have forgotten the origin. `[MQTT-4.3.3-11]`
+    pub(super) fn pubrel(&mut self, index: u32, ack: &Ack<'_>, now: TimeMs) {
+        let place = self.clients.connections[index].session;
+        let packet_id = ack.packet_id;
+        let session = &mut self.clients.sessions[place];
+        let was_recovered = session.flags.has(SessionFlags::RECOVERED);
+        let known = session
+            .flow
+            .as_mut()
+            .and_then(|flow| flow.incoming.iter_mut().find(|incoming| incoming.packet_id == packet_id));
+        let (workers, reason) = match known {
+            Some(incoming) => match incoming.stage {
+                IncomingStage::Received => {
+                    incoming.stage = IncomingStage::Released;
+                    (incoming.workers, ReasonCode::SUCCESS)
+                }
+                IncomingStage::Released => {
+                    session.flow().answers.unmute(packet_id, AnswerKind::PubComp);
+                    return;
+                }
+                // It cannot know our PUBREC yet.
+                IncomingStage::Pending => return self.broken(index, ReasonCode::PROTOCOL_ERROR, now),
+            },
+            // What this process does not know the one before may have.
+            None if was_recovered => (u64::MAX, ReasonCode::SUCCESS),
+            None => (0, ReasonCode::PACKET_IDENTIFIER_NOT_FOUND),
+        };
+        let remaining = self.forget_origin(place, packet_id, workers);
+        if remaining == 0 {
+            self.forget_incoming(place, packet_id);
+        }
+        let answer = Answer { packet_id, kind: AnswerKind::PubComp, reason, remaining, mute: false };
+        self.answer_with(index, place, answer, now);
+    }
+
+    fn forget_incoming(&mut self, place: u32, packet_id: u16) {
+        if let Some(flow) = &mut self.clients.sessions[place].flow {
+            flow.incoming.retain(|incoming| incoming.packet_id != packet_id);
+        }
+    }
+
+    /// Makes all shards of all workers forget an origin that nobody waits for.
+    pub(super) fn forget_origin_everywhere(&mut self, origin: Origin) {
+        self.peers.tell_all(|| Item::ForgetOrigin { origin, asked_by: None });
+        for shard in 0..self.shards.len() as u16 {
+            self.call(shard, Command::ForgetOrigin(origin), Wait::Nothing);
+        }
+    }
+
+    /// Makes the shards of these workers forget one origin. Returns how many will say so.
+    fn forget_origin(&mut self, place: u32, packet_id: u16, workers: u64) -> u16 {
+        let session = &self.clients.sessions[place];
+        let Some(slot) = session.slot.filter(|_| workers != 0) else { return 0 };
+        let Some(state) = self.shards[session.shard as usize].state().session(slot) else { return 0 };
+        let origin = Origin { shard: self.shard_index(session.shard), incarnation: state.incarnation(), packet_id };
+        let serial = session.flow.as_ref().map_or(0, |flow| flow.answers.next_serial());
+        let ticket = Ticket::Answer { session: self.clients.session_ref(place), serial };
+        let asked_by = AskedBy { worker: self.options.worker, ticket };
+        let mut remaining = 0;
+        for worker in self.peers.others() {
+            if workers & 1 << (worker % 64) != 0 {
+                self.peers.tell(worker, Item::ForgetOrigin { origin, asked_by: Some(asked_by) });
+                remaining += 1;
+            }
+        }
+        if workers & 1 << (self.options.worker % 64) != 0 {
+            for shard in 0..self.shards.len() as u16 {
+                self.call(shard, Command::ForgetOrigin(origin), Wait::Said { asked_by });
+                remaining += 1;
+            }
+        }
+        remaining
+    }
+
+    /// Another worker's publication is over.
+    pub(super) fn forget_origin_for_peer(&mut self, origin: Origin, asked_by: Option<AskedBy>, now: TimeMs) {
+        let gathered = self.gather(&Source { asked_by, ..Source::default() });
+        let shards = self.shards.len() as u16;
+        for shard in 0..shards {
+            let wait = gathered.asked_by.map_or(Wait::Nothing, |asked_by| Wait::Said { asked_by });
+            self.call(shard, Command::ForgetOrigin(origin), wait);
+        }
+        self.expect(gathered, shards, now);
+    }
+
+    /// Makes all shards of all workers forget what a session published.
+    pub(super) fn forget_origins(&mut self, shard: u16, incarnation: u64) {
+        self.peers.tell_all(|| Item::ForgetOrigins { shard, incarnation });
+        self.forget_origins_here(shard, incarnation);
+    }
+
+    pub(super) fn forget_origins_here(&mut self, shard: u16, incarnation: u64) {
+        for own in 0..self.shards.len() as u16 {
+            self.call(own, Command::ForgetOrigins { shard, incarnation }, Wait::Nothing);
+        }
+    }
+
+    /// Somebody has said what was asked.
+    pub(super) fn said(&mut self, ticket: Ticket, reason: ReasonCode, now: TimeMs) {
+        let (session, serial) = match ticket {
+            Ticket::Errand(errand) => return self.errand_said(errand, reason, now),
+            Ticket::Answer { session, serial } => (session, serial),
+        };
+        let Some(place) = self.clients.session(session) else { return };
+        let Some(flow) = &mut self.clients.sessions[place].flow else { return };
+        if flow.answers.said(serial, reason) {
+            self.send_answers(place, now);
+        }
+    }
+
+    /// Sends the answers at the front that nobody has to say anything more about.
+    fn send_answers(&mut self, place: u32, now: TimeMs) {
+        while let Some(flow) = &mut self.clients.sessions[place].flow {
+            let Some(answer) = flow.answers.take() else { return };
+            match answer.kind {
+                AnswerKind::PubAck => {}
+                AnswerKind::PubRec if answer.reason.is_error() => self.forget_incoming(place, answer.packet_id),
+                AnswerKind::PubRec => {
+                    for incoming in flow.incoming.iter_mut().filter(|known| known.packet_id == answer.packet_id) {
+                        incoming.stage = IncomingStage::Received;
+                    }
+                }
+                AnswerKind::PubComp => self.forget_incoming(place, answer.packet_id),
+            }
+            let index = self.clients.sessions[place].connection;
+            if index != NONE && !answer.mute {
+                self.send_answer(index, answer, now);
+            }
+        }
+    }
+}

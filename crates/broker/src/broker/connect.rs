@@ -1,0 +1,351 @@
+//! From the first byte to CONNACK.
+//!
+//! ```text
+//!   CONNECT ─greet─▶ another worker's? hand off ─▶ shell: who is it? ─verdict─▶ attach ─┬─ clean ───────────────▶ accept ─▶ CONNACK
+//!                                                                                       └─ durable ─▶ journal ─▶ accept
+//! ```
+//!
+//! The CONNECT packet stays at the front of the connection's input all the time and is decoded again at each stop: so nothing of it is
+//! copied for a connection that waits, and a thousand connections that wait for their verdict cost what they sent.
+
+use tidegate_journal::LogStore;
+use tidegate_machines::TimeMs;
+use tidegate_machines::ledger::shard_of;
+use tidegate_machines::topic::Command;
+use tidegate_wire::mqtt::{ConnAckOut, Connect, ReasonCode, Version, check_topic, decode_connect, encode_connack};
+
+use super::{Broker, Progress, Wait};
+use crate::connection::{Flags, NONE, Turn};
+use crate::flow::{Flow, Window};
+use crate::session::{Session, SessionFlags, Stage};
+use crate::{Access, Action, Admitted, ConnectionKey, Denied};
+
+impl<L: LogStore> Broker<L> {
+    /// The first packet of a connection. `rest` is all that was received, from this packet on.
+    pub(super) fn greet(&mut self, index: u32, packet: &[u8], rest: &[u8], now: TimeMs) -> Progress {
+        let connect = match decode_connect(packet) {
+            Ok(connect) => connect,
+            // [MQTT-3.1.0-1] [MQTT-3.1.2-1] [MQTT-3.1.2-2]
+            Err(error) => {
+                self.clients.facts.protocol_errors += 1;
+                match error.answer() {
+                    Some((version, reason)) => self.refuse(index, version, reason, now),
+                    None => self.dismiss(index),
+                }
+                return Progress::Gone;
+            }
+        };
+        let version = connect.version;
+        if let Some(reason) = self.objection(&connect) {
+            self.refuse(index, version, reason, now);
+            return Progress::Gone;
+        }
+        let client_id: Box<str> = if connect.client_id.is_empty() {
+            // [MQTT-3.1.3-6]: one of the server's, whose session lives here.
+            let id = self.draw_client_id();
+            self.clients.connections[index].extra().assigned_id = Some(id.clone());
+            id
+        } else {
+            connect.client_id.into()
+        };
+        let worker = shard_of(&client_id, self.options.topic_shards).0 % self.options.workers;
+        if worker != self.options.worker {
+            let key = self.clients.key(index);
+            self.clients.connections[index].turn(Turn::HandedOff);
+            self.forget_connection(index);
+            self.actions.push(Action::HandOff { key, worker, bytes: rest.into() });
+            return Progress::Gone;
+        }
+        let connection = &mut self.clients.connections[index];
+        connection.turn(Turn::Connect);
+        connection.version = version;
+        self.actions.push(Action::Authenticate {
+            key: self.clients.key(index),
+            client_id,
+            user_name: connect.user_name.map(Into::into),
+            password: connect.password.map(Into::into),
+        });
+        Progress::Parked
+    }
+
+    /// What is against a CONNECT that can be said without knowing who it is.
+    fn objection(&self, connect: &Connect<'_>) -> Option<ReasonCode> {
+        if self.drain.is_some() {
+            return Some(ReasonCode::USE_ANOTHER_SERVER);
+        }
+        // [MQTT-4.12.0-1]: no method of enhanced authentication is spoken here.
+        if connect.authentication_method.is_some() {
+            return Some(ReasonCode::BAD_AUTHENTICATION_METHOD);
+        }
+        // [MQTT-3.1.1 3.1.3-8]: without an id there is no session to come back to.
+        if connect.client_id.is_empty() && connect.version == Version::V311 && !connect.clean_start {
+            return Some(ReasonCode::CLIENT_IDENTIFIER_NOT_VALID);
+        }
+        // [MQTT-4.7.3-2]: both name a session in logs and figures.
+        if connect.client_id.len() > crate::limits::CLIENT_ID_BYTES_MAX {
+            return Some(ReasonCode::CLIENT_IDENTIFIER_NOT_VALID);
+        }
+        let will = connect.will.as_ref()?;
+        check_topic(will.topic).err().map(|error| error.reason)
+    }
+
+    /// An id that nobody has guessed and whose session lives with this worker.
+    fn draw_client_id(&mut self) -> Box<str> {
+        const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+        loop {
+            let mut id = String::with_capacity(22);
+            id.push_str("tg");
+            for _ in 0..2 {
+                let mut bits = self.chance.next();
+                for _ in 0..10 {
+                    id.push(DIGITS[bits as usize % DIGITS.len()] as char);
+                    bits >>= 5;
+                }
+            }
+            let worker = shard_of(&id, self.options.topic_shards).0 % self.options.workers;
+            if worker == self.options.worker && self.clients.find_session(&id).is_none() {
+                return id.into();
+            }
+        }
+    }
+
+    /// The answer to [`Action::Authenticate`].
+    pub fn verdict(&mut self, key: ConnectionKey, verdict: Result<Admitted, Denied>, now: TimeMs) {
+        let Some(index) = self.clients.index(key) else { return };
+        if self.clients.connections[index].life != crate::connection::Life::Authenticating {
+            return;
+        }
+        match verdict {
+            Ok(Admitted { rights }) => {
+                let rights = self.rights.hold(rights);
+                let connection = &mut self.clients.connections[index];
+                connection.rights = rights;
+                connection.turn(Turn::Admitted);
+                self.resume(index, now);
+            }
+            Err(Denied { reason }) => {
+                let version = self.clients.connections[index].version;
+                self.refuse(index, version, reason, now);
+            }
+        }
+    }
+
+    /// CONNACK with a reason, and the end. `[MQTT-3.2.2-7]` `[MQTT-3.1.4-2]`
+    pub(super) fn refuse(&mut self, index: u32, version: Version, reason: ReasonCode, now: TimeMs) {
+        self.clients.facts.connects_refused += 1;
+        let reference = self.drain.as_ref().and_then(|drain| drain.plan.server_reference.clone());
+        let out = ConnAckOut {
+            reason,
+            server_reference: reference.as_deref().filter(|_| reason == ReasonCode::USE_ANOTHER_SERVER),
+            ..ConnAckOut::default()
+        };
+        self.clients.send(index, now, |bytes| {
+            encode_connack(bytes, version, &out);
+        });
+        self.dismiss(index);
+    }
+
+    /// An admitted CONNECT finds its session, or gets one. Comes here again when a record that it waits for is durable.
+    pub(super) fn attach(&mut self, index: u32, packet: &[u8], now: TimeMs) -> Progress {
+        let connect = decode_connect(packet).expect("was decoded when it came");
+        let found = self.clients.connections[index].session;
+        if found != NONE {
+            return self.accept(index, found, &connect, now);
+        }
+        let assigned = self.clients.connections[index].extra.as_ref().and_then(|extra| extra.assigned_id.clone());
+        let client_id = assigned.as_deref().unwrap_or(connect.client_id);
+        if let Some(will) = &connect.will {
+            let rights = self.rights.get(self.clients.connections[index].rights);
+            if rights.may_publish(client_id, will.topic) != Access::Allowed {
+                self.clients.facts.dropped_unauthorized += 1;
+                self.refuse(index, connect.version, ReasonCode::NOT_AUTHORIZED, now);
+                return Progress::Gone;
+            }
+        }
+        if let Some(session) = self.clients.find_session(client_id) {
+            if self.clients.sessions[session].stage == Stage::Opening {
+                return self.queue_behind(index, session, now);
+            }
+            // [MQTT-3.1.4-3]
+            self.take_over(session, now);
+        }
+        match self.clients.find_session(client_id) {
+            // [MQTT-3.1.2-4]
+            Some(old) if connect.clean_start => self.end_session(old, now),
+            // [MQTT-3.1.2-5]
+            Some(session) => return self.reattach(index, session, &connect, now),
+            None => {}
+        }
+        self.create(index, client_id, &connect, now)
+    }
+
+    /// The session waits for the record of an earlier connection, which has lost: this one is next.
+    fn queue_behind(&mut self, index: u32, session: u32, now: TimeMs) -> Progress {
+        let earlier = std::mem::replace(&mut self.clients.sessions[session].connection, NONE);
+        if earlier != NONE {
+            self.clients.facts.take_overs += 1;
+            self.clients.connections[earlier].session = NONE;
+            self.dismiss(earlier);
+        }
+        let key = self.clients.key(index);
+        self.clients.connections[index].flags.set(Flags::PARKED);
+        if let Some(earlier) = self.successors.insert(session, key)
+            && let Some(earlier) = self.clients.index(earlier)
+        {
+            self.clients.facts.take_overs += 1;
+            self.dismiss(earlier);
+        }
+        let _ = now;
+        Progress::Parked
+    }
+
+    fn create(&mut self, index: u32, client_id: &str, connect: &Connect<'_>, now: TimeMs) -> Progress {
+        let expiry_s = self.expiry(connect);
+        let shard = shard_of(client_id, self.options.topic_shards).0 / self.options.workers;
+        let will = self.will(connect);
+        let mut session = Session {
+            stage: Stage::Live,
+            shard,
+            connection: index,
+            expiry_s,
+            client_id: client_id.into(),
+            ..Session::default()
+        };
+        session.flags.set(SessionFlags::FRESH);
+        if expiry_s == 0 {
+            session.will = will.map(Box::new);
+            let place = self.clients.add_session(session);
+            self.clients.connections[index].session = place;
+            return self.accept(index, place, connect, now);
+        }
+        session.flags.set(SessionFlags::DURABLE);
+        session.stage = Stage::Opening;
+        let place = self.clients.add_session(session);
+        let connection = &mut self.clients.connections[index];
+        connection.session = place;
+        connection.flags.set(Flags::PARKED);
+        let session = self.clients.session_ref(place);
+        let command = Command::OpenSession { client_id: client_id.into(), expiry_s, will };
+        self.call(shard, command, Wait::Opened { session });
+        Progress::Parked
+    }
+
+    fn reattach(&mut self, index: u32, place: u32, connect: &Connect<'_>, now: TimeMs) -> Progress {
+        let (expiry_s, will) = (self.expiry(connect), self.will(connect));
+        let session = &mut self.clients.sessions[place];
+        let (shard, slot) = (session.shard, session.slot.expect("a live session without a connection is durable"));
+        session.stage = Stage::Opening;
+        session.connection = index;
+        session.expiry_s = expiry_s;
+        session.flags.clear(SessionFlags::WILL_SENT);
+        let session = self.clients.session_ref(place);
+        let connection = &mut self.clients.connections[index];
+        connection.session = place;
+        connection.flags.set(Flags::PARKED);
+        self.call(shard, Command::AttachSession { slot, expiry_s, will }, Wait::Attached { session });
+        let _ = now;
+        Progress::Parked
+    }
+
+    /// How long the session outlives its connection. `[MQTT-3.1.2-23]` MQTT 3.1.1 knows only "not" and "for ever".
+    fn expiry(&self, connect: &Connect<'_>) -> u32 {
+        let max = self.options.limits.session_expiry_max_s;
+        match connect.version {
+            Version::V5 => connect.session_expiry_s.min(max),
+            Version::V311 if connect.clean_start => 0,
+            Version::V311 => max,
+        }
+    }
+
+    /// The session is there and, if durable, its record is: CONNACK. `[MQTT-3.2.0-1]`
+    fn accept(&mut self, index: u32, place: u32, connect: &Connect<'_>, now: TimeMs) -> Progress {
+        let limits = &self.options.limits;
+        let (window_max, aliases_out_max) = (limits.window_max, limits.topic_aliases_out_max);
+        let keep_alive_max_s = limits.keep_alive_max_s;
+        let session = &mut self.clients.sessions[place];
+        let is_present = !session.flags.has(SessionFlags::FRESH);
+        session.flags.clear(SessionFlags::FRESH);
+        let session_expiry_s = session.expiry_s;
+
+        let connection = &mut self.clients.connections[index];
+        connection.turn(Turn::Accepted);
+        connection.flags.clear(Flags::PARKED);
+        connection.last_seen_s = seconds(now);
+        connection.keep_alive_s = connect.keep_alive_s;
+        let mut server_keep_alive_s = None;
+        if connect.version == Version::V5
+            && keep_alive_max_s > 0
+            && (connect.keep_alive_s == 0 || connect.keep_alive_s > keep_alive_max_s)
+        {
+            // [MQTT-3.1.2-21]
+            connection.keep_alive_s = keep_alive_max_s;
+            server_keep_alive_s = Some(keep_alive_max_s);
+        }
+        connection.window_max = connect.receive_maximum.min(window_max);
+        connection.packet_bytes_max = connect.packet_bytes_max.unwrap_or(u32::MAX);
+        if !connect.request_problem_information {
+            connection.flags.set(Flags::NO_PROBLEM_INFORMATION);
+        }
+        let aliases_out_max = connect.topic_alias_maximum.min(aliases_out_max);
+        if aliases_out_max > 0 {
+            connection.extra().aliases_out_max = aliases_out_max;
+        }
+        let packet_bytes_max = self.packet_bytes_max(index);
+        let assigned = self.clients.connections[index].extra.as_mut().and_then(|extra| extra.assigned_id.take());
+        let limits = &self.options.limits;
+        let out = ConnAckOut {
+            session_present: is_present,
+            reason: ReasonCode::SUCCESS,
+            session_expiry_s: (session_expiry_s != connect.session_expiry_s).then_some(session_expiry_s),
+            receive_maximum: Some(limits.receive_maximum),
+            packet_bytes_max: Some(packet_bytes_max),
+            assigned_client_id: assigned.as_deref(),
+            topic_alias_maximum: Some(limits.topic_alias_maximum),
+            server_keep_alive_s,
+            ..ConnAckOut::default()
+        };
+        let version = connect.version;
+        self.clients.send(index, now, |bytes| {
+            encode_connack(bytes, version, &out);
+        });
+        let extra_is_empty = self.clients.connections[index].extra.as_ref().is_some_and(|extra| extra.is_empty());
+        if extra_is_empty {
+            self.clients.connections[index].extra = None;
+        }
+        self.clients.facts.connects += 1;
+        self.clients.facts.clients_connected += 1;
+        if is_present {
+            self.restore(place, now);
+        }
+        Progress::Taken
+    }
+
+    /// A client came back to its session: what was under way is sent again, rights are looked at again. `[MQTT-4.4.0-1]`
+    fn restore(&mut self, place: u32, now: TimeMs) {
+        let session = &mut self.clients.sessions[place];
+        if let Some(slot) = session.slot {
+            let front = self.shards[session.shard as usize].state().inbox(slot).front_number();
+            if front < session.next_number || session.flow.is_some() {
+                let flow = session.flow.get_or_insert_with(|| Box::new(Flow::new(front)));
+                flow.window = Window::new(front);
+            }
+        }
+        self.remove_forbidden(place, now);
+        self.tell_presence(place, true);
+        self.pump(place, now);
+    }
+
+    /// Bytes of the largest packet that this connection may send.
+    pub(super) fn packet_bytes_max(&self, index: u32) -> u32 {
+        let listener = self.clients.connections[index].extra.as_ref().map_or(0, |extra| extra.packet_bytes_max);
+        match listener {
+            0 => self.options.limits.packet_bytes_max,
+            smaller => smaller.min(self.options.limits.packet_bytes_max),
+        }
+    }
+}
+
+/// Whole seconds, for clocks of four bytes.
+pub(super) fn seconds(now: TimeMs) -> u32 {
+    (now.0 / 1000) as u32
+}

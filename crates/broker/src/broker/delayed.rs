@@ -1,0 +1,122 @@
+//! `$delayed/{seconds}/{topic}`, as EMQX has it: a message that is published later.
+//!
+//! QoS 1 and 2 go through the shard of the topic and survive a crash; the message then is published with an origin of its own, so that
+//! it comes once. QoS 0 waits in memory.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use tidegate_journal::LogStore;
+use tidegate_machines::TimeMs;
+use tidegate_machines::ledger::shard_of;
+use tidegate_machines::topic::{Command, Message, MessageMeta, Origin};
+use tidegate_wire::mqtt::{ReasonCode, check_topic};
+
+use super::{Broker, Routed, Then, Wait};
+use crate::limits::{DELAY_SECONDS_MAX, DUE_PER_STEP, VOLATILE_DELAYED_MAX};
+use crate::parcel::Parcel;
+use crate::peer::{AskedBy, Item, Source, Ticket};
+
+impl<L: LogStore> Broker<L> {
+    /// Takes a message on `$delayed/{rest}`.
+    pub(super) fn delay(
+        &mut self,
+        rest: &str,
+        properties: &[u8],
+        payload: &[u8],
+        meta: MessageMeta,
+        source: &Source,
+        now: TimeMs,
+    ) -> (ReasonCode, Routed) {
+        let parts = rest.split_once('/').and_then(|(seconds, topic)| Some((seconds.parse::<u64>().ok()?, topic)));
+        let Some((seconds, topic)) =
+            parts.filter(|(seconds, topic)| *seconds <= DELAY_SECONDS_MAX && check_topic(topic).is_ok())
+        else {
+            return (ReasonCode::TOPIC_NAME_INVALID, Routed::default());
+        };
+        let at = TimeMs(now.0 + seconds * 1000);
+        // What expires counts from its publication to receivers.
+        let expires_at = meta.expires_at.map(|expiry| TimeMs(expiry.0 + seconds * 1000));
+        let message = Arc::new(Message::new(topic, properties, payload, MessageMeta { expires_at, ..meta }));
+        if meta.qos == 0 {
+            if self.delayed.len() >= VOLATILE_DELAYED_MAX {
+                self.clients.facts.dropped_inbox += 1;
+                return (ReasonCode::QUOTA_EXCEEDED, Routed::default());
+            }
+            self.delayed_number += 1;
+            self.delayed.push(Reverse((at, self.delayed_number, ByNumber(message))));
+            return (ReasonCode::SUCCESS, Routed { matched: true, ..Routed::default() });
+        }
+        let worker = shard_of(topic, self.options.topic_shards).0 % self.options.workers;
+        if worker == self.options.worker {
+            self.delay_here(message, at, source.asked_by);
+        } else {
+            self.peers.tell(worker, Item::Delay { message, at, asked_by: source.asked_by });
+        }
+        let outstanding = u16::from(source.asked_by.is_some());
+        (ReasonCode::SUCCESS, Routed { outstanding, workers: 0, matched: true })
+    }
+
+    /// Journals a delayed message whose topic's shard lives here.
+    pub(super) fn delay_here(&mut self, message: Arc<Message>, at: TimeMs, asked_by: Option<AskedBy>) {
+        let shard = shard_of(message.topic(), self.options.topic_shards).0 / self.options.workers;
+        let wait = asked_by.map_or(Wait::Nothing, |asked_by| Wait::Said { asked_by });
+        self.call(shard, Command::Delay { at, message }, wait);
+    }
+
+    /// Publishes what waited in memory and is due.
+    pub(super) fn step_delayed(&mut self, now: TimeMs) {
+        for _ in 0..DUE_PER_STEP {
+            match self.delayed.peek() {
+                Some(Reverse((at, ..))) if *at <= now => {}
+                _ => return,
+            }
+            let Some(Reverse((_, _, ByNumber(message)))) = self.delayed.pop() else { return };
+            self.route(&mut Parcel::of(&message), &Source::default(), now);
+        }
+    }
+
+    /// Publishes a journaled one that is due.
+    pub(super) fn publish_delayed(&mut self, shard: u16, id: u64, message: &Arc<Message>, now: TimeMs) {
+        if !self.delayed_under_way.insert((shard, id)) {
+            return;
+        }
+        let errand = self.errands.begin(Then::ForgetDelayed { shard, id });
+        let origin = Origin { shard: self.shard_index(shard), incarnation: id, packet_id: 0 };
+        let asked_by = AskedBy { worker: self.options.worker, ticket: Ticket::Errand(errand) };
+        let source = Source { publisher: None, origin: Some(origin), asked_by: Some(asked_by) };
+        let routed = self.route(&mut Parcel::of(message), &source, now);
+        self.expect_errand(errand, routed.outstanding, now);
+    }
+
+    /// A delayed message is durable with all its receivers.
+    pub(super) fn delayed_sent(&mut self, shard: u16, id: u64) {
+        self.delayed_under_way.remove(&(shard, id));
+        self.call(shard, Command::DelayedSent { id }, Wait::Nothing);
+        self.forget_origins(self.shard_index(shard), id);
+    }
+}
+
+/// A message in a heap, of which only the time and the number are compared.
+#[derive(Debug)]
+pub(super) struct ByNumber(Arc<Message>);
+
+impl PartialEq for ByNumber {
+    fn eq(&self, _: &ByNumber) -> bool {
+        true
+    }
+}
+
+impl Eq for ByNumber {}
+
+impl PartialOrd for ByNumber {
+    fn partial_cmp(&self, other: &ByNumber) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ByNumber {
+    fn cmp(&self, _: &ByNumber) -> std::cmp::Ordering {
+        std::cmp::Ordering::Equal
+    }
+}

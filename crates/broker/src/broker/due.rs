@@ -1,0 +1,115 @@
+//! What the topic shards know to be due: wills whose delay has passed, sessions whose expiry has, delayed messages whose time has come.
+
+use std::sync::Arc;
+
+use tidegate_journal::LogStore;
+use tidegate_machines::TimeMs;
+use tidegate_machines::topic::{Command, Due, Message, MessageMeta, Origin, Slot, Will};
+use tidegate_wire::mqtt::Connect;
+
+use super::{Broker, Then, Wait};
+use crate::connection::NONE;
+use crate::limits::DUE_PER_STEP;
+use crate::parcel::Parcel;
+use crate::peer::{AskedBy, Source, Ticket};
+use crate::session::{SessionFlags, Stage};
+
+impl<L: LogStore> Broker<L> {
+    /// Does what is due in the shards.
+    pub(super) fn step_due(&mut self, now: TimeMs) {
+        for shard in 0..self.shards.len() as u16 {
+            // What was asked for last time may not be decided yet.
+            if self.shards[shard as usize].facts().inbox > 0 {
+                continue;
+            }
+            let due: Vec<Due> = self.shards[shard as usize].state().due(now).take(DUE_PER_STEP).collect();
+            for due in due {
+                self.do_due(shard, due, now);
+            }
+        }
+    }
+
+    fn do_due(&mut self, shard: u16, due: Due, now: TimeMs) {
+        match due {
+            Due::Will { slot } => {
+                let Some(place) = self.place_of(shard, slot) else { return };
+                self.send_due_will(shard, place, slot, now);
+            }
+            Due::SessionExpiry { slot } => {
+                let Some(place) = self.place_of(shard, slot) else { return };
+                let session = &self.clients.sessions[place];
+                if session.connection == NONE && session.stage == Stage::Live {
+                    self.clients.facts.sessions_expired += 1;
+                    self.end_session(place, now);
+                }
+            }
+            Due::Delayed { id } => {
+                let message = self.shards[shard as usize].state().delayed(id).cloned();
+                if let Some(message) = message {
+                    self.publish_delayed(shard, id, &message, now);
+                }
+            }
+            Due::Drop { slot, number, reason } => {
+                self.clients.facts.dropped_expired += 1;
+                self.call(shard, Command::Drop { slot, number, reason }, Wait::Nothing);
+            }
+        }
+    }
+
+    /// A durable session's will, whose delay has passed. `[MQTT-3.1.3-9]`
+    pub(super) fn send_due_will(&mut self, shard: u16, place: u32, slot: Slot, now: TimeMs) {
+        let session = &mut self.clients.sessions[place];
+        if session.connection != NONE || session.flags.has(SessionFlags::WILL_SENT) {
+            return;
+        }
+        session.flags.set(SessionFlags::WILL_SENT);
+        let Some(state) = self.shards[shard as usize].state().session(slot) else { return };
+        let Some(will) = state.will().cloned() else { return };
+        let origin = Origin { shard: self.shard_index(shard), incarnation: state.incarnation(), packet_id: 0 };
+        let errand = self.errands.begin(Then::ForgetWill { shard, slot });
+        let asked_by = AskedBy { worker: self.options.worker, ticket: Ticket::Errand(errand) };
+        let source = Source { publisher: None, origin: Some(origin), asked_by: Some(asked_by) };
+        let message = published(&will, now);
+        let routed = self.route(&mut Parcel::of(&message), &source, now);
+        self.expect_errand(errand, routed.outstanding, now);
+    }
+
+    /// A will is durable with all its receivers: it need not be sent again after a crash.
+    pub(super) fn will_sent(&mut self, shard: u16, slot: Slot) {
+        let Some(state) = self.shards[shard as usize].state().session(slot) else { return };
+        let incarnation = state.incarnation();
+        // A client that came back meanwhile may have brought another one.
+        let is_same = |place| self.clients.sessions[place].flags.has(SessionFlags::WILL_SENT);
+        if self.place_of(shard, slot).is_some_and(is_same) {
+            self.call(shard, Command::ClearWill { slot }, Wait::Nothing);
+        }
+        let origin = Origin { shard: self.shard_index(shard), incarnation, packet_id: 0 };
+        self.forget_origin_everywhere(origin);
+    }
+
+    /// Sends a will and asks for nothing.
+    pub(super) fn send_will(&mut self, will: &Will, origin: Option<Origin>, now: TimeMs) {
+        let message = published(will, now);
+        let source = Source { publisher: None, origin, asked_by: None };
+        self.route(&mut Parcel::of(&message), &source, now);
+    }
+
+    /// The will of a CONNECT, as it is kept.
+    pub(super) fn will(&mut self, connect: &Connect<'_>) -> Option<Will> {
+        let will = connect.will.as_ref()?;
+        let mut properties = Vec::new();
+        will.properties.forwardable(&mut properties);
+        let meta = MessageMeta { qos: will.qos as u8, retain: will.retain, expires_at: None };
+        let message = Arc::new(Message::new(will.topic, &properties, will.payload, meta));
+        Some(Will { message, delay_s: will.delay_s, expiry_s: will.properties.message_expiry_s })
+    }
+}
+
+/// A will as it is published now: its expiry counts from here.
+fn published(will: &Will, now: TimeMs) -> Arc<Message> {
+    let Some(expiry_s) = will.expiry_s else { return Arc::clone(&will.message) };
+    let message = &will.message;
+    let expires_at = Some(TimeMs(now.0 + u64::from(expiry_s) * 1000));
+    let meta = MessageMeta { qos: message.qos(), retain: message.retain(), expires_at };
+    Arc::new(Message::new(message.topic(), message.properties(), message.payload(), meta))
+}

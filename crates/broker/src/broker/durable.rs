@@ -1,0 +1,254 @@
+//! What goes into the topic shards and what comes out of them: nothing is said before its record is on the disk.
+//!
+//! ```text
+//!   call(command, Wait) ─▶ TopicShard ─decide, sync─▶ released: Wait, Durable<what was decided> ─▶ go on where it waited
+//! ```
+
+use std::sync::Arc;
+
+use tidegate_journal::LogStore;
+use tidegate_machines::TimeMs;
+use tidegate_machines::topic::{Command, Event, Message, Slot};
+use tidegate_shard::topics::{Decided, Released};
+use tidegate_wire::mqtt::ReasonCode;
+
+use super::Broker;
+use crate::clients::{Copy, Sending};
+use crate::connection::{Flags, Life, NONE};
+use crate::flow::{Flight, Window};
+use crate::parcel::Parcel;
+use crate::peer::{AskedBy, Source};
+use crate::session::{SessionFlags, SessionRef, Stage};
+use crate::subscriptions::EntryOptions;
+
+/// What a command to a shard is known by: what goes on when it is durable. Opaque outside.
+#[derive(Debug)]
+pub struct Waiting(pub(super) Wait);
+
+/// See [`Waiting`].
+#[derive(Debug)]
+pub(super) enum Wait {
+    /// Nobody waits.
+    Nothing,
+    /// A session was opened.
+    Opened { session: SessionRef },
+    /// A session got a connection again.
+    Attached { session: SessionRef },
+    /// A subscription was added.
+    Subscribed { session: SessionRef, filter: Box<str>, options: EntryOptions, subscription_id: u32, nth: u32 },
+    /// A subscription was removed.
+    Unsubscribed { session: SessionRef, filter: Box<str>, nth: u32 },
+    /// A message was put into inboxes.
+    Published { asked_by: Option<AskedBy> },
+    /// A client's PUBREC was noted.
+    Received { session: SessionRef, number: u64 },
+    /// A message was retained.
+    Retained { message: Arc<Message>, source: Source },
+    /// Something that somebody asked for and nothing more.
+    Said { asked_by: AskedBy },
+}
+
+impl<L: LogStore> Broker<L> {
+    /// Asks a shard of this worker, named by its place among them.
+    pub(super) fn call(&mut self, shard: u16, command: Command, wait: Wait) {
+        self.shards[shard as usize].call(command, Waiting(wait));
+    }
+
+    /// The number of a shard in the directory, by its place among this worker's.
+    pub(super) fn shard_index(&self, place: u16) -> u16 {
+        self.shards[place as usize].index().0
+    }
+
+    /// Lets all shards do what they can, and goes on with what became durable.
+    pub(super) fn step_shards(&mut self, now: TimeMs) -> bool {
+        let mut worked = false;
+        for shard in 0..self.shards.len() {
+            worked |= self.shards[shard].step(now);
+            while let Some((Waiting(wait), released)) = self.shards[shard].released() {
+                worked = true;
+                self.released(shard as u16, wait, released, now);
+            }
+        }
+        worked
+    }
+
+    fn released(&mut self, shard: u16, wait: Wait, released: Released, now: TimeMs) {
+        let (reason, event) = match released.map(|durable| durable.into_inner()) {
+            Ok(Decided::Done { event, .. }) => (ReasonCode::SUCCESS, Some(event)),
+            Ok(Decided::Refused(refusal)) => (super::refusal_reason(&refusal), None),
+            Ok(Decided::TooLarge) => (ReasonCode::QUOTA_EXCEEDED, None),
+            Err(_) => (ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR, None),
+        };
+        match wait {
+            Wait::Nothing => {}
+            Wait::Opened { session } => self.opened(session, event.as_ref(), reason, now),
+            Wait::Attached { session } => self.settle(session, reason, now),
+            Wait::Subscribed { session, filter, options, subscription_id, nth } => {
+                self.subscription_durable((session, &filter, options, subscription_id, nth), reason, now);
+            }
+            Wait::Unsubscribed { session, filter, nth } => {
+                self.unsubscription_durable(session, &filter, nth, reason, now);
+            }
+            Wait::Published { asked_by } => {
+                if let Some(Event::Published { receivers, .. }) = &event {
+                    for receiver in receivers {
+                        self.pump_slot(shard, receiver.slot, now);
+                    }
+                }
+                if let Some(asked_by) = asked_by {
+                    self.say(asked_by, reason, now);
+                }
+            }
+            Wait::Received { session, number } => self.received(session, number, now),
+            Wait::Retained { message, source } => self.retained(message, source, reason, now),
+            Wait::Said { asked_by } => self.say(asked_by, reason, now),
+        }
+    }
+
+    /// A new session's record is durable, or was refused.
+    fn opened(&mut self, session: SessionRef, event: Option<&Event>, reason: ReasonCode, now: TimeMs) {
+        let Some(place) = self.clients.session(session) else { return };
+        let Some(Event::SessionOpened { slot, .. }) = event else {
+            let index = self.clients.sessions[place].connection;
+            self.clients.remove_session(place);
+            self.retry_successor(place, now);
+            if index != NONE {
+                self.clients.connections[index].session = NONE;
+                let version = self.clients.connections[index].version;
+                self.refuse(index, version, reason, now);
+            }
+            return;
+        };
+        let session_now = &mut self.clients.sessions[place];
+        session_now.slot = Some(*slot);
+        let shard = session_now.shard as usize;
+        self.set_place(shard, *slot, place);
+        self.settle(session, ReasonCode::SUCCESS, now);
+    }
+
+    /// A session's record is durable: whoever waits for it goes on.
+    fn settle(&mut self, session: SessionRef, reason: ReasonCode, now: TimeMs) {
+        let Some(place) = self.clients.session(session) else { return };
+        let session = &mut self.clients.sessions[place];
+        session.stage = Stage::Live;
+        let index = session.connection;
+        if index == NONE {
+            // Its client did not wait for CONNACK, so it has no will to be sent. `[MQTT-3.1.2-8]`
+            let (shard, slot, expiry_s) = (session.shard, session.slot, session.expiry_s);
+            session.flags.clear(SessionFlags::FRESH);
+            match slot {
+                Some(slot) if expiry_s > 0 => {
+                    let command = Command::DetachSession { slot, expiry_s, keep_will: false };
+                    self.call(shard, command, Wait::Nothing);
+                }
+                _ => {
+                    session.flags.set(SessionFlags::WILL_SENT);
+                    self.end_session(place, now);
+                }
+            }
+            return self.retry_successor(place, now);
+        }
+        if reason.is_error() {
+            session.connection = NONE;
+            let version = self.clients.connections[index].version;
+            self.clients.connections[index].session = NONE;
+            return self.refuse(index, version, reason, now);
+        }
+        self.clients.connections[index].flags.clear(Flags::PARKED);
+        self.resume(index, now);
+    }
+
+    /// The connection that waits for the session of an earlier one, if there is one.
+    fn retry_successor(&mut self, place: u32, now: TimeMs) {
+        let Some(key) = self.successors.remove(&place) else { return };
+        if let Some(index) = self.clients.index(key)
+            && self.clients.connections[index].life == Life::Opening
+        {
+            self.clients.connections[index].flags.clear(Flags::PARKED);
+            self.resume(index, now);
+        }
+    }
+
+    /// Remembers which session stands at a slot.
+    pub(super) fn set_place(&mut self, shard: usize, slot: Slot, place: u32) {
+        let places = &mut self.places[shard];
+        let index = slot.0 as usize;
+        if places.len() <= index {
+            places.resize(index + 1, NONE);
+        }
+        places[index] = place;
+    }
+
+    /// The session at a slot, if it is still there.
+    pub(super) fn place_of(&self, shard: u16, slot: Slot) -> Option<u32> {
+        let place = *self.places[shard as usize].get(slot.0 as usize)?;
+        let session = self.clients.sessions.get(place)?;
+        (session.slot == Some(slot) && session.shard == shard).then_some(place)
+    }
+
+    fn pump_slot(&mut self, shard: u16, slot: Slot, now: TimeMs) {
+        if let Some(place) = self.place_of(shard, slot)
+            && self.clients.sessions[place].connection != NONE
+        {
+            self.pump(place, now);
+        }
+    }
+
+    /// Sends a session what waits for it, as far as window and outbox go.
+    pub(super) fn pump(&mut self, place: u32, now: TimeMs) {
+        self.clients.pump_waiting(place, now);
+        let session = &self.clients.sessions[place];
+        let Some(slot) = session.slot else { return };
+        let index = session.connection;
+        if index == NONE || self.clients.connections[index].life != Life::Connected {
+            return;
+        }
+        let window_max = self.clients.connections[index].window_max;
+        let shard = session.shard;
+        let durable = self.shards[shard as usize].durable().0;
+        let mut given_up: Vec<u64> = Vec::new();
+        // What waits may be nothing: then no flow is made for it.
+        let next = session.flow.as_ref().map_or(session.next_number, |flow| flow.window.next());
+        let mut next = next;
+        while self.clients.outbox_has_room(index) {
+            let inbox = self.shards[shard as usize].state().inbox(slot);
+            let Some(entry) = inbox.entry_from(next) else { break };
+            if entry.sequence() > durable {
+                break;
+            }
+            let session = &mut self.clients.sessions[place];
+            let sent_before = session.next_number;
+            let flow = session.flow();
+            if !flow.window.is_open(window_max) {
+                break;
+            }
+            let number = entry.number();
+            if number - flow.window.front() >= crate::limits::PACKET_IDS - 1 {
+                break;
+            }
+            flow.window.skip_to(number);
+            next = number + 1;
+            if entry.is_received() {
+                // [MQTT-4.4.0-1]: of this one the client has the message already.
+                flow.window.start(Flight::Released);
+                let packet_id = Window::packet_id(number);
+                self.send_ack(index, tidegate_wire::mqtt::AckKind::PubRel, packet_id, ReasonCode::SUCCESS, now);
+                continue;
+            }
+            let parcel = Parcel::of(entry.message());
+            flow.window.start(if entry.qos() == 1 { Flight::Sent1 } else { Flight::Sent2 });
+            let copy = Copy { qos: entry.qos(), retain: entry.retain(), subscription_ids: entry.subscription_ids() };
+            self.clients.begin_message();
+            // [MQTT-3.3.1-1]
+            let dup = number < sent_before;
+            if self.clients.publish(index, &parcel, copy, dup, Window::packet_id(number), now) == Sending::TooLarge {
+                // Too large for this client, or expired: it will never be sent.
+                self.clients.sessions[place].flow().window.advance(number, Flight::Done);
+                given_up.push(number);
+            }
+        }
+        for number in given_up {
+            self.call(shard, Command::Acknowledge { slot, number }, Wait::Nothing);
+        }
+    }
+}

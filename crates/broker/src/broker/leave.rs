@@ -1,0 +1,188 @@
+//! How connections and sessions end, and what becomes of wills.
+//!
+//! ```text
+//!   connection ends ─▶ detach ─┬─ clean, or expiry 0 ─▶ will now, session ends
+//!                              └─ durable ────────────▶ journal: detached, with or without will ─due─▶ will, session ends
+//! ```
+
+use tidegate_journal::LogStore;
+use tidegate_machines::TimeMs;
+use tidegate_machines::topic::{Command, Origin};
+use tidegate_wire::mqtt::{Disconnect, ReasonCode, Version, encode_disconnect};
+
+use super::{Broker, Wait};
+use crate::connection::{Life, NONE, Turn};
+use crate::peer::Item;
+use crate::session::{SessionFlags, Stage};
+use crate::subscriptions::Owner;
+use crate::{Action, ConnectionKey};
+
+impl<L: LogStore> Broker<L> {
+    /// The socket is closed: by the client, by an error, or because the broker asked for it. The key is forgotten.
+    pub fn closed(&mut self, key: ConnectionKey, now: TimeMs) {
+        let Some(index) = self.clients.index(key) else { return };
+        // [MQTT-3.1.2-8]: no DISCONNECT came before, so the will is sent.
+        self.detach(index, true, now);
+        self.clients.connections[index].turn(Turn::Closed);
+        self.forget_connection(index);
+    }
+
+    /// Frees everything that belongs to a vacant place.
+    pub(super) fn forget_connection(&mut self, index: u32) {
+        drop(self.clients.take_input(index));
+        self.clients.release_outbox(index);
+        let connection = &mut self.clients.connections[index];
+        if connection.rights != NONE {
+            self.rights.release(connection.rights);
+        }
+        let generation = connection.generation.wrapping_add(1);
+        *connection = crate::connection::Connection { generation, ..Default::default() };
+        self.clients.connections.give(index);
+    }
+
+    /// Nothing more is read from a connection; what is written is sent, then it is closed.
+    pub(super) fn dismiss(&mut self, index: u32) {
+        drop(self.clients.take_input(index));
+        self.clients.connections[index].turn(Turn::Dismissed);
+        self.actions.push(Action::Close { key: self.clients.key(index) });
+    }
+
+    /// The server ends a connection: DISCONNECT says why, for who can read it. `[MQTT-4.13.1-1]`
+    pub(super) fn disconnect(&mut self, index: u32, reason: ReasonCode, now: TimeMs) {
+        let connection = &self.clients.connections[index];
+        let (life, version) = (connection.life, connection.version);
+        if matches!(life, Life::Vacant | Life::Closing) {
+            return;
+        }
+        if life == Life::Connected && version == Version::V5 {
+            let reference = self.drain.as_ref().and_then(|drain| drain.plan.server_reference.clone());
+            let reference = reference.as_deref().filter(|_| reason == ReasonCode::USE_ANOTHER_SERVER);
+            self.clients.send(index, now, |bytes| {
+                encode_disconnect(bytes, version, reason, None, None, reference);
+            });
+        }
+        self.detach(index, true, now);
+        self.dismiss(index);
+    }
+
+    /// The client broke the protocol. Before CONNACK there is nobody to tell.
+    pub(super) fn broken(&mut self, index: u32, reason: ReasonCode, now: TimeMs) {
+        self.clients.facts.protocol_errors += 1;
+        self.disconnect(index, reason, now);
+    }
+
+    /// The client says goodbye. `[MQTT-3.14.4-1]`
+    pub(super) fn farewell(&mut self, index: u32, goodbye: &Disconnect<'_>, now: TimeMs) {
+        let place = self.clients.connections[index].session;
+        if let Some(expiry_s) = goodbye.session_expiry_s {
+            let session = &mut self.clients.sessions[place];
+            // [MQTT-3.14.2-2] [MQTT-3.1.2-23]
+            if session.expiry_s == 0 && expiry_s > 0 {
+                return self.broken(index, ReasonCode::PROTOCOL_ERROR, now);
+            }
+            session.expiry_s = expiry_s.min(self.options.limits.session_expiry_max_s);
+        }
+        // [MQTT-3.14.4-3]: a normal goodbye takes the will with it.
+        self.detach(index, goodbye.reason != ReasonCode::SUCCESS, now);
+        self.dismiss(index);
+    }
+
+    /// Another connection came for the session.
+    pub(super) fn take_over(&mut self, session: u32, now: TimeMs) {
+        let index = self.clients.sessions[session].connection;
+        if index == NONE {
+            return;
+        }
+        self.clients.facts.take_overs += 1;
+        self.disconnect(index, ReasonCode::SESSION_TAKEN_OVER, now);
+    }
+
+    /// Parts a connection from its session, which may end with it.
+    pub(super) fn detach(&mut self, index: u32, send_will: bool, now: TimeMs) {
+        let connection = &mut self.clients.connections[index];
+        let is_connected = connection.life == Life::Connected;
+        let place = std::mem::replace(&mut connection.session, NONE);
+        if place == NONE {
+            return;
+        }
+        self.clients.facts.clients_connected -= u64::from(is_connected);
+        let session = &mut self.clients.sessions[place];
+        session.connection = NONE;
+        if session.stage == Stage::Opening {
+            // Its record is not durable yet; `settle` sees that nobody is there any more.
+            return;
+        }
+        if !session.is_durable() {
+            let will = session.will.take();
+            self.end_session(place, now);
+            if let Some(will) = will.filter(|_| send_will) {
+                self.send_will(&will, None, now);
+            }
+            return;
+        }
+        self.suspend(place, send_will, now);
+    }
+
+    /// A durable session has lost its connection.
+    fn suspend(&mut self, place: u32, send_will: bool, now: TimeMs) {
+        let session = &mut self.clients.sessions[place];
+        if let Some(flow) = &mut session.flow {
+            session.next_number = session.next_number.max(flow.window.next());
+            flow.answers.mute();
+            flow.window = crate::flow::Window::new(session.next_number);
+            flow.waiting = crate::flow::WaitingRoom::default();
+            if flow.is_idle() {
+                session.flow = None;
+            }
+        }
+        let (shard, slot, expiry_s) =
+            (session.shard, session.slot.expect("a live durable session has one"), session.expiry_s);
+        if expiry_s == 0 {
+            if !send_will {
+                self.call(shard, Command::ClearWill { slot }, Wait::Nothing);
+                self.clients.sessions[place].flags.set(SessionFlags::WILL_SENT);
+            }
+            return self.end_session(place, now);
+        }
+        self.call(shard, Command::DetachSession { slot, expiry_s, keep_will: send_will }, Wait::Nothing);
+        self.tell_presence(place, false);
+        // A will without delay is not kept waiting: another connection may be about to take the session over. [MQTT-3.1.3-9]
+        let state = self.shards[shard as usize].state().session(slot);
+        if send_will && state.is_some_and(|state| state.will().is_some_and(|will| will.delay_s == 0)) {
+            self.send_due_will(shard, place, slot, now);
+        }
+    }
+
+    /// A session is over: its subscriptions go, what was under way is forgotten, a will that still waits is sent. `[MQTT-3.1.2-8]`
+    pub(super) fn end_session(&mut self, place: u32, now: TimeMs) {
+        let owner = self.owner(place);
+        for node in self.clients.sessions[place].subscriptions.as_slice() {
+            if self.options.workers > 1 {
+                let filter: Box<str> = self.trie.filter(*node).into();
+                self.peers.tell_all(|| Item::Unsubscribed { filter: filter.clone(), owner });
+            }
+            self.trie.remove_at(*node, owner);
+            self.clients.facts.subscriptions -= 1;
+        }
+        let session = self.clients.remove_session(place);
+        let Some(slot) = session.slot else { return };
+        let shard = &self.shards[session.shard as usize];
+        let (incarnation, will) = match shard.state().session(slot) {
+            Some(state) => (state.incarnation(), state.will().cloned()),
+            None => return,
+        };
+        if let Some(will) = will.filter(|_| !session.flags.has(SessionFlags::WILL_SENT)) {
+            // The session's origin keeps a will single that is sent again after a crash.
+            let origin = Origin { shard: self.shard_index(session.shard), incarnation, packet_id: 0 };
+            self.send_will(&will, Some(origin), now);
+        }
+        self.call(session.shard, Command::EndSession { slot }, Wait::Nothing);
+        if session.flags.has(SessionFlags::ORIGINS) || session.flags.has(SessionFlags::RECOVERED) {
+            self.forget_origins(self.shard_index(session.shard), incarnation);
+        }
+    }
+
+    pub(super) fn owner(&self, session: u32) -> Owner {
+        Owner { worker: self.options.worker as u8, session }
+    }
+}

@@ -1,0 +1,277 @@
+//! What a client publishes: from its packet to the way out, and the answer to it.
+
+use tidegate_journal::LogStore;
+use tidegate_machines::TimeMs;
+use tidegate_machines::topic::{MessageMeta, Origin};
+use tidegate_wire::mqtt::{AckKind, Publish, QoS, ReasonCode, Version, encode_ack};
+
+use super::{Broker, Progress, Routed};
+use crate::Access;
+use crate::connection::{Bucket, Connection, Flags};
+use crate::flow::{Answer, AnswerKind, Incoming, IncomingStage};
+use crate::parcel::Parcel;
+use crate::peer::{AskedBy, Publisher, Source, Ticket};
+use crate::session::SessionFlags;
+
+impl<L: LogStore> Broker<L> {
+    /// A PUBLISH of a connected client.
+    pub(super) fn publish(&mut self, index: u32, publish: &Publish<'_>, now: TimeMs) -> Progress {
+        if !self.may_publish_now(index, publish, now) {
+            return Progress::Parked;
+        }
+        let place = self.clients.connections[index].session;
+        let qos = publish.qos;
+        if qos != QoS::AtMostOnce {
+            if self.has_too_many_answers(place) && self.clients.connections[index].version == Version::V311 {
+                // MQTT 3.1.1 has no such number: it waits.
+                return Progress::Parked;
+            }
+            if self.under_way(place) >= usize::from(self.options.limits.receive_maximum)
+                && self.clients.connections[index].version == Version::V5
+            {
+                // [MQTT-3.3.4-7]: it was told how many it may have under way.
+                self.broken(index, ReasonCode::RECEIVE_MAXIMUM_EXCEEDED, now);
+                return Progress::Gone;
+            }
+        }
+        self.clients.facts.publish_received += 1;
+        self.clients.facts.publish_bytes_received += publish.payload.len() as u64;
+        if qos == QoS::ExactlyOnce && self.is_repeated(index, place, publish.packet_id, now) {
+            return Progress::Taken;
+        }
+        let mut topic = std::mem::take(&mut self.topic);
+        let progress = match self.resolve_alias(index, publish, &mut topic) {
+            Ok(named) => self.publish_on(index, place, if named { &topic } else { publish.topic }, publish, now),
+            Err(reason) => {
+                self.broken(index, reason, now);
+                Progress::Gone
+            }
+        };
+        self.topic = topic;
+        progress
+    }
+
+    /// Reads and sets topic aliases. True when the topic stands in `topic`. `[MQTT-3.3.2-7]` `[MQTT-3.3.2-8]` `[MQTT-3.3.2-9]`
+    fn resolve_alias(&mut self, index: u32, publish: &Publish<'_>, topic: &mut String) -> Result<bool, ReasonCode> {
+        let Some(alias) = publish.properties.topic_alias else { return Ok(false) };
+        if alias == 0 || alias > self.options.limits.topic_alias_maximum {
+            return Err(ReasonCode::TOPIC_ALIAS_INVALID);
+        }
+        let aliases = &mut self.clients.connections[index].extra().aliases_in;
+        let place = usize::from(alias) - 1;
+        if publish.topic.is_empty() {
+            let known = aliases.get(place).filter(|known| !known.is_empty()).ok_or(ReasonCode::PROTOCOL_ERROR)?;
+            topic.clear();
+            topic.push_str(known);
+            return Ok(true);
+        }
+        if aliases.len() <= place {
+            aliases.resize_with(place + 1, Box::default);
+        }
+        aliases[place] = publish.topic.into();
+        Ok(false)
+    }
+
+    /// QoS 1 and 2 publications of the client that are not over.
+    fn under_way(&self, place: u32) -> usize {
+        let flow = self.clients.sessions[place].flow.as_ref();
+        flow.map_or(0, |flow| {
+            let received = flow.incoming.iter().filter(|incoming| incoming.stage == IncomingStage::Received);
+            flow.answers.len() + received.count()
+        })
+    }
+
+    /// Whether a QoS 2 publication came before: then it is answered again, or will be. `[MQTT-4.3.3-10]`
+    fn is_repeated(&mut self, index: u32, place: u32, packet_id: u16, now: TimeMs) -> bool {
+        let session = &mut self.clients.sessions[place];
+        let Some(flow) = &mut session.flow else { return false };
+        let Some(known) = flow.incoming.iter().find(|known| known.packet_id == packet_id).copied() else {
+            return false;
+        };
+        match known.stage {
+            IncomingStage::Pending => flow.answers.unmute(packet_id, AnswerKind::PubRec),
+            IncomingStage::Received | IncomingStage::Released => {
+                self.send_ack(index, AckKind::PubRec, packet_id, ReasonCode::SUCCESS, now);
+            }
+        }
+        true
+    }
+
+    fn publish_on(&mut self, index: u32, place: u32, topic: &str, publish: &Publish<'_>, now: TimeMs) -> Progress {
+        let (refused, is_ledger) = self.judge(index, place, topic);
+        if let Some(reason) = refused {
+            self.clients.facts.dropped_unauthorized += 1;
+            self.reply(index, place, publish, reason, Routed::default(), now);
+            return Progress::Taken;
+        }
+        if is_ledger {
+            return self.ask_ledger(index, place, publish, now);
+        }
+        let mut properties = std::mem::take(&mut self.properties);
+        properties.clear();
+        publish.properties.forwardable(&mut properties);
+        let expires_at = publish.properties.message_expiry_s.map(|seconds| TimeMs(now.0 + u64::from(seconds) * 1000));
+        let meta = MessageMeta { qos: publish.qos as u8, retain: publish.retain, expires_at };
+        let source = self.source(place, publish);
+        let (reason, routed) = match topic.strip_prefix("$delayed/") {
+            Some(rest) => self.delay(rest, &properties, publish.payload, meta, &source, now),
+            None => {
+                let mut parcel = Parcel::new(topic, &properties, publish.payload, meta);
+                let routed = self.route(&mut parcel, &source, now);
+                (if routed.matched { ReasonCode::SUCCESS } else { ReasonCode::NO_MATCHING_SUBSCRIBERS }, routed)
+            }
+        };
+        self.properties = properties;
+        self.reply(index, place, publish, reason, routed, now);
+        Progress::Taken
+    }
+
+    /// Whether the client may publish there, and whether it speaks to the ledger.
+    fn judge(&self, index: u32, place: u32, topic: &str) -> (Option<ReasonCode>, bool) {
+        let rights = self.rights.get(self.clients.connections[index].rights);
+        let client_id = &self.clients.sessions[place].client_id;
+        let subject = match topic.strip_prefix("$delayed/") {
+            // The right is about the topic on which it will appear.
+            Some(rest) => match rest.split_once('/') {
+                Some((_, subject)) if !subject.is_empty() => subject,
+                _ => return (Some(ReasonCode::TOPIC_NAME_INVALID), false),
+            },
+            None => topic,
+        };
+        match rights.may_publish(client_id, subject) {
+            Access::Allowed => (None, subject == topic && topic == super::ledger::TRANSFERS_TOPIC),
+            Access::Denied | Access::IfCollector(_) => (Some(ReasonCode::NOT_AUTHORIZED), false),
+        }
+    }
+
+    /// Who publishes, who waits for the answer, and what shards shall know it by.
+    pub(super) fn source(&self, place: u32, publish: &Publish<'_>) -> Source {
+        let session = &self.clients.sessions[place];
+        let session_ref = self.clients.session_ref(place);
+        let worker = self.options.worker;
+        let publisher = Some(Publisher { worker, session: session_ref });
+        if publish.qos == QoS::AtMostOnce {
+            return Source { publisher, origin: None, asked_by: None };
+        }
+        let serial = session.flow.as_ref().map_or(0, |flow| flow.answers.next_serial());
+        let asked_by = Some(AskedBy { worker, ticket: Ticket::Answer { session: session_ref, serial } });
+        let origin = match session.slot {
+            Some(slot) if publish.qos == QoS::ExactlyOnce => {
+                let state = self.shards[session.shard as usize].state().session(slot);
+                state.map(|state| Origin {
+                    shard: self.shard_index(session.shard),
+                    incarnation: state.incarnation(),
+                    packet_id: publish.packet_id,
+                })
+            }
+            _ => None,
+        };
+        Source { publisher, origin, asked_by }
+    }
+
+    /// Answers a publication of QoS 1 or 2 now, or when all who have to say something about it have. `[MQTT-4.3.2-4]` `[MQTT-4.3.3-8]`
+    pub(super) fn reply(
+        &mut self,
+        index: u32,
+        place: u32,
+        publish: &Publish<'_>,
+        reason: ReasonCode,
+        routed: Routed,
+        now: TimeMs,
+    ) {
+        let packet_id = publish.packet_id;
+        let kind = match publish.qos {
+            QoS::AtMostOnce => return,
+            QoS::AtLeastOnce => AnswerKind::PubAck,
+            QoS::ExactlyOnce => AnswerKind::PubRec,
+        };
+        let session = &mut self.clients.sessions[place];
+        // MQTT 3.1.1 has no word for a lack of rights: the message is acknowledged, dropped and counted.
+        let is_silent = self.clients.connections[index].version == Version::V311
+            && matches!(reason, ReasonCode::NOT_AUTHORIZED | ReasonCode::TOPIC_NAME_INVALID);
+        let reason = if is_silent { ReasonCode::SUCCESS } else { reason };
+        if kind == AnswerKind::PubRec && !reason.is_error() {
+            let stage = if routed.outstanding > 0 { IncomingStage::Pending } else { IncomingStage::Received };
+            if routed.workers != 0 {
+                session.flags.set(SessionFlags::ORIGINS);
+            }
+            session.flow().incoming.push(Incoming { packet_id, stage, workers: routed.workers });
+        }
+        self.answer_with(
+            index,
+            place,
+            Answer { packet_id, kind, reason, remaining: routed.outstanding, mute: false },
+            now,
+        );
+    }
+
+    /// Sends an answer when those before it are sent and nobody has to say anything more about it.
+    pub(super) fn answer_with(&mut self, index: u32, place: u32, answer: Answer, now: TimeMs) {
+        let session = &mut self.clients.sessions[place];
+        let is_next = session.flow.as_ref().is_none_or(|flow| flow.answers.is_empty());
+        if is_next && answer.remaining == 0 {
+            self.send_answer(index, answer, now);
+        } else {
+            session.flow().answers.push(answer);
+        }
+    }
+
+    pub(super) fn send_answer(&mut self, index: u32, answer: Answer, now: TimeMs) {
+        let kind = match answer.kind {
+            AnswerKind::PubAck => AckKind::PubAck,
+            AnswerKind::PubRec => AckKind::PubRec,
+            AnswerKind::PubComp => AckKind::PubComp,
+        };
+        let is_refused = kind != AckKind::PubComp && answer.reason.is_error();
+        if is_refused && self.clients.connections[index].version == Version::V311 {
+            // An acknowledgement would say that all is well. Without one the client will publish again.
+            self.late.push((self.clients.key(index), answer.reason));
+            return;
+        }
+        self.send_ack(index, kind, answer.packet_id, answer.reason, now);
+    }
+
+    pub(super) fn send_ack(&mut self, index: u32, kind: AckKind, packet_id: u16, reason: ReasonCode, now: TimeMs) {
+        let version = self.clients.connections[index].version;
+        self.clients.send(index, now, |bytes| {
+            encode_ack(bytes, version, kind, packet_id, reason, None);
+        });
+    }
+
+    /// Takes one publication from the client's rate, or makes it wait.
+    fn may_publish_now(&mut self, index: u32, publish: &Publish<'_>, now: TimeMs) -> bool {
+        let limits = &self.options.limits;
+        let (messages, bytes) = (f64::from(limits.publishes_per_s), limits.publish_bytes_per_s as f64);
+        let connection = &mut self.clients.connections[index];
+        connection.flags.set(Flags::PUBLISHER);
+        if messages == 0.0 && bytes == 0.0 {
+            return true;
+        }
+        let size = (publish.topic.len() + publish.payload.len()) as f64;
+        let bucket = refilled(connection, messages, bytes, now);
+        // A publication larger than a second's bytes must wait for a full bucket, not for ever.
+        let lacks_messages = messages > 0.0 && bucket.messages < 1.0;
+        let lacks_bytes = bytes > 0.0 && bucket.bytes < size.min(bytes);
+        if lacks_messages || lacks_bytes {
+            let messages_s = if lacks_messages { (1.0 - bucket.messages) / messages } else { 0.0 };
+            let bytes_s = if lacks_bytes { (size.min(bytes) - bucket.bytes) / bytes } else { 0.0 };
+            let until = TimeMs(now.0 + 1 + (messages_s.max(bytes_s) * 1000.0) as u64);
+            connection.flags.set(Flags::THROTTLED);
+            self.throttled.push((until, self.clients.key(index)));
+            return false;
+        }
+        bucket.messages -= 1.0;
+        bucket.bytes -= size;
+        true
+    }
+}
+
+/// The bucket of a connection as it is now.
+fn refilled(connection: &mut Connection, messages: f64, bytes: f64, now: TimeMs) -> &mut Bucket {
+    let bucket = connection.extra().bucket.get_or_insert_with(|| Bucket { messages, bytes, filled_at_ms: now.0 });
+    let passed_s = now.0.saturating_sub(bucket.filled_at_ms) as f64 / 1000.0;
+    bucket.messages = (bucket.messages + passed_s * messages).min(messages.max(1.0));
+    bucket.bytes = (bucket.bytes + passed_s * bytes).min(bytes);
+    bucket.filled_at_ms = now.0;
+    bucket
+}

@@ -1,0 +1,253 @@
+//! From a message to its receivers: matched once, then live here, through the journal here, or in a batch to another worker.
+//!
+//! ```text
+//!   retain ─▶ the topic's shard ─durable─▶ every worker matches for itself (retain.rs)
+//!   else   ─▶ match ─▶ per worker: receivers ─┬─ ours:  deliver_here ─┬─ live ─▶ outbox
+//!                                             │                       └─ durable ─▶ shard ─▶ inbox ─▶ outbox
+//!                                             └─ others': one item of a batch, deliver_here there
+//! ```
+
+use std::sync::Arc;
+
+use tidegate_journal::LogStore;
+use tidegate_machines::TimeMs;
+use tidegate_machines::topic::{Command, Message, Receiver};
+use tidegate_wire::mqtt::ReasonCode;
+
+use super::{Broker, Wait};
+use crate::clients::{Copy, Delivery};
+use crate::parcel::Parcel;
+use crate::peer::{AskedBy, Item, Source, Ticket};
+use crate::session::{SessionRef, Stage};
+use crate::subscriptions::{Entry, EntryOptions, Matches};
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Routed {
+    /// How many have to say that it is durable.
+    pub outstanding: u16,
+    /// Workers (modulo 64) whose shards may know its origin now.
+    pub workers: u64,
+    /// Whether anybody gets it, as far as that is known here.
+    pub matched: bool,
+}
+
+/// A receiver whose shard takes the message.
+#[derive(Debug)]
+pub(super) struct DurableReceiver {
+    shard: u16,
+    receiver: Receiver,
+}
+
+impl<L: LogStore> Broker<L> {
+    /// Sends a message to all who subscribe to its topic.
+    pub(super) fn route(&mut self, parcel: &mut Parcel<'_>, source: &Source, now: TimeMs) -> Routed {
+        if parcel.retain {
+            return self.retain(parcel, source, now);
+        }
+        let mut found = std::mem::take(&mut self.matches);
+        self.trie.matches(parcel.topic, &mut found);
+        let mut routed = Routed { matched: !found.is_empty(), ..Routed::default() };
+        if routed.matched {
+            let own = self.options.worker;
+            for worker in self.peers.others() {
+                self.send_over(worker, parcel, &found, source, &mut routed);
+            }
+            let picked = found.picked().iter().filter(|entry| u16::from(entry.worker) == own);
+            let said = self.deliver_here(parcel, found.receivers(own as u8), picked, found.filters() > 1, source, now);
+            if said > 0 {
+                routed.workers |= 1 << (own % 64);
+            }
+            routed.outstanding += said;
+        }
+        self.matches = found;
+        routed
+    }
+
+    /// Puts a message with its receivers into the batch for another worker.
+    fn send_over(
+        &mut self,
+        worker: u16,
+        parcel: &mut Parcel<'_>,
+        found: &Matches,
+        source: &Source,
+        routed: &mut Routed,
+    ) {
+        let receivers = found.receivers(worker as u8);
+        let picked = found.picked().iter().filter(|entry| u16::from(entry.worker) == worker);
+        let picked_count = picked.clone().count();
+        if receivers.is_empty() && picked_count == 0 {
+            return;
+        }
+        let qos = parcel.qos;
+        let is_kept = |entry: &Entry| entry.options.has(EntryOptions::DURABLE) && entry.options.qos().min(qos) > 0;
+        // Who has only live receivers has nothing to say about durability, and is not asked.
+        let asks = source.asked_by.is_some() && (receivers.iter().any(is_kept) || picked.clone().any(is_kept));
+        if asks {
+            routed.outstanding += 1;
+            routed.workers |= 1 << (worker % 64);
+        }
+        let source = Source { asked_by: source.asked_by.filter(|_| asks), ..*source };
+        let message = parcel.message();
+        let batch = self.peers.batch(worker);
+        batch.receivers.extend_from_slice(receivers);
+        batch.receivers.extend(picked.copied());
+        let (receivers, picked) = (receivers.len() as u32, picked_count as u32);
+        batch.items.push(Item::Publish { message, receivers, picked, source });
+    }
+
+    /// Brings a message to sessions of this worker. Returns how many shards will say that it is durable; who asked hears of each.
+    pub(super) fn deliver_here<'e>(
+        &mut self,
+        parcel: &mut Parcel<'_>,
+        receivers: &[Entry],
+        picked: impl Iterator<Item = &'e Entry>,
+        may_repeat: bool,
+        source: &Source,
+        now: TimeMs,
+    ) -> u16 {
+        self.clients.begin_message();
+        if may_repeat && receivers.len() > 1 {
+            self.deliver_merged(parcel, receivers, source, now);
+        } else {
+            for entry in receivers {
+                self.deliver_to(parcel, entry, source, now);
+            }
+        }
+        // A share group's copy comes besides the others, not instead. [MQTT-4.8.2-4]
+        for entry in picked {
+            self.deliver_to(parcel, entry, source, now);
+        }
+        self.disconnect_refused(now);
+        if self.durable.is_empty() { 0 } else { self.journal(parcel, source) }
+    }
+
+    #[inline]
+    fn deliver_to(&mut self, parcel: &mut Parcel<'_>, entry: &Entry, source: &Source, now: TimeMs) {
+        let ids = [entry.subscription_id];
+        let ids = if entry.subscription_id == 0 { &[][..] } else { &ids[..] };
+        self.deliver_copy(parcel, entry, ids, source, now);
+    }
+
+    /// A session with several filters that match gets one copy, with the highest QoS and all identifiers. `[MQTT-3.3.4-2]` `[MQTT-3.3.4-3]`
+    #[cold]
+    fn deliver_merged(&mut self, parcel: &mut Parcel<'_>, receivers: &[Entry], source: &Source, now: TimeMs) {
+        let mut entries = receivers.to_vec();
+        entries.retain(|entry| !self.is_echo(entry, source));
+        entries.sort_unstable_by_key(|entry| entry.session);
+        let mut ids = Vec::new();
+        for same in entries.chunk_by(|one, other| one.session == other.session) {
+            ids.clear();
+            ids.extend(same.iter().map(|entry| entry.subscription_id).filter(|id| *id != 0));
+            let mut merged = same[0];
+            for entry in &same[1..] {
+                let qos = merged.options.qos().max(entry.options.qos());
+                let flags = merged.options.with(entry.options).without(EntryOptions(0b11));
+                merged.options = flags.with(EntryOptions::of_qos(qos));
+            }
+            merged.options = merged.options.without(EntryOptions::NO_LOCAL);
+            self.deliver_copy(parcel, &merged, &ids, source, now);
+        }
+    }
+
+    /// Whether the subscriber published it itself and does not want to hear it. `[MQTT-3.8.3-3]`
+    #[inline]
+    fn is_echo(&self, entry: &Entry, source: &Source) -> bool {
+        entry.options.has(EntryOptions::NO_LOCAL)
+            && source.publisher.is_some_and(|publisher| {
+                publisher.worker == u16::from(entry.worker)
+                    && publisher.session == SessionRef { index: entry.session, generation: entry.generation }
+            })
+    }
+
+    #[inline]
+    fn deliver_copy(&mut self, parcel: &mut Parcel<'_>, entry: &Entry, ids: &[u32], source: &Source, now: TimeMs) {
+        let session = &self.clients.sessions[entry.session];
+        if session.generation != entry.generation || session.stage == Stage::Vacant || self.is_echo(entry, source) {
+            return;
+        }
+        // [MQTT-3.8.4-8]: the lower of both.
+        let qos = parcel.qos.min(entry.options.qos());
+        // [MQTT-3.3.1-12] [MQTT-3.3.1-13]
+        let retain = parcel.retain && entry.options.has(EntryOptions::RETAIN_AS_PUBLISHED);
+        if qos > 0
+            && let Some(slot) = session.slot
+        {
+            let receiver = Receiver { slot, qos, retain, subscription_ids: ids.into() };
+            self.durable.push(DurableReceiver { shard: session.shard, receiver });
+            return;
+        }
+        let copy = Copy { qos, retain, subscription_ids: ids };
+        if self.clients.deliver(entry.session, parcel, copy, now) == Delivery::Refused {
+            self.refused.push(self.clients.session_ref(entry.session));
+        }
+    }
+
+    /// Clients whose inbox is over its bound, and that were told so by policy.
+    fn disconnect_refused(&mut self, now: TimeMs) {
+        while let Some(session) = self.refused.pop() {
+            let Some(place) = self.clients.session(session) else { continue };
+            let index = self.clients.sessions[place].connection;
+            if index != crate::connection::NONE {
+                self.clients.facts.slow_closed += 1;
+                self.late.push((self.clients.key(index), ReasonCode::QUOTA_EXCEEDED));
+            }
+        }
+        let _ = now;
+    }
+
+    /// Hands the message to the shards of the durable receivers that were found.
+    fn journal(&mut self, parcel: &mut Parcel<'_>, source: &Source) -> u16 {
+        let message = parcel.message();
+        let mut receivers = std::mem::take(&mut self.durable);
+        let mut said = 0;
+        for shard in 0..self.shards.len() as u16 {
+            let of_shard: Box<[Receiver]> =
+                receivers.extract_if(.., |durable| durable.shard == shard).map(|durable| durable.receiver).collect();
+            if of_shard.is_empty() {
+                continue;
+            }
+            let command =
+                Command::Publish { message: Arc::clone(&message), receivers: of_shard, origin: source.origin };
+            self.call(shard, command, Wait::Published { asked_by: source.asked_by });
+            said += 1;
+        }
+        receivers.clear();
+        self.durable = receivers;
+        said
+    }
+
+    /// A message that another worker has matched, for sessions of this one.
+    pub(super) fn publish_from_peer(
+        &mut self,
+        message: &Arc<Message>,
+        receivers: &[Entry],
+        picked: &[Entry],
+        source: &Source,
+        now: TimeMs,
+    ) {
+        let mut parcel = Parcel::of(message);
+        let gathered = self.gather(source);
+        let said = self.deliver_here(&mut parcel, receivers, picked.iter(), true, &gathered, now);
+        self.expect(gathered, said, now);
+    }
+
+    /// Several shards here may have to say something, but who asked waits for one word: an errand gathers them. With one shard its word
+    /// is the word.
+    pub(super) fn gather(&mut self, source: &Source) -> Source {
+        let Some(asked_by) = source.asked_by.filter(|_| self.shards.len() > 1) else { return *source };
+        let errand = self.errands.begin(super::Then::Say(asked_by));
+        Source { asked_by: Some(AskedBy { worker: self.options.worker, ticket: Ticket::Errand(errand) }), ..*source }
+    }
+
+    /// So many shards will say something to who asks in a gathered source.
+    pub(super) fn expect(&mut self, gathered: Source, said: u16, now: TimeMs) {
+        match gathered.asked_by {
+            Some(AskedBy { ticket: Ticket::Errand(errand), .. }) if self.shards.len() > 1 => {
+                self.expect_errand(errand, said, now);
+            }
+            Some(asked_by) if said == 0 => self.say(asked_by, ReasonCode::SUCCESS, now),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! SUBSCRIBE and UNSUBSCRIBE, and how all workers hear of them.
+//!
+//! ```text
+//!   SUBSCRIBE ─▶ rights ─┬─ clean ──────────────▶ every replica ─▶ SUBACK ─▶ retained messages
+//!                        └─ durable ─▶ journal ─▶ every replica ─▶ SUBACK ─▶ retained messages
+//! ```
+//!
+//! A SUBSCRIBE that must wait (for the journal, or for the ledger's word about a collector) stays at the front of the connection's
+//! input, and nothing behind it is read: so what a client sends after it is matched with it.
+
+use tidegate_journal::LogStore;
+use tidegate_machines::TimeMs;
+use tidegate_machines::topic::Command;
+use tidegate_wire::mqtt::{
+    ReasonCode, Subscribe, Subscription, Unsubscribe, check_filter, encode_suback, encode_unsuback,
+};
+
+use super::{Broker, Progress, Wait};
+use crate::connection::{Flags, NONE, Parked};
+use crate::peer::Item;
+use crate::session::{SessionFlags, SessionRef};
+use crate::subscriptions::{Entry, EntryOptions};
+use crate::{Access, Action, ConnectionKey};
+
+impl<L: LogStore> Broker<L> {
+    /// `[MQTT-3.8.4-1]`
+    pub(super) fn subscribe(&mut self, index: u32, subscribe: &Subscribe<'_>, now: TimeMs) -> Progress {
+        let place = self.clients.connections[index].session;
+        let parked = self.clients.connections[index].extra.as_mut().and_then(|extra| extra.parked.take());
+        if let Some(parked) = parked {
+            return self.subscribed(index, place, subscribe, &parked, now);
+        }
+        if self.asks_collectors(index, place, subscribe) {
+            return Progress::Parked;
+        }
+        let mut parked = Parked { codes: Vec::new(), known: Vec::new(), remaining: 0 };
+        for subscription in subscribe.subscriptions() {
+            let code = self.judge_filter(index, place, &subscription);
+            parked.codes.push(code.0);
+            let known = self.entry_of(place, subscription.filter).is_some();
+            parked.known.push(known);
+            if code.is_error() {
+                continue;
+            }
+            let options = options(&subscription);
+            let subscription_id = subscribe.subscription_id.unwrap_or(0);
+            let session = &self.clients.sessions[place];
+            let Some(slot) = session.slot else {
+                self.insert(place, subscription.filter, options, subscription_id);
+                continue;
+            };
+            let (shard, filter) = (session.shard, Box::<str>::from(subscription.filter));
+            let session = self.clients.session_ref(place);
+            let wait = Wait::Subscribed {
+                session,
+                filter: filter.clone(),
+                options,
+                subscription_id,
+                nth: parked.codes.len() as u32 - 1,
+            };
+            self.call(shard, Command::Subscribe { slot, filter, options: options.0, subscription_id }, wait);
+            parked.remaining += 1;
+        }
+        if let Some(extra) = &mut self.clients.connections[index].extra {
+            extra.collectors.clear();
+        }
+        if parked.remaining == 0 {
+            return self.subscribed(index, place, subscribe, &parked, now);
+        }
+        self.park(index, parked)
+    }
+
+    fn park(&mut self, index: u32, parked: Parked) -> Progress {
+        let connection = &mut self.clients.connections[index];
+        connection.extra().parked = Some(parked);
+        connection.flags.set(Flags::PARKED);
+        Progress::Parked
+    }
+
+    /// All that the SUBSCRIBE waited for is there. `[MQTT-3.8.4-2]` `[MQTT-3.8.4-6]`
+    fn subscribed(
+        &mut self,
+        index: u32,
+        place: u32,
+        subscribe: &Subscribe<'_>,
+        parked: &Parked,
+        now: TimeMs,
+    ) -> Progress {
+        let version = self.clients.connections[index].version;
+        self.clients.send(index, now, |bytes| {
+            encode_suback(bytes, version, subscribe.packet_id, &codes(&parked.codes), None);
+        });
+        for (nth, subscription) in subscribe.subscriptions().enumerate() {
+            let is_wanted = match subscription.retain_handling {
+                // [MQTT-3.3.1-9] [MQTT-3.3.1-10] [MQTT-3.3.1-11]
+                0 => true,
+                1 => !parked.known[nth],
+                _ => false,
+            };
+            let is_shared = check_filter(subscription.filter).is_ok_and(|filter| filter.share_group.is_some());
+            if is_wanted && !is_shared && parked.codes[nth] < 0x80 {
+                let subscription_id = subscribe.subscription_id.unwrap_or(0);
+                self.send_retained(place, subscription.filter, parked.codes[nth], subscription_id, now);
+            }
+        }
+        Progress::Taken
+    }
+
+    /// What a filter is granted: a QoS, or why not. `[MQTT-3.9.3-1]`
+    fn judge_filter(&self, index: u32, place: u32, subscription: &Subscription<'_>) -> ReasonCode {
+        // [MQTT-4.7.1-1] [MQTT-4.8.2-1]: the codec has looked; this takes it apart.
+        let Ok(filter) = check_filter(subscription.filter) else { return ReasonCode::TOPIC_FILTER_INVALID };
+        match self.access(index, place, filter.filter) {
+            Access::Allowed => {}
+            Access::Denied | Access::IfCollector(_) => return ReasonCode::NOT_AUTHORIZED,
+        }
+        let session = &self.clients.sessions[place];
+        let is_known = self.entry_of(place, subscription.filter).is_some();
+        if !is_known && session.subscriptions.as_slice().len() >= self.options.limits.subscriptions_max {
+            return ReasonCode::QUOTA_EXCEEDED;
+        }
+        if !self.trie.admits(filter.filter) {
+            return ReasonCode::QUOTA_EXCEEDED;
+        }
+        ReasonCode(subscription.qos as u8)
+    }
+
+    /// The right to a filter, with what the ledger said about collectors put in.
+    fn access(&self, index: u32, place: u32, filter: &str) -> Access {
+        let connection = &self.clients.connections[index];
+        let rights = self.rights.get(connection.rights);
+        match rights.may_subscribe(&self.clients.sessions[place].client_id, filter) {
+            Access::IfCollector(account) => {
+                let answers = connection.extra.as_ref().map_or(&[][..], |extra| &extra.collectors[..]);
+                match answers.iter().find(|(asked, _)| *asked == account) {
+                    Some((_, true)) => Access::Allowed,
+                    Some((_, false)) => Access::Denied,
+                    None => Access::IfCollector(account),
+                }
+            }
+            access => access,
+        }
+    }
+
+    /// Asks the ledger about accounts on which a right depends. True when an answer is awaited.
+    fn asks_collectors(&mut self, index: u32, place: u32, subscribe: &Subscribe<'_>) -> bool {
+        let key = self.clients.key(index);
+        let asked = subscribe.subscriptions().find_map(|subscription| {
+            let filter = check_filter(subscription.filter).ok()?;
+            match self.access(index, place, filter.filter) {
+                Access::IfCollector(account) => Some(account),
+                _ => None,
+            }
+        });
+        let Some(account) = asked else { return false };
+        // One at a time: a SUBSCRIBE with two of them is rare.
+        self.actions.push(Action::AskCollector { key, account });
+        self.clients.connections[index].flags.set(Flags::PARKED);
+        true
+    }
+
+    /// The answer to [`Action::AskCollector`].
+    pub fn collector(&mut self, key: ConnectionKey, account: &str, is_collector: bool, now: TimeMs) {
+        let Some(index) = self.clients.index(key) else { return };
+        let connection = &mut self.clients.connections[index];
+        if !connection.flags.has(Flags::PARKED) {
+            return;
+        }
+        connection.extra().collectors.push((account.into(), is_collector));
+        connection.flags.clear(Flags::PARKED);
+        self.resume(index, now);
+    }
+
+    /// The session's entry for a filter, if it has one.
+    fn entry_of(&self, place: u32, filter: &str) -> Option<Entry> {
+        let filter = check_filter(filter).ok()?;
+        let node = self.trie.find(filter.share_group, filter.filter)?;
+        self.trie.get(node, self.owner(place))
+    }
+
+    /// Adds a subscription to this worker's replica and tells the others. `[MQTT-3.8.4-3]`
+    pub(super) fn insert(&mut self, place: u32, filter: &str, options: EntryOptions, subscription_id: u32) {
+        let Ok(parts) = check_filter(filter) else { return };
+        let session = &mut self.clients.sessions[place];
+        let mut options = options;
+        if session.is_durable() {
+            options = options.with(EntryOptions::DURABLE);
+        }
+        if parts.share_group.is_some() {
+            session.flags.set(SessionFlags::SHARED);
+            if session.connection != NONE {
+                options = options.with(EntryOptions::ONLINE);
+            }
+        }
+        let worker = self.options.worker as u8;
+        let entry = Entry { session: place, generation: session.generation, worker, options, subscription_id };
+        let inserted = self.trie.insert(parts.share_group, parts.filter, entry);
+        if inserted.is_new {
+            session.subscriptions.add(inserted.node);
+            self.clients.facts.subscriptions += 1;
+        }
+        self.peers.tell_all(|| Item::Subscribed { filter: filter.into(), entry });
+    }
+
+    /// Removes a subscription from this worker's replica and tells the others. `[MQTT-3.10.4-1]`
+    pub(super) fn remove(&mut self, place: u32, filter: &str) -> bool {
+        let owner = self.owner(place);
+        let Ok(parts) = check_filter(filter) else { return false };
+        let Some(node) = self.trie.find(parts.share_group, parts.filter) else { return false };
+        if self.trie.remove_at(node, owner).is_none() {
+            return false;
+        }
+        self.clients.sessions[place].subscriptions.remove(node);
+        self.clients.facts.subscriptions -= 1;
+        self.peers.tell_all(|| Item::Unsubscribed { filter: filter.into(), owner });
+        true
+    }
+
+    /// A durable subscription is on the disk.
+    pub(super) fn subscription_durable(
+        &mut self,
+        wait: (SessionRef, &str, EntryOptions, u32, u32),
+        code: ReasonCode,
+        now: TimeMs,
+    ) {
+        let (session, filter, options, subscription_id, nth) = wait;
+        let Some(place) = self.clients.session(session) else { return };
+        if !code.is_error() {
+            self.insert(place, filter, options, subscription_id);
+        }
+        self.parked_step(place, nth, code, now);
+    }
+
+    /// A durable subscription is gone from the disk.
+    pub(super) fn unsubscription_durable(
+        &mut self,
+        session: SessionRef,
+        filter: &str,
+        nth: u32,
+        code: ReasonCode,
+        now: TimeMs,
+    ) {
+        let Some(place) = self.clients.session(session) else { return };
+        if !code.is_error() {
+            self.remove(place, filter);
+        }
+        self.parked_step(place, nth, code, now);
+    }
+
+    /// One record of a SUBSCRIBE or UNSUBSCRIBE that waits is there.
+    fn parked_step(&mut self, place: u32, nth: u32, code: ReasonCode, now: TimeMs) {
+        let index = self.clients.sessions[place].connection;
+        if index == NONE {
+            return;
+        }
+        let connection = &mut self.clients.connections[index];
+        let Some(parked) = connection.extra.as_mut().and_then(|extra| extra.parked.as_mut()) else { return };
+        if code.is_error()
+            && let Some(said) = parked.codes.get_mut(nth as usize)
+        {
+            *said = code.0;
+        }
+        parked.remaining = parked.remaining.saturating_sub(1);
+        if parked.remaining == 0 {
+            connection.flags.clear(Flags::PARKED);
+            self.resume(index, now);
+        }
+    }
+
+    /// `[MQTT-3.10.4-4]` `[MQTT-3.10.4-5]`
+    pub(super) fn unsubscribe(&mut self, index: u32, unsubscribe: &Unsubscribe<'_>, now: TimeMs) -> Progress {
+        let place = self.clients.connections[index].session;
+        let parked = self.clients.connections[index].extra.as_mut().and_then(|extra| extra.parked.take());
+        let parked = match parked {
+            Some(parked) => parked,
+            None => {
+                let mut parked = Parked { codes: Vec::new(), known: Vec::new(), remaining: 0 };
+                for filter in unsubscribe.filters() {
+                    let code = self.unsubscribe_from(place, filter, &mut parked);
+                    parked.codes.push(code.0);
+                }
+                parked
+            }
+        };
+        if parked.remaining > 0 {
+            return self.park(index, parked);
+        }
+        let version = self.clients.connections[index].version;
+        self.clients.send(index, now, |bytes| {
+            encode_unsuback(bytes, version, unsubscribe.packet_id, &codes(&parked.codes), None);
+        });
+        Progress::Taken
+    }
+
+    fn unsubscribe_from(&mut self, place: u32, filter: &str, parked: &mut Parked) -> ReasonCode {
+        if self.entry_of(place, filter).is_none() {
+            return ReasonCode::NO_SUBSCRIPTION_EXISTED;
+        }
+        let session = &self.clients.sessions[place];
+        match session.slot {
+            None => {
+                self.remove(place, filter);
+            }
+            Some(slot) => {
+                let (shard, filter) = (session.shard, Box::<str>::from(filter));
+                let session = self.clients.session_ref(place);
+                let nth = parked.codes.len() as u32;
+                let wait = Wait::Unsubscribed { session, filter: filter.clone(), nth };
+                self.call(shard, Command::Unsubscribe { slot, filter }, wait);
+                parked.remaining += 1;
+            }
+        }
+        ReasonCode::SUCCESS
+    }
+
+    /// Removes the subscriptions of a session that its client's rights do not cover (any more).
+    pub(super) fn remove_forbidden(&mut self, place: u32, now: TimeMs) {
+        let index = self.clients.sessions[place].connection;
+        if index == NONE {
+            return;
+        }
+        let forbidden: Vec<Box<str>> = self.clients.sessions[place]
+            .subscriptions
+            .as_slice()
+            .iter()
+            .map(|node| self.trie.filter(*node))
+            .filter(|filter| {
+                let parts = check_filter(filter).expect("it was subscribed to");
+                // What only the ledger knows was asked when it was subscribed to; a collector stays one.
+                self.access(index, place, parts.filter) == Access::Denied
+            })
+            .map(Into::into)
+            .collect();
+        for filter in forbidden {
+            let session = &self.clients.sessions[place];
+            if let Some(slot) = session.slot {
+                let shard = session.shard;
+                self.call(shard, Command::Unsubscribe { slot, filter: filter.clone() }, Wait::Nothing);
+            }
+            self.remove(place, &filter);
+        }
+        let _ = now;
+    }
+
+    /// Tells all workers that a member of share groups came or went.
+    pub(super) fn tell_presence(&mut self, place: u32, online: bool) {
+        let session = &self.clients.sessions[place];
+        if !session.flags.has(SessionFlags::SHARED) {
+            return;
+        }
+        let owner = self.owner(place);
+        for node in session.subscriptions.as_slice() {
+            if self.trie.is_shared(*node) {
+                self.trie.set_online(*node, owner, online);
+                let filter = self.trie.filter(*node);
+                self.peers.tell_all(|| Item::Presence { filter: filter.as_str().into(), owner, online });
+            }
+        }
+    }
+}
+
+fn options(subscription: &Subscription<'_>) -> EntryOptions {
+    let mut options = EntryOptions::of_qos(subscription.qos as u8);
+    if subscription.no_local {
+        options = options.with(EntryOptions::NO_LOCAL);
+    }
+    if subscription.retain_as_published {
+        options = options.with(EntryOptions::RETAIN_AS_PUBLISHED);
+    }
+    options
+}
+
+fn codes(codes: &[u8]) -> Vec<ReasonCode> {
+    codes.iter().map(|code| ReasonCode(*code)).collect()
+}

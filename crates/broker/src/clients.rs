@@ -1,0 +1,482 @@
+//! The connections and sessions of one worker, and what goes out to them.
+//!
+//! ```text
+//!   session ─▶ connection ─▶ outbox        indices into slabs: no pointers, and an idle client has no outbox
+//! ```
+
+use hashbrown::HashTable;
+use tidegate_machines::TimeMs;
+use tidegate_wire::mqtt::{PublishOut, QoS, Version, encode_publish};
+
+use crate::connection::{Connection, Flags, Life, NONE};
+use crate::flow::{Flight, Waiter, Window};
+use crate::limits::{FLOWING_MS, POOLED_BUFFER_BYTES_MAX, POOLED_BUFFERS_MAX};
+use crate::outbox::Outbox;
+use crate::parcel::Parcel;
+use crate::session::{Session, SessionRef};
+use crate::slab::Slab;
+use crate::template::{Shape, Templates};
+use crate::{BrokerFacts, BrokerLimits, ConnectionKey, InboxPolicy};
+
+/// See the module's description.
+#[derive(Debug)]
+pub(crate) struct Clients {
+    pub connections: Slab<Connection>,
+    pub sessions: Slab<Session>,
+    /// Sessions by client id.
+    by_client_id: HashTable<u32>,
+    outboxes: Vec<Outbox>,
+    free_outboxes: Vec<u32>,
+    inputs: Vec<Vec<u8>>,
+    free_inputs: Vec<u32>,
+    flushable: Vec<ConnectionKey>,
+    templates: Templates,
+    /// Bytes in all outboxes.
+    pub unsent_bytes: u64,
+    /// Bytes in outboxes that made no progress, at the last look.
+    stuck_bytes: u64,
+    looked_at: TimeMs,
+    pub facts: BrokerFacts,
+    pub limits: BrokerLimits,
+    hasher: foldhash::fast::RandomState,
+}
+
+/// What became of one packet for a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sending {
+    Sent,
+    /// The client does not take packets of this size. `[MQTT-3.1.2-24]`
+    TooLarge,
+}
+
+/// What one receiver is to get.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Copy<'a> {
+    pub qos: u8,
+    pub retain: bool,
+    pub subscription_ids: &'a [u32],
+}
+
+/// What became of a copy for a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// Sent, kept, or dropped and counted.
+    Done,
+    /// Its inbox is over its bound and the policy is to disconnect.
+    Refused,
+}
+
+impl Clients {
+    pub fn new(limits: BrokerLimits) -> Clients {
+        Clients {
+            connections: Slab::new(),
+            sessions: Slab::new(),
+            by_client_id: HashTable::new(),
+            outboxes: Vec::new(),
+            free_outboxes: Vec::new(),
+            inputs: Vec::new(),
+            free_inputs: Vec::new(),
+            flushable: Vec::new(),
+            templates: Templates::default(),
+            unsent_bytes: 0,
+            stuck_bytes: 0,
+            looked_at: TimeMs(0),
+            facts: BrokerFacts::default(),
+            limits,
+            hasher: foldhash::fast::RandomState::default(),
+        }
+    }
+
+    // ── who is who ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// The place of a connection, if it is still the one that is meant.
+    #[inline]
+    pub fn index(&self, key: ConnectionKey) -> Option<u32> {
+        let connection = self.connections.get(key.index)?;
+        (connection.generation == key.generation && connection.life != Life::Vacant).then_some(key.index)
+    }
+
+    pub fn key(&self, index: u32) -> ConnectionKey {
+        ConnectionKey { index, generation: self.connections[index].generation }
+    }
+
+    /// The place of a session, if it is still the one that is meant.
+    #[inline]
+    pub fn session(&self, session: SessionRef) -> Option<u32> {
+        let found = self.sessions.get(session.index)?;
+        (found.generation == session.generation && found.stage != crate::session::Stage::Vacant)
+            .then_some(session.index)
+    }
+
+    pub fn session_ref(&self, index: u32) -> SessionRef {
+        SessionRef { index, generation: self.sessions[index].generation }
+    }
+
+    pub fn find_session(&self, client_id: &str) -> Option<u32> {
+        let hash = self.hash(client_id);
+        self.by_client_id.find(hash, |index| &*self.sessions[*index].client_id == client_id).copied()
+    }
+
+    /// Makes a session known by its client id, which must be nobody else's.
+    pub fn add_session(&mut self, session: Session) -> u32 {
+        let index = self.sessions.take();
+        let hash = self.hash(&session.client_id);
+        let generation = self.sessions[index].generation;
+        self.sessions[index] = Session { generation, ..session };
+        let (sessions, hasher) = (&self.sessions, &self.hasher);
+        self.by_client_id.insert_unique(hash, index, |other| hash_of(hasher, &sessions[*other].client_id));
+        self.facts.sessions += 1;
+        self.facts.sessions_durable += u64::from(self.sessions[index].is_durable());
+        index
+    }
+
+    /// Forgets a session. Its place may be another's at once, with another generation.
+    pub fn remove_session(&mut self, index: u32) -> Session {
+        let hash = self.hash(&self.sessions[index].client_id);
+        let entry = self.by_client_id.find_entry(hash, |other| *other == index).expect("a session stands under its id");
+        entry.remove();
+        let generation = self.sessions[index].generation.wrapping_add(1);
+        let session = std::mem::replace(&mut self.sessions[index], Session { generation, ..Session::default() });
+        self.sessions.give(index);
+        self.facts.sessions -= 1;
+        self.facts.sessions_durable -= u64::from(session.is_durable());
+        session
+    }
+
+    fn hash(&self, client_id: &str) -> u64 {
+        hash_of(&self.hasher, client_id)
+    }
+
+    // ── bytes out ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Lets `write` append to a connection's outbox.
+    #[inline]
+    pub fn write(&mut self, index: u32, now: TimeMs, write: impl FnOnce(&mut Vec<u8>, &Templates)) -> usize {
+        let connection = &mut self.connections[index];
+        if connection.outbox == NONE {
+            connection.outbox = match self.free_outboxes.pop() {
+                Some(outbox) => outbox,
+                None => {
+                    self.outboxes.push(Outbox::default());
+                    (self.outboxes.len() - 1) as u32
+                }
+            };
+            self.outboxes[connection.outbox as usize].progress_at = now;
+        }
+        if !connection.flags.has(Flags::FLUSH_QUEUED) {
+            connection.flags.set(Flags::FLUSH_QUEUED);
+            self.flushable.push(ConnectionKey { index, generation: connection.generation });
+        }
+        let bytes = self.outboxes[connection.outbox as usize].bytes();
+        let before = bytes.len();
+        write(bytes, &self.templates);
+        let added = bytes.len() - before;
+        self.unsent_bytes += added as u64;
+        self.facts.bytes_sent += added as u64;
+        added
+    }
+
+    /// Appends one packet that is no PUBLISH.
+    pub fn send(&mut self, index: u32, now: TimeMs, encode: impl FnOnce(&mut Vec<u8>)) {
+        self.write(index, now, |bytes, _| encode(bytes));
+        self.facts.messages_sent += 1;
+    }
+
+    pub fn outbox(&self, index: u32) -> &[u8] {
+        match self.connections[index].outbox {
+            NONE => &[],
+            outbox => self.outboxes[outbox as usize].unsent(),
+        }
+    }
+
+    #[inline]
+    pub fn outbox_len(&self, index: u32) -> usize {
+        match self.connections[index].outbox {
+            NONE => 0,
+            outbox => self.outboxes[outbox as usize].len(),
+        }
+    }
+
+    /// Whether the outbox takes another publication.
+    #[inline]
+    pub fn outbox_has_room(&self, index: u32) -> bool {
+        self.outbox_len(index) < self.limits.outbox_bytes_max
+    }
+
+    pub fn sent(&mut self, index: u32, count: usize, now: TimeMs) {
+        let number = self.connections[index].outbox;
+        if number == NONE {
+            assert!(count == 0, "nothing was there to be sent");
+            return;
+        }
+        let outbox = &mut self.outboxes[number as usize];
+        outbox.sent(count, now);
+        self.unsent_bytes -= count as u64;
+        if outbox.len() == 0 {
+            self.release_outbox(index);
+        }
+    }
+
+    /// Gives the outbox back, with what is in it.
+    pub fn release_outbox(&mut self, index: u32) {
+        let number = std::mem::replace(&mut self.connections[index].outbox, NONE);
+        if number == NONE {
+            return;
+        }
+        let outbox = &mut self.outboxes[number as usize];
+        self.unsent_bytes -= outbox.len() as u64;
+        outbox.reset(if self.free_outboxes.len() < POOLED_BUFFERS_MAX { POOLED_BUFFER_BYTES_MAX } else { 0 });
+        self.free_outboxes.push(number);
+    }
+
+    pub fn take_flushable(&mut self, keys: &mut Vec<ConnectionKey>) {
+        for key in &self.flushable {
+            let connection = &mut self.connections[key.index];
+            if connection.generation == key.generation {
+                connection.flags.clear(Flags::FLUSH_QUEUED);
+                keys.push(*key);
+            }
+        }
+        self.flushable.clear();
+    }
+
+    /// Bytes in outboxes that flow. A reader that takes nothing does not count, so it slows no publisher.
+    pub fn pressure_bytes(&mut self, now: TimeMs) -> u64 {
+        if now.0.saturating_sub(self.looked_at.0) >= FLOWING_MS / 4 {
+            self.looked_at = now;
+            let stuck = |outbox: &&Outbox| now.0.saturating_sub(outbox.progress_at.0) > FLOWING_MS;
+            self.stuck_bytes = self.outboxes.iter().filter(stuck).map(|outbox| outbox.len() as u64).sum();
+        }
+        self.unsent_bytes.saturating_sub(self.stuck_bytes)
+    }
+
+    // ── bytes in ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Takes what waits in a connection's input out of it.
+    pub fn take_input(&mut self, index: u32) -> Vec<u8> {
+        match std::mem::replace(&mut self.connections[index].input, NONE) {
+            NONE => Vec::new(),
+            number => {
+                self.free_inputs.push(number);
+                std::mem::take(&mut self.inputs[number as usize])
+            }
+        }
+    }
+
+    /// Puts back what is left of an input; nothing is kept for nothing.
+    pub fn put_input(&mut self, index: u32, input: Vec<u8>) {
+        debug_assert!(self.connections[index].input == NONE, "an input is put back once");
+        if input.is_empty() {
+            return;
+        }
+        let number = match self.free_inputs.pop() {
+            Some(number) => number,
+            None => {
+                self.inputs.push(Vec::new());
+                (self.inputs.len() - 1) as u32
+            }
+        };
+        self.inputs[number as usize] = input;
+        self.connections[index].input = number;
+    }
+
+    // ── publications out ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    /// Another message follows: what was encoded is forgotten.
+    pub fn begin_message(&mut self) {
+        self.templates.begin();
+    }
+
+    /// Brings a copy to a clean session, or one of QoS 0 to any. The session and its generation were checked.
+    #[inline]
+    pub fn deliver(&mut self, session: u32, parcel: &mut Parcel<'_>, copy: Copy<'_>, now: TimeMs) -> Delivery {
+        let index = self.sessions[session].connection;
+        if index == NONE || self.connections[index].life != Life::Connected {
+            return Delivery::Done;
+        }
+        let has_room = self.outbox_has_room(index);
+        if copy.qos == 0 {
+            if has_room {
+                self.publish(index, parcel, copy, false, 0, now);
+            } else {
+                self.facts.dropped_outbox += 1;
+            }
+            return Delivery::Done;
+        }
+        let window_max = self.connections[index].window_max;
+        let flow = self.sessions[session].flow();
+        if !has_room || !flow.waiting.is_empty() || !flow.window.is_open(window_max) {
+            return self.wait(session, parcel, copy);
+        }
+        self.start(session, index, parcel, copy, now);
+        Delivery::Done
+    }
+
+    /// Sends a publication of QoS 1 or 2 and opens its flight.
+    fn start(&mut self, session: u32, index: u32, parcel: &Parcel<'_>, copy: Copy<'_>, now: TimeMs) {
+        let flight = if copy.qos == 1 { Flight::Sent1 } else { Flight::Sent2 };
+        let number = self.sessions[session].flow().window.start(flight);
+        let sending = self.publish(index, parcel, copy, false, Window::packet_id(number), now);
+        if sending == Sending::TooLarge {
+            self.sessions[session].flow().window.advance(number, Flight::Done);
+        }
+    }
+
+    /// Keeps a copy for a clean session until its client has room for it.
+    #[cold]
+    fn wait(&mut self, session: u32, parcel: &mut Parcel<'_>, copy: Copy<'_>) -> Delivery {
+        let message = parcel.message();
+        let (messages_max, bytes_max) = (self.limits.clean_inbox_messages_max, self.limits.clean_inbox_bytes_max);
+        let waiting = &mut self.sessions[session].flow().waiting;
+        while !waiting.has_room(&message, messages_max, bytes_max) {
+            self.facts.dropped_inbox += 1;
+            match self.limits.clean_inbox_policy {
+                InboxPolicy::Refuse => return Delivery::Refused,
+                InboxPolicy::DropNewest => return Delivery::Done,
+                InboxPolicy::DropOldest => match waiting.drop_oldest() {
+                    Some(_) => {}
+                    None => return Delivery::Done,
+                },
+            }
+        }
+        let Copy { qos, retain, subscription_ids } = copy;
+        waiting.push(Waiter { message, qos, retain, subscription_ids: subscription_ids.into() });
+        Delivery::Done
+    }
+
+    /// Sends what waits in memory, as far as window and outbox go.
+    pub fn pump_waiting(&mut self, session: u32, now: TimeMs) {
+        let index = self.sessions[session].connection;
+        if index == NONE || self.connections[index].life != Life::Connected {
+            return;
+        }
+        let window_max = self.connections[index].window_max;
+        while self.outbox_has_room(index) {
+            let Some(flow) = &mut self.sessions[session].flow else { return };
+            match flow.waiting.front() {
+                None => return,
+                Some(waiter) if waiter.qos > 0 && !flow.window.is_open(window_max) => return,
+                Some(_) => {}
+            }
+            let waiter = flow.waiting.pop().expect("it was at the front");
+            self.send_waiter(session, index, &waiter, now);
+        }
+    }
+
+    fn send_waiter(&mut self, session: u32, index: u32, waiter: &Waiter, now: TimeMs) {
+        let parcel = Parcel::of(&waiter.message);
+        let copy = Copy { qos: waiter.qos, retain: waiter.retain, subscription_ids: &waiter.subscription_ids };
+        self.begin_message();
+        if waiter.qos == 0 {
+            self.publish(index, &parcel, copy, false, 0, now);
+        } else if parcel.expiry_s(now).is_err() {
+            self.facts.dropped_expired += 1;
+        } else {
+            self.start(session, index, &parcel, copy, now);
+        }
+    }
+
+    /// Appends a PUBLISH to a connection's outbox.
+    #[inline]
+    pub fn publish(
+        &mut self,
+        index: u32,
+        parcel: &Parcel<'_>,
+        copy: Copy<'_>,
+        dup: bool,
+        packet_id: u16,
+        now: TimeMs,
+    ) -> Sending {
+        let connection = &self.connections[index];
+        let version = connection.version;
+        let Ok(expiry_s) = parcel.expiry_s(now) else {
+            self.facts.dropped_expired += 1;
+            return Sending::TooLarge;
+        };
+        let is_plain = connection.extra.as_ref().is_none_or(|extra| extra.aliases_out_max == 0)
+            && (copy.subscription_ids.is_empty() || version == Version::V311);
+        if dup || !is_plain {
+            return self.publish_own(index, parcel, copy, dup, packet_id, now);
+        }
+        let packet_bytes_max = connection.packet_bytes_max;
+        let shape = Shape { version, qos: copy.qos, retain: copy.retain };
+        let bytes = self.templates.get(parcel, expiry_s, shape).len();
+        if bytes > packet_bytes_max as usize {
+            self.facts.dropped_too_large += 1;
+            return Sending::TooLarge;
+        }
+        self.write(index, now, |out, templates| templates.copy(shape, packet_id, out));
+        self.count_publish(parcel);
+        Sending::Sent
+    }
+
+    fn count_publish(&mut self, parcel: &Parcel<'_>) {
+        self.facts.messages_sent += 1;
+        self.facts.publish_sent += 1;
+        self.facts.publish_bytes_sent += parcel.payload.len() as u64;
+    }
+
+    /// Appends a PUBLISH that is not like others': with subscription identifiers, a topic alias, or sent again.
+    #[cold]
+    fn publish_own(
+        &mut self,
+        index: u32,
+        parcel: &Parcel<'_>,
+        copy: Copy<'_>,
+        dup: bool,
+        packet_id: u16,
+        now: TimeMs,
+    ) -> Sending {
+        let connection = &mut self.connections[index];
+        let (version, packet_bytes_max) = (connection.version, connection.packet_bytes_max as usize);
+        let (alias, is_new) = alias_out(connection, parcel.topic);
+        let out = PublishOut {
+            dup,
+            qos: QoS::of(copy.qos).expect("0, 1 or 2"),
+            retain: copy.retain,
+            // [MQTT-3.3.2-8]: a known alias stands for the topic.
+            topic: if alias.is_some() && !is_new { "" } else { parcel.topic },
+            packet_id,
+            topic_alias: alias,
+            message_expiry_s: parcel.expiry_s(now).unwrap_or_default(),
+            subscription_ids: copy.subscription_ids,
+            properties: parcel.properties,
+            payload: parcel.payload,
+        };
+        let added = self.write(index, now, |bytes, _| {
+            let before = bytes.len();
+            encode_publish(bytes, version, &out);
+            if bytes.len() - before > packet_bytes_max {
+                bytes.truncate(before);
+            }
+        });
+        if added == 0 {
+            if is_new && let Some(extra) = &mut self.connections[index].extra {
+                extra.aliases_out.pop();
+            }
+            self.facts.dropped_too_large += 1;
+            return Sending::TooLarge;
+        }
+        self.count_publish(parcel);
+        Sending::Sent
+    }
+}
+
+/// The alias for a topic, and whether the client has yet to hear of it. Aliases are given to the first topics that come and kept:
+/// a client that has few topics wins most.
+fn alias_out(connection: &mut Connection, topic: &str) -> (Option<u16>, bool) {
+    let Some(extra) = connection.extra.as_mut().filter(|extra| extra.aliases_out_max > 0) else { return (None, false) };
+    if let Some(place) = extra.aliases_out.iter().position(|known| **known == *topic) {
+        return (Some(place as u16 + 1), false);
+    }
+    if extra.aliases_out.len() >= usize::from(extra.aliases_out_max) {
+        return (None, false);
+    }
+    extra.aliases_out.push(topic.into());
+    (Some(extra.aliases_out.len() as u16), true)
+}
+
+fn hash_of(hasher: &foldhash::fast::RandomState, client_id: &str) -> u64 {
+    use std::hash::BuildHasher;
+    hasher.hash_one(client_id)
+}

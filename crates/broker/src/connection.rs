@@ -1,0 +1,162 @@
+//! What the broker knows of one connection. Small, because there are millions: whatever an idle client does not need is elsewhere.
+
+mod life;
+
+use tidegate_wire::mqtt::Version;
+
+pub(crate) use life::{Life, Turn};
+
+/// No index: nothing there.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// One connection. Its place in the slab is its [`crate::ConnectionKey::index`].
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub generation: u32,
+    /// Second of the last packet, for the keep-alive; of the accept before CONNECT.
+    pub last_seen_s: u32,
+    pub session: u32,
+    /// Place of its outbox; none while nothing is unsent.
+    pub outbox: u32,
+    /// Place of its input buffer; none unless part of a packet, or one that waits, is there.
+    pub input: u32,
+    /// Place of its rights.
+    pub rights: u32,
+    /// The client's Maximum Packet Size. `[MQTT-3.1.2-24]`
+    pub packet_bytes_max: u32,
+    pub extra: Option<Box<Extra>>,
+    pub keep_alive_s: u16,
+    /// The client's Receive Maximum, and ours if that is smaller. `[MQTT-3.3.4-9]`
+    pub window_max: u16,
+    pub life: Life,
+    pub version: Version,
+    pub flags: Flags,
+}
+
+const _: () = assert!(size_of::<Connection>() <= 48);
+
+impl Default for Connection {
+    fn default() -> Connection {
+        Connection {
+            generation: 0,
+            last_seen_s: 0,
+            session: NONE,
+            outbox: NONE,
+            input: NONE,
+            rights: NONE,
+            packet_bytes_max: u32::MAX,
+            extra: None,
+            keep_alive_s: 0,
+            window_max: 0,
+            life: Life::Vacant,
+            version: Version::V311,
+            flags: Flags(0),
+        }
+    }
+}
+
+impl Connection {
+    /// Takes a turn that the table allows; anything else is a bug.
+    pub fn turn(&mut self, turn: Turn) {
+        self.life = self.life.after(turn).unwrap_or_else(|| panic!("{turn:?} cannot happen to {:?}", self.life));
+    }
+
+    pub fn extra(&mut self) -> &mut Extra {
+        self.extra.get_or_insert_default()
+    }
+}
+
+/// Things that are true of a connection for a while, independent of each other and of its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Flags(u8);
+
+impl Flags {
+    /// The shell will be told that there are bytes to send.
+    pub const FLUSH_QUEUED: Flags = Flags(1);
+    /// It has published, so pressure pauses it.
+    pub const PUBLISHER: Flags = Flags(2);
+    /// Whole packets may wait in its input, and it stands in the list of those.
+    pub const STALLED: Flags = Flags(4);
+    /// The packet at the front of its input waits for an answer from elsewhere.
+    pub const PARKED: Flags = Flags(8);
+    /// It has used up its rate.
+    pub const THROTTLED: Flags = Flags(16);
+    /// It wants no reason strings. `[MQTT-3.1.2-29]`
+    pub const NO_PROBLEM_INFORMATION: Flags = Flags(32);
+
+    pub fn has(self, flag: Flags) -> bool {
+        self.0 & flag.0 != 0
+    }
+
+    pub fn set(&mut self, flag: Flags) {
+        self.0 |= flag.0;
+    }
+
+    pub fn clear(&mut self, flag: Flags) {
+        self.0 &= !flag.0;
+    }
+}
+
+/// What only some connections need.
+#[derive(Debug, Default)]
+pub(crate) struct Extra {
+    /// The id that the broker chose for a client that sent none.
+    pub assigned_id: Option<Box<str>>,
+    /// Topics by the aliases that the client set; alias 1 is at 0.
+    pub aliases_in: Vec<Box<str>>,
+    /// Aliases that the broker may set.
+    pub aliases_out_max: u16,
+    /// Topics by the aliases that the broker set; alias 1 is at 0.
+    pub aliases_out: Vec<Box<str>>,
+    /// A smaller bound on packets than the broker's; 0 for none.
+    pub packet_bytes_max: u32,
+    /// Answers about collectors for the SUBSCRIBE at the front of the input.
+    pub collectors: Vec<(Box<str>, bool)>,
+    /// Answers to the SUBSCRIBE or UNSUBSCRIBE at the front of the input, which waits for the journal.
+    pub parked: Option<Parked>,
+    /// What it may still publish.
+    pub bucket: Option<Bucket>,
+}
+
+impl Extra {
+    /// Whether nothing in it is needed any more.
+    pub fn is_empty(&self) -> bool {
+        let Extra {
+            assigned_id,
+            aliases_in,
+            aliases_out_max,
+            aliases_out,
+            packet_bytes_max,
+            collectors,
+            parked,
+            bucket,
+        } = self;
+        assigned_id.is_none()
+            && aliases_in.is_empty()
+            && *aliases_out_max == 0
+            && aliases_out.is_empty()
+            && *packet_bytes_max == 0
+            && collectors.is_empty()
+            && parked.is_none()
+            && bucket.is_none()
+    }
+}
+
+/// A SUBSCRIBE or UNSUBSCRIBE of a durable session that waits for its records.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    /// One code for each filter.
+    pub codes: Vec<u8>,
+    /// Whether each filter was subscribed to before.
+    pub known: Vec<bool>,
+    /// Records that are not durable yet.
+    pub remaining: usize,
+}
+
+/// A token bucket of one second's depth.
+#[derive(Debug)]
+pub(crate) struct Bucket {
+    pub messages: f64,
+    pub bytes: f64,
+    pub filled_at_ms: u64,
+}

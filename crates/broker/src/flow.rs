@@ -1,0 +1,41 @@
+//! What is under way between one session and its client: the part that an idle session does not have.
+
+mod answers;
+mod incoming;
+mod waiting;
+mod window;
+
+pub(crate) use answers::{Answer, AnswerKind, Answers};
+pub(crate) use incoming::{Incoming, IncomingStage};
+pub(crate) use waiting::{Waiter, WaitingRoom};
+pub(crate) use window::{Flight, Window};
+
+/// All of it.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    /// Publications of QoS 1 and 2 on their way to the client.
+    pub window: Window,
+    /// Messages that wait in memory for the window or the outbox to open.
+    pub waiting: WaitingRoom,
+    /// Answers that the client's publications wait for.
+    pub answers: Answers,
+    /// QoS 2 publications of the client whose PUBREL has not come.
+    pub incoming: Vec<Incoming>,
+}
+
+impl Flow {
+    /// Nothing under way; the next publication to the client has this number.
+    pub fn new(next_number: u64) -> Flow {
+        Flow {
+            window: Window::new(next_number),
+            waiting: WaitingRoom::default(),
+            answers: Answers::default(),
+            incoming: Vec::new(),
+        }
+    }
+
+    /// Whether it can be forgotten.
+    pub fn is_idle(&self) -> bool {
+        self.window.is_empty() && self.waiting.is_empty() && self.answers.is_empty() && self.incoming.is_empty()
+    }
+}

@@ -1,0 +1,86 @@
+//! The answers that a client's publications wait for, in the order of the publications. `[MQTT-4.6.0-2]` `[MQTT-4.6.0-3]`
+
+use std::collections::VecDeque;
+
+use tidegate_wire::mqtt::ReasonCode;
+
+/// Which packet an answer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AnswerKind {
+    PubAck,
+    PubRec,
+    PubComp,
+}
+
+/// One answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub packet_id: u16,
+    pub kind: AnswerKind,
+    /// The worst that anybody had to say.
+    pub reason: ReasonCode,
+    /// How many have to say something yet.
+    pub remaining: u16,
+    /// The connection that asked is gone: nothing is sent.
+    pub mute: bool,
+}
+
+/// All answers of a session, oldest first, each with a serial number.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    first: u32,
+    queue: VecDeque<Answer>,
+}
+
+impl Answers {
+    /// The serial number that the next answer will have.
+    pub fn next_serial(&self) -> u32 {
+        self.first.wrapping_add(self.queue.len() as u32)
+    }
+
+    pub fn push(&mut self, answer: Answer) {
+        self.queue.push_back(answer);
+    }
+
+    /// One who had to say something has. Returns whether an answer may now be taken.
+    pub fn said(&mut self, serial: u32, reason: ReasonCode) -> bool {
+        let Some(answer) = self.queue.get_mut(serial.wrapping_sub(self.first) as usize) else { return false };
+        answer.remaining = answer.remaining.saturating_sub(1);
+        if reason.0 >= 0x80 {
+            answer.reason = reason;
+        }
+        self.queue.front().is_some_and(|front| front.remaining == 0)
+    }
+
+    /// The oldest answer, if nobody has to say anything more about it.
+    pub fn take(&mut self) -> Option<Answer> {
+        if self.queue.front()?.remaining > 0 {
+            return None;
+        }
+        self.first = self.first.wrapping_add(1);
+        let answer = self.queue.pop_front();
+        if self.queue.is_empty() && self.queue.capacity() > 64 {
+            self.queue = VecDeque::new();
+        }
+        answer
+    }
+
+    pub fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// The connection is gone: what is still to be said is said to nobody.
+    pub fn mute(&mut self) {
+        self.queue.iter_mut().for_each(|answer| answer.mute = true);
+    }
+
+    /// The client asks again, over a new connection.
+    pub fn unmute(&mut self, packet_id: u16, kind: AnswerKind) {
+        let asked = self.queue.iter_mut().filter(|answer| answer.packet_id == packet_id && answer.kind == kind);
+        asked.for_each(|answer| answer.mute = false);
+    }
+}

@@ -1,0 +1,21 @@
+//! A client's QoS 2 publication between its PUBLISH and its PUBREL. `[MQTT-4.3.3-10]`
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Incoming {
+    pub packet_id: u16,
+    pub stage: IncomingStage,
+    /// Workers (modulo 64) whose shards may remember its origin.
+    pub workers: u64,
+}
+
+/// How far it has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IncomingStage {
+    /// Somebody's record of it is not durable yet; PUBREC waits.
+    Pending,
+    /// PUBREC was sent.
+    Received,
+    /// PUBREL came; the shards are forgetting its origin.
+    Released,
+}

@@ -1,0 +1,172 @@
+//! What a worker keeps of one session, with or without a connection.
+//!
+//! ```text
+//!   clean    Live ──────────────────────────▶ gone          ends with its connection, never touches a disk
+//!   durable  Opening ─durable─▶ Live ─ended─▶ gone          lives in the topic shard at `slot`, too; this is its live part
+//!               ▲                 │
+//!               └────attached─────┘                         a new connection waits for its record as well
+//! ```
+//!
+//! A session is born clean or durable and stays so: a clean one ends with its connection, so nothing can make it durable later.
+//! `[MQTT-3.1.2-23]` `[MQTT-3.14.2-2]`
+
+use tidegate_machines::topic::{Slot, Will};
+
+use crate::client_id::ClientId;
+use crate::connection::NONE;
+use crate::flow::Flow;
+use crate::topic_tree::NodeId;
+
+/// Where a session stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Nobody's.
+    #[default]
+    Vacant,
+    /// Its OpenSession or AttachSession waits to be durable.
+    Opening,
+    /// Ready.
+    Live,
+}
+
+/// One session. Its place in the slab, with its generation, is what subscriptions point to.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub generation: u16,
+    pub stage: Stage,
+    pub flags: SessionFlags,
+    /// Place of its shard among this worker's shards.
+    pub shard: u16,
+    /// Its connection, or none.
+    pub connection: u32,
+    /// Its place in the shard; none for a clean session, and for a durable one until its first record is decided.
+    pub slot: Option<Slot>,
+    pub expiry_s: u32,
+    /// Number of the next message of QoS 1 or 2, while it has no flow.
+    pub next_number: u64,
+    pub client_id: ClientId,
+    pub subscriptions: Subscriptions,
+    /// What is under way; none until the first QoS 1 or 2.
+    pub flow: Option<Box<Flow>>,
+    /// A clean session's will; a durable one's is in the shard.
+    pub will: Option<Box<Will>>,
+}
+
+const _: () = assert!(size_of::<Session>() <= 112);
+
+impl Default for Session {
+    fn default() -> Session {
+        Session {
+            generation: 0,
+            stage: Stage::Vacant,
+            flags: SessionFlags(0),
+            shard: 0,
+            connection: NONE,
+            slot: None,
+            expiry_s: 0,
+            next_number: 0,
+            client_id: ClientId::default(),
+            subscriptions: Subscriptions::None,
+            flow: None,
+            will: None,
+        }
+    }
+}
+
+impl Session {
+    pub fn is_durable(&self) -> bool {
+        self.flags.has(SessionFlags::DURABLE)
+    }
+
+    /// Its flow, made when there is none.
+    pub fn flow(&mut self) -> &mut Flow {
+        let next = self.next_number;
+        self.flow.get_or_insert_with(|| Box::new(Flow::new(next)))
+    }
+}
+
+/// Things that are true of a session, independent of each other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SessionFlags(u8);
+
+impl SessionFlags {
+    /// It outlives its connection.
+    pub const DURABLE: SessionFlags = SessionFlags(1);
+    /// It is a member of a share group, so its coming and going is told to all workers.
+    pub const SHARED: SessionFlags = SessionFlags(2);
+    /// It was recovered from the journal: what this process does not know of it may be there.
+    pub const RECOVERED: SessionFlags = SessionFlags(4);
+    /// It has published with QoS 2, so shards may remember its origins.
+    pub const ORIGINS: SessionFlags = SessionFlags(8);
+    /// Its will is being sent.
+    pub const WILL_SENT: SessionFlags = SessionFlags(16);
+    /// No client has been told of it yet.
+    pub const FRESH: SessionFlags = SessionFlags(32);
+    /// Its flow was idle when the hand came by.
+    pub const FLOW_IDLE: SessionFlags = SessionFlags(64);
+
+    pub fn has(self, flag: SessionFlags) -> bool {
+        self.0 & flag.0 != 0
+    }
+
+    pub fn set(&mut self, flag: SessionFlags) {
+        self.0 |= flag.0;
+    }
+
+    pub fn clear(&mut self, flag: SessionFlags) {
+        self.0 &= !flag.0;
+    }
+}
+
+/// A session as others remember it: who points to a session that is gone points to nobody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SessionRef {
+    pub index: u32,
+    pub generation: u16,
+}
+
+/// The nodes of a session's filters in its worker's tree. One filter, as nearly all have, costs no allocation.
+#[derive(Debug, Default)]
+pub(crate) enum Subscriptions {
+    #[default]
+    None,
+    One(NodeId),
+    // A box, because a vector would make every session eight bytes larger.
+    #[allow(clippy::box_collection)]
+    Many(Box<Vec<NodeId>>),
+}
+
+impl Subscriptions {
+    pub fn as_slice(&self) -> &[NodeId] {
+        match self {
+            Subscriptions::None => &[],
+            Subscriptions::One(node) => std::slice::from_ref(node),
+            Subscriptions::Many(nodes) => nodes,
+        }
+    }
+
+    pub fn add(&mut self, node: NodeId) {
+        *self = match std::mem::take(self) {
+            Subscriptions::None => Subscriptions::One(node),
+            Subscriptions::One(first) => Subscriptions::Many(Box::new(vec![first, node])),
+            Subscriptions::Many(mut nodes) => {
+                nodes.push(node);
+                Subscriptions::Many(nodes)
+            }
+        };
+    }
+
+    pub fn remove(&mut self, node: NodeId) {
+        *self = match std::mem::take(self) {
+            Subscriptions::One(only) if only == node => Subscriptions::None,
+            Subscriptions::Many(mut nodes) => {
+                nodes.retain(|other| *other != node);
+                match nodes[..] {
+                    [last] => Subscriptions::One(last),
+                    _ => Subscriptions::Many(nodes),
+                }
+            }
+            other => other,
+        };
+    }
+}

@@ -1,0 +1,91 @@
+//! One message as a PUBLISH packet, encoded once for each way in which receivers want it.
+//!
+//! ```text
+//!   message ─▶ │ version × QoS × retain │ ─copy─▶ outbox, outbox, outbox …   each with its packet id written over
+//! ```
+//!
+//! Why: with a thousand subscribers, encoding is done once and the rest is a copy of some seventy bytes.
+
+use tidegate_wire::mqtt::{PublishOut, QoS, Version, encode_publish};
+
+use crate::parcel::Parcel;
+
+/// A packet that lacks nothing but its packet id.
+#[derive(Debug, Default)]
+struct Template {
+    bytes: Vec<u8>,
+    packet_id_at: usize,
+}
+
+/// The packets of one message, made when they are first asked for. Keeps its memory from one message to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Templates {
+    all: [Template; 12],
+    /// A bit for each that is made.
+    made: u16,
+}
+
+/// The way one receiver wants it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub version: Version,
+    pub qos: u8,
+    pub retain: bool,
+}
+
+impl Templates {
+    /// Another message follows.
+    pub fn begin(&mut self) {
+        self.made = 0;
+    }
+
+    /// The bytes of the packet.
+    #[inline]
+    pub fn get(&mut self, parcel: &Parcel<'_>, expiry_s: Option<u32>, shape: Shape) -> &[u8] {
+        let index = Self::index(shape);
+        if self.made & (1 << index) == 0 {
+            self.make(index, parcel, expiry_s, shape);
+        }
+        &self.all[index].bytes
+    }
+
+    /// Appends the packet with a packet id, which is ignored for QoS 0. To be called after [`Templates::get`].
+    #[inline]
+    pub fn copy(&self, shape: Shape, packet_id: u16, into: &mut Vec<u8>) {
+        let template = &self.all[Self::index(shape)];
+        let start = into.len();
+        into.extend_from_slice(&template.bytes);
+        if shape.qos > 0 {
+            let at = start + template.packet_id_at;
+            into[at..at + 2].copy_from_slice(&packet_id.to_be_bytes());
+        }
+    }
+
+    fn index(shape: Shape) -> usize {
+        let version = usize::from(shape.version == Version::V5);
+        (version * 3 + usize::from(shape.qos)) * 2 + usize::from(shape.retain)
+    }
+
+    #[cold]
+    fn make(&mut self, index: usize, parcel: &Parcel<'_>, expiry_s: Option<u32>, shape: Shape) {
+        let template = &mut self.all[index];
+        template.bytes.clear();
+        // A large message leaves no memory behind.
+        template.bytes.shrink_to(64 << 10);
+        let out = PublishOut {
+            dup: false,
+            qos: QoS::of(shape.qos).expect("0, 1 or 2"),
+            retain: shape.retain,
+            topic: parcel.topic,
+            packet_id: 1,
+            topic_alias: None,
+            message_expiry_s: expiry_s,
+            subscription_ids: &[],
+            properties: parcel.properties,
+            payload: parcel.payload,
+        };
+        let encoded = encode_publish(&mut template.bytes, shape.version, &out);
+        template.packet_id_at = encoded.packet_id_at.unwrap_or(0);
+        self.made |= 1 << index;
+    }
+}

@@ -1,0 +1,435 @@
+//! Bounds, and what a client is told beyond them.
+
+mod support;
+
+use expect_test::expect;
+use support::{World, WorldOptions, check, check_with};
+use tidegate_broker::{BrokerLimits, InboxPolicy};
+
+fn limited(change: impl FnOnce(&mut BrokerLimits)) -> WorldOptions {
+    let mut options = WorldOptions::default();
+    change(&mut options.limits);
+    options
+}
+
+#[test]
+fn silence_ends_a_connection_after_one_and_a_half_keep_alives() {
+    check(
+        "a: CONNECT keepalive=10 will=w,gone; b: CONNECT v3 keepalive=10; c: CONNECT; c: SUBSCRIBE w
+         wait 9000; b: PING; wait 9000; wait 9000",
+        expect![[r#"
+            a: CONNECT keepalive=10 will=w,gone
+                a < CONNACK success
+            b: CONNECT v3 keepalive=10
+                b < CONNACK success
+            c: CONNECT
+                c < CONNACK success
+            c: SUBSCRIBE w
+                c < SUBACK 1 0
+            wait 9000
+            b: PING
+                b < PINGRESP
+            wait 9000
+                a < DISCONNECT 0x8d keep_alive_timeout
+                a < closed
+                c < PUBLISH w gone
+            wait 9000
+                b < closed
+        "#]],
+    );
+}
+
+#[test]
+fn whoever_does_not_greet_is_closed() {
+    check(
+        "a: CONNECT; x: HEX 10; wait 9000; wait 9000",
+        expect![[r#"
+        a: CONNECT
+            a < CONNACK success
+        x: HEX 10
+        wait 9000
+        wait 9000
+            x < closed
+    "#]],
+    );
+}
+
+#[test]
+fn the_server_keep_alive_replaces_a_longer_one() {
+    check_with(
+        limited(|limits| limits.keep_alive_max_s = 60),
+        "a: CONNECT; b: CONNECT keepalive=30",
+        expect![[r#"
+        a: CONNECT
+            a < CONNACK success keepalive=60
+        b: CONNECT keepalive=30
+            b < CONNACK success
+    "#]],
+    );
+}
+
+#[test]
+fn a_client_gets_no_more_at_a_time_than_it_takes() {
+    check(
+        "a: CONNECT recv=2; a: SUBSCRIBE t qos=2; b: CONNECT; b: PUBLISH t 1 qos=1; b: PUBLISH t 2 qos=2; b: PUBLISH t 3 qos=1
+         b: PUBLISH t 4; a: PUBREC 2; a: PUBCOMP 2; a: PUBACK 1",
+        expect![[r#"
+            a: CONNECT recv=2
+                a < CONNACK success
+            a: SUBSCRIBE t qos=2
+                a < SUBACK 1 2
+            b: CONNECT
+                b < CONNACK success
+            b: PUBLISH t 1 qos=1
+                a < PUBLISH t 1 qos=1 id=1
+                b < PUBACK 1
+            b: PUBLISH t 2 qos=2
+                a < PUBLISH t 2 qos=2 id=2
+                b < PUBREC 2
+            b: PUBLISH t 3 qos=1
+                b < PUBACK 3
+            b: PUBLISH t 4
+                a < PUBLISH t 4
+            a: PUBREC 2
+                a < PUBREL 2
+            a: PUBCOMP 2
+                a < PUBLISH t 3 qos=1 id=3
+            a: PUBACK 1
+        "#]],
+    );
+}
+
+#[test]
+fn a_client_may_not_have_more_under_way_than_it_was_told() {
+    check_with(
+        limited(|limits| limits.receive_maximum = 2),
+        "a: CONNECT; a: PUBLISH t 1 qos=2; a: PUBLISH t 2 qos=2; a: PUBREL 1; a: PUBLISH t 3 qos=2; a: PUBLISH t 4 qos=2",
+        expect![[r#"
+            a: CONNECT
+                a < CONNACK success
+            a: PUBLISH t 1 qos=2
+                a < PUBREC 1 0x10 no_matching_subscribers
+            a: PUBLISH t 2 qos=2
+                a < PUBREC 2 0x10 no_matching_subscribers
+            a: PUBREL 1
+                a < PUBCOMP 1
+            a: PUBLISH t 3 qos=2
+                a < PUBREC 3 0x10 no_matching_subscribers
+            a: PUBLISH t 4 qos=2
+                a < DISCONNECT 0x93 receive_maximum_exceeded
+                a < closed
+        "#]],
+    );
+}
+
+#[test]
+fn packets_larger_than_a_client_takes_are_not_sent_and_larger_than_the_server_takes_end_it() {
+    check_with(
+        limited(|limits| limits.packet_bytes_max = 64),
+        "a: CONNECT max=20; a: SUBSCRIBE t qos=1; b: CONNECT
+         b: PUBLISH t 12345678901234567890 qos=1; b: PUBLISH t short qos=1
+         b: PUBLISH t 1234567890123456789012345678901234567890123456789012345678901234567890",
+        expect![[r#"
+            a: CONNECT max=20
+                a < CONNACK success
+            a: SUBSCRIBE t qos=1
+                a < SUBACK 1 1
+            b: CONNECT
+                b < CONNACK success
+            b: PUBLISH t 12345678901234567890 qos=1
+                b < PUBACK 1
+            b: PUBLISH t short qos=1
+                a < PUBLISH t short qos=1 id=2
+                b < PUBACK 2
+            b: PUBLISH t 1234567890123456789012345678901234567890123456789012345678901234567890
+                b < DISCONNECT 0x95 packet_too_large
+                b < closed
+        "#]],
+    );
+}
+
+#[test]
+fn a_slow_reader_loses_qos_0_and_keeps_qos_1_and_slows_nobody() {
+    check_with(
+        limited(|limits| limits.outbox_bytes_max = 20),
+        "a: CONNECT; a: SUBSCRIBE t qos=1; b: CONNECT; b: SUBSCRIBE t; a: stall; c: CONNECT
+         c: PUBLISH t first-of-twenty-bytes; c: PUBLISH t second; c: PUBLISH t third qos=1; a: flow",
+        expect![[r#"
+            a: CONNECT
+                a < CONNACK success
+            a: SUBSCRIBE t qos=1
+                a < SUBACK 1 1
+            b: CONNECT
+                b < CONNACK success
+            b: SUBSCRIBE t
+                b < SUBACK 1 0
+            a: stall
+            c: CONNECT
+                c < CONNACK success
+            c: PUBLISH t first-of-twenty-bytes
+                b < PUBLISH t first-of-twenty-bytes
+            c: PUBLISH t second
+                b < PUBLISH t second
+            c: PUBLISH t third qos=1
+                b < PUBLISH t third
+                c < PUBACK 1
+            a: flow
+                a < PUBLISH t first-of-twenty-bytes
+                a < PUBLISH t third qos=1 id=1
+        "#]],
+    );
+}
+
+#[test]
+fn an_inbox_over_its_bound_follows_its_policy() {
+    for (policy, heard) in [
+        (
+            InboxPolicy::DropNewest,
+            expect![[r#"
+            a: CONNECT recv=1
+                a < CONNACK success
+            a: SUBSCRIBE t qos=1
+                a < SUBACK 1 1
+            b: CONNECT
+                b < CONNACK success
+            b: PUBLISH t 1 qos=1
+                a < PUBLISH t 1 qos=1 id=1
+                b < PUBACK 1
+            b: PUBLISH t 2 qos=1
+                b < PUBACK 2
+            b: PUBLISH t 3 qos=1
+                b < PUBACK 3
+            b: PUBLISH t 4 qos=1
+                b < PUBACK 4
+            a: PUBACK 1
+                a < PUBLISH t 2 qos=1 id=2
+            a: PUBACK 2
+                a < PUBLISH t 3 qos=1 id=3
+        "#]],
+        ),
+        (
+            InboxPolicy::DropOldest,
+            expect![[r#"
+            a: CONNECT recv=1
+                a < CONNACK success
+            a: SUBSCRIBE t qos=1
+                a < SUBACK 1 1
+            b: CONNECT
+                b < CONNACK success
+            b: PUBLISH t 1 qos=1
+                a < PUBLISH t 1 qos=1 id=1
+                b < PUBACK 1
+            b: PUBLISH t 2 qos=1
+                b < PUBACK 2
+            b: PUBLISH t 3 qos=1
+                b < PUBACK 3
+            b: PUBLISH t 4 qos=1
+                b < PUBACK 4
+            a: PUBACK 1
+                a < PUBLISH t 3 qos=1 id=2
+            a: PUBACK 2
+                a < PUBLISH t 4 qos=1 id=3
+        "#]],
+        ),
+        (
+            InboxPolicy::Refuse,
+            expect![[r#"
+            a: CONNECT recv=1
+                a < CONNACK success
+            a: SUBSCRIBE t qos=1
+                a < SUBACK 1 1
+            b: CONNECT
+                b < CONNACK success
+            b: PUBLISH t 1 qos=1
+                a < PUBLISH t 1 qos=1 id=1
+                b < PUBACK 1
+            b: PUBLISH t 2 qos=1
+                b < PUBACK 2
+            b: PUBLISH t 3 qos=1
+                b < PUBACK 3
+            b: PUBLISH t 4 qos=1
+                a < DISCONNECT 0x97 quota_exceeded
+                a < closed
+                b < PUBACK 4
+            a: PUBACK 1
+            a: PUBACK 2
+        "#]],
+        ),
+    ] {
+        check_with(
+            limited(|limits| {
+                limits.clean_inbox_messages_max = 2;
+                limits.clean_inbox_policy = policy;
+            }),
+            "a: CONNECT recv=1; a: SUBSCRIBE t qos=1; b: CONNECT; b: PUBLISH t 1 qos=1; b: PUBLISH t 2 qos=1; b: PUBLISH t 3 qos=1
+             b: PUBLISH t 4 qos=1; a: PUBACK 1; a: PUBACK 2",
+            heard,
+        );
+    }
+}
+
+#[test]
+fn a_rate_makes_a_publisher_wait() {
+    check_with(
+        limited(|limits| limits.publishes_per_s = 2),
+        "a: CONNECT; a: SUBSCRIBE t; b: CONNECT; b: PUBLISH t 1; b: PUBLISH t 2; b: PUBLISH t 3; b: PING; wait 400; wait 200",
+        expect![[r#"
+            a: CONNECT
+                a < CONNACK success
+            a: SUBSCRIBE t
+                a < SUBACK 1 0
+            b: CONNECT
+                b < CONNACK success
+            b: PUBLISH t 1
+                a < PUBLISH t 1
+            b: PUBLISH t 2
+                a < PUBLISH t 2
+            b: PUBLISH t 3
+            b: PING
+            wait 400
+            wait 200
+                a < PUBLISH t 3
+                b < PINGRESP
+        "#]],
+    );
+}
+
+#[test]
+fn messages_expire_and_count_down() {
+    check(
+        "a: CONNECT recv=1; a: SUBSCRIBE t qos=1; b: CONNECT; b: PUBLISH t 1 qos=1 expiry=10; b: PUBLISH t 2 qos=1 expiry=10
+         b: PUBLISH t 3 qos=1 expiry=2; wait 3000; a: PUBACK 1; a: PUBACK 2; b: PUBLISH r x retain expiry=5; wait 2000
+         c: CONNECT; c: SUBSCRIBE r; wait 4000; c: SUBSCRIBE r",
+        expect![[r#"
+            a: CONNECT recv=1
+                a < CONNACK success
+            a: SUBSCRIBE t qos=1
+                a < SUBACK 1 1
+            b: CONNECT
+                b < CONNACK success
+            b: PUBLISH t 1 qos=1 expiry=10
+                a < PUBLISH t 1 qos=1 id=1 expiry=10
+                b < PUBACK 1
+            b: PUBLISH t 2 qos=1 expiry=10
+                b < PUBACK 2
+            b: PUBLISH t 3 qos=1 expiry=2
+                b < PUBACK 3
+            wait 3000
+            a: PUBACK 1
+                a < PUBLISH t 2 qos=1 id=2 expiry=7
+            a: PUBACK 2
+            b: PUBLISH r x retain expiry=5
+            wait 2000
+            c: CONNECT
+                c < CONNACK success
+            c: SUBSCRIBE r
+                c < SUBACK 1 0
+                c < PUBLISH r x retain expiry=3
+            wait 4000
+            c: SUBSCRIBE r
+                c < SUBACK 2 0
+        "#]],
+    );
+}
+
+#[test]
+fn a_drain_sends_clients_away_at_its_rate_and_refuses_new_ones() {
+    check(
+        "a: CONNECT; b: CONNECT v3; c: CONNECT will=w,x; d@1: CONNECT; drain 1 other:1883; wait 1000; wait 1000; e: CONNECT; wait 1000",
+        expect![[r#"
+            a: CONNECT
+                a < CONNACK success
+            b: CONNECT v3
+                b < CONNACK success
+            c: CONNECT will=w,x
+                c < CONNACK success
+            d@1: CONNECT
+                d < CONNACK success
+            drain 1 other:1883
+            wait 1000
+                a < DISCONNECT 0x9c use_another_server reference=other:1883
+                a < closed
+                b < closed
+            wait 1000
+                c < DISCONNECT 0x9c use_another_server reference=other:1883
+                c < closed
+            e: CONNECT
+                e < CONNACK 0x9c use_another_server reference=other:1883
+                e < closed
+            wait 1000
+                d < DISCONNECT 0x9c use_another_server reference=other:1883
+                d < closed
+        "#]],
+    );
+}
+
+#[test]
+fn bytes_may_come_one_by_one() {
+    let mut world = World::new(WorldOptions::default());
+    let heard =
+        world.run_by_bytes("a: CONNECT will=w,x user=me; a: SUBSCRIBE t qos=1; a: PUBLISH t hello qos=1; a: PING");
+    expect![[r#"
+        a: CONNECT will=w,x user=me
+            a < CONNACK success
+        a: SUBSCRIBE t qos=1
+            a < SUBACK 1 1
+        a: PUBLISH t hello qos=1
+            a < PUBLISH t hello qos=1 id=1
+            a < PUBACK 2
+        a: PING
+            a < PINGRESP
+    "#]]
+    .assert_eq(&heard);
+}
+
+#[test]
+fn garbage_ends_a_connection() {
+    check(
+        "a: HEX 00 00
+         b: CONNECT; b: HEX f0 00; c: CONNECT; c: HEX 10 0d 00 04 4d 51 54 54 05 02 00 00 00 00 00; d: CONNECT; d: HEX 30 ff ff ff ff 01
+         e: CONNECT; e: AUTH x; f: HEX 10 0c 00 04 4d 51 54 54 09 02 00 00 00 00; g: CONNECT v3 keep id=; h: CONNECT id=
+         i: CONNECT; i: HEX 82 02 00 00; j: CONNECT; j: HEX 36 05 00 01 74 00 01",
+        expect![[r#"
+            a: HEX 00 00
+                a < closed
+            b: CONNECT
+                b < CONNACK success
+            b: HEX f0 00
+                b < DISCONNECT 0x82 protocol_error
+                b < closed
+            c: CONNECT
+                c < CONNACK success
+            c: HEX 10 0d 00 04 4d 51 54 54 05 02 00 00 00 00 00
+                c < DISCONNECT 0x82 protocol_error
+                c < closed
+            d: CONNECT
+                d < CONNACK success
+            d: HEX 30 ff ff ff ff 01
+                d < DISCONNECT 0x81 malformed_packet
+                d < closed
+            e: CONNECT
+                e < CONNACK success
+            e: AUTH x
+                e < DISCONNECT 0x82 protocol_error
+                e < closed
+            f: HEX 10 0c 00 04 4d 51 54 54 09 02 00 00 00 00
+                f < CONNACK 0x84 unsupported_protocol_version
+                f < closed
+            g: CONNECT v3 keep id=
+                g < CONNACK 0x85 client_identifier_not_valid
+                g < closed
+            h: CONNECT id=
+                h < CONNACK success assigned=xxxxxxxxxxxxxxxxxxxxxx
+            i: CONNECT
+                i < CONNACK success
+            i: HEX 82 02 00 00
+                i < DISCONNECT 0x82 protocol_error
+                i < closed
+            j: CONNECT
+                j < CONNACK success
+            j: HEX 36 05 00 01 74 00 01
+                j < DISCONNECT 0x81 malformed_packet
+                j < closed
+        "#]],
+    );
+}

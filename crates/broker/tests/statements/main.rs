@@ -1,0 +1,67 @@
+//! What the OASIS texts of MQTT 5 and 3.1.1 demand of a server, statement by statement, a file a chapter.
+//!
+//! Each test names the statements that it holds the broker to, in its description. `docs/mqtt-statements.md` lists all statements with
+//! the places that test them; [`table`] keeps it true. What can be said of a packet alone is tested in `wire`.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod acknowledgement;
+mod authentication;
+mod connack;
+mod connect;
+mod delivery;
+mod disconnect;
+mod errors;
+mod flow;
+mod ping;
+mod publish;
+mod retained;
+mod session;
+mod shared;
+mod subscribe;
+mod table;
+mod topics;
+mod unsubscribe;
+mod will;
+
+use support::{World, WorldOptions};
+
+/// Plays a transcript and demands that it comes out as written: commands at the margin, each followed by what clients hear until all
+/// is quiet. See [`support`] for the commands. With MQTT 5, where a `CONNECT` does not say `v3`.
+#[track_caller]
+fn holds(transcript: &str) {
+    holds_with(WorldOptions::default(), transcript);
+}
+
+/// The same in a world of other options.
+#[track_caller]
+fn holds_with(options: WorldOptions, transcript: &str) {
+    let expected = margin_off(transcript);
+    let script: Vec<&str> = expected.lines().filter(|line| !line.starts_with(' ')).collect();
+    let heard = World::new(options).run(&script.join("\n"));
+    assert!(heard == expected, "expected:\n{expected}\nheard:\n{}", marked(&expected, &heard));
+}
+
+/// Plays a transcript with MQTT 5, and then with MQTT 3.1.1, whose servers close a connection without DISCONNECT.
+#[track_caller]
+fn holds_in_both(transcript: &str) {
+    holds(transcript);
+    let without_goodbye = transcript.lines().filter(|line| !line.contains(" < DISCONNECT"));
+    let lines: Vec<String> = without_goodbye.map(|line| line.replace(": CONNECT", ": CONNECT v3")).collect();
+    holds(&lines.join("\n"));
+}
+
+/// Takes off the indentation that the source has and the transcript has not.
+fn margin_off(transcript: &str) -> String {
+    let lines = || transcript.lines().filter(|line| !line.trim().is_empty());
+    let margin = lines().map(|line| line.len() - line.trim_start().len()).min().unwrap_or(0);
+    lines().map(|line| format!("{}\n", &line[margin..])).collect()
+}
+
+/// What was heard, with a mark where it first is not what was expected.
+fn marked(expected: &str, heard: &str) -> String {
+    let same = expected.lines().zip(heard.lines()).take_while(|(one, other)| one == other).count();
+    let mark = |(nth, line): (usize, &str)| format!("{} {line}\n", if nth == same { "!" } else { " " });
+    heard.lines().enumerate().map(mark).collect()
+}

@@ -1,0 +1,85 @@
+//! 4.7: topics and filters. How they match is tested in `src/subscriptions`, against a reference; how they are written, in `wire`.
+
+use crate::{holds, holds_in_both};
+
+/// [MQTT-4.7.2-1]: live and retained.
+#[test]
+fn wildcards_in_front_do_not_match_dollar() {
+    holds_in_both(
+        "
+        s: CONNECT
+            s < CONNACK success
+        s: SUBSCRIBE # +/monitor $own/monitor $own/+ $own/#
+            s < SUBACK 1 0 0 0 0 0
+        a: CONNECT
+            a < CONNACK success
+        a: PUBLISH $own/monitor x retain
+            s < PUBLISH $own/monitor x
+        n: CONNECT
+            n < CONNACK success
+        n: SUBSCRIBE #
+            n < SUBACK 1 0
+        n: SUBSCRIBE +/monitor
+            n < SUBACK 2 0
+        n: SUBSCRIBE $own/#
+            n < SUBACK 3 0
+            n < PUBLISH $own/monitor x retain
+        ",
+    );
+}
+
+/// [MQTT-4.7.3-4]: neither case nor composition of letters, nor a slash at the end.
+#[test]
+fn topics_are_compared_byte_by_byte() {
+    holds_in_both(
+        "
+        s: CONNECT
+            s < CONNACK success
+        s: SUBSCRIBE Straße/é a
+            s < SUBACK 1 0 0
+        a: CONNECT
+            a < CONNACK success
+        a: PUBLISH Straße/e\u{301} decomposed
+        a: PUBLISH straße/é lower
+        a: PUBLISH Strasse/é folded
+        a: PUBLISH a/ slash
+        a: PUBLISH /a slash
+        a: PUBLISH Straße/é same
+            s < PUBLISH Straße/é same
+        ",
+    );
+}
+
+/// [MQTT-4.7.1-1] [MQTT-4.7.1-2] [MQTT-4.7.3-1]: by itself among others, or by the end of the connection; here the latter.
+#[test]
+fn a_filter_that_is_none_is_refused() {
+    for filter in ["a/#/b", "a#", "a+", "a/+b"] {
+        holds_in_both(&format!(
+            "
+            a: CONNECT
+                a < CONNACK success
+            a: SUBSCRIBE t {filter}
+                a < DISCONNECT 0x8f topic_filter_invalid
+                a < closed
+            "
+        ));
+    }
+}
+
+/// [MQTT-4.7.3-1]
+#[test]
+fn an_empty_topic_is_none() {
+    holds(
+        "
+        a: CONNECT
+            a < CONNACK success
+        a: PUBLISH - x
+            a < DISCONNECT 0x82 protocol_error
+            a < closed
+        b: CONNECT v3
+            b < CONNACK success
+        b: PUBLISH - x
+            b < closed
+        ",
+    );
+}
