@@ -11,18 +11,23 @@ pub mod event;
 pub mod frames;
 pub mod group;
 pub mod http_body;
+pub mod mqtt;
 pub mod segment;
 pub mod snapshot;
+pub mod websocket;
 
 /// A target by name.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 9] = [
     ("frames", frames::check),
     ("group", group::check),
     ("segment", segment::check),
     ("event", event::check),
     ("snapshot", snapshot::check),
     ("http_body", http_body::check),
+    ("mqtt_client", mqtt::check_client),
+    ("mqtt_server", mqtt::check_server),
+    ("websocket", websocket::check),
 ];

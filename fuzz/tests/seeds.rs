@@ -4,7 +4,9 @@
 use std::fs;
 use std::path::Path;
 use tidegate_fuzz::event::STORY;
+use tidegate_wire::mqtt::*;
 use tidegate_wire::proto::{self, AccountKind, reply_frame, request_frame};
+use tidegate_wire::websocket::{CloseCode, Opcode, encode_client_frame, encode_close, encode_pong, frame_header};
 use tidegate_wire::{
     HoldsEncoder, OutcomesEncoder, PostHoldsEncoder, TransferRef, TransfersEncoder, encode_reply, encode_request,
 };
@@ -33,6 +35,111 @@ fn write_seeds() {
         write("segment", name, &[&offset.to_le_bytes()[..], b"\xff\0\xff\0"].concat());
     }
     http_bodies();
+    mqtt();
+    websocket();
+}
+
+/// As the targets want it: a byte for the version, then a stream.
+fn mqtt() {
+    let mut block = vec![0x01, 1];
+    push_user_property(&mut block, "name", "über");
+    for (version, name) in [(Version::V311, "v311"), (Version::V5, "v5")] {
+        let mut out = vec![u8::from(version == Version::V5)];
+        let will =
+            WillOut { topic: "gone/c1", payload: b"x", delay_s: Some(5), properties: &block, ..WillOut::default() };
+        let connect = ConnectOut {
+            client_id: "c1",
+            keep_alive_s: 60,
+            will: Some(will),
+            user_name: Some("user"),
+            password: Some(b"password"),
+            session_expiry_s: Some(600),
+            receive_maximum: Some(20),
+            ..ConnectOut::default()
+        };
+        encode_connect(&mut out, version, &connect);
+        write("mqtt_client", &format!("{name}_connect"), &out);
+        let wanted = [
+            SubscriptionOut { filter: "a/+/#", qos: QoS::ExactlyOnce, no_local: true, ..SubscriptionOut::default() },
+            SubscriptionOut { filter: "$share/g/b", retain_handling: 2, ..SubscriptionOut::default() },
+        ];
+        encode_subscribe(&mut out, version, 1, Some(300), &wanted);
+        encode_unsubscribe(&mut out, version, 2, &["a/+/#", "$queue/b"]);
+        let publish = PublishOut {
+            qos: QoS::AtLeastOnce,
+            topic: "a/b",
+            packet_id: 3,
+            topic_alias: Some(1),
+            message_expiry_s: Some(60),
+            properties: &block,
+            payload: b"payload",
+            ..PublishOut::default()
+        };
+        encode_publish(&mut out, version, &publish);
+        let known = if version == Version::V5 { "" } else { "a/b" };
+        encode_publish(&mut out, version, &PublishOut { topic: known, qos: QoS::AtMostOnce, ..publish });
+        acks(&mut out, version);
+        encode_pingreq(&mut out);
+        if version == Version::V5 {
+            encode_auth(&mut out, ReasonCode::REAUTHENTICATE, "SCRAM", Some(b"data"));
+        }
+        encode_disconnect(&mut out, version, ReasonCode::DISCONNECT_WITH_WILL, Some(60), Some("bye"), None);
+        write("mqtt_client", &format!("{name}_conversation"), &out);
+
+        let mut out = vec![u8::from(version == Version::V5)];
+        let connack = ConnAckOut {
+            session_present: true,
+            receive_maximum: Some(100),
+            assigned_client_id: Some("c1"),
+            maximum_qos: Some(QoS::AtLeastOnce),
+            server_keep_alive_s: Some(30),
+            ..ConnAckOut::default()
+        };
+        encode_connack(&mut out, version, &connack);
+        write("mqtt_server", &format!("{name}_connack"), &out);
+        encode_suback(&mut out, version, 1, &[ReasonCode::GRANTED_QOS_2, ReasonCode::NOT_AUTHORIZED], Some("no"));
+        encode_unsuback(&mut out, version, 2, &[ReasonCode::SUCCESS, ReasonCode::NO_SUBSCRIPTION_EXISTED], None);
+        encode_publish(&mut out, version, &PublishOut { subscription_ids: &[1, 300], topic_alias: None, ..publish });
+        acks(&mut out, version);
+        encode_pingresp(&mut out);
+        if version == Version::V5 {
+            encode_disconnect(&mut out, version, ReasonCode::USE_ANOTHER_SERVER, None, None, Some("other:1883"));
+        }
+        write("mqtt_server", &format!("{name}_conversation"), &out);
+    }
+}
+
+fn acks(out: &mut Vec<u8>, version: Version) {
+    encode_ack(out, version, AckKind::PubAck, 3, ReasonCode::NO_MATCHING_SUBSCRIBERS, None);
+    encode_ack(out, version, AckKind::PubRec, 4, ReasonCode::QUOTA_EXCEEDED, Some("full"));
+    encode_ack(out, version, AckKind::PubRel, 5, ReasonCode::SUCCESS, None);
+    encode_ack(out, version, AckKind::PubComp, 6, ReasonCode::PACKET_IDENTIFIER_NOT_FOUND, None);
+}
+
+/// As the target wants it: a byte for side and length of a piece, then frames.
+fn websocket() {
+    let mut out = vec![2 << 1];
+    let key = [1, 2, 3, 4];
+    encode_client_frame(Opcode::Binary, key, b"\xc0\0", &mut out);
+    encode_client_frame(Opcode::Ping, key, b"are you there", &mut out);
+    encode_client_frame(Opcode::Binary, key, &[b'x'; 200], &mut out);
+    encode_client_frame(Opcode::Pong, key, b"", &mut out);
+    write("websocket", "client", &out);
+    encode_client_frame(Opcode::Close, key, b"\x03\xe8bye", &mut out);
+    write("websocket", "client_closes", &out);
+    let mut fragments = vec![6 << 1];
+    for (first, payload) in [(0x02, &b"\xc0"[..]), (0x00, b""), (0x89, b"ping"), (0x80, b"\0")] {
+        let start = fragments.len();
+        encode_client_frame(Opcode::Binary, key, payload, &mut fragments);
+        fragments[start] = first;
+    }
+    write("websocket", "fragments", &fragments);
+    let mut server = vec![1];
+    frame_header(2, Opcode::Binary, &mut server);
+    server.extend_from_slice(b"\xd0\0");
+    encode_pong(b"are you there", &mut server);
+    encode_close(CloseCode::GOING_AWAY, "drain", &mut server);
+    write("websocket", "server", &server);
 }
 
 fn frames() {

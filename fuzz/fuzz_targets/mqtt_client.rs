@@ -1,0 +1,4 @@
+//! See `tidegate_fuzz::mqtt::check_client`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tidegate_fuzz::mqtt::check_client(bytes));
