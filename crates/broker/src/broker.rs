@@ -31,6 +31,7 @@ use crate::connection::{Flags, Life, NONE, Turn};
 use crate::limits::PEER_ITEMS_MAX;
 use crate::peer::{Item, Peers};
 use crate::retained::Retained;
+use crate::rights::Again;
 use crate::rights::RightsTable;
 use crate::session::{Session, SessionFlags, Stage};
 use crate::subscriptions::{EntryOptions, Matches, SHAPES_MAX, Subscriptions};
@@ -310,11 +311,11 @@ impl<L: LogStore> Broker<L> {
                         self.trie.set_online(node, owner, online);
                     }
                 }
-                Item::Publish { message, receivers: count, picked, source } => {
+                Item::Publish { message, receivers: count, picked, may_repeat, source } => {
                     let (of_item, others) = receivers.split_at((count + picked) as usize);
                     let (of_item, picked) = of_item.split_at(count as usize);
                     receivers = others;
-                    self.publish_from_peer(&message, of_item, picked, &source, now);
+                    self.publish_from_peer(&message, of_item, picked, may_repeat, &source, now);
                 }
                 Item::Said { ticket, reason } => self.said(ticket, reason, now),
                 Item::Retain { message, source } => self.retain_here(message, source, now),
@@ -344,7 +345,7 @@ impl<L: LogStore> Broker<L> {
         self.step_drain(now);
         self.step_stalled(now);
         worked |= self.step_walks(now);
-        self.retained.expire(now.0, crate::limits::DUE_PER_STEP, |_| ());
+        self.step_expired(now);
         self.step_sys(now);
         self.disconnect_late(now);
         // What was asked of the shards in this step is submitted in this step.
@@ -418,7 +419,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Asks for the rights of every connected user again; `None`: the user is gone, and its clients are disconnected.
-    pub fn reload(&mut self, again: &mut dyn FnMut(&dyn Rights) -> Option<Arc<dyn Rights>>, now: TimeMs) {
+    pub fn reload(&mut self, again: &mut Again<'_>, now: TimeMs) {
         let renewed: HashMap<u32, Option<Arc<dyn Rights>>> =
             self.rights.held().map(|(place, rights)| (place, again(&**rights))).collect();
         for index in 0..self.clients.connections.reached() {

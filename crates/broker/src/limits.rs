@@ -9,7 +9,7 @@ pub const HAND_ROUND_MS: u64 = 2_000;
 /// Buffers that are kept for the next connection that needs one.
 pub const POOLED_BUFFERS_MAX: usize = 1_024;
 /// A buffer that has grown beyond this is given back to the allocator instead of being kept.
-pub const POOLED_BUFFER_BYTES_MAX: usize = 64 << 10;
+pub const POOLED_BUFFER_BYTES_MAX: usize = 16 << 10;
 /// Items that wait for a peer whose ring is full before this worker stops reading from publishers.
 pub const PEER_ITEMS_MAX: usize = 64 << 10;
 /// Questions to the ledger under way per worker.
@@ -91,7 +91,7 @@ impl Default for BrokerLimits {
             packet_bytes_max: 1 << 20,
             receive_maximum: 1_024,
             window_max: 1_024,
-            topic_alias_maximum: 64,
+            topic_alias_maximum: 32,
             topic_aliases_out_max: 16,
             keep_alive_max_s: 0,
             session_expiry_max_s: 7 * 24 * 3600,
@@ -110,4 +110,4 @@ impl Default for BrokerLimits {
 
 // The window never spans all packet ids, so that an id names one message.
 const _: () = assert!((u16::MAX as u64) <= PACKET_IDS);
-const _: () = assert!(POOLED_BUFFERS_MAX * POOLED_BUFFER_BYTES_MAX <= 64 << 20);
+const _: () = assert!(POOLED_BUFFERS_MAX * POOLED_BUFFER_BYTES_MAX <= 16 << 20);

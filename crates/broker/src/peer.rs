@@ -55,8 +55,9 @@ pub(crate) enum Item {
     Unsubscribed { filter: Box<str>, owner: Owner },
     /// A session of mine, a member of this share group, came or went.
     Presence { filter: Box<str>, owner: Owner, online: bool },
-    /// A message for sessions of yours: so many of the receivers that come with the batch, then so many that stand for a share group.
-    Publish { message: Arc<Message>, receivers: u32, picked: u32, source: Source },
+    /// A message for sessions of yours: so many of the receivers that come with the batch, among whom a session may stand several times,
+    /// then so many that stand for a share group.
+    Publish { message: Arc<Message>, receivers: u32, picked: u32, may_repeat: bool, source: Source },
     /// What you asked for is durable here, or will never be.
     Said { ticket: Ticket, reason: ReasonCode },
     /// A message to be retained, on a topic of a shard of yours.

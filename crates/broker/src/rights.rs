@@ -18,6 +18,9 @@ pub trait Rights: Any + Send + Sync + fmt::Debug {
     fn may_subscribe(&self, client_id: &str, filter: &str) -> Access;
 }
 
+/// Finds the rights of a user again after a reload, by those that it had; `None` when the user is gone.
+pub type Again<'a> = dyn FnMut(&dyn Rights) -> Option<Arc<dyn Rights>> + 'a;
+
 /// The answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {

@@ -7,7 +7,7 @@ use tidegate_wire::mqtt::{Ack, AckKind, ReasonCode};
 
 use super::{Broker, Wait};
 use crate::connection::NONE;
-use crate::flow::{Answer, AnswerKind, Flight, IncomingStage};
+use crate::flow::{Answer, Flight, IncomingStage};
 use crate::peer::{AskedBy, Item, Source, Ticket};
 use crate::session::{SessionFlags, SessionRef};
 
@@ -115,7 +115,7 @@ impl<L: LogStore> Broker<L> {
                     (incoming.workers, ReasonCode::SUCCESS)
                 }
                 IncomingStage::Released => {
-                    session.flow().answers.unmute(packet_id, AnswerKind::PubComp);
+                    session.flow().answers.unmute(packet_id, AckKind::PubComp);
                     return;
                 }
                 // It cannot know our PUBREC yet.
@@ -129,7 +129,7 @@ impl<L: LogStore> Broker<L> {
         if remaining == 0 {
             self.forget_incoming(place, packet_id);
         }
-        let answer = Answer { packet_id, kind: AnswerKind::PubComp, reason, remaining, mute: false };
+        let answer = Answer { packet_id, kind: AckKind::PubComp, reason, remaining, mute: false };
         self.answer_with(index, place, answer, now);
     }
 
@@ -213,14 +213,14 @@ impl<L: LogStore> Broker<L> {
         while let Some(flow) = &mut self.clients.sessions[place].flow {
             let Some(answer) = flow.answers.take() else { return };
             match answer.kind {
-                AnswerKind::PubAck => {}
-                AnswerKind::PubRec if answer.reason.is_error() => self.forget_incoming(place, answer.packet_id),
-                AnswerKind::PubRec => {
+                AckKind::PubAck | AckKind::PubRel => {}
+                AckKind::PubRec if answer.reason.is_error() => self.forget_incoming(place, answer.packet_id),
+                AckKind::PubRec => {
                     for incoming in flow.incoming.iter_mut().filter(|known| known.packet_id == answer.packet_id) {
                         incoming.stage = IncomingStage::Received;
                     }
                 }
-                AnswerKind::PubComp => self.forget_incoming(place, answer.packet_id),
+                AckKind::PubComp => self.forget_incoming(place, answer.packet_id),
             }
             let index = self.clients.sessions[place].connection;
             if index != NONE && !answer.mute {

@@ -8,7 +8,7 @@ use tidegate_wire::mqtt::{AckKind, Publish, QoS, ReasonCode, Version, encode_ack
 use super::{Broker, Progress, Routed};
 use crate::Access;
 use crate::connection::{Bucket, Connection, Flags};
-use crate::flow::{Answer, AnswerKind, Incoming, IncomingStage};
+use crate::flow::{Answer, Incoming, IncomingStage};
 use crate::parcel::Parcel;
 use crate::peer::{AskedBy, Publisher, Source, Ticket};
 use crate::session::SessionFlags;
@@ -89,7 +89,7 @@ impl<L: LogStore> Broker<L> {
             return false;
         };
         match known.stage {
-            IncomingStage::Pending => flow.answers.unmute(packet_id, AnswerKind::PubRec),
+            IncomingStage::Pending => flow.answers.unmute(packet_id, AckKind::PubRec),
             IncomingStage::Received | IncomingStage::Released => {
                 self.send_ack(index, AckKind::PubRec, packet_id, ReasonCode::SUCCESS, now);
             }
@@ -182,15 +182,15 @@ impl<L: LogStore> Broker<L> {
         let packet_id = publish.packet_id;
         let kind = match publish.qos {
             QoS::AtMostOnce => return,
-            QoS::AtLeastOnce => AnswerKind::PubAck,
-            QoS::ExactlyOnce => AnswerKind::PubRec,
+            QoS::AtLeastOnce => AckKind::PubAck,
+            QoS::ExactlyOnce => AckKind::PubRec,
         };
         let session = &mut self.clients.sessions[place];
         // MQTT 3.1.1 has no word for a lack of rights: the message is acknowledged, dropped and counted.
         let is_silent = self.clients.connections[index].version == Version::V311
             && matches!(reason, ReasonCode::NOT_AUTHORIZED | ReasonCode::TOPIC_NAME_INVALID);
         let reason = if is_silent { ReasonCode::SUCCESS } else { reason };
-        if kind == AnswerKind::PubRec && !reason.is_error() {
+        if kind == AckKind::PubRec && !reason.is_error() {
             let stage = if routed.outstanding > 0 { IncomingStage::Pending } else { IncomingStage::Received };
             if routed.workers != 0 {
                 session.flags.set(SessionFlags::ORIGINS);
@@ -217,18 +217,13 @@ impl<L: LogStore> Broker<L> {
     }
 
     pub(super) fn send_answer(&mut self, index: u32, answer: Answer, now: TimeMs) {
-        let kind = match answer.kind {
-            AnswerKind::PubAck => AckKind::PubAck,
-            AnswerKind::PubRec => AckKind::PubRec,
-            AnswerKind::PubComp => AckKind::PubComp,
-        };
-        let is_refused = kind != AckKind::PubComp && answer.reason.is_error();
+        let is_refused = answer.kind != AckKind::PubComp && answer.reason.is_error();
         if is_refused && self.clients.connections[index].version == Version::V311 {
             // An acknowledgement would say that all is well. Without one the client will publish again.
             self.late.push((self.clients.key(index), answer.reason));
             return;
         }
-        self.send_ack(index, kind, answer.packet_id, answer.reason, now);
+        self.send_ack(index, answer.kind, answer.packet_id, answer.reason, now);
     }
 
     pub(super) fn send_ack(&mut self, index: u32, kind: AckKind, packet_id: u16, reason: ReasonCode, now: TimeMs) {
@@ -268,7 +263,7 @@ impl<L: LogStore> Broker<L> {
 
 /// The bucket of a connection as it is now.
 fn refilled(connection: &mut Connection, messages: f64, bytes: f64, now: TimeMs) -> &mut Bucket {
-    let bucket = connection.extra().bucket.get_or_insert_with(|| Bucket { messages, bytes, filled_at_ms: now.0 });
+    let bucket = connection.extra().bucket.get_or_insert(Bucket { messages, bytes, filled_at_ms: now.0 });
     let passed_s = now.0.saturating_sub(bucket.filled_at_ms) as f64 / 1000.0;
     bucket.messages = (bucket.messages + passed_s * messages).min(messages.max(1.0));
     bucket.bytes = (bucket.bytes + passed_s * bytes).min(bytes);

@@ -17,7 +17,7 @@ use tidegate_wire::mqtt::{ReasonCode, check_filter};
 
 use super::{Broker, Routed, Wait};
 use crate::flow::Waiter;
-use crate::limits::{RETAINED_NODES_PER_STEP, RETAINED_PER_PUMP};
+use crate::limits::{DUE_PER_STEP, RETAINED_NODES_PER_STEP, RETAINED_PER_PUMP};
 use crate::parcel::Parcel;
 use crate::peer::{AskedBy, Item, Source};
 use crate::retained::{Cursor, Keepable, Progress, Retained};
@@ -211,6 +211,23 @@ impl<L: LogStore> Broker<L> {
         let waiting = session.flow.as_ref().map_or(0, |flow| flow.waiting.retained_len());
         let kept = session.slot.map_or(0, |slot| self.shards[session.shard as usize].state().inbox(slot).len());
         waiting < RETAINED_PER_PUMP && kept < 4 * RETAINED_PER_PUMP
+    }
+
+    /// Forgets what has expired: in this worker's replica, and in the shards that live here.
+    pub(super) fn step_expired(&mut self, now: TimeMs) {
+        // A message that waits for its record may be a newer one on the same topic, which must not be cleared with the old one.
+        if self.retains_under_way > 0 {
+            return;
+        }
+        let mut gone: Vec<Arc<Message>> = Vec::new();
+        self.retained.expire(now.0, DUE_PER_STEP, |Kept(message)| gone.push(message));
+        for message in gone {
+            let shard = shard_of(message.topic(), self.options.topic_shards).0;
+            if shard % self.options.workers == self.options.worker {
+                let clear = Message::new(message.topic(), &[], &[], MessageMeta { expires_at: None, ..message.meta() });
+                self.call(shard / self.options.workers, Command::Retain(Arc::new(clear)), Wait::Nothing);
+            }
+        }
     }
 
     /// Somebody who asked is told: here, or over there.

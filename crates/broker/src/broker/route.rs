@@ -93,7 +93,8 @@ impl<L: LogStore> Broker<L> {
         batch.receivers.extend_from_slice(receivers);
         batch.receivers.extend(picked.copied());
         let (receivers, picked) = (receivers.len() as u32, picked_count as u32);
-        batch.items.push(Item::Publish { message, receivers, picked, source });
+        let may_repeat = found.filters() > 1;
+        batch.items.push(Item::Publish { message, receivers, picked, may_repeat, source });
     }
 
     /// Brings a message to sessions of this worker. Returns how many shards will say that it is durable; who asked hears of each.
@@ -223,12 +224,13 @@ impl<L: LogStore> Broker<L> {
         message: &Arc<Message>,
         receivers: &[Entry],
         picked: &[Entry],
+        may_repeat: bool,
         source: &Source,
         now: TimeMs,
     ) {
         let mut parcel = Parcel::of(message);
         let gathered = self.gather(source);
-        let said = self.deliver_here(&mut parcel, receivers, picked.iter(), true, &gathered, now);
+        let said = self.deliver_here(&mut parcel, receivers, picked.iter(), may_repeat, &gathered, now);
         self.expect(gathered, said, now);
     }
 

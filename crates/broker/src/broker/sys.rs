@@ -16,8 +16,11 @@ pub(super) struct Sys {
     loads: [[f64; 3]; LOADS.len()],
 }
 
+/// What is counted.
+type Count = fn(&BrokerFacts) -> u64;
+
 /// Averages over 1, 5 and 15 minutes: name, and what is counted.
-const LOADS: [(&str, fn(&BrokerFacts) -> u64); 7] = [
+const LOADS: [(&str, Count); 7] = [
     ("messages/received", |facts| facts.messages_received),
     ("messages/sent", |facts| facts.messages_sent),
     ("publish/received", |facts| facts.publish_received),

@@ -2,21 +2,13 @@
 
 use std::collections::VecDeque;
 
-use tidegate_wire::mqtt::ReasonCode;
-
-/// Which packet an answer is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AnswerKind {
-    PubAck,
-    PubRec,
-    PubComp,
-}
+use tidegate_wire::mqtt::{AckKind, ReasonCode};
 
 /// One answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub packet_id: u16,
-    pub kind: AnswerKind,
+    pub kind: AckKind,
     /// The worst that anybody had to say.
     pub reason: ReasonCode,
     /// How many have to say something yet.
@@ -79,7 +71,7 @@ impl Answers {
     }
 
     /// The client asks again, over a new connection.
-    pub fn unmute(&mut self, packet_id: u16, kind: AnswerKind) {
+    pub fn unmute(&mut self, packet_id: u16, kind: AckKind) {
         let asked = self.queue.iter_mut().filter(|answer| answer.packet_id == packet_id && answer.kind == kind);
         asked.for_each(|answer| answer.mute = false);
     }

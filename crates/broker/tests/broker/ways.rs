@@ -1,9 +1,7 @@
 //! Request and response, the ledger, delayed messages, `$SYS`, rights that change.
 
-mod support;
-
+use crate::support::{WorldOptions, check, check_with};
 use expect_test::expect;
-use support::{WorldOptions, check, check_with};
 
 #[test]
 fn properties_go_on_unchanged() {

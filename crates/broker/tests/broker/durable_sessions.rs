@@ -1,9 +1,7 @@
 //! Sessions that outlive their connections, and the process.
 
-mod support;
-
+use crate::support::{WorldOptions, check, check_with};
 use expect_test::expect;
-use support::{WorldOptions, check, check_with};
 
 #[test]
 fn what_was_published_while_a_client_slept_is_there_when_it_wakes() {

@@ -1,9 +1,7 @@
 //! Bounds, and what a client is told beyond them.
 
-mod support;
-
+use crate::support::{World, WorldOptions, check, check_with};
 use expect_test::expect;
-use support::{World, WorldOptions, check, check_with};
 use tidegate_broker::{BrokerLimits, InboxPolicy};
 
 fn limited(change: impl FnOnce(&mut BrokerLimits)) -> WorldOptions {

@@ -1,9 +1,7 @@
 //! What happens between clients whose sessions end with their connections.
 
-mod support;
-
+use crate::support::check;
 use expect_test::expect;
-use support::check;
 
 #[test]
 fn qos_0_goes_from_one_client_to_another_on_any_worker() {

@@ -28,6 +28,9 @@
 //! read, after `reload` `closed/` is for nobody either. `$ledger/accounts/X` may be subscribed to if X is a collector, which those are
 //! whose name begins with `candidate`. A transfer is answered with `ok:` and what was asked.
 
+// Several test programs share it, and none of them needs all of it.
+#![allow(dead_code)]
+
 mod client;
 mod script;
 mod show;

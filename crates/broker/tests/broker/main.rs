@@ -1,0 +1,7 @@
+//! The broker from outside: scripts of packets, and what clients hear. The words are in `tests/broker/support/mod.rs`.
+
+mod clean_sessions;
+mod durable_sessions;
+mod limits;
+mod support;
+mod ways;
