@@ -44,6 +44,17 @@ pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
+#[inline]
+pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// Whether a rule holds; else `what` is malformed.
+pub(crate) fn require(holds: bool, what: &'static str) -> Parsed<()> {
+    if holds { Ok(()) } else { Err(Malformed { what }) }
+}
+
 /// Reads from the front of some bytes; never beyond their end.
 #[derive(Clone, Debug)]
 pub(crate) struct Reader<'a> {
@@ -129,6 +140,13 @@ impl<'a> Reader<'a> {
         }
         let bytes = self.take(length as usize, what)?;
         std::str::from_utf8(bytes).map_err(|_| Malformed { what })
+    }
+
+    /// Bytes with their count before them.
+    #[inline]
+    pub fn bytes(&mut self, what: &'static str) -> Parsed<&'a [u8]> {
+        let length = self.varint(what)?;
+        self.take(usize::try_from(length).unwrap_or(usize::MAX), what)
     }
 
     #[inline]

@@ -10,6 +10,7 @@
 //! Invariant: no I/O, no clock, no randomness, no threads here. Time, earlier outcomes and positions come in as arguments.
 //! Invariant: nothing here knows how a record is stored, framed, replicated or sent.
 
+mod chunks;
 mod encoding;
 pub mod ledger;
 mod number;

@@ -25,6 +25,11 @@ impl Amount {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimeMs(pub u64);
 
+impl TimeMs {
+    /// The latest time that a record can carry: 48 bits of milliseconds, the year 10889. A later one is taken as this.
+    pub const MAX: TimeMs = TimeMs((1 << 48) - 1);
+}
+
 /// Which shard, counted from zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShardIndex(pub u16);

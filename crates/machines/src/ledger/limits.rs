@@ -1,5 +1,6 @@
 //! Every bound of the ledger in one place, with the relations between them checked when it is compiled.
 
+use crate::TimeMs;
 use crate::encoding::VARINT_BYTES_MAX;
 
 /// Longest account id, in bytes of UTF-8.
@@ -15,7 +16,7 @@ pub const TRANSFERS_PER_REQUEST_MAX: usize = 8_190;
 /// Longest life of a hold: one hundred years of 365.25 days, in milliseconds.
 pub const HOLD_EXPIRES_IN_MS_MAX: u64 = 3_155_760_000_000;
 /// Latest time an event can carry: 48 bits of milliseconds, the year 10889. A clock beyond it is taken as this.
-pub const TIME_MS_MAX: u64 = (1 << 48) - 1;
+pub const TIME_MS_MAX: u64 = TimeMs::MAX.0;
 /// Most accounts a shard can know, its own and adopted ones.
 pub const ACCOUNTS_MAX: u32 = u32::MAX;
 /// Credits on their way to one other shard at which [`Ledger::is_outbound_full`](super::Ledger::is_outbound_full) says so: the

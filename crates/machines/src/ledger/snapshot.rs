@@ -14,13 +14,12 @@ use super::request::AccountKind;
 use super::state::Ledger;
 use super::validity::{check_expiry, is_account_id, is_asset, is_transfer_id};
 use super::{hash::shard_of, limits::ACCOUNTS_MAX};
-use crate::encoding::{Malformed, Parsed, Reader, put_text, put_varint, put_varint_128, put_zigzag};
+use crate::chunks::Chunks;
+use crate::encoding::{Malformed, Parsed, Reader, put_text, put_varint, put_varint_128, put_zigzag, require};
 use crate::{Amount, TimeMs};
 
 /// Version of the layout; the first thing in the bytes.
 const VERSION: u64 = 1;
-/// Bytes are handed on in pieces of about this size.
-const CHUNK_BYTES: usize = 64 * 1024;
 /// No sum comes near: 2^63 transfers of the largest amount.
 const GROSS_MAX: u128 = 1 << 126;
 
@@ -41,34 +40,10 @@ impl From<Malformed> for SnapshotError {
     }
 }
 
-fn require(holds: bool, what: &'static str) -> Parsed<()> {
-    if holds { Ok(()) } else { Err(Malformed { what }) }
-}
-
-/// Gathers small writes into chunks for the sink.
-struct Chunks<'s, S: FnMut(&[u8])> {
-    buffer: Vec<u8>,
-    sink: &'s mut S,
-}
-
-impl<S: FnMut(&[u8])> Chunks<'_, S> {
-    fn put(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        write(&mut self.buffer);
-        if self.buffer.len() >= CHUNK_BYTES {
-            self.flush();
-        }
-    }
-
-    fn flush(&mut self) {
-        (self.sink)(&self.buffer);
-        self.buffer.clear();
-    }
-}
-
 impl Ledger {
     /// Hands the ledger's bytes to `sink`, piece by piece.
     pub fn write_snapshot(&self, sink: &mut impl FnMut(&[u8])) {
-        let mut out = Chunks { buffer: Vec::with_capacity(CHUNK_BYTES + 1024), sink };
+        let mut out = Chunks::new(sink);
         out.put(|out| {
             for value in [VERSION, self.shard.0.into(), self.shard_count.into(), self.time.0, self.position.0] {
                 put_varint(out, value);

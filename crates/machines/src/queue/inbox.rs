@@ -117,13 +117,6 @@ impl Inbox {
         number
     }
 
-    /// Adds an entry with a number of its own, the next one or a later: what a snapshot brings back.
-    pub fn restore(&mut self, number: u64, entry: Entry, bytes: u32) {
-        assert!(number >= self.next, "entries come in the order of their numbers");
-        self.next = number;
-        self.push(entry, bytes);
-    }
-
     /// The next entry gets this number, if it is not smaller than what it would get.
     pub fn skip_to(&mut self, next: u64) {
         self.next = self.next.max(next);
@@ -151,13 +144,14 @@ impl Inbox {
         waiting.places.iter().filter_map(|place| place.entry.as_ref()).for_each(|entry| bodies.release(entry.body));
     }
 
-    /// Notes that the other side has an entry; whether it was there and only queued.
+    /// Notes that the other side has an entry, as the record `sequence` says; whether it was there and only queued.
     #[inline]
-    pub fn mark_received(&mut self, number: u64) -> bool {
+    pub fn mark_received(&mut self, number: u64, sequence: u64) -> bool {
         let place = self.waiting.as_mut().and_then(|waiting| waiting.get_mut(number));
         match place.and_then(|place| place.entry.as_mut()) {
             Some(entry) if entry.state == EntryState::Queued => {
                 entry.state = EntryState::Received;
+                entry.sequence = sequence;
                 true
             }
             _ => false,

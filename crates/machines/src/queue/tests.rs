@@ -33,7 +33,7 @@ fn what_is_acknowledged_out_of_order_leaves_a_hole_until_all_before_it_are_gone(
         inbox.push(entry(body), 1);
     }
     assert!(inbox.remove(2, &mut bodies) && inbox.remove(1, &mut bodies));
-    assert!(inbox.mark_received(3) && !inbox.mark_received(2));
+    assert!(inbox.mark_received(3, 9) && !inbox.mark_received(2, 9));
     let left: Vec<u64> = inbox.entries_from(0).map(|(number, _)| number).collect();
     assert_eq!((left, inbox.front_number(), inbox.len()), (vec![0, 3], 0, 2));
     assert!(inbox.remove(0, &mut bodies));

@@ -1,18 +1,27 @@
 //! Applying: the only place that writes. Live and in replay the same code runs; replay looks first whether an event fits.
 
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use super::command::{DropReason, Receiver, Slot, Will};
 use super::decide::evictable;
 use super::event::Event;
 use super::message::Message;
-use super::state::{Body, Session, Subscription, Timer, Topics, hash};
+use super::state::{Body, Session, Subscription, Timer, Topics};
 use crate::TimeMs;
 use crate::queue::{Entry, EntryState, Inbox};
 
 /// Why a record cannot follow what came before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Mismatch {
+    /// It does not come after the newest one.
+    #[error("record {found} comes after record {newest}")]
+    OutOfOrder {
+        /// Its sequence.
+        found: u64,
+        /// Sequence of the newest one applied.
+        newest: u64,
+    },
     /// It opens a session in another slot than the next one.
     #[error("a session opens in slot {found}, but the next one is {next}")]
     WrongSlot {
@@ -38,6 +47,7 @@ pub enum Mismatch {
 impl Topics {
     /// Applies an event that [`Topics::decide`] made from this very state. `sequence` is the number of its record.
     pub fn apply(&mut self, event: &Event, sequence: u64) {
+        self.sequence = sequence;
         match event {
             Event::SessionOpened { slot, client_id, expiry_s, will } => {
                 self.open(*slot, client_id, *expiry_s, will.clone(), sequence);
@@ -61,25 +71,29 @@ impl Topics {
             }
             Event::Unsubscribed { slot, filter } => {
                 let session = self.session_mut(*slot);
-                session.subscriptions.retain(|subscription| subscription.filter != *filter);
-                session.subscriptions.shrink_to_fit();
-                self.counts.subscriptions -= 1;
+                if let Ok(place) = session.subscription(filter) {
+                    session.subscriptions.remove(place);
+                    session.subscriptions.shrink_to_fit();
+                    self.counts.subscriptions -= 1;
+                }
             }
             Event::Published { message, drop_at, origin, receivers, evicted, dropped, .. } => {
                 self.origins.extend(*origin);
                 self.counts.dropped_full += u64::from(*dropped);
-                self.publish(message, *drop_at, receivers, evicted, sequence);
+                if let Some(message) = message {
+                    self.publish(message, *drop_at, receivers, evicted, sequence);
+                }
             }
             Event::Acknowledged { slot, number } => self.remove(*slot, *number),
             Event::Received { slot, number } => {
                 self.forget_drop(*slot, *number);
-                self.session_mut(*slot).inbox.mark_received(*number);
+                self.session_mut(*slot).inbox.mark_received(*number, sequence);
             }
             Event::Dropped { slot, number, reason } => {
                 self.remove(*slot, *number);
                 match reason {
                     DropReason::Expired => self.counts.dropped_expired += 1,
-                    DropReason::Evicted => self.counts.evicted += 1,
+                    DropReason::Aged => self.counts.dropped_aged += 1,
                 }
             }
             Event::OriginForgotten(origin) => drop(self.origins.remove(origin)),
@@ -104,6 +118,9 @@ impl Topics {
 
     /// Applies an event from a journal, if it can follow what came before it.
     pub fn apply_checked(&mut self, event: &Event, sequence: u64) -> Result<(), Mismatch> {
+        if sequence <= self.sequence {
+            return Err(Mismatch::OutOfOrder { found: sequence, newest: self.sequence });
+        }
         self.check(event)?;
         self.apply(event, sequence);
         Ok(())
@@ -126,17 +143,25 @@ impl Topics {
             | Event::Subscribed { slot, .. } => session(*slot).map(drop),
             Event::WillCleared { slot } => must(session(*slot)?.will.is_some(), "the session has no will"),
             Event::Unsubscribed { slot, filter } => {
-                let found = session(*slot)?.subscriptions.iter().any(|subscription| subscription.filter == *filter);
-                must(found, "the session has no such subscription")
+                must(session(*slot)?.subscription(filter).is_ok(), "the session has no such subscription")
             }
-            Event::Published { receivers, evicted, origin, .. } => {
+            Event::Published { message, receivers, evicted, origin, .. } => {
                 must(!origin.is_some_and(|origin| self.origins.contains(&origin)), "the message was taken before")?;
                 must(evicted.len() <= receivers.len(), "more make room than receive")?;
-                receivers.iter().try_for_each(|receiver| session(receiver.slot).map(drop))
+                must(message.is_some() != receivers.is_empty(), "a message goes with those who receive it")?;
+                for (index, receiver) in receivers.iter().enumerate() {
+                    // Two copies for one inbox: the second may need the room of the first.
+                    let waits = session(receiver.slot)?.inbox.len() as u64 + index as u64;
+                    let makes_room = evicted.get(index).copied().unwrap_or(0);
+                    must(u64::from(makes_room) <= waits, "more make room than wait")?;
+                }
+                Ok(())
             }
-            Event::Acknowledged { slot, number }
-            | Event::Received { slot, number }
-            | Event::Dropped { slot, number, .. } => {
+            Event::Received { slot, number } => {
+                let entry = session(*slot)?.inbox.entry(*number).ok_or(Mismatch::NoEntry(*number))?;
+                must(entry.state == EntryState::Queued, "the entry was received before")
+            }
+            Event::Acknowledged { slot, number } | Event::Dropped { slot, number, .. } => {
                 session(*slot)?.inbox.entry(*number).map(drop).ok_or(Mismatch::NoEntry(*number))
             }
             Event::OriginForgotten(origin) => must(self.origins.contains(origin), "the origin is not known"),
@@ -160,37 +185,39 @@ impl Topics {
 
     /// Puts a session where there is none; a slot in use again leaves the list of free ones.
     pub(super) fn place(&mut self, slot: Slot, session: Session) {
-        let client_id = session.client_id.clone();
+        let hash = self.hash(&session.client_id);
         if self.free.front() == Some(&slot) {
             self.free.pop_front();
-            self.sessions[slot.0 as usize] = Some(session);
+            self.sessions[slot.0] = Some(session);
         } else {
             self.sessions.push(Some(session));
         }
-        let sessions = &self.sessions;
-        let rehash = |slot: &Slot| hash(sessions[slot.0 as usize].as_ref().map_or("", |session| &session.client_id));
-        self.by_client_id.insert_unique(hash(&client_id), slot, rehash);
+        let (sessions, hasher) = (&self.sessions, &self.hasher);
+        let client_id = |slot: &Slot| &*sessions[slot.0].as_ref().expect("a session that is found by its id").client_id;
+        self.by_client_id.insert_unique(hash, slot, |slot| hasher.hash_one(client_id(slot).as_bytes()));
         self.counts.sessions += 1;
     }
 
     fn end(&mut self, slot: Slot) {
         self.change(slot, |session| session.detached_at = None);
-        let numbers: Vec<u64> = self.session_mut(slot).inbox.entries_from(0).map(|(number, _)| number).collect();
-        numbers.iter().for_each(|number| self.remove(slot, *number));
-        let session = self.sessions[slot.0 as usize].take().expect("the session was just looked at");
-        let sessions = &self.sessions;
-        let is_it = |other: &Slot| *other == slot || sessions[other.0 as usize].is_none();
-        if let Ok(found) = self.by_client_id.find_entry(hash(&session.client_id), is_it) {
+        let mut session = self.sessions[slot.0].take().expect("the session was just looked at");
+        let hash = self.hash(&session.client_id);
+        if let Ok(found) = self.by_client_id.find_entry(hash, |other| *other == slot) {
             found.remove();
         }
-        self.free.push_back(slot);
+        for (number, entry) in session.inbox.entries_from(0) {
+            self.timers.remove(&(self.bodies.get(entry.body).drop_at, Timer::Entry(slot, number)));
+        }
         self.counts.sessions -= 1;
         self.counts.subscriptions -= session.subscriptions.len() as u64;
+        self.counts.inbox_messages -= session.inbox.len() as u64;
+        session.inbox.clear(&mut self.bodies);
+        self.free.push_back(slot);
     }
 
     /// Changes a session, and its timers with it.
     fn change(&mut self, slot: Slot, change: impl FnOnce(&mut Session)) {
-        let session = self.sessions[slot.0 as usize].as_mut().expect("an event is about a session that is there");
+        let session = self.sessions[slot.0].as_mut().expect("an event is about a session that is there");
         let before = (session.will_at(), session.ends_at());
         change(session);
         let after = (session.will_at(), session.ends_at());
@@ -206,13 +233,15 @@ impl Topics {
     }
 
     pub(super) fn subscribe(&mut self, slot: Slot, subscription: Subscription) {
-        let subscriptions = &mut self.session_mut(slot).subscriptions;
-        match subscriptions.iter_mut().find(|known| known.filter == subscription.filter) {
-            Some(known) => *known = subscription,
-            None => {
+        let session = self.session_mut(slot);
+        match session.subscription(&subscription.filter) {
+            Ok(place) => session.subscriptions[place] = subscription,
+            Err(place) => {
                 // Most sessions have one or two, and there are millions of them.
-                subscriptions.reserve_exact(1);
-                subscriptions.push(subscription);
+                if session.subscriptions.len() < 4 {
+                    session.subscriptions.reserve_exact(1);
+                }
+                session.subscriptions.insert(place, subscription);
                 self.counts.subscriptions += 1;
             }
         }
@@ -226,9 +255,6 @@ impl Topics {
         evicted: &[u32],
         sequence: u64,
     ) {
-        if receivers.is_empty() {
-            return;
-        }
         let bytes = u32::try_from(message.body_bytes()).expect("a message fits a record");
         let body = self.bodies.put(Body { message: Arc::clone(message), drop_at }, bytes, receivers.len() as u32);
         for (index, receiver) in receivers.iter().enumerate() {
@@ -263,7 +289,7 @@ impl Topics {
 
     fn remove(&mut self, slot: Slot, number: u64) {
         self.forget_drop(slot, number);
-        let session = self.sessions[slot.0 as usize].as_mut().expect("an event is about a session that is there");
+        let session = self.sessions[slot.0].as_mut().expect("an event is about a session that is there");
         if session.inbox.remove(number, &mut self.bodies) {
             self.counts.inbox_messages -= 1;
         }
@@ -294,6 +320,6 @@ impl Topics {
     }
 
     fn session_mut(&mut self, slot: Slot) -> &mut Session {
-        self.sessions[slot.0 as usize].as_mut().expect("an event is about a session that is there")
+        self.sessions[slot.0].as_mut().expect("an event is about a session that is there")
     }
 }

@@ -7,7 +7,7 @@ use super::command::{DropReason, Origin, Receiver, Slot, Will};
 use super::event::Event;
 use super::message::{Message, MessageMeta};
 use crate::TimeMs;
-use crate::encoding::{Malformed, Parsed, Reader, put_text, put_varint};
+use crate::encoding::{Malformed, Parsed, Reader, put_bytes, put_text, put_varint, require};
 
 mod tag {
     pub const SESSION_OPENED: u8 = 1;
@@ -28,9 +28,12 @@ mod tag {
     pub const DELAYED_SENT: u8 = 16;
 }
 
-/// Bits of a receiver's flags, above its QoS.
+/// The QoS among the flags of a message or a copy.
+const QOS_BITS: u8 = 0b11;
 const RETAIN_FLAG: u8 = 1 << 2;
 const IDS_FLAG: u8 = 1 << 3;
+/// An entry that its receiver has.
+pub(super) const RECEIVED_FLAG: u8 = 1 << 4;
 
 /// Longest text: what two bytes of length in the protocol allow.
 pub(super) const TEXT_BYTES_MAX: usize = u16::MAX as usize;
@@ -95,7 +98,7 @@ impl Event {
                 receivers.iter().for_each(|receiver| put_receiver(out, receiver));
                 put_varint(out, evicted.len() as u64);
                 evicted.iter().for_each(|count| put_varint(out, u64::from(*count)));
-                put_message(out, message);
+                put_option(out, message.as_deref(), put_message);
             }
             Event::Acknowledged { slot, number } => {
                 head(out, tag::ACKNOWLEDGED, *slot);
@@ -110,7 +113,7 @@ impl Event {
                 put_varint(out, *number);
                 out.push(match reason {
                     DropReason::Expired => 0,
-                    DropReason::Evicted => 1,
+                    DropReason::Aged => 1,
                 });
             }
             Event::OriginForgotten(origin) => {
@@ -156,7 +159,7 @@ impl Event {
             },
             tag::SESSION_DETACHED => Event::SessionDetached {
                 slot: slot(&mut reader)?,
-                at: TimeMs(reader.varint("time")?),
+                at: time(&mut reader, "time")?,
                 expiry_s: reader.u32("expiry")?,
                 keep_will: flag(&mut reader, "keep will")?,
             },
@@ -170,13 +173,13 @@ impl Event {
             },
             tag::UNSUBSCRIBED => Event::Unsubscribed { slot: slot(&mut reader)?, filter: text(&mut reader, "filter")? },
             tag::PUBLISHED => Event::Published {
-                at: TimeMs(reader.varint("time")?),
-                drop_at: TimeMs(reader.varint("time to drop")?),
+                at: time(&mut reader, "time")?,
+                drop_at: time(&mut reader, "time to drop")?,
                 origin: option(&mut reader, "origin", origin)?,
                 dropped: reader.u32("dropped")?,
                 receivers: list(&mut reader, "receivers", receiver)?,
                 evicted: list(&mut reader, "evicted", |reader| reader.u32("evicted"))?,
-                message: message(&mut reader)?,
+                message: option(&mut reader, "message", message)?,
             },
             tag::ACKNOWLEDGED => Event::Acknowledged { slot: slot(&mut reader)?, number: reader.varint("number")? },
             tag::RECEIVED => Event::Received { slot: slot(&mut reader)?, number: reader.varint("number")? },
@@ -185,7 +188,7 @@ impl Event {
                 number: reader.varint("number")?,
                 reason: match reader.byte("reason")? {
                     0 => DropReason::Expired,
-                    1 => DropReason::Evicted,
+                    1 => DropReason::Aged,
                     _ => return Err(EventError::Damaged("reason")),
                 },
             },
@@ -194,7 +197,7 @@ impl Event {
                 Event::OriginsForgotten { shard: reader.shard("shard")?.0, incarnation: reader.varint("incarnation")? }
             }
             tag::RETAINED => Event::Retained(message(&mut reader)?),
-            tag::DELAYED => Event::Delayed { at: TimeMs(reader.varint("time")?), message: message(&mut reader)? },
+            tag::DELAYED => Event::Delayed { at: time(&mut reader, "time")?, message: message(&mut reader)? },
             tag::DELAYED_SENT => Event::DelayedSent { id: reader.varint("id")? },
             unknown => return Err(EventError::UnknownTag(unknown)),
         };
@@ -214,6 +217,12 @@ fn slot(reader: &mut Reader<'_>) -> Parsed<Slot> {
 
 fn text(reader: &mut Reader<'_>, what: &'static str) -> Parsed<Box<str>> {
     reader.text(0, TEXT_BYTES_MAX, what).map(Box::from)
+}
+
+pub(super) fn time(reader: &mut Reader<'_>, what: &'static str) -> Parsed<TimeMs> {
+    let time = TimeMs(reader.varint(what)?);
+    require(time <= TimeMs::MAX, what)?;
+    Ok(time)
 }
 
 fn flag(reader: &mut Reader<'_>, what: &'static str) -> Parsed<bool> {
@@ -240,7 +249,7 @@ fn option<T>(
 }
 
 /// A list with its length before it. Memory grows with the bytes that are there, not with what the length says.
-pub(super) fn list<T>(
+fn list<T>(
     reader: &mut Reader<'_>,
     what: &'static str,
     mut read: impl FnMut(&mut Reader<'_>) -> Parsed<T>,
@@ -269,31 +278,45 @@ pub(super) fn origin(reader: &mut Reader<'_>) -> Parsed<Origin> {
 
 fn put_receiver(out: &mut Vec<u8>, receiver: &Receiver) {
     put_varint(out, u64::from(receiver.slot.0));
-    let ids = &receiver.subscription_ids;
-    let flags =
-        receiver.qos | if receiver.retain { RETAIN_FLAG } else { 0 } | if ids.is_empty() { 0 } else { IDS_FLAG };
-    out.push(flags);
-    if !ids.is_empty() {
-        put_varint(out, ids.len() as u64);
-        ids.iter().for_each(|id| put_varint(out, u64::from(*id)));
-    }
+    put_copy(out, 0, receiver.qos, receiver.retain, &receiver.subscription_ids);
 }
 
 fn receiver(reader: &mut Reader<'_>) -> Parsed<Receiver> {
     let slot = slot(reader)?;
-    let flags = reader.byte("receiver's flags")?;
-    let qos = flags & 0b11;
-    if qos == 3 || flags > (IDS_FLAG | RETAIN_FLAG | 0b11) {
-        return Err(Malformed { what: "receiver's flags" });
+    let Copy { qos, retain, subscription_ids, .. } = copy(reader, 0)?;
+    Ok(Receiver { slot, qos, retain, subscription_ids })
+}
+
+/// What is said of one copy of a message.
+pub(super) struct Copy {
+    pub qos: u8,
+    pub retain: bool,
+    pub subscription_ids: Box<[u32]>,
+    /// The others.
+    pub flags: u8,
+}
+
+pub(super) fn put_copy(out: &mut Vec<u8>, flags: u8, qos: u8, retain: bool, subscription_ids: &[u32]) {
+    let retain = if retain { RETAIN_FLAG } else { 0 };
+    let ids = if subscription_ids.is_empty() { 0 } else { IDS_FLAG };
+    out.push(flags | qos | retain | ids);
+    if !subscription_ids.is_empty() {
+        put_varint(out, subscription_ids.len() as u64);
+        subscription_ids.iter().for_each(|id| put_varint(out, u64::from(*id)));
     }
+}
+
+/// Reads a copy that may have `allowed` among its flags.
+pub(super) fn copy(reader: &mut Reader<'_>, allowed: u8) -> Parsed<Copy> {
+    let flags = reader.byte("flags of a copy")?;
+    let qos = flags & QOS_BITS;
+    require((1..=2).contains(&qos) && flags & !(allowed | IDS_FLAG | RETAIN_FLAG | QOS_BITS) == 0, "flags of a copy")?;
     let subscription_ids = match flags & IDS_FLAG {
         0 => Box::default(),
         _ => list(reader, "subscription ids", |reader| reader.u32("subscription id"))?,
     };
-    if flags & IDS_FLAG != 0 && subscription_ids.is_empty() {
-        return Err(Malformed { what: "subscription ids" });
-    }
-    Ok(Receiver { slot, qos, retain: flags & RETAIN_FLAG != 0, subscription_ids })
+    require(flags & IDS_FLAG == 0 || !subscription_ids.is_empty(), "subscription ids")?;
+    Ok(Copy { qos, retain: flags & RETAIN_FLAG != 0, subscription_ids, flags: flags & allowed })
 }
 
 pub(super) fn put_will(out: &mut Vec<u8>, will: Option<&Will>) {
@@ -319,27 +342,18 @@ pub(super) fn put_message(out: &mut Vec<u8>, message: &Message) {
     out.push(message.qos() | retain);
     put_option(out, message.expires_at().as_ref(), |out, at| put_varint(out, at.0));
     put_text(out, message.topic());
-    for part in [message.properties(), message.payload()] {
-        put_varint(out, part.len() as u64);
-        out.extend_from_slice(part);
-    }
+    put_bytes(out, message.properties());
+    put_bytes(out, message.payload());
 }
 
 pub(super) fn message(reader: &mut Reader<'_>) -> Parsed<Arc<Message>> {
     let flags = reader.byte("message's flags")?;
-    let qos = flags & 0b11;
-    if qos == 3 || flags > (RETAIN_FLAG | 0b11) {
-        return Err(Malformed { what: "message's flags" });
-    }
-    let expires_at = option(reader, "message's expiry", |reader| reader.varint("message's expiry").map(TimeMs))?;
+    let qos = flags & QOS_BITS;
+    require(qos <= 2 && flags <= (RETAIN_FLAG | QOS_BITS), "message's flags")?;
+    let expires_at = option(reader, "message's expiry", |reader| time(reader, "message's expiry"))?;
     let topic = reader.text(0, TEXT_BYTES_MAX, "topic")?;
-    let properties = piece(reader, "properties")?;
-    let payload = piece(reader, "payload")?;
+    let properties = reader.bytes("properties")?;
+    let payload = reader.bytes("payload")?;
     let meta = MessageMeta { qos, retain: flags & RETAIN_FLAG != 0, expires_at };
     Ok(Arc::new(Message::new(topic, properties, payload, meta)))
-}
-
-fn piece<'a>(reader: &mut Reader<'a>, what: &'static str) -> Parsed<&'a [u8]> {
-    let length = reader.u32(what)?;
-    reader.take(length as usize, what)
 }

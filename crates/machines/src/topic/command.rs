@@ -47,10 +47,10 @@ pub struct Receiver {
 /// Why an entry leaves an inbox without having been delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DropReason {
-    /// It, or its stay in the inbox, has expired.
+    /// It has expired.
     Expired,
-    /// The inbox was full, and newer ones count more.
-    Evicted,
+    /// It has waited for as long as the inbox allows.
+    Aged,
 }
 
 /// One thing to decide. Owned, because it may wait for room in a group.

@@ -20,6 +20,7 @@ enum Room {
 impl Topics {
     /// The event that answers `command` at `now`, or why there is none.
     pub fn decide(&self, command: &Command, limits: &InboxLimits, now: TimeMs) -> Result<Event, Refusal> {
+        let now = now.min(TimeMs::MAX);
         match command {
             Command::OpenSession { client_id, expiry_s, will } => {
                 if let Some(slot) = self.find(client_id) {
@@ -49,9 +50,9 @@ impl Topics {
             }
             Command::Unsubscribe { slot, filter } => {
                 let session = self.must_be(*slot)?;
-                match session.subscriptions.iter().any(|subscription| subscription.filter == *filter) {
-                    true => Ok(Event::Unsubscribed { slot: *slot, filter: filter.clone() }),
-                    false => Err(Refusal::NoSubscription),
+                match session.subscription(filter) {
+                    Ok(_) => Ok(Event::Unsubscribed { slot: *slot, filter: filter.clone() }),
+                    Err(_) => Err(Refusal::NoSubscription),
                 }
             }
             Command::Publish { message, receivers, origin } => {
@@ -79,7 +80,9 @@ impl Topics {
                 let clears_nothing = message.payload().is_empty() && !self.retained.contains_key(message.topic());
                 if clears_nothing { Err(Refusal::Nothing) } else { Ok(Event::Retained(Arc::clone(message))) }
             }
-            Command::Delay { at, message } => Ok(Event::Delayed { at: *at, message: Arc::clone(message) }),
+            Command::Delay { at, message } => {
+                Ok(Event::Delayed { at: (*at).min(TimeMs::MAX), message: Arc::clone(message) })
+            }
             Command::DelayedSent { id } => match self.delayed.contains_key(id) {
                 true => Ok(Event::DelayedSent { id: *id }),
                 false => Err(Refusal::NoDelayed(*id)),
@@ -121,7 +124,7 @@ impl Topics {
         }
         Ok(Event::Published {
             at: now,
-            message: Arc::clone(message),
+            message: (!accepted.is_empty()).then(|| Arc::clone(message)),
             drop_at: drop_at(message, limits, now),
             origin,
             receivers: accepted.into(),
@@ -161,7 +164,7 @@ impl Topics {
 
     /// The slot that the next session gets.
     pub(super) fn next_slot(&self) -> Slot {
-        self.free.front().copied().unwrap_or(Slot(self.sessions.len() as u32))
+        self.free.front().copied().unwrap_or(Slot(self.sessions.len()))
     }
 
     pub(super) fn origins_of(&self, shard: u16, incarnation: u64) -> impl Iterator<Item = Origin> + '_ {
@@ -178,7 +181,7 @@ pub(super) fn evictable(inbox: &Inbox) -> impl Iterator<Item = (u64, &Entry)> {
 
 /// When a message's stay in inboxes is over: at its own expiry, or at the age that inboxes allow. Zero for never.
 fn drop_at(message: &Message, limits: &InboxLimits, now: TimeMs) -> TimeMs {
-    let by_age = (limits.age_max_ms > 0).then(|| TimeMs(now.0.saturating_add(limits.age_max_ms)));
+    let by_age = (limits.age_max_ms > 0).then(|| TimeMs(now.0.saturating_add(limits.age_max_ms)).min(TimeMs::MAX));
     match (message.expires_at(), by_age) {
         (Some(expiry), Some(age)) => expiry.min(age),
         (Some(at), None) | (None, Some(at)) => at,

@@ -40,8 +40,14 @@ impl Topics {
             Timer::Will(slot) => Due::Will { slot },
             Timer::SessionEnd(slot) => Due::SessionExpiry { slot },
             Timer::Delayed(id) => Due::Delayed { id },
-            Timer::Entry(slot, number) => Due::Drop { slot, number, reason: DropReason::Expired },
+            Timer::Entry(slot, number) => Due::Drop { slot, number, reason: self.reason_to_drop(slot, number) },
         })
+    }
+
+    fn reason_to_drop(&self, slot: Slot, number: u64) -> DropReason {
+        let entry = self.session(slot).and_then(|session| session.inbox.entry(number));
+        let body = self.bodies.get(entry.expect("only what waits has a timer").body);
+        if body.message.expires_at() == Some(body.drop_at) { DropReason::Expired } else { DropReason::Aged }
     }
 
     /// When something is due next.

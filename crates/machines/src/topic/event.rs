@@ -72,8 +72,8 @@ pub enum Event {
     Published {
         /// When.
         at: TimeMs,
-        /// The message.
-        message: Arc<Message>,
+        /// The message; none when nobody got it.
+        message: Option<Arc<Message>>,
         /// When its stay in inboxes is over; zero for never.
         drop_at: TimeMs,
         /// Where it came from.

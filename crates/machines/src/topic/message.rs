@@ -33,7 +33,7 @@ impl Message {
             body: body.into(),
             topic_bytes: u16::try_from(topic.len()).expect("no topic is longer"),
             properties_bytes: u32::try_from(properties.len()).expect("properties fit a packet"),
-            meta,
+            meta: MessageMeta { expires_at: meta.expires_at.map(|at| at.min(TimeMs::MAX)), ..meta },
         }
     }
 

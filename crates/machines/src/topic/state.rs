@@ -1,12 +1,14 @@
 //! What a shard of topics knows: sessions with their inboxes, origins, retained and delayed messages.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use hashbrown::HashTable;
 
 use super::command::{Origin, Slot, Will};
 use super::message::Message;
+use crate::pieces::Pieces;
 use crate::queue::{Bodies, Entry, EntryState, Inbox};
 use crate::{ShardIndex, TimeMs};
 
@@ -62,9 +64,14 @@ impl Session {
         self.will.as_deref()
     }
 
-    /// Its subscriptions, oldest first.
+    /// Its subscriptions, in the order of their filters.
     pub fn subscriptions(&self) -> &[Subscription] {
         &self.subscriptions
+    }
+
+    /// Where the subscription with this filter is, or would be.
+    pub(super) fn subscription(&self, filter: &str) -> Result<usize, usize> {
+        self.subscriptions.binary_search_by(|subscription| (*subscription.filter).cmp(filter))
     }
 
     /// When it ends, if nobody comes back.
@@ -82,7 +89,7 @@ impl Session {
 }
 
 fn after(at: TimeMs, seconds: u32) -> TimeMs {
-    TimeMs(at.0.saturating_add(u64::from(seconds) * 1000))
+    TimeMs(at.0.saturating_add(u64::from(seconds) * 1000)).min(TimeMs::MAX)
 }
 
 /// A message that entries wait for.
@@ -106,10 +113,14 @@ pub(super) enum Timer {
 #[derive(Debug)]
 pub struct Topics {
     pub(super) shard: ShardIndex,
-    pub(super) sessions: Vec<Option<Session>>,
+    /// Of the newest event applied.
+    pub(super) sequence: u64,
+    pub(super) sessions: Pieces<Option<Session>>,
     /// Slots of ended sessions, the next to be used in front.
     pub(super) free: VecDeque<Slot>,
+    /// Never iterated: its random seed, which keeps hostile ids from colliding, shows in no decision.
     pub(super) by_client_id: HashTable<Slot>,
+    pub(super) hasher: foldhash::fast::RandomState,
     pub(super) bodies: Bodies<Body>,
     pub(super) origins: BTreeSet<Origin>,
     pub(super) retained: BTreeMap<Box<str>, Arc<Message>>,
@@ -146,6 +157,8 @@ pub struct TopicFacts {
     pub dropped_full: u64,
     /// Entries that expired.
     pub dropped_expired: u64,
+    /// Entries that waited for as long as an inbox allows.
+    pub dropped_aged: u64,
 }
 
 /// An entry of an inbox with all that belongs to it.
@@ -244,9 +257,11 @@ impl Topics {
     pub fn new(shard: ShardIndex) -> Topics {
         Topics {
             shard,
-            sessions: Vec::new(),
+            sequence: 0,
+            sessions: Pieces::default(),
             free: VecDeque::new(),
             by_client_id: HashTable::new(),
+            hasher: Default::default(),
             bodies: Bodies::default(),
             origins: BTreeSet::new(),
             retained: BTreeMap::new(),
@@ -257,6 +272,11 @@ impl Topics {
         }
     }
 
+    /// Sequence of the newest event applied; zero before the first.
+    pub fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
     /// Which shard.
     pub fn shard(&self) -> ShardIndex {
         self.shard
@@ -264,18 +284,18 @@ impl Topics {
 
     /// The session in a slot.
     pub fn session(&self, slot: Slot) -> Option<&Session> {
-        self.sessions.get(slot.0 as usize)?.as_ref()
+        self.sessions.get(slot.0)?.as_ref()
     }
 
     /// The session of a client id.
     pub fn find(&self, client_id: &str) -> Option<Slot> {
         let is_it = |slot: &Slot| self.session(*slot).is_some_and(|session| *session.client_id == *client_id);
-        self.by_client_id.find(hash(client_id), is_it).copied()
+        self.by_client_id.find(self.hash(client_id), is_it).copied()
     }
 
     /// All sessions.
     pub fn sessions(&self) -> impl Iterator<Item = (Slot, &Session)> {
-        let slots = (0..).map(Slot).zip(&self.sessions);
+        let slots = (0..).map(Slot).zip(self.sessions.iter());
         slots.filter_map(|(slot, session)| Some((slot, session.as_ref()?)))
     }
 
@@ -311,12 +331,8 @@ impl Topics {
             ..self.counts
         }
     }
-}
 
-/// Places of client ids in a table; the same in every process, though nothing depends on it.
-pub(super) fn hash(client_id: &str) -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    let mut hasher = foldhash::fast::FixedState::default().build_hasher();
-    hasher.write(client_id.as_bytes());
-    hasher.finish()
+    pub(super) fn hash(&self, client_id: &str) -> u64 {
+        self.hasher.hash_one(client_id.as_bytes())
+    }
 }
