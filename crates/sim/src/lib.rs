@@ -57,6 +57,7 @@
 pub mod ask;
 pub mod chance;
 pub mod client;
+pub mod gateway;
 pub mod model;
 pub mod network;
 pub mod node;
@@ -82,32 +83,54 @@ thread_local! {
 /// Ticks of trouble that a run may have, unless told otherwise.
 pub const TICKS: u64 = 4_000;
 
-/// How a run ended.
+/// How a run ended. `T` counts what happened in its world.
 #[derive(Debug)]
-pub struct Run {
+pub struct Run<T> {
     /// The seed.
     pub seed: u64,
+    /// The command that runs it again.
+    pub replay: String,
     /// The promise that was broken, if one was.
     pub violation: Option<Violation>,
     /// What happened, counted.
-    pub tally: Tally,
+    pub tally: T,
     /// Hash over all lines of the trace.
     pub trace_hash: u64,
     /// The last lines of the trace.
     pub last_lines: Vec<String>,
 }
 
-/// Runs one seed to its end, with `ticks` ticks of trouble at most; `aloud` prints every event.
-pub fn run(seed: u64, ticks: u64, aloud: bool) -> Run {
-    let trace = Trace::begin(seed, aloud);
-    let mut tally = Tally::default();
-    IN_A_RUN.set(true);
-    let ended = catch_unwind(AssertUnwindSafe(|| {
-        let mut world = World::new(seed, ticks, trace.clone())?;
+/// Runs one seed of the ledger's world to its end, with `ticks` ticks of trouble at most; `aloud` prints every event.
+pub fn run(seed: u64, ticks: u64, aloud: bool) -> Run<Tally> {
+    run_in("ledger", seed, aloud, |trace, tally| {
+        let mut world = World::new(seed, ticks, trace)?;
         let ended = world.run();
-        tally = world.tally();
+        *tally = world.tally();
         ended
-    }));
+    })
+}
+
+/// Runs one seed of the gateway's world to its end; `aloud` prints every event.
+pub fn run_gateway(seed: u64, aloud: bool) -> Run<gateway::Tally> {
+    run_in("gateway", seed, aloud, |trace, tally| {
+        let mut world = gateway::World::new(seed, trace);
+        let ended = world.run();
+        *tally = world.tally();
+        ended
+    })
+}
+
+/// Runs a world and turns a panic in the code under test into a violation.
+fn run_in<T: Default>(
+    world: &'static str,
+    seed: u64,
+    aloud: bool,
+    live: impl FnOnce(Trace, &mut T) -> Result<(), Violation>,
+) -> Run<T> {
+    let trace = Trace::begin(seed, world, aloud);
+    let mut tally = T::default();
+    IN_A_RUN.set(true);
+    let ended = catch_unwind(AssertUnwindSafe(|| live(trace.clone(), &mut tally)));
     IN_A_RUN.set(false);
     let violation = match ended {
         Ok(ended) => ended.err(),
@@ -116,12 +139,13 @@ pub fn run(seed: u64, ticks: u64, aloud: bool) -> Run {
             Some(Violation::of("no code panics", words.unwrap_or("a panic without words")))
         }
     };
-    Run { seed, violation, tally, trace_hash: trace.hash(), last_lines: trace.last_lines() }
+    let (replay, trace_hash, last_lines) = (trace.replay(), trace.hash(), trace.last_lines());
+    Run { seed, replay, violation, tally, trace_hash, last_lines }
 }
 
 /// Tells a person what was broken, what happened before, and how to see it again.
-pub fn report_failure(run: &Run, violation: &Violation) {
-    report(run.seed, violation.property, &violation.detail, &run.last_lines);
+pub fn report_failure<T>(run: &Run<T>, violation: &Violation) {
+    report(run.seed, &run.replay, violation.property, &violation.detail, &run.last_lines);
 }
 
 /// Keeps panics silent that a run turns into a violation anyway; for tests that expect some.
@@ -141,15 +165,15 @@ pub fn hush_panics_in_runs() {
 pub fn report_panics() {
     std::panic::set_hook(Box::new(|panic| {
         if let Some(trace) = Trace::of_this_thread() {
-            report(trace.seed(), "no code panics", &panic.to_string(), &trace.last_lines());
+            report(trace.seed(), &trace.replay(), "no code panics", &panic.to_string(), &trace.last_lines());
         }
     }));
 }
 
-fn report(seed: u64, property: &str, detail: &str, last_lines: &[String]) {
+fn report(seed: u64, replay: &str, property: &str, detail: &str, last_lines: &[String]) {
     eprintln!("the last events:");
     for line in last_lines {
         eprintln!("  {}", line.chars().take(400).collect::<String>());
     }
-    eprintln!("seed {seed} breaks a promise\n  {property}\n  {detail}\nreplay it:  make sim SEED={seed}");
+    eprintln!("seed {seed} breaks a promise\n  {property}\n  {detail}\nreplay it:  {replay}");
 }

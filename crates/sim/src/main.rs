@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use clap::Parser;
-use tidegate_sim::{TICKS, hush_panics_in_runs, report_failure, report_panics, run};
+use tidegate_sim::{Run, TICKS, hush_panics_in_runs, report_failure, report_panics, run, run_gateway};
 
 /// Simulates a whole node, its clients and its faults from a seed, and checks every promise.
 ///
@@ -19,12 +19,24 @@ struct Arguments {
     /// Simulate the seeds FROM..TO, TO excluded
     #[arg(long, value_name = "FROM..TO", value_parser = seed_range)]
     seeds: Option<Range<u64>>,
-    /// Ticks of trouble in each run, at most
+    /// Which world: the ledger with its clients, or the gateway with its clients
+    #[arg(long, value_enum, default_value_t = WorldName::Ledger)]
+    world: WorldName,
+    /// Ticks of trouble in each run of the ledger, at most
     #[arg(long, default_value_t = TICKS)]
     ticks: u64,
     /// Do not print the events of --seed
     #[arg(long)]
     quiet: bool,
+}
+
+/// What is simulated.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum WorldName {
+    /// Accounts, transfers, holds.
+    Ledger,
+    /// MQTT connections, sessions, messages.
+    Gateway,
 }
 
 fn seed_range(text: &str) -> Result<Range<u64>, String> {
@@ -51,9 +63,11 @@ fn main() -> ExitCode {
     let (began, mut told, first) = (Instant::now(), Instant::now(), seeds.start);
     let mut done = 0;
     for seed in seeds {
-        let run = run(seed, arguments.ticks, aloud);
-        if let Some(violation) = &run.violation {
-            report_failure(&run, violation);
+        let kept = match arguments.world {
+            WorldName::Ledger => is_kept(&run(seed, arguments.ticks, aloud), aloud),
+            WorldName::Gateway => is_kept(&run_gateway(seed, aloud), aloud),
+        };
+        if !kept {
             return ExitCode::FAILURE;
         }
         done += 1;
@@ -62,12 +76,21 @@ fn main() -> ExitCode {
             let rate = done as f64 / began.elapsed().as_secs_f64();
             println!("{done} seeds from {first} on, {rate:.1} seeds/s, all promises kept");
         }
-        if aloud {
-            println!("{:#?}\ntrace {:016x}", run.tally, run.trace_hash);
-        }
     }
     println!("{done} seeds in {:.1} s, all promises kept", began.elapsed().as_secs_f64());
     ExitCode::SUCCESS
+}
+
+/// Whether a run kept all promises; tells of it if it did not.
+fn is_kept<T: std::fmt::Debug>(run: &Run<T>, aloud: bool) -> bool {
+    if let Some(violation) = &run.violation {
+        report_failure(run, violation);
+        return false;
+    }
+    if aloud {
+        println!("{:#?}\ntrace {:016x}", run.tally, run.trace_hash);
+    }
+    true
 }
 
 /// A seed that differs from run to run.

@@ -51,7 +51,9 @@ impl Network {
             Message::Credits { shard, from, credits } => {
                 Message::Credits { shard: *shard, from: *from, credits: credits.clone() }
             }
-            Message::Call { .. } | Message::Answer { .. } | Message::Figures { .. } => unreachable!("only messages between shards come twice"),
+            Message::Call { .. } | Message::Answer { .. } | Message::Figures { .. } => {
+                unreachable!("only messages between shards come twice")
+            }
         };
         self.strays_made += 1;
         let due = tick + self.chance.within(1..=300);

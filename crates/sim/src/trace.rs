@@ -21,6 +21,7 @@ pub struct Trace(Rc<RefCell<Lines>>);
 
 struct Lines {
     seed: u64,
+    world: &'static str,
     time_ms: u64,
     last: VecDeque<String>,
     hash: u64,
@@ -30,8 +31,9 @@ struct Lines {
 
 impl Trace {
     /// An empty trace, now this thread's black box. `aloud` prints each line as it comes.
-    pub fn begin(seed: u64, aloud: bool) -> Trace {
-        let lines = Lines { seed, time_ms: 0, last: VecDeque::new(), hash: 0xcbf2_9ce4_8422_2325, count: 0, aloud };
+    pub fn begin(seed: u64, world: &'static str, aloud: bool) -> Trace {
+        let lines =
+            Lines { seed, world, time_ms: 0, last: VecDeque::new(), hash: 0xcbf2_9ce4_8422_2325, count: 0, aloud };
         let trace = Trace(Rc::new(RefCell::new(lines)));
         RUNNING.with(|running| *running.borrow_mut() = Some(trace.clone()));
         trace
@@ -78,6 +80,12 @@ impl Trace {
     /// The seed that gives this trace.
     pub fn seed(&self) -> u64 {
         self.0.borrow().seed
+    }
+
+    /// The command that gives this trace again.
+    pub fn replay(&self) -> String {
+        let lines = self.0.borrow();
+        format!("make sim SEED={} WORLD={}", lines.seed, lines.world)
     }
 
     /// The last lines, oldest first.

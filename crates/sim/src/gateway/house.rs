@@ -1,0 +1,204 @@
+//! The process: brokers of all workers over one disk, the rings between them, and what is left when it dies.
+
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_broker::{
+    Access, Action, Admitted, Broker, BrokerLimits, BrokerMessage, BrokerOptions, ConnectionKey, ConnectionTraits,
+    Rights, SharedFacts, Waiting,
+};
+use tidegate_journal::disk::FakeDisk;
+use tidegate_journal::{JournalError, LogId, StepLog, recovery};
+use tidegate_machines::topic::{InboxLimits, InboxPolicy};
+use tidegate_machines::{ShardIndex, TimeMs};
+use tidegate_shard::topics::{TopicShard, compact, replay, start};
+use tidegate_wire::mqtt::filter_covers;
+
+use super::oracle::ClientIndex;
+use super::plan::Plan;
+use crate::chance::Chance;
+use crate::violation::{Violation, must};
+
+const DATA: &str = "/data";
+/// No inbox fills up: what is dropped for want of room is no broken promise, so it must not happen.
+const INBOX: InboxLimits =
+    InboxLimits { messages_max: 1 << 20, bytes_max: 1 << 30, age_max_ms: 0, policy: InboxPolicy::Refuse };
+
+type Log = StepLog<FakeDisk>;
+
+/// A connection as both sides know it.
+pub type Link = (u16, ConnectionKey);
+
+/// A running process.
+pub struct House {
+    brokers: Vec<Broker<Log>>,
+    /// From worker to worker, in order.
+    rings: Vec<Vec<VecDeque<BrokerMessage>>>,
+}
+
+/// What a turn of a worker asks of the world.
+pub enum Event {
+    /// A connection moves to another worker, with what was read of it.
+    Moves { from: Link, to: u16, bytes: Box<[u8]> },
+    /// A connection is to be closed once its bytes are sent.
+    Closes(Link),
+}
+
+/// Who a client is shows in its name.
+#[derive(Debug)]
+struct SimRights {
+    user: String,
+    client: ClientIndex,
+}
+
+impl Rights for SimRights {
+    fn user(&self) -> Option<&str> {
+        Some(&self.user)
+    }
+
+    fn may_publish(&self, _client_id: &str, _topic: &str) -> Access {
+        Access::Allowed
+    }
+
+    fn may_subscribe(&self, _client_id: &str, filter: &str) -> Access {
+        let own = format!("private/{}/#", self.client);
+        match filter.starts_with("private") && !filter_covers(&own, filter) {
+            true => Access::Denied,
+            false => Access::Allowed,
+        }
+    }
+}
+
+impl House {
+    /// Creates the logs of an empty disk.
+    pub fn create(disk: &FakeDisk, plan: &Plan) {
+        for shard in 0..plan.topic_shards {
+            recovery::create(disk.clone(), Path::new(DATA), log_id(shard)).expect("a new disk takes a file");
+        }
+    }
+
+    /// Starts a process over what is on the disk.
+    pub fn start(disk: &FakeDisk, plan: &Plan, chance: &mut Chance) -> Result<House, Violation> {
+        let facts = Arc::new(SharedFacts::new(plan.workers));
+        let mut shards: Vec<Vec<TopicShard<Log, Waiting>>> = (0..plan.workers).map(|_| Vec::new()).collect();
+        for shard in 0..plan.topic_shards {
+            let recovered =
+                open_shard(disk, plan, shard).map_err(|error| Violation::of("the process starts again", error))?;
+            shards[usize::from(shard % plan.workers)].push(recovered);
+        }
+        let limits =
+            BrokerLimits { outbox_bytes_max: plan.outbox_bytes_max, sys_interval_ms: 0, ..BrokerLimits::default() };
+        let brokers = shards.into_iter().enumerate().map(|(worker, shards)| {
+            let options = BrokerOptions {
+                worker: worker as u16,
+                workers: plan.workers,
+                topic_shards: plan.topic_shards,
+                limits: limits.clone(),
+                facts: facts.clone(),
+                seed: chance.number(),
+                version: "simulated",
+            };
+            Broker::new(options, shards)
+        });
+        let rings = (0..plan.workers).map(|_| (0..plan.workers).map(|_| VecDeque::new()).collect()).collect();
+        Ok(House { brokers: brokers.collect(), rings })
+    }
+
+    /// The broker of a worker.
+    pub fn broker(&mut self, worker: u16) -> &mut Broker<Log> {
+        &mut self.brokers[usize::from(worker)]
+    }
+
+    /// A client connects to some worker; `None` when it is turned away.
+    pub fn open(&mut self, worker: u16, now: TimeMs) -> Option<Link> {
+        let key = self.broker(worker).open(ConnectionTraits::default(), now)?;
+        Some((worker, key))
+    }
+
+    /// Delivers all that peers have sent to `worker`, as a worker does between reading and looking at what it read.
+    pub fn drain_rings(&mut self, worker: u16, now: TimeMs) {
+        for from in 0..self.brokers.len() {
+            while let Some(message) = self.rings[from][usize::from(worker)].pop_front() {
+                self.brokers[usize::from(worker)].deliver(from as u16, message, now);
+            }
+        }
+    }
+
+    /// One turn of a worker without its sockets.
+    pub fn turn(&mut self, worker: u16, now: TimeMs) -> Vec<Event> {
+        self.drain_rings(worker, now);
+        let broker = self.broker(worker);
+        broker.step(now);
+        let mut events = Vec::new();
+        let actions: Vec<Action> = broker.actions().collect();
+        for action in actions {
+            match action {
+                Action::Authenticate { key, user_name, .. } => {
+                    let user = String::from(user_name.expect("simulated clients have names"));
+                    let client = user.strip_prefix("client-").and_then(|number| number.parse().ok()).expect("a number");
+                    broker.verdict(key, Ok(Admitted { rights: Arc::new(SimRights { user, client }) }), now);
+                }
+                Action::HandOff { key, worker: to, bytes } => {
+                    events.push(Event::Moves { from: (worker, key), to, bytes })
+                }
+                Action::Close { key } => events.push(Event::Closes((worker, key))),
+                Action::AskLedger { .. } | Action::AskCollector { .. } => {
+                    unreachable!("nobody asks for the ledger here")
+                }
+            }
+        }
+        for peer in 0..self.rings.len() as u16 {
+            if peer != worker
+                && let Some(batch) = self.brokers[usize::from(worker)].take_batch(peer)
+            {
+                self.rings[usize::from(worker)][usize::from(peer)].push_back(batch);
+            }
+        }
+        events
+    }
+
+    /// What the companion thread of each log of `worker` does. A failure is the shard's to notice.
+    pub fn step_logs(&mut self, worker: u16) {
+        for shard in self.broker(worker).shards_mut() {
+            let _ = shard.log_mut().step();
+        }
+    }
+
+    /// No shard has failed, unless its disk did.
+    pub fn check(&self) -> Result<(), Violation> {
+        let failed = self.brokers.iter().flat_map(Broker::shards).find_map(|shard| shard.failure());
+        must(failed.is_none(), "a shard fails only with its disk", || format!("{failed:?}"))
+    }
+
+    /// The payload of a topic's retained message.
+    pub fn retained(&self, topic: &str) -> Option<Vec<u8>> {
+        let mut all = self.brokers.iter().flat_map(Broker::shards).flat_map(|shard| shard.state().retained());
+        all.find(|message| message.topic() == topic).map(|message| message.payload().to_vec())
+    }
+
+    /// Whether every broker knows the subscriptions of all others.
+    pub fn is_serving(&self) -> bool {
+        self.brokers.iter().all(Broker::is_serving)
+    }
+}
+
+/// A snapshot of one shard, and the end of what lies behind it. The shard need not know.
+pub fn compact_shard(disk: &FakeDisk, shard: u16) -> Result<bool, Violation> {
+    let made = compact(disk, Path::new(DATA), log_id(shard), || true);
+    let made = made.map_err(|error| Violation::of("a log can be compacted while it is written", error.to_string()))?;
+    Ok(made.is_some())
+}
+
+fn log_id(shard: u16) -> LogId {
+    LogId::topics(1, shard)
+}
+
+fn open_shard(disk: &FakeDisk, plan: &Plan, shard: u16) -> Result<TopicShard<Log, Waiting>, String> {
+    let index = ShardIndex(shard);
+    let begin = start(disk, Path::new(DATA), index);
+    let opened = StepLog::open_since(disk.clone(), Path::new(DATA), log_id(shard), plan.journal, begin.cursor);
+    let (log, _) = opened.map_err(|error: JournalError| error.to_string())?;
+    let (state, _) = replay(&log, index, begin, |_| {}).map_err(|error| error.to_string())?;
+    Ok(TopicShard::new(index, state, log, INBOX))
+}

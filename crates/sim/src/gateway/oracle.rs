@@ -1,0 +1,216 @@
+//! What clients were promised, and what they got. Knows MQTT's promises, nothing of how a broker keeps them.
+//!
+//! ```text
+//!   sent(message) ─▶ acknowledged(message) ─▶ owed to every session whose subscription was granted before it was sent
+//!   heard(client, message) ─▶ allowed? subscribed? twice? out of order?
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use crate::note;
+use crate::trace::Trace;
+use crate::violation::{Violation, must};
+
+/// Which of the clients.
+pub type ClientIndex = usize;
+
+/// What a client asks to hear: a room, with a QoS. Rooms of one client never overlap, so each message is owed once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interest {
+    /// First level of the topic.
+    pub room: String,
+    /// Granted QoS.
+    pub qos: u8,
+}
+
+/// One message that some client published.
+#[derive(Clone, Debug)]
+struct Sent {
+    topic: String,
+    qos: u8,
+    acknowledged: bool,
+    /// Sessions that must hear it, once it is acknowledged: all that were subscribed when it was sent, and still are.
+    owed: BTreeMap<ClientIndex, u8>,
+    retained: bool,
+    /// It was sent again after a break, behind younger ones.
+    resent: bool,
+}
+
+/// Numbers a message: the client that published it, and its how-manieth it was.
+pub type MessageName = (ClientIndex, u64);
+
+/// All promises of one run.
+pub struct Oracle {
+    trace: Trace,
+    sent: BTreeMap<MessageName, Sent>,
+    /// Subscriptions of durable sessions that were granted and not taken back.
+    interests: BTreeMap<ClientIndex, BTreeMap<String, u8>>,
+    heard: HashMap<ClientIndex, HashMap<MessageName, u64>>,
+    /// The newest message heard, by listener, publisher, topic and QoS, as published and as delivered.
+    newest: HashMap<(ClientIndex, ClientIndex, String, (u8, u8)), u64>,
+    /// Messages that were acknowledged.
+    pub acknowledged: u64,
+    /// Messages that were heard, repetitions included.
+    pub deliveries: u64,
+    /// Messages heard again that were sent with QoS 1.
+    pub repetitions: u64,
+}
+
+impl Oracle {
+    /// An oracle that has seen nothing, and tells `trace` what it sees.
+    pub fn new(trace: Trace) -> Oracle {
+        Oracle {
+            trace,
+            sent: BTreeMap::new(),
+            interests: BTreeMap::new(),
+            heard: HashMap::new(),
+            newest: HashMap::new(),
+            acknowledged: 0,
+            deliveries: 0,
+            repetitions: 0,
+        }
+    }
+
+    /// A client hands a message to its connection for the first time.
+    pub fn sent(&mut self, name: MessageName, topic: &str, qos: u8, retained: bool) {
+        note!(self.trace, "  {name:?} is sent to {topic} with QoS {qos}{}", if retained { ", retained" } else { "" });
+        let room = topic.split('/').next().unwrap_or_default();
+        let owed = self
+            .interests
+            .iter()
+            .filter(|(client, _)| may_hear(**client, topic))
+            .filter_map(|(client, rooms)| rooms.get(room).map(|granted| (*client, qos.min(*granted))))
+            .collect();
+        self.sent
+            .insert(name, Sent { topic: topic.to_owned(), qos, acknowledged: false, owed, retained, resent: false });
+    }
+
+    /// Its publisher sends it again. Who subscribed between the two may hear it behind younger messages.
+    pub fn resent(&mut self, name: MessageName) {
+        note!(self.trace, "  {name:?} is sent again");
+        self.sent.get_mut(&name).expect("only what was sent is sent again").resent = true;
+    }
+
+    /// PUBACK or PUBREC came for it.
+    pub fn acknowledged(&mut self, name: MessageName) {
+        note!(self.trace, "  {name:?} is acknowledged");
+        let sent = self.sent.get_mut(&name).expect("only what was sent is acknowledged");
+        if !std::mem::replace(&mut sent.acknowledged, true) {
+            self.acknowledged += 1;
+        }
+    }
+
+    /// SUBACK granted it to a session that outlives its connection.
+    pub fn subscribed(&mut self, client: ClientIndex, interest: &Interest) {
+        note!(self.trace, "  client {client} is subscribed: {interest:?}");
+        self.interests.entry(client).or_default().insert(interest.room.clone(), interest.qos);
+    }
+
+    /// UNSUBSCRIBE was sent: from now on nothing of that room is owed, not even what was sent before.
+    pub fn unsubscribing(&mut self, client: ClientIndex, room: &str) {
+        note!(self.trace, "  client {client} unsubscribes from {room}");
+        self.interests.entry(client).or_default().remove(room);
+        let of_room = |sent: &&mut Sent| sent.topic.split('/').next() == Some(room);
+        for sent in self.sent.values_mut().filter(of_room) {
+            sent.owed.remove(&client);
+        }
+    }
+
+    /// The session ended, or a clean start was sent that ends it.
+    pub fn forgotten(&mut self, client: ClientIndex) {
+        self.interests.remove(&client);
+        self.heard.remove(&client);
+        self.newest.retain(|(listener, ..), _| *listener != client);
+        for sent in self.sent.values_mut() {
+            sent.owed.remove(&client);
+        }
+    }
+
+    /// A client was given a message.
+    pub fn heard(
+        &mut self,
+        client: ClientIndex,
+        name: MessageName,
+        topic: &str,
+        qos: u8,
+        retained: bool,
+    ) -> Result<(), Violation> {
+        self.deliveries += 1;
+        note!(
+            self.trace,
+            "  client {client} hears {name:?} with QoS {qos}{}",
+            if retained { ", retained" } else { "" }
+        );
+        let sent = self.sent.get(&name).ok_or_else(|| {
+            Violation::of("nothing is heard that nobody sent", format!("client {client} heard {name:?} on {topic}"))
+        })?;
+        must(sent.topic == topic, "a message keeps its topic", || {
+            format!("client {client} heard {name:?} of {} on {topic}", sent.topic)
+        })?;
+        must(qos <= sent.qos, "no message is sent on with a higher QoS", || format!("{name:?}: {qos} > {}", sent.qos))?;
+        must(may_hear(client, topic), "nothing reaches someone without the right", || {
+            format!("client {client} heard {name:?} on {topic}")
+        })?;
+        if retained {
+            return Ok(());
+        }
+        let times = self.heard.entry(client).or_default().entry(name).or_default();
+        *times += 1;
+        if *times > 1 {
+            must(qos < 2, "QoS 2 is delivered exactly once", || {
+                format!("client {client} heard {name:?} {times} times")
+            })?;
+            self.repetitions += 1;
+            return Ok(());
+        }
+        // What was not owed may have been lost the first time, and comes the second time behind younger ones.
+        if sent.resent && (qos == 0 || !sent.owed.contains_key(&client)) {
+            return Ok(());
+        }
+        let (publisher, number) = name;
+        let newest = self.newest.entry((client, publisher, topic.to_owned(), (sent.qos, qos))).or_insert(number);
+        must(*newest <= number, "order per publisher and topic holds", || {
+            format!("client {client} heard number {number} of {publisher} on {topic} after {newest}")
+        })?;
+        *newest = number;
+        Ok(())
+    }
+
+    /// What is acknowledged, owed and not heard: by client, the names.
+    pub fn debts(&self) -> BTreeMap<ClientIndex, BTreeSet<MessageName>> {
+        let mut debts: BTreeMap<ClientIndex, BTreeSet<MessageName>> = BTreeMap::new();
+        let nothing = HashMap::new();
+        for (name, sent) in self.sent.iter().filter(|(_, sent)| sent.acknowledged && sent.qos > 0) {
+            for (client, qos) in &sent.owed {
+                let heard = self.heard.get(client).unwrap_or(&nothing);
+                if *qos > 0 && !heard.contains_key(name) {
+                    debts.entry(*client).or_default().insert(*name);
+                }
+            }
+        }
+        debts
+    }
+
+    /// The retained message of each topic must be one of these: the last acknowledged one, or one sent after it.
+    pub fn retained_candidates(&self) -> BTreeMap<String, (Option<MessageName>, HashSet<MessageName>)> {
+        let mut candidates: BTreeMap<String, (Option<MessageName>, HashSet<MessageName>)> = BTreeMap::new();
+        // Names of one publisher are in order, and only one publisher retains on a topic.
+        for (name, sent) in self.sent.iter().filter(|(_, sent)| sent.retained) {
+            let (last, possible) = candidates.entry(sent.topic.clone()).or_default();
+            if sent.acknowledged {
+                possible.clear();
+                *last = Some(*name);
+            }
+            possible.insert(*name);
+        }
+        candidates
+    }
+}
+
+/// Who may hear what: topics of `private/N` belong to client N, all others to everyone.
+pub fn may_hear(client: ClientIndex, topic: &str) -> bool {
+    match topic.strip_prefix("private/") {
+        Some(rest) => rest.split('/').next() == Some(&client.to_string()),
+        None => true,
+    }
+}

@@ -1,0 +1,85 @@
+//! What a seed decides before anything happens: how many workers and clients, and which faults they meet.
+
+use tidegate_journal::Options;
+
+use crate::chance::Chance;
+
+/// How often things go wrong; each is "so many times in a thousand", per tick or per chunk.
+#[derive(Clone, Debug)]
+pub struct Weather {
+    /// A chunk of bytes stays in its pipe this tick.
+    pub chunk_late: u64,
+    /// Only a part of what could move moves.
+    pub chunk_partial: u64,
+    /// A connection is reset.
+    pub reset: u64,
+    /// A client stops reading for a while.
+    pub stall: u64,
+    /// A worker takes no turn this tick.
+    pub slow_worker: u64,
+    /// A journal does nothing this tick.
+    pub slow_disk: u64,
+    /// The process is killed.
+    pub kill: u64,
+    /// The machine loses power.
+    pub power: u64,
+    /// A topic shard writes a snapshot and forgets what lies behind it.
+    pub compact: u64,
+    /// A client sends bytes that are no MQTT.
+    pub rubbish: u64,
+}
+
+/// One seed's world.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Workers.
+    pub workers: u16,
+    /// Topic shards.
+    pub topic_shards: u16,
+    /// Clients.
+    pub clients: usize,
+    /// Rooms: first levels of topics, a few that all share.
+    pub rooms: u64,
+    /// Bytes that fit a pipe.
+    pub pipe_bytes: usize,
+    /// Bytes of an outbox before QoS 0 is dropped.
+    pub outbox_bytes_max: usize,
+    /// Ticks of trouble.
+    pub ticks: u64,
+    /// Files of the journals.
+    pub journal: Options,
+    /// Faults.
+    pub weather: Weather,
+}
+
+impl Plan {
+    /// The plan of a seed.
+    pub fn draw(chance: &mut Chance) -> Plan {
+        // Each fault is absent from about half of the seeds: one that is always there hides what happens without it.
+        let sometimes = |chance: &mut Chance, most: u64| if chance.happens(500) { chance.within(1..=most) } else { 0 };
+        let weather = Weather {
+            chunk_late: sometimes(chance, 300),
+            chunk_partial: sometimes(chance, 900),
+            reset: sometimes(chance, 4),
+            stall: sometimes(chance, 10),
+            slow_worker: sometimes(chance, 300),
+            slow_disk: sometimes(chance, 600),
+            kill: sometimes(chance, 4),
+            power: sometimes(chance, 4),
+            compact: sometimes(chance, 10),
+            rubbish: sometimes(chance, 5),
+        };
+        let group_bytes_max = *chance.one_of(&[8 << 10, 64 << 10]);
+        Plan {
+            workers: chance.within(1..=3) as u16,
+            topic_shards: chance.within(1..=4) as u16,
+            clients: chance.within(3..=10) as usize,
+            rooms: chance.within(1..=3),
+            pipe_bytes: chance.within(64..=4_096) as usize,
+            outbox_bytes_max: *chance.one_of(&[512, 4 << 10, 64 << 10]),
+            ticks: chance.within(200..=1_200),
+            journal: Options { segment_bytes: 256 << 10, allocation_step_bytes: 64 << 10, group_bytes_max },
+            weather,
+        }
+    }
+}
