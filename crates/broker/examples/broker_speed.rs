@@ -1,0 +1,204 @@
+//! What the broker itself costs, without sockets and disks: nanoseconds per message and bytes per idle client, one worker, one thread.
+//!
+//! ```text
+//!   cargo run --release -p tidegate-broker --example broker_speed [SESSIONS]
+//! ```
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tidegate_broker::{
+    Access, Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionKey, ConnectionTraits, Rights, SharedFacts,
+};
+use tidegate_journal::StepLog;
+use tidegate_journal::disk::RealDisk;
+use tidegate_machines::TimeMs;
+use tidegate_wire::mqtt::{
+    self, AckKind, ConnectOut, PublishOut, QoS, ReasonCode, SubscriptionOut, Version, encode_ack,
+};
+
+const NOW: TimeMs = TimeMs(1_700_000_000_000);
+
+/// No log is ever touched: sessions are clean, and nothing is retained.
+type Bench = Broker<StepLog<RealDisk>>;
+
+#[derive(Debug)]
+struct Everything;
+
+impl Rights for Everything {
+    fn user(&self) -> Option<&str> {
+        None
+    }
+    fn may_publish(&self, _: &str, _: &str) -> Access {
+        Access::Allowed
+    }
+    fn may_subscribe(&self, _: &str, _: &str) -> Access {
+        Access::Allowed
+    }
+}
+
+fn broker() -> Bench {
+    let limits = BrokerLimits { sys_interval_ms: 0, outbox_bytes_max: 8 << 20, ..BrokerLimits::default() };
+    let facts = Arc::new(SharedFacts::new(1));
+    Broker::new(
+        BrokerOptions { worker: 0, workers: 1, topic_shards: 1, limits, facts, seed: 1, version: "" },
+        Vec::new(),
+    )
+}
+
+fn connect(broker: &mut Bench, client_id: &str, rights: &Arc<dyn Rights>, keep_alive_s: u16) -> ConnectionKey {
+    let key = broker.open(ConnectionTraits::default(), NOW).expect("there is room");
+    let mut packet = Vec::new();
+    let connect = ConnectOut { clean_start: true, keep_alive_s, client_id, ..ConnectOut::default() };
+    mqtt::encode_connect(&mut packet, Version::V5, &connect);
+    broker.receive(key, &packet, NOW);
+    let actions: Vec<Action> = broker.actions().collect();
+    for action in actions {
+        if let Action::Authenticate { key, .. } = action {
+            broker.verdict(key, Ok(Admitted { rights: Arc::clone(rights) }), NOW);
+        }
+    }
+    key
+}
+
+fn subscribe(broker: &mut Bench, key: ConnectionKey, filter: &str, qos: QoS) {
+    let mut packet = Vec::new();
+    let (no_local, retain_as_published, retain_handling) = (false, false, 0);
+    let subscription = SubscriptionOut { filter, qos, no_local, retain_as_published, retain_handling };
+    mqtt::encode_subscribe(&mut packet, Version::V5, 1, None, &[subscription]);
+    broker.receive(key, &packet, NOW);
+}
+
+fn publish(topic: &str, qos: QoS) -> Vec<u8> {
+    let mut packet = Vec::new();
+    let out = PublishOut {
+        dup: false,
+        qos,
+        retain: false,
+        topic,
+        packet_id: 1,
+        topic_alias: None,
+        message_expiry_s: None,
+        subscription_ids: &[],
+        properties: &[],
+        payload: &[7; 64],
+    };
+    mqtt::encode_publish(&mut packet, Version::V5, &out);
+    packet
+}
+
+/// Takes everything that is to be sent; returns how many bytes.
+fn flush(broker: &mut Bench, keys: &mut Vec<ConnectionKey>) -> usize {
+    keys.clear();
+    broker.take_flushable(keys);
+    let mut bytes = 0;
+    for key in keys.iter() {
+        let unsent = broker.unsent(*key).len();
+        bytes += unsent;
+        broker.sent(*key, unsent, NOW);
+    }
+    bytes
+}
+
+fn fan_out(rights: &Arc<dyn Rights>, qos: QoS) {
+    let (mut broker, mut keys) = (broker(), Vec::new());
+    let publisher = connect(&mut broker, "publisher", rights, 0);
+    let receivers: Vec<_> = (0..1000).map(|n| connect(&mut broker, &format!("receiver-{n}"), rights, 0)).collect();
+    for key in &receivers {
+        subscribe(&mut broker, *key, "tv/show", qos);
+    }
+    flush(&mut broker, &mut keys);
+    let packet = publish("tv/show", qos);
+    let mut acks = Vec::new();
+    let (mut rounds, start) = (0u64, Instant::now());
+    while start.elapsed().as_millis() < 1000 {
+        // Ten messages to a write, as a busy turn of the loop has them.
+        for _ in 0..10 {
+            broker.receive(publisher, &packet, NOW);
+        }
+        broker.step(NOW);
+        flush(&mut broker, &mut keys);
+        if qos == QoS::AtLeastOnce {
+            acks.clear();
+            for number in rounds * 10..rounds * 10 + 10 {
+                let packet_id = (number % 65_535) as u16 + 1;
+                encode_ack(&mut acks, Version::V5, AckKind::PubAck, packet_id, ReasonCode::SUCCESS, None);
+            }
+            for key in &receivers {
+                broker.receive(*key, &acks, NOW);
+            }
+        }
+        rounds += 1;
+    }
+    per(if qos == QoS::AtMostOnce { "fan-out qos 0" } else { "fan-out qos 1" }, start, rounds * 10_000);
+}
+
+fn pairs(rights: &Arc<dyn Rights>, qos: QoS) {
+    let (mut broker, mut keys) = (broker(), Vec::new());
+    let pairs: Vec<_> = (0..500)
+        .map(|n| {
+            let receiver = connect(&mut broker, &format!("receiver-{n}"), rights, 0);
+            subscribe(&mut broker, receiver, &format!("pair/{n}"), qos);
+            (connect(&mut broker, &format!("sender-{n}"), rights, 0), receiver, publish(&format!("pair/{n}"), qos))
+        })
+        .collect();
+    flush(&mut broker, &mut keys);
+    let (mut rounds, start) = (0u32, Instant::now());
+    let mut ack = Vec::new();
+    while start.elapsed().as_millis() < 1000 {
+        for (sender, _, packet) in &pairs {
+            broker.receive(*sender, packet, NOW);
+        }
+        broker.step(NOW);
+        flush(&mut broker, &mut keys);
+        if qos == QoS::AtLeastOnce {
+            ack.clear();
+            encode_ack(&mut ack, Version::V5, AckKind::PubAck, (rounds % 65_535) as u16 + 1, ReasonCode::SUCCESS, None);
+            for (_, receiver, _) in &pairs {
+                broker.receive(*receiver, &ack, NOW);
+            }
+        }
+        rounds += 1;
+    }
+    per(if qos == QoS::AtMostOnce { "pairs qos 0" } else { "pairs qos 1" }, start, u64::from(rounds) * 500);
+}
+
+fn idle(rights: &Arc<dyn Rights>, sessions: usize) {
+    let (mut broker, mut keys) = (broker(), Vec::new());
+    let before = resident_bytes();
+    let start = Instant::now();
+    for n in 0..sessions {
+        let key = connect(&mut broker, &format!("device-{n}"), rights, 300);
+        subscribe(&mut broker, key, &format!("site/{}/device/{n}", n % 1000), QoS::AtMostOnce);
+        flush(&mut broker, &mut keys);
+    }
+    per("connect and subscribe", start, sessions as u64);
+    println!("{:<24} {:>8} bytes per session", "idle", (resident_bytes() - before) / sessions);
+    let mut now = NOW.0;
+    let start = Instant::now();
+    for _ in 0..4000 {
+        now += 1;
+        broker.step(TimeMs(now));
+    }
+    println!("{:<24} {:>8.2} % of a core", "its clock", start.elapsed().as_secs_f64() / 4.0 * 100.0);
+}
+
+fn per(what: &str, start: Instant, count: u64) {
+    let nanoseconds = start.elapsed().as_nanos() as f64 / count as f64;
+    println!("{what:<24} {nanoseconds:>8.1} ns each, {:>12.0} per second", 1e9 / nanoseconds);
+}
+
+fn resident_bytes() -> usize {
+    let statm = std::fs::read_to_string("/proc/self/statm").expect("Linux tells");
+    statm.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).expect("the second is resident pages") * 4096
+}
+
+fn main() {
+    let rights: Arc<dyn Rights> = Arc::new(Everything);
+    fan_out(&rights, QoS::AtMostOnce);
+    fan_out(&rights, QoS::AtLeastOnce);
+    pairs(&rights, QoS::AtMostOnce);
+    pairs(&rights, QoS::AtLeastOnce);
+    let sessions = std::env::args().nth(1).map_or(500_000, |text| text.parse().expect("a number of sessions"));
+    idle(&rights, sessions);
+}
