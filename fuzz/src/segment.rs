@@ -4,9 +4,9 @@
 use std::path::Path;
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::step::Step;
-use tidegate_journal::{Cursor, LogId, LogStore, Options, StepLog};
+use tidegate_journal::{Cursor, LogId, LogKind, LogStore, Options, StepLog};
 
-const LOG: LogId = LogId { directory: 7, shard: 0 };
+const LOG: LogId = LogId { directory: 7, kind: LogKind::Ledger, shard: 0 };
 const OPTIONS: Options = Options { segment_bytes: 16 << 10, allocation_step_bytes: 4 << 10, group_bytes_max: 4 << 10 };
 const GROUPS: u8 = 6;
 
