@@ -7,12 +7,14 @@
 //!        ├─────▶ report: a table for people, target/bench/*.json for checks
 //!        │
 //!   bench::gateway ─▶ mqtt ──▶ ours, or a peer (Mosquitto, mochi-mqtt)
+//!        └─────▶ a process of its own: in_memory ──▶ the broker's engine, without sockets
 //! ```
 //!
-//! Invariant: nothing here knows how the server works inside; it sees what any client sees, and /proc.
+//! Invariant: nothing here but `in_memory` knows how the server works inside; all else sees what any client sees, and /proc.
 
 mod bench;
 mod door;
+mod in_memory;
 mod load;
 mod machine;
 mod mqtt;
@@ -22,6 +24,10 @@ mod report;
 mod workload;
 
 use clap::{Parser, Subcommand};
+
+/// The server's allocator, as sessions in memory are measured with it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[derive(Parser)]
 #[command(version, about = "The load generator of Tidegate")]
@@ -36,11 +42,15 @@ enum Command {
     BenchLedger(bench::ledger::Settings),
     /// Measures the MQTT gateway, and beside it Mosquitto and mochi-mqtt.
     BenchGateway(bench::gateway::Settings),
+    /// Holds sessions in memory, for the gateway bench.
+    #[command(hide = true)]
+    HoldSessions(in_memory::Settings),
 }
 
 fn main() -> anyhow::Result<()> {
     match Storm::parse().command {
         Command::BenchLedger(settings) => bench::ledger::run(&settings),
         Command::BenchGateway(settings) => bench::gateway::run(&settings),
+        Command::HoldSessions(settings) => in_memory::run(&settings),
     }
 }

@@ -66,10 +66,7 @@ impl Server {
 
     /// Resident memory in bytes.
     pub fn resident_bytes(&self) -> Result<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS in /proc")?;
-        let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse()?;
-        Ok(kibibytes * 1024)
+        resident_bytes(&self.id().to_string())
     }
 
     /// Processor time it has used.
@@ -89,6 +86,18 @@ impl Drop for Server {
 /// Processor time this process has used.
 pub fn own_processor_time() -> Result<Duration> {
     processor_time("self")
+}
+
+/// Resident memory of this process in bytes.
+pub fn own_resident_bytes() -> Result<u64> {
+    resident_bytes("self")
+}
+
+fn resident_bytes(process: &str) -> Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS in /proc")?;
+    let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse()?;
+    Ok(kibibytes * 1024)
 }
 
 fn processor_time(process: &str) -> Result<Duration> {

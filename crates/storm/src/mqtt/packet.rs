@@ -26,6 +26,8 @@ pub struct Guest {
     pub filters: Vec<String>,
     /// At which quality.
     pub qos: QoS,
+    /// Seconds within which it will be heard.
+    pub keep_alive_s: u16,
 }
 
 /// Seconds within which a client must be heard: longer than any case lasts, so that no ping is among what is measured.
@@ -35,11 +37,16 @@ const KEEP_ALIVE_S: u16 = 1200;
 const FILTERS_PER_PACKET: usize = 100;
 
 impl Guest {
+    /// One with a clean session that subscribes at QoS 0, if at all.
+    pub fn new(client_id: String, filters: Vec<String>) -> Guest {
+        Guest { client_id, clean: true, filters, qos: QoS::Zero, keep_alive_s: KEEP_ALIVE_S }
+    }
+
     /// The bytes of CONNECT.
     pub fn connect(&self) -> Vec<u8> {
         let mut body = b"\x00\x04MQTT\x04".to_vec();
         body.push(if self.clean { 0x02 } else { 0x00 });
-        body.extend(KEEP_ALIVE_S.to_be_bytes());
+        body.extend(self.keep_alive_s.to_be_bytes());
         text(&mut body, &self.client_id);
         packet(0x10, &body)
     }

@@ -3,7 +3,7 @@
 use super::broker::{Broker, Kind};
 use crate::mqtt::entry;
 use crate::mqtt::link::Link;
-use crate::mqtt::packet::{Arrival, Guest, QoS};
+use crate::mqtt::packet::{Arrival, Guest};
 use crate::process;
 use crate::report::Report;
 use anyhow::{Context, Result, bail, ensure};
@@ -51,7 +51,7 @@ pub fn measure(broker: &Broker, kind: Kind, clients: usize, report: &mut Report)
 }
 
 fn knock(broker: &Broker, poll: &Poll, index: usize) -> Result<Link> {
-    let guest = Guest { client_id: format!("connect-{index:06}"), clean: true, filters: vec![], qos: QoS::Zero };
+    let guest = Guest::new(format!("connect-{index:06}"), vec![]);
     let mut link = Link::new(entry::dial(broker.tcp, index)?)?;
     link.outbox().extend(guest.connect());
     link.flush()?;

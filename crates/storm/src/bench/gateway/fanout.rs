@@ -29,7 +29,7 @@ pub fn measure(broker: &Broker, kind: Kind, settings: &Settings, report: &mut Re
     let mut links = Vec::new();
     for index in 0..=settings.subscribers {
         let filters = if index == 0 { vec![] } else { vec![TOPIC.to_owned()] };
-        let guest = Guest { client_id: format!("fanout-{index}"), clean: true, filters, qos: QoS::Zero };
+        let guest = Guest::new(format!("fanout-{index}"), filters);
         links.push(Link::new(entry::enter(broker.tcp, index, &guest)?)?);
     }
     let mut fanout = Fanout {

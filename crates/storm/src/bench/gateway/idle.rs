@@ -2,7 +2,7 @@
 //! of its own, divided by their number. The kernel's socket buffers are not the broker's and not counted.
 
 use super::broker::{Broker, Kind};
-use crate::mqtt::packet::{Guest, QoS};
+use crate::mqtt::packet::Guest;
 use crate::mqtt::tls::Clients;
 use crate::mqtt::{entry, websocket};
 use crate::report::Report;
@@ -23,12 +23,7 @@ pub fn measure(broker: &Broker, kind: Kind, way: &Way<'_>, clients: usize, repor
     let before = broker.settled_bytes()?;
     let mut sockets = Vec::with_capacity(clients);
     for index in 0..clients {
-        let guest = Guest {
-            client_id: format!("idle-{index:06}"),
-            clean: true,
-            filters: vec![format!("idle/{index:06}")],
-            qos: QoS::Zero,
-        };
+        let guest = Guest::new(format!("idle-{index:06}"), vec![format!("idle/{index:06}")]);
         sockets.push(match way {
             Way::Plain => entry::enter(broker.tcp, index, &guest)?,
             Way::Tls(tls) => tls.enter(broker.tls.context("it has no TLS door")?, index, &guest)?,

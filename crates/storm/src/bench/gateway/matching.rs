@@ -63,7 +63,7 @@ pub fn measure(
         let subscriber = index.checked_sub(PUBLISHERS);
         let own = |subscriber: usize| (subscriber as u32..subscriptions).step_by(SUBSCRIBERS).map(filter).collect();
         let filters = subscriber.map_or(vec![], own);
-        let guest = Guest { client_id: format!("match-{index:03}"), clean: true, filters, qos: QoS::Zero };
+        let guest = Guest::new(format!("match-{index:03}"), filters);
         links.push(Link::new(entry::enter(broker.tcp, index, &guest)?)?);
     }
     let publisher = || Publisher { published: 0, delivered: 0, next_at_least: vec![0; SUBSCRIBERS] };

@@ -7,6 +7,7 @@ mod fanout;
 mod idle;
 mod matching;
 mod pairs;
+mod sessions;
 
 use crate::machine;
 use crate::mqtt::drive::{Plan, Stretch};
@@ -91,6 +92,8 @@ pub enum Case {
     IdleTls,
     /// Over WebSocket.
     IdleWs,
+    /// Two million sessions in one process, over transports in memory.
+    Sessions,
     /// Clients connecting.
     Connects,
     /// One publisher, a thousand subscribers.
@@ -106,10 +109,11 @@ pub enum Case {
 }
 
 impl Case {
-    const ALL: [Case; 9] = [
+    const ALL: [Case; 10] = [
         Case::Idle,
         Case::IdleTls,
         Case::IdleWs,
+        Case::Sessions,
         Case::Connects,
         Case::Fanout,
         Case::PairsQos0,
@@ -124,6 +128,8 @@ impl Case {
             // Debian builds Mosquitto without WebSocket; one program of mochi-mqtt listens with TLS or without.
             Case::IdleTls => kind != Kind::Mochi,
             Case::IdleWs => kind != Kind::Mosquitto,
+            // Nobody else can be asked without sockets.
+            Case::Sessions => kind == Kind::Tidegate,
             // It keeps sessions in memory only.
             Case::PairsDurable => kind != Kind::Mochi,
             _ => true,
@@ -176,8 +182,12 @@ pub fn run(settings: &Settings) -> Result<()> {
 }
 
 fn measure(case: Case, kind: Kind, brokers: &Brokers, settings: &Settings, report: &mut Report) -> Result<()> {
+    if case == Case::Sessions {
+        return sessions::measure(report);
+    }
     let broker = brokers.start(kind)?;
     match case {
+        Case::Sessions => unreachable!("it needs no broker"),
         Case::Idle => idle::measure(&broker, kind, &Way::Plain, settings.clients, report),
         Case::IdleTls => {
             let clients = brokers.certificate.clients()?;

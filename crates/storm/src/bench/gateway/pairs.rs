@@ -105,15 +105,12 @@ fn run(broker: &Broker, promise: Promise, pace: Pace, pairs: usize, plan: Plan) 
     let topic = |pair: usize| format!("pair/{pair:05}");
     let mut links = Vec::new();
     for index in 0..2 * pairs {
-        let guest = match index {
-            publisher if index < pairs => {
-                Guest { client_id: format!("from-{publisher:05}"), clean: true, filters: vec![], qos: promise.qos() }
-            }
-            _ => Guest {
-                client_id: format!("to-{:05}", index - pairs),
+        let guest = match index.checked_sub(pairs) {
+            None => Guest::new(format!("from-{index:05}"), vec![]),
+            Some(pair) => Guest {
                 clean: promise != Promise::Durable,
-                filters: vec![topic(index - pairs)],
                 qos: promise.qos(),
+                ..Guest::new(format!("to-{pair:05}"), vec![topic(pair)])
             },
         };
         links.push(Link::new(entry::enter(broker.tcp, index, &guest)?)?);
