@@ -7,11 +7,12 @@ use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::recovery;
+use tidegate_journal::recovery::{self, RecoveryReport};
 use tidegate_machines::ShardIndex;
 use tidegate_shard::auditor::offline::{ShardFindings, audit_between, audit_shard};
+use tidegate_shard::topics::audit::{TopicFindings, audit_topics};
 
-/// Audits every shard and what lies between them. Reads only; exit 0 only if all agree.
+/// Audits every shard of the ledger, what lies between them, and every shard of topics. Reads only; exit 0 only if all agree.
 pub fn run(data: &Path) -> Result<ExitCode> {
     let directory = Directory::open(data)?;
     let mut findings = Vec::new();
@@ -25,16 +26,8 @@ pub fn run(data: &Path) -> Result<ExitCode> {
                 continue;
             }
         };
-        if found.bytes_cut > 0 {
-            println!(
-                "shard {shard}: {} bytes at the tail were never acknowledged; the next start cuts them",
-                found.bytes_cut
-            );
-        }
-        let bar = ProgressBar::new(found.end.sequence.0).with_style(
-            ProgressStyle::with_template("auditing {bar:40} {human_pos}/{human_len} records {per_sec} {eta}")
-                .unwrap_or_else(|_| ProgressStyle::default_bar()),
-        );
+        report_cut("shard", shard, &found);
+        let bar = bar(Some(found.end.sequence.0));
         let audited = audit_shard(&RealDisk, data, log, shard, directory.shards(), found.end.position, |reached| {
             bar.set_position(reached.0);
         });
@@ -49,6 +42,20 @@ pub fn run(data: &Path) -> Result<ExitCode> {
         }
     }
     problems.extend(audit_between(&findings));
+    for log in directory.topic_logs() {
+        let shard = ShardIndex(log.shard);
+        let bar = bar(None);
+        let audited = audit_topics(&RealDisk, data, log, |reached| bar.set_position(reached.0));
+        bar.finish_and_clear();
+        match audited {
+            Ok(audited) => {
+                problems.extend(audited.problems.iter().map(|problem| format!("topic shard {shard}: {problem}")));
+                report_cut("topic shard", shard, &audited.log);
+                report_topics(&audited);
+            }
+            Err(damage) => problems.push(format!("topic shard {shard}: {damage}")),
+        }
+    }
     for problem in &problems {
         eprintln!("WRONG: {problem}");
     }
@@ -58,6 +65,26 @@ pub fn run(data: &Path) -> Result<ExitCode> {
     }
     eprintln!("{} problem(s) found", problems.len());
     Ok(ExitCode::from(2))
+}
+
+/// Progress of one shard, with its end if that is known.
+fn bar(records: Option<u64>) -> ProgressBar {
+    let (bar, template) = match records {
+        Some(records) => {
+            (ProgressBar::new(records), "auditing {bar:40} {human_pos}/{human_len} records {per_sec} {eta}")
+        }
+        None => (ProgressBar::no_length(), "auditing {human_pos} records {per_sec}"),
+    };
+    bar.with_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()))
+}
+
+fn report_cut(kind: &str, shard: ShardIndex, found: &RecoveryReport) {
+    if found.bytes_cut > 0 {
+        println!(
+            "{kind} {shard}: {} bytes at the tail were never acknowledged; the next start cuts them",
+            found.bytes_cut
+        );
+    }
 }
 
 fn report(findings: &ShardFindings) {
@@ -77,4 +104,15 @@ fn report(findings: &ShardFindings) {
             totals.imbalance()
         );
     }
+}
+
+fn report_topics(findings: &TopicFindings) {
+    let begins = match findings.begins_after.0 {
+        0 => String::new(),
+        snapshot => format!(" behind the snapshot at {snapshot}"),
+    };
+    println!(
+        "topic shard {}: {} records verified and refolded{begins}, {} snapshots compared",
+        findings.shard, findings.records, findings.snapshots_compared
+    );
 }
