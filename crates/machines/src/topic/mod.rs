@@ -32,3 +32,6 @@ pub use event::Event;
 pub use message::{Message, MessageMeta};
 pub use snapshot::SnapshotError;
 pub use state::{EntryView, InboxView, NEVER_S, Session, Subscription, TopicFacts, Topics};
+
+#[cfg(test)]
+mod tests;

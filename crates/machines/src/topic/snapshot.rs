@@ -37,9 +37,11 @@ impl From<Malformed> for SnapshotError {
     }
 }
 
+type Sink<'s> = dyn FnMut(&[u8]) + 's;
+
 /// The state on its way out. Bodies are numbered in the order in which their first entries come.
 struct Writer<'s> {
-    chunks: Chunks<'s, dyn FnMut(&[u8]) + 's>,
+    chunks: Chunks<'s, Sink<'s>>,
     bodies: HashMap<BodyIndex, u64>,
 }
 

@@ -1,0 +1,168 @@
+//! Bytes of events: pinned, and never trusted.
+
+use std::sync::Arc;
+
+use expect_test::{Expect, expect};
+use proptest::prelude::*;
+
+use crate::topic::{DropReason, Event, EventError, Message, MessageMeta, Origin, Receiver, Slot, Will};
+use crate::{ShardIndex, TimeMs};
+
+fn time() -> impl Strategy<Value = TimeMs> {
+    prop_oneof![Just(0), 0..=TimeMs::MAX.0].prop_map(TimeMs)
+}
+
+fn message() -> impl Strategy<Value = Arc<Message>> {
+    let bytes = || proptest::collection::vec(any::<u8>(), 0..300);
+    let meta = (0..=2u8, any::<bool>(), proptest::option::of(time()));
+    ("\\PC{0,40}", bytes(), bytes(), meta).prop_map(|(topic, properties, payload, (qos, retain, expires_at))| {
+        Arc::new(Message::new(&topic, &properties, &payload, MessageMeta { qos, retain, expires_at }))
+    })
+}
+
+fn will() -> impl Strategy<Value = Option<Will>> {
+    let will = (message(), any::<u32>(), proptest::option::of(any::<u32>()));
+    proptest::option::of(will.prop_map(|(message, delay_s, expiry_s)| Will { message, delay_s, expiry_s }))
+}
+
+fn origin() -> impl Strategy<Value = Origin> {
+    let parts = (any::<u16>(), any::<u64>(), any::<u16>());
+    parts.prop_map(|(shard, incarnation, packet_id)| Origin { shard, incarnation, packet_id })
+}
+
+fn receiver() -> impl Strategy<Value = Receiver> {
+    let ids = proptest::collection::vec(any::<u32>(), 0..4);
+    (any::<u32>(), 1..=2u8, any::<bool>(), ids).prop_map(|(slot, qos, retain, ids)| Receiver {
+        slot: Slot(slot),
+        qos,
+        retain,
+        subscription_ids: ids.into(),
+    })
+}
+
+fn published() -> impl Strategy<Value = Event> {
+    let receivers = proptest::collection::vec(receiver(), 0..5);
+    let evicted = proptest::collection::vec(any::<u32>(), 0..5);
+    let times = (time(), time());
+    (times, proptest::option::of(message()), proptest::option::of(origin()), receivers, evicted, any::<u32>()).prop_map(
+        |((at, drop_at), message, origin, receivers, evicted, dropped)| Event::Published {
+            at,
+            message,
+            drop_at,
+            origin,
+            receivers: receivers.into(),
+            evicted: evicted.into(),
+            dropped,
+        },
+    )
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let slot = || any::<u32>().prop_map(Slot);
+    let entry = || (slot(), any::<u64>());
+    let text = || "\\PC{0,40}".prop_map(|text: String| text.into_boxed_str());
+    prop_oneof![
+        published(),
+        (slot(), text(), any::<u32>(), will()).prop_map(|(slot, client_id, expiry_s, will)| Event::SessionOpened {
+            slot,
+            client_id,
+            expiry_s,
+            will
+        }),
+        (slot(), any::<u32>(), will()).prop_map(|(slot, expiry_s, will)| Event::SessionAttached {
+            slot,
+            expiry_s,
+            will
+        }),
+        (slot(), time(), any::<u32>(), any::<bool>())
+            .prop_map(|(slot, at, expiry_s, keep_will)| Event::SessionDetached { slot, at, expiry_s, keep_will }),
+        slot().prop_map(|slot| Event::SessionEnded { slot }),
+        slot().prop_map(|slot| Event::WillCleared { slot }),
+        (slot(), text(), any::<u8>(), any::<u32>()).prop_map(|(slot, filter, options, subscription_id)| {
+            Event::Subscribed { slot, filter, options, subscription_id }
+        }),
+        (slot(), text()).prop_map(|(slot, filter)| Event::Unsubscribed { slot, filter }),
+        entry().prop_map(|(slot, number)| Event::Acknowledged { slot, number }),
+        entry().prop_map(|(slot, number)| Event::Received { slot, number }),
+        (entry(), any::<bool>()).prop_map(|((slot, number), aged)| {
+            let reason = if aged { DropReason::Aged } else { DropReason::Expired };
+            Event::Dropped { slot, number, reason }
+        }),
+        origin().prop_map(Event::OriginForgotten),
+        (any::<u16>(), any::<u64>()).prop_map(|(shard, incarnation)| Event::OriginsForgotten { shard, incarnation }),
+        message().prop_map(Event::Retained),
+        (time(), message()).prop_map(|(at, message)| Event::Delayed { at, message }),
+        any::<u64>().prop_map(|id| Event::DelayedSent { id }),
+    ]
+}
+
+fn encoded(event: &Event) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    event.encode(&mut bytes);
+    bytes
+}
+
+proptest! {
+    #[test]
+    fn every_event_comes_back(event in event()) {
+        let bytes = encoded(&event);
+        let decoded = Event::decode(&bytes);
+        prop_assert_eq!(decoded.as_ref(), Ok(&event));
+        for cut in 0..bytes.len() {
+            prop_assert!(Event::decode(&bytes[..cut]).is_err(), "cut at {}", cut);
+        }
+        prop_assert_eq!(Event::decode(&[&bytes[..], &[0]].concat()), Err(EventError::Damaged("end")));
+    }
+
+    #[test]
+    fn what_decodes_has_one_form(event in event(), at in any::<prop::sample::Index>(), change in 1..=255u8) {
+        let mut bytes = encoded(&event);
+        let at = at.index(bytes.len());
+        bytes[at] ^= change;
+        if let Ok(other) = Event::decode(&bytes) {
+            prop_assert_eq!(encoded(&other), bytes);
+        }
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = Event::decode(&bytes);
+        let _ = crate::topic::Topics::decode_snapshot(&bytes);
+    }
+}
+
+fn hex(event: &Event, expected: Expect) {
+    let words: Vec<String> = encoded(event).iter().map(|byte| format!("{byte:02x}")).collect();
+    expected.assert_eq(&words.join(" "));
+}
+
+/// The examples of `docs/formats/topics.md`.
+#[test]
+fn bytes_are_as_documented() {
+    let meta = MessageMeta { qos: 1, retain: false, expires_at: None };
+    let message = Arc::new(Message::new("a/b", &[], b"hi", meta));
+    let receivers = [Receiver { slot: Slot(7), qos: 1, retain: false, subscription_ids: [].into() }];
+    hex(
+        &Event::Published {
+            at: TimeMs(1_800_000_000_000),
+            message: Some(message),
+            drop_at: TimeMs(0),
+            origin: None,
+            receivers: receivers.into(),
+            evicted: [].into(),
+            dropped: 0,
+        },
+        expect!["08 80 a0 f1 c2 b1 34 00 00 00 01 07 01 00 01 01 00 03 61 2f 62 00 02 68 69"],
+    );
+    hex(&Event::Acknowledged { slot: Slot(7), number: 300 }, expect!["09 07 ac 02"]);
+    let will = None;
+    hex(&Event::SessionOpened { slot: Slot(7), client_id: "c1".into(), expiry_s: 60, will }, expect!["01 07 02 63 31 3c 00"]);
+    let mut empty = Vec::new();
+    crate::topic::Topics::new(ShardIndex(2)).write_snapshot(&mut |part| empty.extend_from_slice(part));
+    assert_eq!(empty, [1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+}
+
+#[test]
+fn an_event_of_a_newer_program_is_named() {
+    assert_eq!(Event::decode(&[99, 1, 2]), Err(EventError::UnknownTag(99)));
+}
