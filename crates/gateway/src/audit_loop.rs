@@ -128,10 +128,11 @@ fn tell(report: &AuditReport) {
     );
 }
 
-fn lower_priority() {
+/// Everybody else goes before the calling thread.
+pub(crate) fn lower_priority() {
     // SAFETY: setpriority takes plain numbers; on Linux, `who` 0 with PRIO_PROCESS names the calling thread alone.
     let lowered = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
     if lowered != 0 {
-        tracing::debug!("the auditor runs at normal priority: the system did not let it lower its own");
+        tracing::debug!("a background thread runs at normal priority: the system did not let it lower its own");
     }
 }

@@ -11,13 +11,14 @@ use tidegate_shard::operation::{Answer, EndpointIndex, Message, Operation};
 use tidegate_shard::router::{CursorKey, Finished, Router};
 
 use crate::mesh::Endpoint;
+use crate::parcel::Parcel;
 
 /// How long one look for an answer lasts before the thread checks whether it should stop.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// An endpoint that asks and waits.
 pub struct Background {
-    endpoint: Endpoint<Message>,
+    endpoint: Endpoint<Parcel>,
     router: Router,
     workers: u16,
     woken: mpsc::Receiver<()>,
@@ -25,7 +26,7 @@ pub struct Background {
 
 impl Background {
     /// Takes its end of the rings.
-    pub fn new(endpoint: Endpoint<Message>, shard_count: u16, workers: u16, cursors: CursorKey) -> Background {
+    pub fn new(endpoint: Endpoint<Parcel>, shard_count: u16, workers: u16, cursors: CursorKey) -> Background {
         let (wake, woken) = mpsc::sync_channel(1);
         endpoint.bed().set_wake(move || {
             // One wake-up that waits is as good as many.
@@ -46,11 +47,11 @@ impl Background {
                 return Some(reply);
             }
             let router = &mut self.router;
-            let any = self.endpoint.receive(|_, message| match message {
-                Message::Answer { ticket, shard, answer } => {
+            let any = self.endpoint.receive(|_, parcel| match parcel {
+                Parcel::Shard(Message::Answer { ticket, shard, answer }) => {
                     router.answer(ticket, shard, answer, &mut out, &mut finished)
                 }
-                other => unreachable!("{other:?} is for shards"),
+                _ => unreachable!("everything else is for workers"),
             });
             if !any && !self.wait(stopped) {
                 return None;
@@ -70,8 +71,8 @@ impl Background {
         self.endpoint.send(&mut vec![(worker, call)]);
         let mut answered = None;
         while answered.is_none() {
-            let any = self.endpoint.receive(|_, message| {
-                if let Message::Answer { answer, .. } = message {
+            let any = self.endpoint.receive(|_, parcel| {
+                if let Parcel::Shard(Message::Answer { answer, .. }) = parcel {
                     answered = Some(answer.map(|answer| answer.into_inner()));
                 }
             });

@@ -13,16 +13,22 @@ use slab::Slab;
 use tidegate_shard::core::Outgoing;
 use tidegate_shard::limits::ENDPOINT_REQUESTS_MAX;
 use tidegate_shard::message::{Reply, Request, Unavailable};
-use tidegate_shard::operation::Message;
+use tidegate_shard::operation::{EndpointIndex, Message};
 use tidegate_shard::router::{CursorKey, Finished, Router};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::http::{Backend, DrainStatus, Health};
 use crate::mesh::Endpoint;
 use crate::metrics::NodeMetrics;
+use crate::mqtt::Arrival;
+use crate::parcel::Parcel;
 use crate::status::{Phase, Status};
 
-type Asked = (Request, oneshot::Sender<Reply>);
+/// What a door wants of the workers.
+enum Asked {
+    Request(Request, oneshot::Sender<Reply>),
+    Adopt(Box<Arrival>),
+}
 
 /// The shards, as a door on an edge thread reaches them.
 #[derive(Clone)]
@@ -35,15 +41,18 @@ pub struct EdgeBackend {
 /// The other end of an [`EdgeBackend`], to be run by the same thread's runtime.
 pub struct Pump {
     asked: mpsc::Receiver<Asked>,
-    endpoint: Endpoint<Message>,
+    endpoint: Endpoint<Parcel>,
     router: Router,
     waiting: Slab<oneshot::Sender<Reply>>,
     woken: Arc<Notify>,
+    workers: u16,
+    /// Which worker gets the next connection.
+    next_worker: u16,
 }
 
 /// Connects a door with the shards through `endpoint`.
 pub fn edge(
-    endpoint: Endpoint<Message>,
+    endpoint: Endpoint<Parcel>,
     shard_count: u16,
     workers: u16,
     cursors: CursorKey,
@@ -55,7 +64,10 @@ pub fn edge(
     let wake = woken.clone();
     endpoint.bed().set_wake(move || wake.notify_one());
     let router = Router::new(endpoint.index(), shard_count, workers, cursors);
-    (EdgeBackend { ask, status, metrics }, Pump { asked, endpoint, router, waiting: Slab::new(), woken })
+    (
+        EdgeBackend { ask, status, metrics },
+        Pump { asked, endpoint, router, waiting: Slab::new(), woken, workers, next_worker: 0 },
+    )
 }
 
 impl Backend for EdgeBackend {
@@ -90,6 +102,10 @@ impl Backend for EdgeBackend {
         self.status.drain(per_second);
     }
 
+    fn adopt(&self, arrival: Box<Arrival>) -> bool {
+        self.ask.try_send(Asked::Adopt(arrival)).is_ok()
+    }
+
     fn drain_status(&self) -> DrainStatus {
         DrainStatus { per_second: self.status.drain_per_second(), clients: self.status.clients() }
     }
@@ -103,7 +119,7 @@ impl EdgeBackend {
             Phase::Serving | Phase::Stopping => {}
         }
         let (reply, answer) = oneshot::channel();
-        match self.ask.try_send((request, reply)) {
+        match self.ask.try_send(Asked::Request(request, reply)) {
             Ok(()) => Ok(answer),
             Err(mpsc::error::TrySendError::Full(_)) => Err(Unavailable::Busy),
             Err(mpsc::error::TrySendError::Closed(_)) => Err(Unavailable::Stopping),
@@ -134,11 +150,11 @@ impl Pump {
             while let Ok(asked) = self.asked.try_recv() {
                 self.start(asked, &mut out, &mut finished);
             }
-            self.endpoint.receive(|_, message| match message {
-                Message::Answer { ticket, shard, answer } => {
+            self.endpoint.receive(|_, parcel| match parcel {
+                Parcel::Shard(Message::Answer { ticket, shard, answer }) => {
                     self.router.answer(ticket, shard, answer, &mut out, &mut finished);
                 }
-                other => unreachable!("{other:?} is for shards"),
+                _ => unreachable!("everything else is for workers"),
             });
             for (token, reply) in finished.drain(..) {
                 // A client that went away no longer listens.
@@ -148,8 +164,18 @@ impl Pump {
         }
     }
 
-    fn start(&mut self, (request, reply): Asked, out: &mut Outgoing, finished: &mut Finished) {
-        let token = self.waiting.insert(reply) as u64;
-        self.router.start(token, request, out, finished);
+    fn start(&mut self, asked: Asked, out: &mut Outgoing, finished: &mut Finished) {
+        match asked {
+            Asked::Request(request, reply) => {
+                let token = self.waiting.insert(reply) as u64;
+                self.router.start(token, request, out, finished);
+            }
+            // Any worker will do: it sends the connection on to the one that has its session.
+            Asked::Adopt(arrival) => {
+                let worker = EndpointIndex(self.next_worker);
+                self.next_worker = (self.next_worker + 1) % self.workers;
+                self.endpoint.send(&mut vec![(worker, arrival)]);
+            }
+        }
     }
 }

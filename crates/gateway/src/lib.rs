@@ -21,9 +21,12 @@ pub mod mesh;
 pub mod metrics;
 pub mod mqtt;
 pub mod node;
+pub mod parcel;
+pub mod recovery;
 pub mod status;
 pub mod stream;
 #[cfg(feature = "fault-injection")]
 pub mod tamper;
 pub mod tls;
+pub mod topic_keeper;
 pub mod worker_thread;

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
+use tidegate_broker::Waiting;
 use tidegate_journal::LocalLog;
 use tidegate_journal::disk::Disk;
 use tidegate_shard::core::Shard;
+use tidegate_shard::topics::TopicShard;
 use tidegate_shard::worker::Worker;
 use tidegate_telemetry::{CounterFamily, Registry, ShardMetrics, render_prometheus};
 
 use crate::http::HttpCounters;
+use crate::mqtt::TopicMetrics;
 
 /// Everything that `/metrics` shows.
 #[derive(Default)]
@@ -29,6 +32,7 @@ impl NodeMetrics {
 /// The metrics of one worker's shards.
 pub struct WorkerMetrics {
     shards: Vec<ObservedShard>,
+    topics: Vec<TopicMetrics>,
 }
 
 struct ObservedShard {
@@ -38,16 +42,23 @@ struct ObservedShard {
 }
 
 impl WorkerMetrics {
-    /// Takes the metrics of the worker's shards, in the worker's order.
-    pub fn new(shards: Vec<ShardMetrics>) -> WorkerMetrics {
+    /// Takes the metrics of the worker's shards, of the ledger and of topics, in the worker's order.
+    pub fn new(shards: Vec<ShardMetrics>, topics: Vec<TopicMetrics>) -> WorkerMetrics {
         let observed = |metrics| ObservedShard { metrics, unavailable_seen: 0, refusals_seen: Default::default() };
-        WorkerMetrics { shards: shards.into_iter().map(observed).collect() }
+        WorkerMetrics { shards: shards.into_iter().map(observed).collect(), topics }
     }
 
     /// Brings the registry up to date.
     pub fn observe<D: Disk>(&mut self, worker: &mut Worker<D, LocalLog<D>>) {
         for (observed, shard) in self.shards.iter_mut().zip(worker.shards_mut()) {
             observed.observe(shard);
+        }
+    }
+
+    /// The same for shards of topics.
+    pub fn observe_topics<D: Disk>(&mut self, shards: &mut [TopicShard<LocalLog<D>, Waiting>]) {
+        for (metrics, shard) in self.topics.iter().zip(shards) {
+            metrics.observe(shard);
         }
     }
 }

@@ -7,24 +7,19 @@
 //! ```
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::AtomicU16;
 use std::thread::JoinHandle;
-use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
+use tidegate_journal::LogId;
 use tidegate_journal::directory::Directory;
-use tidegate_journal::disk::RealDisk;
-use tidegate_journal::{LocalLog, LogId, Options, Sequence};
 use tidegate_machines::ShardIndex;
-use tidegate_shard::core::Shard;
-use tidegate_shard::ids::{IdIndex, IdSeed, IdsOptions};
 use tidegate_shard::message::Request;
-use tidegate_shard::replay::replay;
 use tidegate_shard::router::CursorKey;
 use tidegate_shard::worker::Worker;
-use tidegate_telemetry::{GatewayMetrics, ShardMetrics};
+use tidegate_telemetry::GatewayMetrics;
 use tokio::sync::watch;
 
 use crate::audit_loop::{AuditLoop, Schedule};
@@ -36,12 +31,13 @@ use crate::http::{EdgeOptions, HttpLimits, serve_edge};
 use crate::listener::listen;
 use crate::mesh::{Bed, mesh};
 use crate::metrics::{NodeMetrics, WorkerMetrics};
-use crate::mqtt::MqttSettings;
+use crate::mqtt::{MqttFloor, MqttSettings};
+use crate::recovery::recover_all;
 use crate::status::{Phase, Status};
-use crate::worker_thread::{WorkerThread, now_ms};
+use crate::topic_keeper::TopicKeeper;
+use crate::worker_thread::{Farewell, WorkerThread, now_ms};
 
 type ServerTls = Option<Arc<rustls::ServerConfig>>;
-type LocalShard = Shard<RealDisk, LocalLog<RealDisk>>;
 
 /// What a node is started with.
 pub struct NodeOptions {
@@ -87,33 +83,31 @@ pub struct Node {
     edges: Vec<JoinHandle<Result<()>>>,
     workers: Vec<JoinHandle<Result<()>>>,
     background: Option<JoinHandle<Result<()>>>,
+    keeper: Option<JoinHandle<Result<()>>>,
     http: Option<SocketAddr>,
     binary: Option<SocketAddr>,
-    _directory: Directory,
+    mqtt: Vec<(Box<str>, SocketAddr)>,
+    directory: Directory,
 }
 
 /// Tells the key of cursors from other uses of the directory's id.
 const CURSORS: u64 = u64::from_le_bytes(*b"cursors\0");
-
-/// What a recovered shard's thread hands over.
-struct RecoveredShard {
-    shard: LocalShard,
-    metrics: ShardMetrics,
-}
 
 impl Node {
     /// Starts everything; returns when the node serves. `authenticator` is asked for when the directory is locked, because that may
     /// hold the key that signs tokens. `progress` is called now and then while the journals are replayed.
     pub fn start(
         options: NodeOptions,
-        authenticator: impl FnOnce() -> Result<Authenticator>,
+        authenticator: impl FnOnce() -> Result<Arc<Authenticator>>,
         progress: &mut dyn FnMut(&Status),
     ) -> Result<Node> {
-        let directory = Directory::open_or_create(&options.data, options.shards, options.workers, now_ms().0)?;
-        let authenticator = Arc::new(authenticator()?);
+        let topic_shards = options.mqtt.as_ref().map_or(options.workers, |mqtt| mqtt.topic_shards);
+        let directory = Directory::open_or_create(&options.data, options.shards, topic_shards, now_ms().0)?;
+        let topic_shards = directory.topic_shards();
+        let authenticator = authenticator()?;
         // The directory's random id: cursors outlive a restart, and nobody outside knows it.
         let cursors = CursorKey([directory.log(0).directory, CURSORS]);
-        let status = Arc::new(Status::new(options.shards));
+        let status = Arc::new(Status::new(options.shards + topic_shards));
         let metrics = Arc::new(NodeMetrics::default());
 
         let edge_count = if options.http.is_some() { options.edges } else { 0 };
@@ -130,6 +124,13 @@ impl Node {
             listeners.as_ref().map(|all| all[0].local_addr()).transpose()
         };
         let (http, binary) = (bound(&http_listeners)?, bound(&binary_listeners)?);
+        let floor = options.mqtt.clone().map(|settings| {
+            MqttFloor::open(settings, authenticator.clone(), options.workers, topic_shards, options.shards)
+        });
+        let mut floor = floor.transpose()?;
+        if let Some(floor) = &floor {
+            status.set_brokers(floor.facts().clone());
+        }
 
         let (stop_edges, stop) = watch::channel(false);
         let mut edges = Vec::new();
@@ -146,20 +147,27 @@ impl Node {
                 limits: options.http_limits,
                 counters: metrics.http.clone(),
                 open_paths: options.open_paths.clone(),
+                websocket: floor.as_ref().and_then(MqttFloor::websocket),
                 stop: stop.clone(),
             };
             edges.push(spawn(format!("edge-{number}"), move || Ok(serve_edge(edge, pump.run())?))?);
         }
 
         let recovered = recover_all(&options, &directory, &beds, &status, &metrics, progress)?;
-        let shards_of = share_out(recovered, options.workers);
+        let shards_of = share_out(recovered.ledger, options.workers, |recovered| recovered.shard.index());
+        let topics_of = share_out(recovered.topics, options.workers, |recovered| recovered.shard.index());
         let mut binary_listeners = binary_listeners.unwrap_or_default().into_iter();
         let quiet = Arc::new(AtomicU16::new(0));
         let mut workers = Vec::new();
-        for (number, (endpoint, shards)) in endpoints.into_iter().zip(shards_of).enumerate() {
+        for (number, (endpoint, (shards, topics))) in
+            endpoints.into_iter().zip(shards_of.into_iter().zip(topics_of)).enumerate()
+        {
             let port_metrics = GatewayMetrics::register(&metrics.registry, number, &["all"]);
             let (shards, shard_metrics): (Vec<_>, Vec<_>) =
                 shards.into_iter().map(|recovered| (recovered.shard, recovered.metrics)).unzip();
+            let (topics, topic_metrics): (Vec<_>, Vec<_>) =
+                topics.into_iter().map(|recovered| (recovered.shard, recovered.metrics)).unzip();
+            let mqtt = floor.as_mut().map(|floor| floor.port(number as u16, topics, endpoint.bed().clone(), &metrics));
             let port = BinaryPort::new(
                 binary_listeners.next(),
                 options.binary_tls.clone(),
@@ -171,11 +179,13 @@ impl Node {
             let thread = WorkerThread::new(
                 worker,
                 port,
+                mqtt.transpose()?,
                 endpoint,
                 status.clone(),
                 quiet.clone(),
                 options.workers,
-                WorkerMetrics::new(shard_metrics),
+                WorkerMetrics::new(shard_metrics, topic_metrics),
+                Farewell::of(options.mqtt.as_ref()),
             )?;
             workers.push(spawn(format!("worker-{number}"), move || {
                 pin(number);
@@ -191,9 +201,11 @@ impl Node {
             edges,
             workers,
             background: None,
+            keeper: None,
             http,
             binary,
-            _directory: directory,
+            mqtt: floor.map(|floor| floor.addresses().to_vec()).unwrap_or_default(),
+            directory,
         };
         let background = node.seed(background, options.seed)?;
         let audits = AuditLoop::open(background, &options.data, &logs, options.schedule)?;
@@ -201,6 +213,14 @@ impl Node {
             audits.run(&|| status.is_stopping());
             Ok(())
         })?);
+        if options.mqtt.is_some() {
+            let keeper = TopicKeeper::new(options.data.clone(), node.directory.topic_logs().collect());
+            let status = node.status.clone();
+            node.keeper = Some(spawn("topic-keeper".into(), move || {
+                keeper.run(&|| status.is_stopping());
+                Ok(())
+            })?);
+        }
         node.status.serve();
         Ok(node)
     }
@@ -232,6 +252,11 @@ impl Node {
         self.binary
     }
 
+    /// Where MQTT is served over TCP, by the listeners' names.
+    pub fn mqtt(&self) -> &[(Box<str>, SocketAddr)] {
+        &self.mqtt
+    }
+
     /// What the process is doing.
     pub fn status(&self) -> &Arc<Status> {
         &self.status
@@ -245,6 +270,7 @@ impl Node {
         self.beds.iter().for_each(|bed| bed.wake());
         let mut ended: Vec<Result<()>> = self.edges.into_iter().map(join).collect();
         ended.extend(self.background.map(join));
+        ended.extend(self.keeper.map(join));
         self.status.let_workers_end();
         self.beds.iter().for_each(|bed| bed.wake());
         ended.extend(self.workers.into_iter().map(join));
@@ -256,118 +282,11 @@ impl Node {
     }
 }
 
-/// Recovers all shards in parallel, each on a thread of its own.
-fn recover_all(
-    options: &NodeOptions,
-    directory: &Directory,
-    beds: &[Arc<Bed>],
-    status: &Arc<Status>,
-    metrics: &NodeMetrics,
-    progress: &mut dyn FnMut(&Status),
-) -> Result<Vec<RecoveredShard>> {
-    let mut threads = Vec::new();
-    for log in directory.logs() {
-        let recovery = Recovery {
-            data: options.data.clone(),
-            log,
-            shards: options.shards,
-            workers: options.workers,
-            journal: Options { segment_bytes: options.segment_bytes, ..Options::default() },
-            filter_bytes_max: options.ids_filter_bytes_max / options.shards as usize,
-            bed: beds[(log.shard % options.workers) as usize].clone(),
-            status: status.clone(),
-            metrics: ShardMetrics::register(&metrics.registry, log.shard),
-        };
-        threads.push(spawn(format!("recover-{}", log.shard), move || recovery.run())?);
-    }
-    while threads.iter().any(|thread| !thread.is_finished()) {
-        progress(status);
-        std::thread::sleep(std::time::Duration::from_millis(20));
-    }
-    progress(status);
-    threads.into_iter().map(join).collect()
-}
-
-/// What one shard's recovery needs.
-struct Recovery {
-    data: PathBuf,
-    log: LogId,
-    shards: u16,
-    workers: u16,
-    journal: Options,
-    filter_bytes_max: usize,
-    bed: Arc<Bed>,
-    status: Arc<Status>,
-    metrics: ShardMetrics,
-}
-
-impl Recovery {
-    fn run(self) -> Result<RecoveredShard> {
-        let began = Instant::now();
-        let index = ShardIndex(self.log.shard);
-        let progress = &self.status.replay[self.log.shard as usize];
-        let bed = self.bed.clone();
-        let wake = Arc::new(move || bed.wake());
-        let (log, found) = LocalLog::open(RealDisk, &self.data, self.log, self.journal, wake)?;
-        if found.bytes_cut > 0 {
-            tracing::warn!(
-                shard = index.0,
-                bytes = found.bytes_cut,
-                "cut a torn tail: these bytes were never acknowledged"
-            );
-        }
-        progress.total.store(found.end.sequence.0, Ordering::Relaxed);
-
-        let ids_options =
-            IdsOptions { filter_bytes_max: self.filter_bytes_max.max(1 << 16), ..IdsOptions::new(random_seed()?) };
-        let folder = ids_folder(&self.data, index);
-        let opened = IdIndex::open(RealDisk, &folder, ids_options, found.end.position, &mut |_, _| {})?;
-        if let Some(reason) = &opened.discarded {
-            tracing::warn!(shard = index.0, reason, "the id index is rebuilt from the journal");
-        }
-        let mut ids = opened.index;
-        let (ledger, report) =
-            replay(&log, &RealDisk, &self.data, index, self.shards, &mut ids, |Sequence(reached)| {
-                progress.done.store(reached, Ordering::Relaxed);
-            })?;
-        for passed_over in &report.snapshots_passed_over {
-            tracing::warn!(shard = index.0, snapshot = passed_over, "passed over a snapshot");
-        }
-        progress.done.store(found.end.sequence.0, Ordering::Relaxed);
-
-        let took = began.elapsed();
-        let events = report.events + report.ids_only;
-        self.metrics.recovery_nanoseconds.set(took.as_nanos() as i64);
-        self.metrics.recovery_records.set(events as i64);
-        self.metrics.snapshot_sequence.set(report.snapshot_sequence as i64);
-        tracing::info!(
-            shard = index.0,
-            sequence = found.end.sequence.0,
-            snapshot_sequence = report.snapshot_sequence,
-            events = report.events,
-            ids_only = report.ids_only,
-            took_ms = took.as_millis() as u64,
-            events_per_s = (events as f64 / took.as_secs_f64()) as u64,
-            "recovered"
-        );
-        let shard = Shard::new(index, self.shards, self.workers, ledger, ids, log);
-        Ok(RecoveredShard { shard, metrics: self.metrics })
-    }
-}
-
-/// Where the id index of `shard` lives.
-pub fn ids_folder(data: &Path, shard: ShardIndex) -> PathBuf {
-    data.join("ids").join(format!("shard-{shard}"))
-}
-
-fn random_seed() -> Result<IdSeed> {
-    Ok(IdSeed([getrandom::u64()?, getrandom::u64()?]))
-}
-
-fn share_out(recovered: Vec<RecoveredShard>, workers: u16) -> Vec<Vec<RecoveredShard>> {
-    let mut shares: Vec<Vec<RecoveredShard>> = (0..workers).map(|_| Vec::new()).collect();
-    for shard in recovered {
-        shares[(shard.shard.index().0 % workers) as usize].push(shard);
+/// Shard n belongs to worker n modulo their number.
+fn share_out<S>(shards: Vec<S>, workers: u16, index: impl Fn(&S) -> ShardIndex) -> Vec<Vec<S>> {
+    let mut shares: Vec<Vec<S>> = (0..workers).map(|_| Vec::new()).collect();
+    for shard in shards {
+        shares[(index(&shard).0 % workers) as usize].push(shard);
     }
     shares
 }
@@ -380,10 +299,13 @@ fn pin(number: usize) {
     }
 }
 
-fn spawn<T: Send + 'static>(name: String, run: impl FnOnce() -> T + Send + 'static) -> Result<JoinHandle<T>> {
+pub(crate) fn spawn<T: Send + 'static>(
+    name: String,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>> {
     std::thread::Builder::new().name(name.clone()).spawn(run).with_context(|| format!("cannot start thread {name}"))
 }
 
-fn join<T>(thread: JoinHandle<Result<T>>) -> Result<T> {
+pub(crate) fn join<T>(thread: JoinHandle<Result<T>>) -> Result<T> {
     thread.join().map_err(|_| anyhow!("a thread panicked"))?
 }

@@ -1,8 +1,8 @@
 //! The poll loop of a worker: sockets, rings, shards, in turn, on one pinned thread.
 //!
 //! ```text
-//!   ┌▶ take messages ─▶ read sockets ─▶ step shards ─▶ encode replies ─▶ send messages ─▶ write sockets ─┐
-//!   └───────────────── poll: at once if there was work, else asleep until a socket, a ring or the log ◀──┘
+//!   ┌▶ take parcels ─▶ read sockets ─▶ step shards ─▶ encode replies ─▶ send parcels ─▶ write sockets ─┐
+//!   └──────────────── poll: at once if there was work, else asleep until a socket, a ring or the log ◀─┘
 //! ```
 //!
 //! Why one turn reads all sockets before the shards step: what arrived together is decided together and synced as one group.
@@ -17,6 +17,7 @@ use tidegate_journal::LocalLog;
 use tidegate_journal::disk::RealDisk;
 use tidegate_machines::TimeMs;
 use tidegate_shard::core::Outgoing;
+use tidegate_shard::message::Request;
 use tidegate_shard::operation::Message;
 use tidegate_shard::router::Finished;
 use tidegate_shard::worker::Worker;
@@ -24,39 +25,107 @@ use tidegate_shard::worker::Worker;
 use crate::binary::port::{BinaryPort, LISTENER, WAKER};
 use crate::mesh::Endpoint;
 use crate::metrics::WorkerMetrics;
+use crate::mqtt::{Host, MqttPort, MqttSettings, PAUSED_TICK};
+use crate::parcel::Parcel;
 use crate::status::Status;
 
 /// How long an idle worker sleeps at most: timers (expiries, retries, silent clients) are looked at so often.
 const TICK: Duration = Duration::from_millis(20);
 /// How long a stopping worker waits for clients to take their replies.
 const FAREWELL: Duration = Duration::from_secs(5);
-
+/// How long it takes to disconnect the MQTT clients that are left when the time to send them away is over.
+const HURRY: Duration = Duration::from_secs(2);
 /// How long a stopping worker waits for its shards to sync what they hold.
 const STOP_AT_LATEST: Duration = Duration::from_secs(20);
 
+/// Tokens of requests that the MQTT port has started have this bit.
+const MQTT_REQUEST: u64 = 1 << 63;
+
+type LocalWorker = Worker<RealDisk, LocalLog<RealDisk>>;
+type LocalMqtt = MqttPort<LocalLog<RealDisk>>;
+
 /// Everything a worker's thread owns.
 pub struct WorkerThread {
-    worker: Worker<RealDisk, LocalLog<RealDisk>>,
+    worker: LocalWorker,
     port: BinaryPort,
-    endpoint: Endpoint<Message>,
+    mqtt: Option<LocalMqtt>,
+    endpoint: Endpoint<Parcel>,
     poll: Poll,
     status: Arc<Status>,
     /// Workers that have nothing of their own under way while the process stops.
     quiet: Arc<AtomicU16>,
     workers: u16,
     metrics: WorkerMetrics,
+    farewell: Farewell,
+}
+
+/// How a worker's MQTT clients are sent away when the process stops.
+#[derive(Clone, Copy, Debug)]
+pub struct Farewell {
+    /// So many per second, over all workers.
+    pub per_second: u32,
+    /// Who is left after so long is disconnected at once.
+    pub timeout: Duration,
+}
+
+impl Farewell {
+    /// As the settings of MQTT say; without MQTT there is nobody to send away.
+    pub fn of(mqtt: Option<&MqttSettings>) -> Farewell {
+        mqtt.map_or(Farewell { per_second: 1, timeout: Duration::ZERO }, |mqtt| Farewell {
+            per_second: mqtt.drain.per_second,
+            timeout: Duration::from_millis(mqtt.drain_timeout_ms),
+        })
+    }
+}
+
+/// What passes through a worker in one turn.
+#[derive(Default)]
+struct Passing {
+    out: Outgoing,
+    finished: Finished,
+}
+
+/// The worker as its MQTT port knows it.
+struct MqttHost<'a> {
+    worker: &'a mut LocalWorker,
+    passing: &'a mut Passing,
+}
+
+impl Host for MqttHost<'_> {
+    fn deliver(&mut self, message: Message) {
+        self.worker.deliver(message, &mut self.passing.out, &mut self.passing.finished);
+    }
+
+    fn start(&mut self, token: u64, request: Request) {
+        self.worker.start(token | MQTT_REQUEST, request, &mut self.passing.out, &mut self.passing.finished);
+    }
+
+    fn has_room(&self) -> bool {
+        self.worker.has_room()
+    }
+}
+
+/// A process that stops, as its worker sees it.
+struct Stopping {
+    since: Instant,
+    /// The MQTT clients that were left when the time was over are disconnected without waiting for their turn.
+    hurried: bool,
+    said_quiet: bool,
 }
 
 impl WorkerThread {
     /// Prepares the thread's poll; its endpoint can be woken from here on.
+    #[expect(clippy::too_many_arguments, reason = "one worker's share of everything")]
     pub fn new(
-        worker: Worker<RealDisk, LocalLog<RealDisk>>,
+        worker: LocalWorker,
         port: BinaryPort,
-        endpoint: Endpoint<Message>,
+        mqtt: Option<LocalMqtt>,
+        endpoint: Endpoint<Parcel>,
         status: Arc<Status>,
         quiet: Arc<AtomicU16>,
         workers: u16,
         metrics: WorkerMetrics,
+        farewell: Farewell,
     ) -> io::Result<WorkerThread> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER)?;
@@ -64,17 +133,19 @@ impl WorkerThread {
             // A wake-up that fails is made up for by the next tick.
             let _ = waker.wake();
         });
-        Ok(WorkerThread { worker, port, endpoint, poll, status, quiet, workers, metrics })
+        Ok(WorkerThread { worker, port, mqtt, endpoint, poll, status, quiet, workers, metrics, farewell })
     }
 
     /// Serves until the process stops, then closes the logs of its shards.
     pub fn run(mut self) -> anyhow::Result<()> {
         self.port.register(self.poll.registry())?;
+        if let Some(mqtt) = &mut self.mqtt {
+            mqtt.register(self.poll.registry())?;
+        }
         let mut events = Events::with_capacity(1_024);
-        let mut out: Outgoing = Vec::new();
-        let mut finished: Finished = Vec::new();
-        let mut stopping: Option<Instant> = None;
-        let mut said_quiet = false;
+        let mut passing = Passing::default();
+        let mut stopping: Option<Stopping> = None;
+        let mut drained_per_second = None;
         let mut ticked = Instant::now();
         let mut busy = Duration::ZERO;
         #[cfg(feature = "fault-injection")]
@@ -82,44 +153,43 @@ impl WorkerThread {
         loop {
             let turned = Instant::now();
             let now = now_ms();
-            let worked = self.turn(now, stopping.is_some(), &mut out, &mut finished);
+            let worked = self.turn(now, stopping.is_some(), &mut passing);
 
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
-                self.port.end_overdue(now.0);
-                // Clients that could not be taken when files had run out cause no event of their own.
-                self.port.accept(self.poll.registry(), now.0);
-                self.metrics.observe(&mut self.worker);
-                self.port.observe(self.endpoint.depth(), std::mem::take(&mut busy));
+                self.tick(now, std::mem::take(&mut busy));
+                if self.status.drain_per_second() != drained_per_second {
+                    drained_per_second = self.status.drain_per_second();
+                    if let (Some(mqtt), Some(per_second)) = (&mut self.mqtt, drained_per_second) {
+                        mqtt.drain(per_second, now);
+                    }
+                }
                 #[cfg(feature = "fault-injection")]
                 tamper.look(&mut self.worker);
-                if let Some(failure) = self.worker.failure() {
-                    self.status.fail(failure.to_string());
-                }
             }
             if stopping.is_none() && self.status.is_stopping() {
-                stopping = Some(Instant::now());
-                self.port.stop_listening(self.poll.registry());
+                stopping = Some(self.begin_to_stop(now));
             }
-            if let Some(since) = stopping {
-                let patient = since.elapsed() < FAREWELL;
-                if !said_quiet && (self.port.is_quiet() && self.worker.pending() == 0 || !patient) {
-                    said_quiet = true;
-                    self.quiet.fetch_add(1, Ordering::AcqRel);
-                }
-                let all_quiet = self.quiet.load(Ordering::Acquire) >= self.workers;
-                // What cannot be synced any more, on a full disk for one, was never acknowledged.
-                let settled = all_quiet && self.worker.is_idle() || since.elapsed() >= STOP_AT_LATEST;
-                if settled && self.status.may_end() {
-                    break;
-                }
+            if let Some(stopping) = &mut stopping
+                && self.may_end(stopping, now)
+            {
+                break;
             }
 
-            busy += turned.elapsed();
-            let (worker, port) = (&self.worker, &self.port);
-            let asleep =
-                !worked && self.endpoint.sleep_unless(|| port.has_work(worker.has_room()) || worker.has_news());
-            self.poll.poll(&mut events, Some(if asleep { TICK } else { Duration::ZERO })).or_else(interrupted)?;
+            let took = turned.elapsed();
+            busy += took;
+            if let Some(mqtt) = &mut self.mqtt {
+                mqtt.observe_turn(took);
+            }
+            let (worker, port, mqtt) = (&self.worker, &self.port, &mut self.mqtt);
+            let asleep = !worked
+                && self.endpoint.sleep_unless(|| {
+                    port.has_work(worker.has_room())
+                        || worker.has_news()
+                        || mqtt.as_mut().is_some_and(MqttPort::has_work)
+                });
+            let nap = if self.mqtt.as_ref().is_some_and(MqttPort::has_paused) { PAUSED_TICK } else { TICK };
+            self.poll.poll(&mut events, Some(if asleep { nap } else { Duration::ZERO })).or_else(interrupted)?;
             if asleep {
                 self.endpoint.awake();
             }
@@ -127,42 +197,140 @@ impl WorkerThread {
                 match event.token() {
                     LISTENER => self.port.accept(self.poll.registry(), now.0),
                     WAKER => {}
-                    _ => self.port.on_event(event),
+                    token => match &mut self.mqtt {
+                        Some(mqtt) if LocalMqtt::owns(token) => mqtt.on_event(event),
+                        _ => self.port.on_event(event),
+                    },
                 }
             }
         }
-        if let Some(failure) = self.worker.failure() {
-            self.status.fail(failure.to_string());
-        }
+        self.note_failure();
+        let topics = self.mqtt.map(|mqtt| mqtt.into_broker().into_shards()).unwrap_or_default();
         for log in self.worker.into_logs() {
             log.close()?;
+        }
+        for shard in topics {
+            shard.into_log().close()?;
         }
         Ok(())
     }
 
-    fn turn(&mut self, now: TimeMs, stopping: bool, out: &mut Outgoing, finished: &mut Finished) -> bool {
-        let (worker, port) = (&mut self.worker, &mut self.port);
-        let mut worked = self.endpoint.receive(|_, message| worker.deliver(message, out, finished));
+    fn turn(&mut self, now: TimeMs, stopping: bool, passing: &mut Passing) -> bool {
+        let registry = self.poll.registry();
+        let mut worked = match &mut self.mqtt {
+            Some(mqtt) => {
+                let host = &mut MqttHost { worker: &mut self.worker, passing };
+                // What came by the rings goes before what sockets bring.
+                let came = mqtt.take_parcels(host, &mut self.endpoint, now);
+                came | mqtt.serve(host, &mut self.endpoint, registry, now)
+            }
+            None => self.endpoint.receive(|_, parcel| match parcel {
+                Parcel::Shard(message) => self.worker.deliver(message, &mut passing.out, &mut passing.finished),
+                Parcel::Topics(_) | Parcel::Connection(_) => unreachable!("there are no topics"),
+            }),
+        };
         if !stopping {
             // The port reads while the worker has room; both sides of that are this one worker.
-            let room = std::cell::RefCell::new(worker);
-            worked |= port.serve(
+            let room = std::cell::RefCell::new(&mut self.worker);
+            worked |= self.port.serve(
                 now.0,
                 || room.borrow().has_room(),
-                |token, request| room.borrow_mut().start(token, request, &mut *out, &mut *finished),
+                |token, request| room.borrow_mut().start(token, request, &mut passing.out, &mut passing.finished),
             );
         }
-        worked |= self.worker.step(now, out, finished);
-        while !finished.is_empty() {
-            worked = true;
-            for (token, reply) in std::mem::take(finished) {
-                let worker = &mut self.worker;
-                self.port.reply(token, reply, &mut |token, request| worker.start(token, request, out, finished));
+        worked |= self.worker.step(now, &mut passing.out, &mut passing.finished);
+        worked |= self.pass_on_replies(now, passing);
+        for (shard, account) in self.worker.take_figures() {
+            if let Some(mqtt) = &mut self.mqtt {
+                mqtt.announce(shard, account, now);
             }
         }
-        self.endpoint.send(out);
+        if let Some(mqtt) = &mut self.mqtt {
+            let host = &mut MqttHost { worker: &mut self.worker, passing };
+            worked |= mqtt.step(host, &mut self.endpoint, self.poll.registry(), now);
+        }
+        self.endpoint.send(&mut passing.out);
         self.port.flush(self.poll.registry());
         worked
+    }
+
+    /// Gives replies of the shards to the port whose client asked.
+    fn pass_on_replies(&mut self, now: TimeMs, passing: &mut Passing) -> bool {
+        let mut worked = false;
+        while !passing.finished.is_empty() {
+            worked = true;
+            for (token, reply) in std::mem::take(&mut passing.finished) {
+                let worker = &mut self.worker;
+                match &mut self.mqtt {
+                    Some(mqtt) if token & MQTT_REQUEST != 0 => {
+                        mqtt.reply(&mut MqttHost { worker, passing }, token & !MQTT_REQUEST, reply, now);
+                    }
+                    _ => self.port.reply(token, reply, &mut |token, request| {
+                        worker.start(token, request, &mut passing.out, &mut passing.finished);
+                    }),
+                }
+            }
+        }
+        worked
+    }
+
+    /// What is done now and then. `busy`: how long the loop did not wait since the last time.
+    fn tick(&mut self, now: TimeMs, busy: Duration) {
+        self.port.end_overdue(now.0);
+        // Clients that could not be taken when files had run out cause no event of their own.
+        self.port.accept(self.poll.registry(), now.0);
+        self.metrics.observe(&mut self.worker);
+        self.port.observe(self.endpoint.depth(), busy);
+        if let Some(mqtt) = &mut self.mqtt {
+            mqtt.tick(Instant::now(), now);
+            self.metrics.observe_topics(mqtt.broker_mut().shards_mut());
+        }
+        self.note_failure();
+    }
+
+    /// A shard whose journal failed fails the process: nobody is told "durable" any more.
+    fn note_failure(&self) {
+        if let Some(failure) = self.worker.failure() {
+            self.status.fail(failure.to_string());
+        }
+        let topics = self.mqtt.iter().flat_map(|mqtt| mqtt.broker().shards());
+        if let Some(failure) = topics.filter_map(|shard| shard.failure()).next() {
+            self.status.fail(format!("topics: {failure}"));
+        }
+    }
+
+    fn begin_to_stop(&mut self, now: TimeMs) -> Stopping {
+        self.port.stop_listening(self.poll.registry());
+        if let Some(mqtt) = &mut self.mqtt {
+            mqtt.stop_listening();
+            mqtt.drain(self.farewell.per_second, now);
+        }
+        Stopping { since: Instant::now(), hurried: false, said_quiet: false }
+    }
+
+    /// Whether a stopping worker may end: nobody asks anything any more, and what was accepted is durable.
+    fn may_end(&mut self, stopping: &mut Stopping, now: TimeMs) -> bool {
+        let elapsed = stopping.since.elapsed();
+        let (patience, left) = match &mut self.mqtt {
+            None => (FAREWELL, false),
+            Some(mqtt) => {
+                if elapsed >= self.farewell.timeout && !std::mem::replace(&mut stopping.hurried, true) {
+                    mqtt.drain(u32::MAX, now);
+                }
+                (FAREWELL.max(self.farewell.timeout + HURRY), !mqtt.is_quiet())
+            }
+        };
+        let patient = elapsed < patience;
+        let is_quiet = self.port.is_quiet() && self.worker.pending() == 0 && !left;
+        if !stopping.said_quiet && (is_quiet || !patient) {
+            stopping.said_quiet = true;
+            self.quiet.fetch_add(1, Ordering::AcqRel);
+        }
+        let all_quiet = self.quiet.load(Ordering::Acquire) >= self.workers;
+        let is_idle = self.worker.is_idle() && self.mqtt.as_ref().is_none_or(MqttPort::is_idle);
+        // What cannot be synced any more, on a full disk for one, was never acknowledged.
+        let settled = all_quiet && is_idle || elapsed >= patience + STOP_AT_LATEST;
+        settled && self.status.may_end()
     }
 }
 

@@ -4,6 +4,8 @@ use std::future::Future;
 
 use tidegate_shard::message::{Reply, Request};
 
+use crate::mqtt::Arrival;
+
 /// The ledger as the door sees it. One clone per edge thread; `call` must not block.
 pub trait Backend: Clone + Send + Sync + 'static {
     /// Asks the shards. The future resolves when the answer is durable; when no shard can take the request (full queues,
@@ -21,6 +23,9 @@ pub trait Backend: Clone + Send + Sync + 'static {
 
     /// How far that is.
     fn drain_status(&self) -> DrainStatus;
+
+    /// Gives a connection that has become a WebSocket to who serves MQTT. `false`: nobody takes it.
+    fn adopt(&self, arrival: Box<Arrival>) -> bool;
 }
 
 /// How far the clients are sent away.

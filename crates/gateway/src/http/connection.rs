@@ -1,6 +1,7 @@
 //! One connection: TLS if asked for, then HTTP/1.1 with every wait bounded.
 
 use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::Ordering::Relaxed;
 
 use axum::Router;
@@ -16,6 +17,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::backend::Backend;
 use super::door::{Door, DoorService};
+use super::limits::HttpLimits;
 
 /// Tells when the process stops.
 #[derive(Clone)]
@@ -46,10 +48,13 @@ pub async fn serve<B: Backend>(
     counters.connections_open.fetch_add(1, Relaxed);
     // An answer is one write; waiting for more to send with it would only add Nagle's delay.
     let _ = stream.set_nodelay(true);
+    // A client that is gone already has no address; what it asks for matters to nobody.
+    let address = stream.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
+    let service = ConnectionService(DoorService::new(door.clone(), router, address));
     match acceptor {
-        None => serve_http(stream, door, router, stopping).await,
+        None => serve_http(stream, door.limits, service, stopping).await,
         Some(acceptor) => match tokio::time::timeout(door.limits.handshake_timeout, acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => serve_http(stream, door, router, stopping).await,
+            Ok(Ok(stream)) => serve_http(stream, door.limits, service, stopping).await,
             Ok(Err(_)) | Err(_) => {
                 counters.handshakes_failed.fetch_add(1, Relaxed);
             }
@@ -58,20 +63,19 @@ pub async fn serve<B: Backend>(
     counters.connections_open.fetch_sub(1, Relaxed);
 }
 
-async fn serve_http<B, S>(stream: S, door: Door<B>, router: Router, stopping: Stopping)
+async fn serve_http<B, S>(stream: S, limits: HttpLimits, service: ConnectionService<B>, stopping: Stopping)
 where
     B: Backend,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let limits = door.limits;
-    let service = ConnectionService(DoorService::new(door, router));
     // Not `pipeline_flush`: with it, the answer to a head that cannot be parsed never leaves (hyper 1.12).
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(limits.head_timeout)
         .max_buf_size(limits.head_bytes_max)
         .max_headers(limits.headers_max)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         // An error here is the client's: it broke off, or did not speak HTTP. hyper has answered what can be answered.

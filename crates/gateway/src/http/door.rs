@@ -1,6 +1,7 @@
 //! The state of one edge thread and the way of a request through it: votes directly, everything else by axum's routes.
 
 use std::convert::Infallible;
+use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
@@ -22,6 +23,7 @@ use super::openapi::{BodyProblems, GuardProblems, LedgerProblems};
 use super::outcome::OutcomeBody;
 use super::problem::Problem;
 use super::transfers::{TransfersAnswer, TransfersBody};
+use super::websocket::WebSocketDoor;
 use super::{accounts, demo, drain, holds, login, openapi, operations};
 use crate::auth::{AccountKinds, Authenticator, TokenCache};
 
@@ -40,6 +42,7 @@ pub struct Shared<B> {
     pub(super) limits: HttpLimits,
     pub(super) counters: Arc<HttpCounters>,
     pub(super) open_paths: Vec<Box<str>>,
+    pub(super) websocket: Option<WebSocketDoor>,
     pub(super) openapi: String,
     pub(super) tokens: Mutex<TokenCache>,
     pub(super) kinds: Mutex<AccountKinds>,
@@ -66,6 +69,7 @@ impl<B: Backend> Door<B> {
         limits: HttpLimits,
         counters: Arc<HttpCounters>,
         open_paths: Vec<Box<str>>,
+        websocket: Option<WebSocketDoor>,
     ) -> Door<B> {
         let shared = Shared {
             backend,
@@ -74,6 +78,7 @@ impl<B: Backend> Door<B> {
             counters,
             openapi: openapi::document(&open_paths),
             open_paths,
+            websocket,
             tokens: Mutex::new(TokenCache::new(limits.tokens_cached_max)),
             kinds: Mutex::new(AccountKinds::new(limits.kinds_cached_max)),
         };
@@ -147,12 +152,14 @@ pub async fn submit<B: Backend>(State(door): State<Door<B>>, request: HttpReques
 pub struct DoorService<B> {
     door: Door<B>,
     router: Router,
+    /// The client's.
+    address: IpAddr,
 }
 
 impl<B: Backend> DoorService<B> {
-    /// Shares door and routes.
-    pub fn new(door: Door<B>, router: Router) -> DoorService<B> {
-        DoorService { door, router }
+    /// Shares door and routes, for a client at `address`.
+    pub fn new(door: Door<B>, router: Router, address: IpAddr) -> DoorService<B> {
+        DoorService { door, router, address }
     }
 
     /// Answers one request.
@@ -160,17 +167,23 @@ impl<B: Backend> DoorService<B> {
         &self,
         request: hyper::Request<Incoming>,
     ) -> impl Future<Output = Result<Response<Body>, Infallible>> + use<B> {
-        let door = self.door.clone();
+        let (door, address) = (self.door.clone(), self.address);
         let hot = request.method() == Method::POST && request.uri().path() == TRANSFERS;
         // Cloning the routes costs as much as a vote; only requests that need them pay.
         let router = (!hot).then(|| self.router.clone());
         async move {
-            let response = match router {
-                None => {
+            let websocket = door.websocket.as_ref().filter(|door| *door.settings.path == *request.uri().path());
+            let response = match (router, websocket) {
+                // Past the routes, because it must have hyper's own request.
+                (_, Some(websocket)) => {
+                    let answer = websocket.answer(&door.backend, request, address);
+                    answer.unwrap_or_else(|problem| problem.into_response())
+                }
+                (None, None) => {
                     let (head, body) = request.into_parts();
                     door.transfer(&head, body).await.into_response()
                 }
-                Some(router) => explain_method(route(router, request).await),
+                (Some(router), None) => explain_method(route(router, request).await),
             };
             door.counters.answered(response.status());
             Ok(response)

@@ -17,6 +17,7 @@ use super::counters::HttpCounters;
 use super::door::Door;
 use super::limits::HttpLimits;
 use super::problem::Problem;
+use super::websocket::WebSocketDoor;
 use crate::auth::Authenticator;
 
 /// How long accepting pauses when the system has no descriptor left: trying at once would only burn the core.
@@ -38,6 +39,8 @@ pub struct EdgeOptions<B> {
     pub counters: Arc<HttpCounters>,
     /// Paths served without a token besides `/healthz` and `/v1/login`: of `/openapi.json`, `/metrics` and `/demo`.
     pub open_paths: Vec<Box<str>>,
+    /// MQTT over WebSocket, if it is served.
+    pub websocket: Option<WebSocketDoor>,
     /// Becomes true when the process stops; a sender that is gone means the same.
     pub stop: watch::Receiver<bool>,
 }
@@ -64,11 +67,11 @@ where
 }
 
 async fn serve<B: Backend>(options: EdgeOptions<B>) -> io::Result<()> {
-    let EdgeOptions { listener, tls, authenticator, backend, limits, counters, open_paths, stop } = options;
+    let EdgeOptions { listener, tls, authenticator, backend, limits, counters, open_paths, websocket, stop } = options;
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let acceptor = tls.map(TlsAcceptor::from);
-    let door = Door::new(backend, authenticator, limits, counters.clone(), open_paths);
+    let door = Door::new(backend, authenticator, limits, counters.clone(), open_paths, websocket);
     let router = door.router();
     let stopping = Stopping::new(stop);
     let mut connections = JoinSet::new();

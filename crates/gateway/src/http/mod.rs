@@ -34,6 +34,7 @@ mod problem;
 mod time;
 mod transfer_call;
 mod transfers;
+mod websocket;
 
 #[cfg(test)]
 mod tests;
@@ -46,3 +47,4 @@ pub use limits::HttpLimits;
 pub use openapi::document as openapi_document;
 pub(crate) use problem::Problem;
 pub(crate) use transfer_call::TransferCall;
+pub use websocket::WebSocketDoor;

@@ -1,8 +1,36 @@
 //! MQTT clients: the shell of sockets, TLS, WebSocket frames and bounds around one [`tidegate_broker::Broker`] per worker.
+//!
+//! ```text
+//!   listeners (one per worker, SO_REUSEPORT) ─▶ Admission ─▶ MqttPort ⇄ Broker ─▶ topic shards
+//!   HTTP door ── upgrade ── ring ───────────────────────────▶  ⇅ rings
+//!                                                         other workers
+//! ```
+//!
+//! Invariant: nothing here waits, and nothing here knows what a packet means.
 
+pub mod admission;
+mod arrival;
+mod floor;
+mod metrics;
+mod overload;
+mod port;
 pub mod settings;
+mod sockets;
+mod topic_metrics;
+mod verdicts;
 
+pub use admission::{Admission, ListenerIndex};
+pub use arrival::Arrival;
+pub use floor::MqttFloor;
+pub use metrics::MqttMetrics;
+pub use port::{Host, MqttPort, PAUSED_TICK};
 pub use settings::{
-    AdmissionLimits, Credentials, MakeAuthenticator, MqttAuthenticator, MqttListener, MqttSettings, Origins, Verdict,
-    VerdictReply, WebSocketSettings,
+    AdmissionLimits, Credentials, MqttAuthenticator, MqttListener, MqttSettings, Origins, Verdict, VerdictReply,
+    WebSocketSettings,
 };
+// What the settings are made of, for who fills them in.
+pub use tidegate_broker::{BrokerLimits, DrainPlan};
+pub use tidegate_machines::topic::InboxLimits;
+pub use tidegate_shard::announcer::AnnounceRules;
+pub use topic_metrics::TopicMetrics;
+pub use verdicts::Verdicts;

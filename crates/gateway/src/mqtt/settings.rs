@@ -8,8 +8,10 @@ use std::sync::Arc;
 use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
 use tidegate_broker::{Admitted, BrokerLimits, Denied, DrainPlan, Rights};
+use tidegate_machines::topic::InboxLimits;
+use tidegate_shard::announcer::AnnounceRules;
 
-use crate::auth::{Authenticator, Identity};
+use crate::auth::Identity;
 
 /// Everything about MQTT that a node is started with.
 #[derive(Clone)]
@@ -28,12 +30,11 @@ pub struct MqttSettings {
     pub drain: DrainPlan,
     /// How long a stopping node spends on that, in milliseconds; who is left then is disconnected at once.
     pub drain_timeout_ms: u64,
-    /// Makes who decides on clients, once the data directory is locked, from who decides at the other doors.
-    pub authenticator: MakeAuthenticator,
+    /// Bounds of sessions that outlive their connections.
+    pub inbox: InboxLimits,
+    /// Which accounts of the ledger are announced on topics, and how often.
+    pub announce: AnnounceRules,
 }
-
-/// See [`MqttSettings::authenticator`].
-pub type MakeAuthenticator = Arc<dyn Fn(&Arc<Authenticator>) -> Arc<dyn MqttAuthenticator> + Send + Sync>;
 
 /// One address where clients connect.
 #[derive(Clone)]

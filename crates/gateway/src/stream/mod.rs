@@ -56,6 +56,11 @@ impl<S: Read + Write> Stream<S> {
         &mut self.socket
     }
 
+    /// The socket alone, when nothing is left to say.
+    pub fn into_socket(self) -> S {
+        self.socket
+    }
+
     /// Whether something was read already that [`Stream::read`] gives although the socket may stay silent.
     pub fn is_ahead(&self) -> bool {
         self.layers.as_ref().is_some_and(|layers| layers.is_ahead())

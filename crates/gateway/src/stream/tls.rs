@@ -219,7 +219,12 @@ fn encrypt(
                 });
             }
             ConnectionState::PeerClosed => {}
-            _ => return Err(io::Error::new(io::ErrorKind::InvalidData, "nothing may be sent before the handshake ends")),
+            _ => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "nothing may be sent before the handshake ends",
+                ));
+            }
         }
     }
 }

@@ -2,9 +2,7 @@
 
 use std::io;
 
-use tidegate_wire::websocket::{
-    CloseCode, Event, FrameDecoder, Opcode, encode_close, encode_pong, frame_header,
-};
+use tidegate_wire::websocket::{CloseCode, Event, FrameDecoder, Opcode, encode_close, encode_pong, frame_header};
 
 use super::tls::Flow;
 

@@ -122,6 +122,10 @@ impl Backend for FakeBackend {
         self.state.lock().unwrap().drain.per_second = Some(per_second);
     }
 
+    fn adopt(&self, _: Box<crate::mqtt::Arrival>) -> bool {
+        false
+    }
+
     fn drain_status(&self) -> DrainStatus {
         self.state.lock().unwrap().drain
     }

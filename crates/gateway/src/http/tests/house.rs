@@ -87,6 +87,7 @@ impl House {
             limits,
             counters: counters.clone(),
             open_paths: vec!["/openapi.json".into(), "/demo".into()],
+            websocket: None,
             stop: stopped,
         };
         let edge = std::thread::spawn(move || serve_edge(options, async {}));
