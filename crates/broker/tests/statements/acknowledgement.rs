@@ -10,9 +10,9 @@ fn answers_name_what_they_answer() {
         a: CONNECT
             a < CONNACK success
         a: PUBLISH t x qos=1 id=65535
-            a < PUBACK 65535
+            a < PUBACK 65535 0x10 no_matching_subscribers
         a: PUBLISH t x qos=2 id=300
-            a < PUBREC 300
+            a < PUBREC 300 0x10 no_matching_subscribers
         a: PUBREL 300
             a < PUBCOMP 300
         ",

@@ -1,6 +1,8 @@
 //! 3.2: CONNACK.
 
-use crate::{holds, holds_in_both};
+use crate::support::WorldOptions;
+use crate::{holds, holds_in_both, holds_with};
+use tidegate_broker::BrokerLimits;
 
 /// [MQTT-3.1.4-5] [MQTT-3.2.0-1] [MQTT-3.2.0-2]: whatever waits for the client comes after it.
 #[test]
@@ -28,7 +30,7 @@ fn connack_comes_first_and_once() {
     );
 }
 
-/// [MQTT-3.2.2-3]: MQTT 5 without expiry, and MQTT 3.1.1 that started clean, leave nothing behind.
+/// [MQTT-3.2.2-3] [MQTT-3.1.1 3.1.2-6]: MQTT 5 without expiry, and MQTT 3.1.1 that started clean, leave nothing behind.
 #[test]
 fn a_session_that_ended_is_not_present() {
     holds(
@@ -64,7 +66,9 @@ fn a_packet_above_the_servers_maximum_is_not_taken() {
 /// [MQTT-3.2.2-17] [MQTT-3.3.2-9] [MQTT-3.3.2-12]: sixty-four are offered.
 #[test]
 fn aliases_above_the_servers_maximum_are_not_taken() {
-    holds(
+    let limits = BrokerLimits { topic_alias_maximum: 64, sys_interval_ms: 0, ..BrokerLimits::default() };
+    holds_with(
+        WorldOptions { limits, ..WorldOptions::default() },
         "
         s: CONNECT
             s < CONNACK success

@@ -378,8 +378,8 @@ fn answers_keep_their_order() {
             a < CONNACK success
         a: HEX 32 07 00 01 74 00 01 00 31 32 07 00 01 75 00 02 00 32 34 07 00 01 75 00 03 00 33 32 07 00 01 74 00 04 00 34
             a < PUBACK 1
-            a < PUBACK 2
-            a < PUBREC 3
+            a < PUBACK 2 0x10 no_matching_subscribers
+            a < PUBREC 3 0x10 no_matching_subscribers
             a < PUBACK 4
         ",
     );

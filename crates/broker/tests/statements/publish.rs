@@ -27,6 +27,23 @@ fn each_qos_has_its_answer() {
     );
 }
 
+/// [MQTT-2.2.1-2] [MQTT-3.3.2-1]: the payload comes right after the topic, and after the properties where there are some.
+#[test]
+fn qos_0_has_no_packet_id() {
+    for (version, packet) in [("", "30 06 00 01 74 00 31 32"), (" v3", "30 05 00 01 74 31 32")] {
+        holds(&format!(
+            "
+            a: CONNECT{version}
+                a < CONNACK success
+            a: SUBSCRIBE t qos=2
+                a < SUBACK 1 2
+            a: HEX {packet}
+                a < PUBLISH t 12
+            "
+        ));
+    }
+}
+
 /// [MQTT-3.3.1-1] [MQTT-4.4.0-1]: with the id of the first time.
 #[test]
 fn what_is_sent_again_says_so() {
@@ -229,7 +246,7 @@ fn nobody_publishes_to_a_wildcard() {
     );
 }
 
-/// [MQTT-3.3.4-2] [MQTT-3.3.4-3] [MQTT-3.3.4-4] [MQTT-3.3.1-13]: one copy, with the highest QoS and all ids.
+/// [MQTT-3.3.4-2] [MQTT-3.3.4-3] [MQTT-3.3.4-4] [MQTT-3.3.1-13]: one copy, with the highest QoS and all ids, in any order.
 #[test]
 fn subscriptions_that_overlap_give_one_copy() {
     holds(
@@ -246,9 +263,9 @@ fn subscriptions_that_overlap_give_one_copy() {
             a < CONNACK success
         a: PUBLISH t/1 x qos=2
             a < PUBREC 1
-            s < PUBLISH t/1 x qos=2 id=1 sid=1,268435455
+            s < PUBLISH t/1 x qos=2 id=1 sid=268435455,1
         a: PUBLISH t/2 y
-            s < PUBLISH t/2 y sid=1,268435455
+            s < PUBLISH t/2 y sid=268435455,1
         ",
     );
 }
@@ -273,7 +290,7 @@ fn overlapping_subscriptions_of_a_session_that_sleeps() {
             a < PUBCOMP 1
         s: CONNECT keep expiry=100
             s < CONNACK success present
-            s < PUBLISH t/1 x qos=2 id=1 sid=1,2
+            s < PUBLISH t/1 x qos=2 id=1 sid=2,1
         ",
     );
 }
@@ -302,13 +319,13 @@ fn a_client_keeps_to_the_servers_receive_maximum() {
         a: CONNECT
             a < CONNACK success
         a: PUBLISH t x qos=2
-            a < PUBREC 1
+            a < PUBREC 1 0x10 no_matching_subscribers
         a: PUBLISH t y qos=2
-            a < PUBREC 2
+            a < PUBREC 2 0x10 no_matching_subscribers
         a: PUBREL 1
             a < PUBCOMP 1
         a: PUBLISH t z qos=2
-            a < PUBREC 3
+            a < PUBREC 3 0x10 no_matching_subscribers
         a: PUBLISH t too-much qos=2
             a < DISCONNECT 0x93 receive_maximum_exceeded
             a < closed

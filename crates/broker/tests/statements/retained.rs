@@ -13,7 +13,7 @@ fn a_topic_retains_the_last_message_that_asked_for_it() {
         a: PUBLISH t second qos=1 retain
             a < PUBACK 1
         a: PUBLISH t third qos=1
-            a < PUBACK 2
+            a < PUBACK 2 0x10 no_matching_subscribers
         a: PUBLISH t
         s: CONNECT
             s < CONNACK success
@@ -118,7 +118,7 @@ fn retain_handling_2_is_for_who_wants_none() {
     );
 }
 
-/// [MQTT-3.3.1-9] [MQTT-3.8.4-4]
+/// [MQTT-3.3.1-9] [MQTT-3.8.4-4] [MQTT-3.1.1 3.8.4-3]
 #[test]
 fn retain_handling_0_sends_again() {
     holds_in_both(

@@ -26,7 +26,7 @@ fn subscribe_is_answered_filter_by_filter() {
     }
 }
 
-/// [MQTT-3.8.4-7] [MQTT-3.9.3-1] [MQTT-3.9.3-2]: what may not be is refused by itself, the others are served.
+/// [MQTT-3.8.4-7] [MQTT-3.9.3-1] [MQTT-3.9.3-2] [MQTT-3.1.1 3.9.3-2]: what may not be is refused by itself, the others are served.
 #[test]
 fn a_filter_may_be_refused_among_others() {
     holds(
@@ -150,9 +150,9 @@ fn the_same_filter_again_replaces_the_subscription() {
             a < SUBACK 2 1
         a: PUBLISH t x qos=2
             a < PUBLISH t x qos=1 id=1 sid=2
-            a < PUBREC 1
+            a < PUBREC 3
         a: SUBSCRIBE t
-            a < SUBACK 3 0
+            a < SUBACK 4 0
         a: PUBLISH t y
             a < PUBLISH t y
         ",
@@ -244,7 +244,7 @@ fn subscriptions_of_a_session_survive_the_server() {
             a < PUBACK 1
             s < PUBLISH t x qos=1 id=1 retain sid=7
         a: PUBLISH gone y qos=1
-            a < PUBACK 2
+            a < PUBACK 2 0x10 no_matching_subscribers
         s: PUBLISH t mine
         ",
     );

@@ -59,7 +59,7 @@ fn what_was_begun_is_finished() {
         s: UNSUBSCRIBE t
             s < UNSUBACK 2 0
         a: PUBLISH t y qos=2
-            a < PUBREC 2
+            a < PUBREC 2 0x10 no_matching_subscribers
         s: drop
         s: CONNECT keep expiry=100
             s < CONNACK success present

@@ -40,7 +40,7 @@ fn a_will_may_be_retained() {
     );
 }
 
-/// [MQTT-3.14.4-3] [MQTT-3.1.2-10]: the second connection has none to take back or to leave.
+/// [MQTT-3.14.4-3] [MQTT-3.1.1 3.14.4-3] [MQTT-3.1.2-10]: the second connection has none to take back or to leave.
 #[test]
 fn a_goodbye_takes_the_will_back() {
     holds_in_both(
@@ -203,6 +203,25 @@ fn a_will_survives_the_server() {
             w < CONNACK success present
         wait 3500
             w < PUBLISH gone a qos=1 id=1
+        ",
+    );
+}
+
+/// [MQTT-3.1.3-1] [MQTT-3.1.3-10]: a CONNECT with all there is, in its order: will properties (three user properties, two of one
+/// name), topic, payload, user name, password.
+#[test]
+fn a_will_keeps_the_order_of_its_properties() {
+    holds(
+        "
+        w: CONNECT
+            w < CONNACK success
+        w: SUBSCRIBE gone
+            w < SUBACK 1 0
+        a: open
+        a: HEX 10 35 00 04 4d 51 54 54 05 c6 00 00 00 00 01 61 15 26 00 01 7a 00 01 31 26 00 01 61 00 01 32 26 00 01 7a 00 01 33 00 04 67 6f 6e 65 00 03 62 79 65 00 01 75 00 01 70
+            a < CONNACK success
+        a: drop
+            w < PUBLISH gone bye up=z=1 up=a=2 up=z=3
         ",
     );
 }

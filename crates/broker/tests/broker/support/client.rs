@@ -39,7 +39,10 @@ impl Client {
         let mut out = Vec::new();
         match verb {
             "CONNECT" => self.connect(name, words, &mut out),
-            "open" => words.end(),
+            "open" => {
+                self.version = if words.has("v3") { Version::V311 } else { Version::V5 };
+                words.end();
+            }
             "SUBSCRIBE" => self.subscribe(words, &mut out),
             "UNSUBSCRIBE" => {
                 let packet_id = self.packet_id(&mut words);
