@@ -24,6 +24,8 @@ pub const VOLATILE_DELAYED_MAX: usize = 65_536;
 pub const FLOWING_MS: u64 = 200;
 /// How many due things of a topic shard (expiries, wills, delayed messages) one step does before it serves others.
 pub const DUE_PER_STEP: usize = 256;
+/// Bytes of a CONNECT: a client id, a user name, a token, a will of some size. Kept for everybody who comes along.
+pub const CONNECT_BYTES_MAX: u32 = 64 << 10;
 /// Bytes of a client id.
 pub const CLIENT_ID_BYTES_MAX: usize = 1_024;
 /// Nodes of the retained tree that one step of a walk visits.

@@ -214,7 +214,12 @@ impl<L: LogStore> Broker<L> {
             let Some(answer) = flow.answers.take() else { return };
             match answer.kind {
                 AckKind::PubAck | AckKind::PubRel => {}
-                AckKind::PubRec if answer.reason.is_error() => self.forget_incoming(place, answer.packet_id),
+                AckKind::PubRec if answer.reason.is_error() => {
+                    // Some shards may have taken what others refused. The packet id is free from here on, so they must forget; what the
+                    // client sends next reaches them behind that.
+                    self.forget_origin(place, answer.packet_id, u64::MAX);
+                    self.forget_incoming(place, answer.packet_id);
+                }
                 AckKind::PubRec => {
                     for incoming in flow.incoming.iter_mut().filter(|known| known.packet_id == answer.packet_id) {
                         incoming.stage = IncomingStage::Received;

@@ -11,12 +11,13 @@
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::shard_of;
-use tidegate_machines::topic::Command;
+use tidegate_machines::topic::{Command, Origin};
 use tidegate_wire::mqtt::{ConnAckOut, Connect, ReasonCode, Version, check_topic, decode_connect, encode_connack};
 
 use super::{Broker, Progress, Wait};
-use crate::connection::{Flags, NONE, Turn};
+use crate::connection::{Flags, Life, NONE, Turn};
 use crate::flow::{Flow, Window};
+use crate::limits::{CLIENT_ID_BYTES_MAX, CONNECT_BYTES_MAX};
 use crate::session::{Session, SessionFlags, Stage};
 use crate::{Access, Action, Admitted, ConnectionKey, Denied};
 
@@ -82,7 +83,7 @@ impl<L: LogStore> Broker<L> {
             return Some(ReasonCode::CLIENT_IDENTIFIER_NOT_VALID);
         }
         // [MQTT-4.7.3-2]: both name a session in logs and figures.
-        if connect.client_id.len() > crate::limits::CLIENT_ID_BYTES_MAX {
+        if connect.client_id.len() > CLIENT_ID_BYTES_MAX {
             return Some(ReasonCode::CLIENT_IDENTIFIER_NOT_VALID);
         }
         let will = connect.will.as_ref()?;
@@ -112,7 +113,7 @@ impl<L: LogStore> Broker<L> {
     /// The answer to [`Action::Authenticate`].
     pub fn verdict(&mut self, key: ConnectionKey, verdict: Result<Admitted, Denied>, now: TimeMs) {
         let Some(index) = self.clients.index(key) else { return };
-        if self.clients.connections[index].life != crate::connection::Life::Authenticating {
+        if self.clients.connections[index].life != Life::Authenticating {
             return;
         }
         match verdict {
@@ -242,6 +243,14 @@ impl<L: LogStore> Broker<L> {
         let connection = &mut self.clients.connections[index];
         connection.session = place;
         connection.flags.set(Flags::PARKED);
+        if will.is_some() && self.clients.sessions[place].flags.has(SessionFlags::RECOVERED) {
+            // The process before may have sent a will of this session and ended before all had forgotten it: the new one would be taken
+            // for that.
+            if let Some(state) = self.shards[shard as usize].state().session(slot) {
+                let origin = Origin { shard: self.shard_index(shard), incarnation: state.incarnation(), packet_id: 0 };
+                self.forget_origin_everywhere(origin);
+            }
+        }
         self.call(shard, Command::AttachSession { slot, expiry_s, will }, Wait::Attached { session });
         let _ = now;
         Progress::Parked
@@ -335,13 +344,14 @@ impl<L: LogStore> Broker<L> {
         self.pump(place, now);
     }
 
-    /// Bytes of the largest packet that this connection may send.
+    /// Bytes of the largest packet that this connection may send now. Who has not said who it is may not make us keep much.
     pub(super) fn packet_bytes_max(&self, index: u32) -> u32 {
-        let listener = self.clients.connections[index].extra.as_ref().map_or(0, |extra| extra.packet_bytes_max);
-        match listener {
-            0 => self.options.limits.packet_bytes_max,
-            smaller => smaller.min(self.options.limits.packet_bytes_max),
+        let connection = &self.clients.connections[index];
+        let mut bytes_max = self.options.limits.packet_bytes_max;
+        if let Some(extra) = connection.extra.as_ref().filter(|extra| extra.packet_bytes_max > 0) {
+            bytes_max = bytes_max.min(extra.packet_bytes_max);
         }
+        if connection.life == Life::Greeting { bytes_max.min(CONNECT_BYTES_MAX) } else { bytes_max }
     }
 }
 

@@ -195,7 +195,10 @@ impl<L: LogStore> Broker<L> {
             if routed.workers != 0 {
                 session.flags.set(SessionFlags::ORIGINS);
             }
-            session.flow().incoming.push(Incoming { packet_id, stage, workers: routed.workers });
+            // Sent again after a restart, it may have gone to other shards the first time: their subscriptions have changed since.
+            let sent_before = publish.dup && session.flags.has(SessionFlags::RECOVERED);
+            let workers = if sent_before { u64::MAX } else { routed.workers };
+            session.flow().incoming.push(Incoming { packet_id, stage, workers });
         }
         self.answer_with(
             index,

@@ -20,7 +20,7 @@ use crate::flow::Waiter;
 use crate::limits::{DUE_PER_STEP, RETAINED_NODES_PER_STEP, RETAINED_PER_PUMP};
 use crate::parcel::Parcel;
 use crate::peer::{AskedBy, Item, Source};
-use crate::retained::{Cursor, Keepable, Progress, Retained};
+use crate::retained::{Cursor, Keepable, Progress};
 use crate::session::SessionRef;
 use crate::subscriptions::Entry;
 
@@ -49,9 +49,6 @@ pub(super) struct Walk {
 impl<L: LogStore> Broker<L> {
     /// A publication with the retain flag goes to the worker of its topic. `[MQTT-3.3.1-5]`
     pub(super) fn retain(&mut self, parcel: &mut Parcel<'_>, source: &Source, now: TimeMs) -> Routed {
-        if !Retained::<Kept>::admits(parcel.topic) {
-            return Routed { matched: true, ..Routed::default() };
-        }
         let message = parcel.message();
         let worker = shard_of(parcel.topic, self.options.topic_shards).0 % self.options.workers;
         if worker == self.options.worker {

@@ -14,10 +14,12 @@ use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Message, Receiver};
 use tidegate_wire::mqtt::ReasonCode;
 
+use super::retain::Kept;
 use super::{Broker, Wait};
 use crate::clients::{Copy, Delivery};
 use crate::parcel::Parcel;
 use crate::peer::{AskedBy, Item, Source, Ticket};
+use crate::retained::Retained;
 use crate::session::{SessionRef, Stage};
 use crate::subscriptions::{Entry, EntryOptions, Matches};
 
@@ -42,7 +44,8 @@ pub(super) struct DurableReceiver {
 impl<L: LogStore> Broker<L> {
     /// Sends a message to all who subscribe to its topic.
     pub(super) fn route(&mut self, parcel: &mut Parcel<'_>, source: &Source, now: TimeMs) -> Routed {
-        if parcel.retain {
+        // On a topic of too many levels nothing is retained, but it is delivered.
+        if parcel.retain && Retained::<Kept>::admits(parcel.topic) {
             return self.retain(parcel, source, now);
         }
         let mut found = std::mem::take(&mut self.matches);
@@ -140,6 +143,7 @@ impl<L: LogStore> Broker<L> {
         for same in entries.chunk_by(|one, other| one.session == other.session) {
             ids.clear();
             ids.extend(same.iter().map(|entry| entry.subscription_id).filter(|id| *id != 0));
+            ids.sort_unstable();
             let mut merged = same[0];
             for entry in &same[1..] {
                 let qos = merged.options.qos().max(entry.options.qos());

@@ -1,5 +1,8 @@
 //! The answers that a client's publications wait for, in the order of the publications. `[MQTT-4.6.0-2]` `[MQTT-4.6.0-3]`
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 
 use tidegate_wire::mqtt::{AckKind, ReasonCode};

@@ -1,6 +1,9 @@
 //! Messages that wait in memory for one client: what a clean session could not be sent at once, and retained messages for a new
 //! subscription.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 

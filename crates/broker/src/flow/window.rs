@@ -9,6 +9,9 @@
 //! Promise: packet id = number % 65535 + 1, so a number that was journaled keeps its packet id over a crash, and nobody writes ids down.
 //! The span from the front to the next number stays below 65535, so an id names one flight. `[MQTT-2.2.1-3]` `[MQTT-4.3.3-1]`
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 
 use crate::limits::PACKET_IDS;

@@ -1,0 +1,35 @@
+use super::*;
+
+fn answer(packet_id: u16, remaining: u16) -> Answer {
+    Answer { packet_id, kind: AckKind::PubAck, reason: ReasonCode::SUCCESS, remaining, mute: false }
+}
+
+#[test]
+fn answers_leave_in_order_and_only_when_all_have_spoken() {
+    let mut answers = Answers::default();
+    answers.push(answer(1, 2));
+    answers.push(answer(2, 1));
+    answers.push(answer(3, 0));
+    assert!(!answers.said(1, ReasonCode::SUCCESS));
+    assert!(!answers.said(0, ReasonCode::QUOTA_EXCEEDED));
+    assert_eq!(answers.take(), None);
+    assert!(answers.said(0, ReasonCode::SUCCESS));
+    let taken: Vec<_> = std::iter::from_fn(|| answers.take()).map(|answer| (answer.packet_id, answer.reason)).collect();
+    let expected = [(1, ReasonCode::QUOTA_EXCEEDED), (2, ReasonCode::SUCCESS), (3, ReasonCode::SUCCESS)];
+    assert_eq!(taken, expected);
+    assert_eq!((answers.next_serial(), answers.is_empty()), (3, true));
+    assert!(!answers.said(1, ReasonCode::SUCCESS), "too late, and about nothing that is here");
+}
+
+#[test]
+fn answers_are_kept_to_themselves_until_somebody_asks_again() {
+    let mut answers = Answers::default();
+    answers.push(answer(7, 0));
+    answers.push(answer(8, 0));
+    answers.mute();
+    answers.unmute(8, AckKind::PubAck);
+    assert_eq!(
+        [answers.take(), answers.take()].map(|answer| answer.map(|answer| answer.mute)),
+        [Some(true), Some(false)]
+    );
+}
