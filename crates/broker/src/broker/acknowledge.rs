@@ -147,12 +147,17 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
+    /// What shards know a session's publication of QoS 2 by; `None` for a session that ends with its connection.
+    fn origin(&self, place: u32, packet_id: u16) -> Option<Origin> {
+        let session = &self.clients.sessions[place];
+        let state = self.shards[session.shard as usize].state().session(session.slot?)?;
+        Some(Origin { shard: self.shard_index(session.shard), incarnation: state.incarnation(), packet_id })
+    }
+
     /// Makes the shards of these workers forget one origin. Returns how many will say so.
     fn forget_origin(&mut self, place: u32, packet_id: u16, workers: u64) -> u16 {
+        let Some(origin) = self.origin(place, packet_id).filter(|_| workers != 0) else { return 0 };
         let session = &self.clients.sessions[place];
-        let Some(slot) = session.slot.filter(|_| workers != 0) else { return 0 };
-        let Some(state) = self.shards[session.shard as usize].state().session(slot) else { return 0 };
-        let origin = Origin { shard: self.shard_index(session.shard), incarnation: state.incarnation(), packet_id };
         let serial = session.flow.as_ref().map_or(0, |flow| flow.answers.next_serial());
         let ticket = Ticket::Answer { session: self.clients.session_ref(place), serial };
         let asked_by = AskedBy { worker: self.options.worker, ticket };
@@ -217,7 +222,9 @@ impl<L: LogStore> Broker<L> {
                 AckKind::PubRec if answer.reason.is_error() => {
                     // Some shards may have taken what others refused. The packet id is free from here on, so they must forget; what the
                     // client sends next reaches them behind that.
-                    self.forget_origin(place, answer.packet_id, u64::MAX);
+                    if let Some(origin) = self.origin(place, answer.packet_id) {
+                        self.forget_origin_everywhere(origin);
+                    }
                     self.forget_incoming(place, answer.packet_id);
                 }
                 AckKind::PubRec => {

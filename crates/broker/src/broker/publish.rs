@@ -20,8 +20,25 @@ impl<L: LogStore> Broker<L> {
             return Progress::Parked;
         }
         let place = self.clients.connections[index].session;
-        let qos = publish.qos;
-        if qos != QoS::AtMostOnce {
+        let mut topic = std::mem::take(&mut self.topic);
+        let progress = match self.resolve_alias(index, publish, &mut topic) {
+            Ok(named) => self.publish_once(index, place, if named { &topic } else { publish.topic }, publish, now),
+            Err(reason) => {
+                self.broken(index, reason, now);
+                Progress::Gone
+            }
+        };
+        self.topic = topic;
+        progress
+    }
+
+    /// A PUBLISH whose topic is known. One that came before is not one more that is under way, but what it said of an alias counts:
+    /// so this comes between.
+    fn publish_once(&mut self, index: u32, place: u32, topic: &str, publish: &Publish<'_>, now: TimeMs) -> Progress {
+        if publish.qos == QoS::ExactlyOnce && self.is_repeated(index, place, publish.packet_id, now) {
+            return Progress::Taken;
+        }
+        if publish.qos != QoS::AtMostOnce {
             if self.has_too_many_answers(place) && self.clients.connections[index].version == Version::V311 {
                 // MQTT 3.1.1 has no such number: it waits.
                 return Progress::Parked;
@@ -36,19 +53,7 @@ impl<L: LogStore> Broker<L> {
         }
         self.clients.facts.publish_received += 1;
         self.clients.facts.publish_bytes_received += publish.payload.len() as u64;
-        if qos == QoS::ExactlyOnce && self.is_repeated(index, place, publish.packet_id, now) {
-            return Progress::Taken;
-        }
-        let mut topic = std::mem::take(&mut self.topic);
-        let progress = match self.resolve_alias(index, publish, &mut topic) {
-            Ok(named) => self.publish_on(index, place, if named { &topic } else { publish.topic }, publish, now),
-            Err(reason) => {
-                self.broken(index, reason, now);
-                Progress::Gone
-            }
-        };
-        self.topic = topic;
-        progress
+        self.publish_on(index, place, topic, publish, now)
     }
 
     /// Reads and sets topic aliases. True when the topic stands in `topic`. `[MQTT-3.3.2-7]` `[MQTT-3.3.2-8]` `[MQTT-3.3.2-9]`

@@ -194,8 +194,9 @@ impl SimClient {
         if self.pending.len() >= WINDOW {
             return;
         }
-        let qos = self.chance.below(3) as u8;
         let retain = self.chance.happens(100);
+        // Messages of one QoS keep their order over a break; what is retained last is known only of them.
+        let qos = if retain { 1 + (self.index % 2) as u8 } else { self.chance.below(3) as u8 };
         let room = match self.chance.below(rooms + 1) {
             0 => format!("private/{}", self.chance.below(4)),
             room => format!("room{room}"),
