@@ -1,7 +1,7 @@
 //! `tidegate`: the server, and the tools that look after its data.
 //!
 //! ```text
-//!   serve ─▶ config ─▶ gateway::Node           audit ─▶ shard::auditor::offline          doctor ─▶ this host
+//!   serve ─▶ config ─▶ gateway::Node      audit ─▶ shard::auditor::offline      doctor ─▶ this host      drain ─▶ a running server
 //! ```
 
 mod command;
@@ -42,6 +42,27 @@ enum Command {
         /// Address of the binary door.
         #[arg(long, value_name = "ADDR")]
         binary: Option<SocketAddr>,
+        /// Address of MQTT over TCP.
+        #[arg(long, value_name = "ADDR")]
+        mqtt: Option<SocketAddr>,
+        /// Address of MQTT over TLS; needs certificates in the configuration.
+        #[arg(long, value_name = "ADDR")]
+        mqtts: Option<SocketAddr>,
+    },
+    /// Send the MQTT clients of a running server away, so many per second, and wait until nobody is left.
+    Drain {
+        /// Clients per second.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        rate: u32,
+        /// Where the server's HTTP door is.
+        #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
+        url: String,
+        /// A token with the grant "drain".
+        #[arg(long, value_name = "TOKEN", env = "TIDEGATE_TOKEN", hide_env_values = true)]
+        token: String,
+        /// PEM file with the authority that signs the server's certificate, for https.
+        #[arg(long, value_name = "FILE")]
+        ca_file: Option<PathBuf>,
     },
     /// Refold a data directory that nobody serves: verify every checksum and the chain, compare snapshots, check conservation. Exit 0
     /// only if all agree.
@@ -62,9 +83,10 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
-        Command::Serve { config, data, http, binary } => {
-            command::serve::run(config.as_deref(), &config::Overrides { data, http, binary })
+        Command::Serve { config, data, http, binary, mqtt, mqtts } => {
+            command::serve::run(config.as_deref(), &config::Overrides { data, http, binary, mqtt, mqtts })
         }
+        Command::Drain { rate, url, token, ca_file } => command::drain::run(rate, &url, &token, ca_file.as_deref()),
         Command::Audit { data } => command::audit::run(&data),
         Command::Doctor { data } => command::doctor::run(&data),
         Command::HashPassword => command::hash_password::run(),

@@ -114,3 +114,6 @@ fn own(rights: &dyn tidegate_broker::Rights) -> &ClientRights {
     let any: &dyn Any = rights;
     any.downcast_ref().expect("brokers give back the rights that they got here")
 }
+
+#[cfg(test)]
+mod tests;

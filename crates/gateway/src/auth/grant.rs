@@ -152,7 +152,19 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(grant), "{text}");
         }
-        for text in ["", "read", "read:", "transfer:*", "read:a*b", "debit:**", "audit:*", "publish:", "subscribe:a/#/b", "publish:$share/g/a", "sys:*"] {
+        for text in [
+            "",
+            "read",
+            "read:",
+            "transfer:*",
+            "read:a*b",
+            "debit:**",
+            "audit:*",
+            "publish:",
+            "subscribe:a/#/b",
+            "publish:$share/g/a",
+            "sys:*",
+        ] {
             assert_eq!(text.parse::<Grant>(), Err(GrantError(text.to_owned())));
         }
     }

@@ -153,3 +153,17 @@ fn kinds_are_asked_for_once_and_each_account_once() {
     let denied = Verdict::Denied("this token may not read account \"wallet:carol\"".to_owned());
     assert_eq!(check(&viewer, &request, &mut kinds), denied);
 }
+
+#[test]
+fn a_reload_ends_the_tokens_of_who_is_gone_also_those_in_a_cache() {
+    let hash = hash_password("dave");
+    let authenticator = Authenticator::new(settings(&hash));
+    let token = block_on(authenticator.log_in("dave", "dave")).unwrap().token;
+    let mut cache = TokenCache::new(8);
+    assert!(cache.authenticate(&authenticator, &token, now_s()).is_ok());
+    authenticator.reload(settings(&hash));
+    assert!(cache.authenticate(&authenticator, &token, now_s()).is_ok(), "who stays stays");
+    authenticator.reload(AuthSettings { users: Vec::new(), ..settings(&hash) });
+    assert_eq!(cache.authenticate(&authenticator, &token, now_s()).unwrap_err(), AuthError::Invalid);
+    assert_eq!(block_on(authenticator.log_in("dave", "dave")).unwrap_err(), LoginError::Wrong);
+}

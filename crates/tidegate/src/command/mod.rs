@@ -2,5 +2,7 @@
 
 pub mod audit;
 pub mod doctor;
+pub mod drain;
 pub mod hash_password;
+mod reload;
 pub mod serve;

@@ -8,9 +8,11 @@
 //! Why two steps: serde's own errors name neither the section nor the unit, and a missing value is a decision (its default)
 //! that belongs in one place. An unknown key is an error, because a key that does nothing is a promise that is not kept.
 
+mod access;
 mod accounts;
 mod error;
 mod limits;
+mod mqtt;
 mod raw;
 mod settled;
 mod source;
@@ -18,4 +20,5 @@ mod source;
 #[cfg(test)]
 mod tests;
 
+pub use mqtt::Door;
 pub use settled::{Config, Overrides, Seed};

@@ -90,6 +90,9 @@ section! {
     RawListen {
         http: String = "address and port of the HTTP/JSON door, or \"off\"",
         binary: String = "address and port of the binary door, or \"off\"",
+        mqtt: String = "address and port of MQTT over TCP, or \"off\"",
+        mqtts: String = "address and port of MQTT over TLS, or \"off\"",
+        websocket: String = "path of MQTT over WebSocket on the HTTP door, or \"off\"",
     }
 }
 
@@ -100,7 +103,97 @@ section! {
         key_file: String = "PEM file with the private key",
         http: bool = "whether the HTTP door speaks TLS",
         binary: bool = "whether the binary door speaks TLS",
+        client_ca_file: String = "PEM file with the authorities whose client certificates are good for listen.mqtts",
+        client_certificate: String = "\"optional\" or \"required\", for listen.mqtts",
     }
+}
+
+section! {
+    /// `[listener.mqtt]` and `[listener.mqtts]`
+    RawListener {
+        anonymous: bool = "whether clients without credentials may come in; only on loopback",
+        connections_max: u64 = "clients at once; 0 for mqtt.connections_max",
+        connects_per_s: u64 = "clients taken per second; 0 for no bound",
+        packet_bytes_max: u64 = "bytes of a packet from a client; 0 for mqtt.packet_bytes_max",
+    }
+}
+
+section! {
+    /// `[listener.websocket]`
+    RawWebSocket {
+        anonymous: bool = "whether clients without credentials may come in; only on loopback",
+        connections_max: u64 = "clients at once; 0 for mqtt.connections_max",
+        connects_per_s: u64 = "clients taken per second; 0 for no bound",
+        origins: Vec<String> = "pages of which other origins may connect, such as https://example.org; \"*\" for all",
+    }
+}
+
+section! {
+    /// `[mqtt]`
+    RawMqtt {
+        ordinary_topics: String = "who may use topics without $ where no rule speaks: \"anyone\", \"authenticated\" or \"nobody\"",
+        certificate_users: String = "whose client certificates are good: \"listed\" (users of this file) or \"any\"",
+        connections_max: u64 = "clients at once, over all listeners and workers",
+        connections_per_address_max: u64 = "clients at once of one address; 0 for no bound",
+        overload_turn_ms: u64 = "milliseconds of a worker's turn above which new clients are refused; 0 for no bound",
+        handshake_timeout_ms: u64 = "milliseconds from accept to CONNECT, TLS included",
+        packet_bytes_max: u64 = "bytes of a packet from a client",
+        receive_maximum: u64 = "publications of QoS 1 and 2 that a client may have unanswered",
+        inflight_max: u64 = "publications of QoS 1 and 2 under way to one client",
+        topic_alias_max: u64 = "topic aliases that a client may set",
+        topic_alias_out_max: u64 = "topic aliases that the server sets for a client",
+        keep_alive_max_s: u64 = "seconds of the longest keep-alive; 0 for no bound",
+        session_expiry_max_s: u64 = "seconds that a session lives without a connection, at most",
+        subscriptions_max: u64 = "subscriptions of one session",
+        outbox_bytes_max: u64 = "bytes that wait for one client's socket; beyond, QoS 0 is dropped and QoS 1 and 2 wait",
+        pressure_bytes_max: u64 = "bytes on their way to clients that take them, per worker, above which publishers are paused",
+        inbox_messages_max: u64 = "messages that wait for a session that outlives its connection",
+        inbox_bytes_max: u64 = "bytes that wait for a session that outlives its connection",
+        inbox_age_max_s: u64 = "seconds that a message waits for a session; 0 for no bound",
+        inbox_policy: String = "what makes room in a full inbox: \"drop_oldest\", \"drop_newest\" or \"refuse\"",
+        clean_inbox_messages_max: u64 = "messages that wait for a session that ends with its connection",
+        clean_inbox_bytes_max: u64 = "bytes that wait for a session that ends with its connection",
+        clean_inbox_policy: String = "the same as inbox_policy; \"refuse\" disconnects the client",
+        publishes_per_s: u64 = "publications per second of one client; 0 for no bound",
+        publish_bytes_per_s: u64 = "bytes of publications per second of one client; 0 for no bound",
+        sys_interval_s: u64 = "seconds between figures on $SYS; 0 for none",
+        server_reference: String = "where clients that are sent away should go",
+        drain_per_s: u64 = "clients sent away per second when the server stops",
+        drain_timeout_ms: u64 = "milliseconds that a stopping server spends on that",
+    }
+}
+
+section! {
+    /// `[topics]`
+    RawTopics {
+        shards: u64 = "topic shards of a new data directory; 0 for one per worker",
+        announce: Vec<String> = "accounts announced on $ledger/accounts/ID, as in grants",
+        announcements_per_s: u64 = "announcements per second and account, at most",
+    }
+}
+
+section! {
+    /// `[[acl]]`
+    RawAcl {
+        effect: String = "\"permit\" or \"deny\"",
+        action: String = "\"publish\", \"subscribe\" or \"both\"",
+        topics: Vec<String> = "topic filters; %c is the client id, %u the user name",
+        user: String = "only the user of this name",
+        role: String = "only \"viewer\", \"service\", \"certificate\" or \"anonymous\"",
+        client_id: String = "only clients of this id, or whose id begins so: \"sensor-*\"",
+    }
+}
+
+/// `[listener]`
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawListeners {
+    /// MQTT over TCP.
+    pub mqtt: RawListener,
+    /// MQTT over TLS.
+    pub mqtts: RawListener,
+    /// MQTT over WebSocket.
+    pub websocket: RawWebSocket,
 }
 
 section! {
@@ -209,6 +302,14 @@ pub struct RawConfig {
     pub data: RawData,
     /// Bounds.
     pub limits: RawLimits,
+    /// The listeners of MQTT.
+    pub listener: RawListeners,
+    /// Bounds of MQTT.
+    pub mqtt: RawMqtt,
+    /// Topics.
+    pub topics: RawTopics,
+    /// Who may use which topics.
+    pub acl: Vec<RawAcl>,
     /// Tokens.
     pub auth: RawAuth,
     /// People.
@@ -225,6 +326,12 @@ pub const SECTIONS: &[Section] = &[
     Section { path: "tls", repeated: false, keys: RawTls::KEYS },
     Section { path: "data", repeated: false, keys: RawData::KEYS },
     Section { path: "limits", repeated: false, keys: RawLimits::KEYS },
+    Section { path: "listener.mqtt", repeated: false, keys: RawListener::KEYS },
+    Section { path: "listener.mqtts", repeated: false, keys: RawListener::KEYS },
+    Section { path: "listener.websocket", repeated: false, keys: RawWebSocket::KEYS },
+    Section { path: "mqtt", repeated: false, keys: RawMqtt::KEYS },
+    Section { path: "topics", repeated: false, keys: RawTopics::KEYS },
+    Section { path: "acl", repeated: true, keys: RawAcl::KEYS },
     Section { path: "auth", repeated: false, keys: RawAuth::KEYS },
     Section { path: "user", repeated: true, keys: RawUser::KEYS },
     Section { path: "service", repeated: true, keys: RawService::KEYS },

@@ -4,14 +4,15 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tidegate_gateway::auth::{AuthSettings, Secret, ServiceSettings, UserSettings};
+use tidegate_gateway::auth::{AuthSettings, Secret, ServiceSettings, TopicAccess, UserSettings};
 use tidegate_machines::ledger::AccountKind;
 
-use super::accounts;
 use super::error::ConfigError;
 use super::limits::{Limits, in_range};
-use super::raw::{RawConfig, RawData, RawTls};
+use super::mqtt::Mqtt;
+use super::raw::{RawConfig, RawData, RawListen, RawTls};
 use super::source::Source;
+use super::{access, accounts};
 
 /// Everything that can be set, as the server uses it.
 #[derive(Clone, Debug)]
@@ -24,6 +25,10 @@ pub struct Config {
     pub data: Data,
     /// Bounds.
     pub limits: Limits,
+    /// MQTT: listeners, bounds, topics.
+    pub mqtt: Mqtt,
+    /// Who may use which topics.
+    pub topics: TopicAccess,
     /// People.
     pub users: Vec<UserSettings>,
     /// Programs.
@@ -45,6 +50,10 @@ pub struct Listen {
     pub http: Option<SocketAddr>,
     /// Binary.
     pub binary: Option<SocketAddr>,
+    /// MQTT over TCP.
+    pub mqtt: Option<SocketAddr>,
+    /// MQTT over TLS.
+    pub mqtts: Option<SocketAddr>,
 }
 
 /// Certificates and the doors that use them.
@@ -58,6 +67,17 @@ pub struct Tls {
     pub http: bool,
     /// Whether the binary door speaks TLS.
     pub binary: bool,
+    /// Client certificates, if they are looked at.
+    pub clients: Option<ClientCertificates>,
+}
+
+/// Which client certificates are good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCertificates {
+    /// PEM file with the authorities that sign them.
+    pub ca_file: PathBuf,
+    /// Whether a client must show one.
+    pub required: bool,
 }
 
 /// The data directory.
@@ -119,6 +139,10 @@ pub struct Overrides {
     pub http: Option<SocketAddr>,
     /// `--binary ADDR`
     pub binary: Option<SocketAddr>,
+    /// `--mqtt ADDR`
+    pub mqtt: Option<SocketAddr>,
+    /// `--mqtts ADDR`
+    pub mqtts: Option<SocketAddr>,
 }
 
 impl Config {
@@ -136,14 +160,16 @@ impl Config {
     pub fn settle(source: &Source, overrides: &Overrides, cores: usize) -> Result<Config, ConfigError> {
         let raw: RawConfig = source.parse()?;
         let data = settle_data(&raw.data, source, overrides)?;
-        let http = address(source, "listen.http", raw.listen.http.as_deref(), 8080)?;
-        let binary = address(source, "listen.binary", raw.listen.binary.as_deref(), 7420)?;
-        let jwt_secret_file = raw.auth.jwt_secret_file.map_or_else(|| data.dir.join("jwt.key"), PathBuf::from);
+        let listen = settle_listen(&raw.listen, source, overrides)?;
+        let limits = Limits::settle(&raw.limits, source, cores)?;
+        let jwt_secret_file = raw.auth.jwt_secret_file.as_ref().map_or_else(|| data.dir.join("jwt.key"), PathBuf::from);
         let token_ttl_s = in_range(source, "auth.token_ttl_s", raw.auth.token_ttl_s, 86_400, 60..=31_536_000)?;
         Ok(Config {
-            listen: Listen { http: overrides.http.or(http), binary: overrides.binary.or(binary) },
-            tls: settle_tls(&raw.tls, source)?,
-            limits: Limits::settle(&raw.limits, source, cores)?,
+            tls: settle_tls(&raw.tls, listen.mqtts.is_some(), source)?,
+            mqtt: Mqtt::settle(&raw, source, &listen, limits.workers)?,
+            topics: access::topics(&raw, source)?,
+            limits,
+            listen,
             users: accounts::users(&raw.user, source)?,
             services: accounts::services(&raw.service, source)?,
             jwt_secret_file,
@@ -162,6 +188,7 @@ impl Config {
             secret,
             token_ttl: self.token_ttl,
             login_limits: self.limits.logins,
+            topics: self.topics.clone(),
         }
     }
 }
@@ -185,19 +212,60 @@ fn settle_data(raw: &RawData, source: &Source, overrides: &Overrides) -> Result<
     })
 }
 
-fn settle_tls(raw: &RawTls, source: &Source) -> Result<Option<Tls>, ConfigError> {
+fn settle_listen(raw: &RawListen, source: &Source, overrides: &Overrides) -> Result<Listen, ConfigError> {
+    let at =
+        |key: &str, written: &Option<String>, port| address(source, &format!("listen.{key}"), written.as_deref(), port);
+    // No default: without certificates it could not serve.
+    let mqtts = raw.mqtts.as_ref().map_or(Ok(None), |_| at("mqtts", &raw.mqtts, 8883))?;
+    Ok(Listen {
+        http: overrides.http.or(at("http", &raw.http, 8080)?),
+        binary: overrides.binary.or(at("binary", &raw.binary, 7420)?),
+        mqtt: overrides.mqtt.or(at("mqtt", &raw.mqtt, 1883)?),
+        mqtts: overrides.mqtts.or(mqtts),
+    })
+}
+
+fn settle_tls(raw: &RawTls, mqtts: bool, source: &Source) -> Result<Option<Tls>, ConfigError> {
     let (http, binary) = (raw.http.unwrap_or(false), raw.binary.unwrap_or(false));
+    let clients = settle_client_certificates(raw, mqtts, source)?;
     match (&raw.cert_file, &raw.key_file) {
-        (Some(cert_file), Some(key_file)) if http || binary => {
-            Ok(Some(Tls { cert_file: cert_file.into(), key_file: key_file.into(), http, binary }))
+        (Some(cert_file), Some(key_file)) if http || binary || mqtts => {
+            Ok(Some(Tls { cert_file: cert_file.into(), key_file: key_file.into(), http, binary, clients }))
         }
-        (Some(_), Some(_)) => {
-            Err(source
-                .error_at("tls", "tls: no door uses the certificate; set http or binary to true, or remove [tls]"))
-        }
-        (None, None) if !http && !binary => Ok(None),
+        (Some(_), Some(_)) => Err(source.error_at(
+            "tls",
+            "tls: no door uses the certificate; set http or binary to true or listen.mqtts, or remove [tls]",
+        )),
+        (None, None) if !http && !binary && !mqtts => Ok(None),
         (None, _) => Err(source.error_at("tls", "tls.cert_file is missing: PEM file with the certificate chain")),
         (_, None) => Err(source.error_at("tls", "tls.key_file is missing: PEM file with the private key")),
+    }
+}
+
+fn settle_client_certificates(
+    raw: &RawTls,
+    mqtts: bool,
+    source: &Source,
+) -> Result<Option<ClientCertificates>, ConfigError> {
+    let path = "tls.client_certificate";
+    let required = match raw.client_certificate.as_deref() {
+        None | Some("optional") => false,
+        Some("required") => true,
+        Some(other) => {
+            let message = format!("{path} = {other:?}: expected \"optional\" or \"required\"");
+            return Err(source.error_at(path, message));
+        }
+    };
+    match &raw.client_ca_file {
+        Some(_) if !mqtts => Err(source.error_at(
+            "tls.client_ca_file",
+            "tls.client_ca_file: only listen.mqtts looks at client certificates; give it an address",
+        )),
+        Some(ca_file) => Ok(Some(ClientCertificates { ca_file: ca_file.into(), required })),
+        None if required => {
+            Err(source.error_at(path, "tls.client_ca_file is missing: PEM file with the authorities that sign clients"))
+        }
+        None => Ok(None),
     }
 }
 
@@ -217,8 +285,9 @@ fn open_paths(raw: &[String], source: &Source) -> Result<Vec<Box<str>>, ConfigEr
     let known = |path: &String| match path.as_str() {
         "/openapi.json" | "/metrics" | "/demo" => Ok(path.as_str().into()),
         _ => {
-            let message =
-                format!("auth.open_paths: {path:?} cannot be opened; only \"/openapi.json\", \"/metrics\" and \"/demo\" can");
+            let message = format!(
+                "auth.open_paths: {path:?} cannot be opened; only \"/openapi.json\", \"/metrics\" and \"/demo\" can"
+            );
             Err(source.error_at("auth.open_paths", message))
         }
     };

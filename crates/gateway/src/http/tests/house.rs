@@ -11,8 +11,8 @@ use tokio::sync::watch;
 
 use super::fake::FakeBackend;
 use crate::auth::{
-    AuthSettings, Authenticator, Grant, LoginLimits, PasswordHash, Rights, Secret, ServiceSettings, TopicAccess, UserSettings,
-    hash_password, service_token_hash,
+    AuthSettings, Authenticator, Grant, LoginLimits, PasswordHash, Rights, Secret, ServiceSettings, TopicAccess,
+    UserSettings, hash_password, service_token_hash,
 };
 use crate::http::{EdgeOptions, HttpCounters, HttpLimits, serve_edge};
 

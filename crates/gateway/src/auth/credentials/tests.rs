@@ -1,0 +1,189 @@
+//! Clients that show what they have, and a configuration that changes under them.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::LazyLock;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use rcgen::{CertificateParams, DnType, KeyPair};
+use tidegate_broker::Rights as _;
+
+use super::*;
+use crate::auth::{
+    AuthSettings, CertificateUsers, Grant, LoginLimits, PasswordHash, Rights, Secret, ServiceSettings, TopicAccess,
+    UserSettings, hash_password, service_token_hash,
+};
+
+const TOKEN: &str = "dev-service-token";
+
+/// Hashing is slow; one hash serves all tests.
+static HASH: LazyLock<PasswordHash> = LazyLock::new(|| hash_password("secret"));
+
+fn settings(users: &[&str], certificate_users: CertificateUsers) -> AuthSettings {
+    let user = |name: &&str| UserSettings {
+        name: (*name).into(),
+        password_hash: HASH.clone(),
+        rights: Rights::Viewer { wallets: vec![format!("wallet:{name}").into()] },
+    };
+    AuthSettings {
+        users: users.iter().map(user).collect(),
+        services: vec![ServiceSettings {
+            name: "dev".into(),
+            token_sha256: service_token_hash(TOKEN),
+            rights: Rights::Service { grants: vec![Grant::Everything] },
+        }],
+        secret: Secret::from_bytes(&[1; 32]).unwrap(),
+        token_ttl: Duration::from_secs(100),
+        login_limits: LoginLimits { concurrent_max: 1, waiting_max: 1 },
+        topics: TopicAccess { certificate_users, ..TopicAccess::default() },
+    }
+}
+
+fn shown(user_name: Option<&str>, password: Option<&str>) -> Credentials {
+    Credentials {
+        client_id: "c1".into(),
+        user_name: user_name.map(Box::from),
+        password: password.map(|password| password.as_bytes().into()),
+        certificate: None,
+        address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        listener: "mqtt".into(),
+        anonymous_allowed: false,
+    }
+}
+
+fn certificate(names: &[&str]) -> CertificateDer<'static> {
+    let mut params = CertificateParams::new(Vec::new()).unwrap();
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    for name in names {
+        params.distinguished_name.push(DnType::CommonName, *name);
+    }
+    params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().clone()
+}
+
+/// The verdict, waited for if it takes a thread.
+fn judge(authenticator: &Authenticator, shown: Credentials) -> Verdict {
+    let (sender, receiver) = channel();
+    let reply = Box::new(move |verdict| sender.send(verdict).unwrap());
+    match authenticator.begin(shown, reply) {
+        Some(verdict) => verdict,
+        None => receiver.recv_timeout(Duration::from_secs(60)).unwrap(),
+    }
+}
+
+/// Who was let in, or the reason why not.
+fn word(verdict: Verdict) -> Result<String, u8> {
+    verdict.map(|admitted| admitted.rights.user().unwrap_or("nobody").to_owned()).map_err(|denied| denied.reason.0)
+}
+
+#[test]
+fn a_password_a_token_or_nothing() {
+    let authenticator = Authenticator::new(settings(&["dave"], CertificateUsers::Listed));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let jwt = runtime.block_on(authenticator.log_in("dave", "secret")).unwrap().token;
+    for (user_name, password, expected) in [
+        (Some("dave"), Some("secret"), Ok("dave")),
+        (Some("dave"), Some("Secret"), Err(0x86)),
+        (Some("dave"), Some(""), Err(0x86)),
+        (Some("carol"), Some("secret"), Err(0x86)),
+        (Some(""), Some("secret"), Err(0x86)),
+        (None, Some("secret"), Err(0x86)),
+        (Some("dave"), None, Err(0x86)),
+        (None, None, Err(0x87)),
+        (None, Some(TOKEN), Ok("dev")),
+        (Some("whatever"), Some(TOKEN), Ok("dev")),
+        (None, Some(&jwt), Ok("dave")),
+        (Some("token"), Some(&jwt), Ok("dave")),
+        (Some("dave"), Some(&jwt[..jwt.len() - 1]), Err(0x86)),
+    ] {
+        let verdict = word(judge(&authenticator, shown(user_name, password)));
+        assert_eq!(verdict, expected.map(str::to_owned), "{user_name:?} {password:?}");
+    }
+    let open = |user_name, password| Credentials { anonymous_allowed: true, ..shown(user_name, password) };
+    assert_eq!(word(judge(&authenticator, open(None, None))), Ok("nobody".to_owned()));
+    assert_eq!(word(judge(&authenticator, open(Some("dave"), None))), Err(0x86), "a name alone is not nobody");
+    assert_eq!(word(judge(&authenticator, open(Some("dave"), Some("guess")))), Err(0x86));
+    let not_text = Credentials { password: Some([0xff, 0xfe].as_slice().into()), ..open(Some("dave"), None) };
+    assert_eq!(word(judge(&authenticator, not_text)), Err(0x86));
+}
+
+#[test]
+fn an_expired_token_is_told_apart() {
+    let now = AuthSettings { token_ttl: Duration::ZERO, ..settings(&["dave"], CertificateUsers::Listed) };
+    let authenticator = Authenticator::new(now);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let jwt = runtime.block_on(authenticator.log_in("dave", "secret")).unwrap().token;
+    assert_eq!(word(judge(&authenticator, shown(None, Some(&jwt)))), Err(0x87));
+}
+
+#[test]
+fn a_certificate_names_its_user() {
+    let listed = Authenticator::new(settings(&["dave"], CertificateUsers::Listed));
+    let any = Authenticator::new(settings(&["dave"], CertificateUsers::Any));
+    let with = |names: &[&str], user_name, password| Credentials {
+        certificate: Some(certificate(names)),
+        ..shown(user_name, password)
+    };
+    for (names, user_name, by_listed, by_any) in [
+        (&["dave"][..], None, Ok("dave"), Ok("dave")),
+        (&["dave"], Some("dave"), Ok("dave"), Ok("dave")),
+        (&["dave"], Some("carol"), Err(0x87), Err(0x87)),
+        (&["sensor-1"], None, Err(0x87), Ok("sensor-1")),
+        (&["sensor-1"], Some("dave"), Err(0x87), Err(0x87)),
+        (&[], None, Err(0x87), Err(0x87)),
+        (&[""], None, Err(0x87), Err(0x87)),
+        (&["a\u{7}b"], None, Err(0x87), Err(0x87)),
+    ] {
+        assert_eq!(word(judge(&listed, with(names, user_name, None))), by_listed.map(str::to_owned), "{names:?}");
+        assert_eq!(word(judge(&any, with(names, user_name, None))), by_any.map(str::to_owned), "{names:?}");
+    }
+    // A listed user has the same rights by certificate; a stranger has none in the ledger.
+    let dave = judge(&any, with(&["dave"], None, None)).unwrap().rights;
+    assert_eq!(any.identity(&*dave).unwrap().name(), "dave");
+    assert!(any.identity(&*judge(&any, with(&["sensor-1"], None, None)).unwrap().rights).is_none());
+    // A password decides where there is one.
+    assert_eq!(word(judge(&any, with(&["sensor-1"], Some("dave"), Some("secret")))), Ok("dave".to_owned()));
+    assert_eq!(word(judge(&any, with(&["dave"], Some("dave"), Some("guess")))), Err(0x86));
+}
+
+#[test]
+fn a_flood_of_guesses_is_told_busy_and_waits_for_nobody() {
+    let authenticator = Authenticator::new(settings(&["dave"], CertificateUsers::Listed));
+    let (sender, receiver) = channel();
+    let begin = || {
+        let sender = sender.clone();
+        authenticator.begin(shown(Some("dave"), Some("guess")), Box::new(move |verdict| sender.send(verdict).unwrap()))
+    };
+    let at_once: Vec<Verdict> = (0..20).filter_map(|_| begin()).collect();
+    assert!(at_once.len() >= 17, "one is worked on, one waits: {at_once:?}");
+    assert!(at_once.into_iter().all(|verdict| word(verdict) == Err(0x89)));
+    drop(sender);
+    assert!(receiver.iter().all(|verdict| word(verdict) == Err(0x86)));
+}
+
+#[test]
+fn clients_of_one_user_share_their_rights_until_a_reload_gives_new_ones() {
+    let authenticator = Authenticator::new(settings(&["dave", "carol"], CertificateUsers::Any));
+    let rights = |password| judge(&authenticator, password).unwrap().rights;
+    let dave = rights(shown(Some("dave"), Some("secret")));
+    assert!(Arc::ptr_eq(&dave, &rights(shown(Some("dave"), Some("secret")))));
+    let carol = rights(shown(Some("carol"), Some("secret")));
+    let service = rights(shown(None, Some(TOKEN)));
+    let nobody = rights(Credentials { anonymous_allowed: true, ..shown(None, None) });
+    let sensor = rights(Credentials { certificate: Some(certificate(&["sensor"])), ..shown(None, None) });
+
+    let generation = MqttAuthenticator::generation(&authenticator);
+    let mut changed = settings(&["dave"], CertificateUsers::Any);
+    changed.users[0].rights = Rights::Viewer { wallets: vec!["wallet:other".into()] };
+    authenticator.reload(changed);
+    assert_ne!(MqttAuthenticator::generation(&authenticator), generation);
+    let renewed = authenticator.renew(&*dave).unwrap();
+    assert!(Arc::ptr_eq(&renewed, &authenticator.renew(&*dave).unwrap()), "one object for all of a user's clients");
+    assert_eq!(renewed.may_subscribe("c1", "$ledger/accounts/wallet:other"), tidegate_broker::Access::Allowed);
+    assert!(authenticator.renew(&*carol).is_none(), "she is not in the configuration any more");
+    for still_there in [&service, &nobody, &sensor] {
+        assert!(authenticator.renew(&**still_there).is_some(), "{still_there:?}");
+    }
+
+    authenticator.reload(AuthSettings { services: Vec::new(), ..settings(&["dave"], CertificateUsers::Listed) });
+    assert!(authenticator.renew(&*service).is_none() && authenticator.renew(&*sensor).is_none());
+}

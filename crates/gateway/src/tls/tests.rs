@@ -1,0 +1,137 @@
+//! Handshakes in memory, with certificates that change in between.
+
+use std::path::PathBuf;
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, ServerConnection};
+
+use super::*;
+
+/// A folder of PEM files that goes away with its test.
+struct Folder(PathBuf);
+
+/// An authority, or who it vouches for.
+struct Party {
+    cert: PathBuf,
+    key: PathBuf,
+    certificate: CertificateDer<'static>,
+    private: PrivateKeyDer<'static>,
+}
+
+impl Folder {
+    fn new(test: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("tidegate-tls-{test}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    fn party(&self, name: &str, certificate: &rcgen::Certificate, key: &KeyPair) -> Party {
+        let path = |kind: &str| self.0.join(format!("{name}.{kind}.pem"));
+        std::fs::write(path("cert"), certificate.pem()).unwrap();
+        std::fs::write(path("key"), key.serialize_pem()).unwrap();
+        let private = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        Party { cert: path("cert"), key: path("key"), certificate: certificate.der().clone(), private }
+    }
+
+    /// An authority, and a client that it has signed.
+    fn authority(&self, name: &str) -> (Party, Party) {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let authority = self.party(name, &params.self_signed(&key).unwrap(), &key);
+        let issuer = Issuer::new(params, key);
+        let client_key = KeyPair::generate().unwrap();
+        let client = CertificateParams::new(vec!["dave".to_owned()]).unwrap().signed_by(&client_key, &issuer).unwrap();
+        (authority, self.party(&format!("{name}-client"), &client, &client_key))
+    }
+
+    fn server(&self, name: &str) -> Party {
+        let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        self.party(name, &signed.cert, &signed.signing_key)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Both sides' handshake; the client trusts `server` and shows `client`. Returns what the server knows of the client.
+fn shake(
+    config: &Arc<ServerConfig>,
+    server: &Party,
+    client: Option<&Party>,
+) -> Result<Option<CertificateDer<'static>>, rustls::Error> {
+    let mut roots = RootCertStore::empty();
+    roots.add(server.certificate.clone()).unwrap();
+    let builder = ClientConfig::builder_with_provider(provider()).with_safe_default_protocol_versions().unwrap();
+    let builder = builder.with_root_certificates(roots);
+    let trusting = match client {
+        None => builder.with_no_client_auth(),
+        Some(party) => {
+            builder.with_client_auth_cert(vec![party.certificate.clone()], party.private.clone_key()).unwrap()
+        }
+    };
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut client = ClientConnection::new(Arc::new(trusting), name).unwrap();
+    let mut server = ServerConnection::new(config.clone()).unwrap();
+    while client.is_handshaking() || server.is_handshaking() {
+        let mut wire = Vec::new();
+        client.write_tls(&mut wire).unwrap();
+        server.read_tls(&mut &wire[..]).unwrap();
+        server.process_new_packets()?;
+        wire.clear();
+        server.write_tls(&mut wire).unwrap();
+        client.read_tls(&mut &wire[..]).unwrap();
+        client.process_new_packets()?;
+    }
+    Ok(server.peer_certificates().and_then(|chain| chain.first()).map(|end| end.clone().into_owned()))
+}
+
+#[test]
+fn a_new_certificate_is_shown_from_the_next_handshake_on() {
+    let folder = Folder::new("server");
+    let (old, new) = (folder.server("old"), folder.server("new"));
+    let certificate = ServerCertificate::new(read_certificate(&old.cert, &old.key).unwrap());
+    let config = server_config(&certificate, &[]).unwrap();
+    assert!(shake(&config, &old, None).is_ok() && shake(&config, &new, None).is_err());
+    certificate.replace(read_certificate(&new.cert, &new.key).unwrap());
+    assert!(shake(&config, &new, None).is_ok() && shake(&config, &old, None).is_err());
+}
+
+#[test]
+fn clients_are_good_by_the_authorities_of_now() {
+    let folder = Folder::new("clients");
+    let server = folder.server("server");
+    let ((one, client), (other, stranger)) = (folder.authority("one"), folder.authority("other"));
+    let certificate = ServerCertificate::new(read_certificate(&server.cert, &server.key).unwrap());
+    let authorities = ClientAuthorities::new(None);
+    let config = server_config_with_clients(&certificate, &authorities).unwrap();
+    assert_eq!(shake(&config, &server, Some(&client)).unwrap(), None, "nobody is asked");
+
+    authorities.replace(Some(read_authorities(&one.cert, false).unwrap()));
+    assert_eq!(shake(&config, &server, Some(&client)).unwrap().as_ref(), Some(&client.certificate));
+    assert_eq!(shake(&config, &server, None).unwrap(), None, "optional");
+    assert!(shake(&config, &server, Some(&stranger)).is_err());
+
+    authorities.replace(Some(read_authorities(&other.cert, true).unwrap()));
+    assert!(shake(&config, &server, None).is_err(), "required");
+    assert!(shake(&config, &server, Some(&client)).is_err());
+    assert_eq!(shake(&config, &server, Some(&stranger)).unwrap().as_ref(), Some(&stranger.certificate));
+}
+
+#[test]
+fn files_that_do_not_fit_are_named() {
+    let folder = Folder::new("files");
+    let (one, other) = (folder.server("one"), folder.server("other"));
+    let said = |error: anyhow::Error| format!("{error:#}");
+    let error = said(read_certificate(&one.cert, &other.key).unwrap_err());
+    assert!(error.contains("other.key.pem does not fit") && error.contains("one.cert.pem"), "{error}");
+    let error = said(read_certificate(&one.key, &one.key).unwrap_err());
+    assert!(error.contains("one.key.pem has no certificate"), "{error}");
+    let error = said(read_authorities(&folder.0.join("none.pem"), false).unwrap_err());
+    assert!(error.contains("cannot read PEM from") && error.contains("none.pem"), "{error}");
+}

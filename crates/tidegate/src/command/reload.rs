@@ -1,0 +1,103 @@
+//! SIGHUP: users, services, rules and certificates are read again while everybody stays connected.
+//!
+//! Promise: all or nothing. Everything is read and checked before anything is replaced; a file that is wrong changes nothing and is
+//! said. What cannot change in a running process (addresses, bounds) is said too, so that nobody waits for it to take effect.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Result;
+use tidegate_gateway::auth::{Authenticator, Secret};
+use tidegate_gateway::tls::{
+    Authorities, Certificate, ClientAuthorities, ServerCertificate, read_authorities, read_certificate,
+};
+
+use crate::config::{Config, Overrides};
+
+/// What the doors hold of files that may change.
+pub struct Files {
+    /// The server's certificate; `None` as long as no door speaks TLS.
+    pub certificate: Option<Arc<ServerCertificate>>,
+    /// Whose client certificates are good.
+    pub clients: Arc<ClientAuthorities>,
+}
+
+/// Reads everything again when asked to.
+pub struct Reload {
+    file: Option<PathBuf>,
+    overrides: Overrides,
+    /// As it is served.
+    config: Config,
+    files: Files,
+    authenticator: Arc<Authenticator>,
+    secret: Secret,
+}
+
+impl Files {
+    /// Reads what `config` names.
+    pub fn read(config: &Config) -> Result<Files> {
+        let (certificate, authorities) = read(config)?;
+        Ok(Files { certificate: certificate.map(ServerCertificate::new), clients: ClientAuthorities::new(authorities) })
+    }
+}
+
+impl Reload {
+    /// For a process that was started with these.
+    pub fn new(
+        file: Option<&Path>,
+        overrides: &Overrides,
+        config: Config,
+        files: Files,
+        authenticator: Arc<Authenticator>,
+        secret: Secret,
+    ) -> Reload {
+        let (file, overrides) = (file.map(Path::to_owned), overrides.clone());
+        Reload { file, overrides, config, files, authenticator, secret }
+    }
+
+    /// Reads everything again, and says how that went.
+    pub fn run(&mut self) {
+        match self.replace() {
+            Ok(waiting) if waiting.is_empty() => tracing::info!("reloaded users, services, rules and certificates"),
+            Ok(waiting) => tracing::warn!(
+                "reloaded users, services, rules and certificates; changed too, but only a restart makes it so: {}",
+                waiting.join(", ")
+            ),
+            Err(error) => tracing::error!("nothing was reloaded: {error:#}"),
+        }
+    }
+
+    /// Returns the sections that have changed and need a restart.
+    fn replace(&mut self) -> Result<Vec<&'static str>> {
+        let config = Config::load(self.file.as_deref(), &self.overrides)?;
+        let (certificate, authorities) = read(&config)?;
+        let waiting = self.waiting(&config);
+        if let (Some(served), Some(certificate)) = (&self.files.certificate, certificate) {
+            served.replace(certificate);
+        }
+        self.files.clients.replace(authorities);
+        self.authenticator.reload(config.auth_settings(self.secret.clone()));
+        Ok(waiting)
+    }
+
+    fn waiting(&self, new: &Config) -> Vec<&'static str> {
+        let old = &self.config;
+        let doors = |config: &Config| config.tls.as_ref().map(|tls| (tls.http, tls.binary));
+        let differ = [
+            ("[listen]", new.listen != old.listen),
+            ("[tls] http, binary", doors(new) != doors(old)),
+            ("[data]", new.data != old.data),
+            ("[limits]", new.limits != old.limits),
+            ("[mqtt], [listener] and [topics]", new.mqtt != old.mqtt),
+            ("[auth] jwt_secret_file", new.jwt_secret_file != old.jwt_secret_file),
+            ("[auth] open_paths", new.open_paths != old.open_paths),
+        ];
+        differ.into_iter().filter(|(_, differs)| *differs).map(|(section, _)| section).collect()
+    }
+}
+
+fn read(config: &Config) -> Result<(Option<Certificate>, Option<Authorities>)> {
+    let Some(tls) = &config.tls else { return Ok((None, None)) };
+    let authorities = tls.clients.as_ref().map(|clients| read_authorities(&clients.ca_file, clients.required));
+    Ok((Some(read_certificate(&tls.cert_file, &tls.key_file)?), authorities.transpose()?))
+}
