@@ -263,9 +263,9 @@ fn subscriptions_that_overlap_give_one_copy() {
             a < CONNACK success
         a: PUBLISH t/1 x qos=2
             a < PUBREC 1
-            s < PUBLISH t/1 x qos=2 id=1 sid=268435455,1
+            s < PUBLISH t/1 x qos=2 id=1 sid=1,268435455
         a: PUBLISH t/2 y
-            s < PUBLISH t/2 y sid=268435455,1
+            s < PUBLISH t/2 y sid=1,268435455
         ",
     );
 }
@@ -290,7 +290,7 @@ fn overlapping_subscriptions_of_a_session_that_sleeps() {
             a < PUBCOMP 1
         s: CONNECT keep expiry=100
             s < CONNACK success present
-            s < PUBLISH t/1 x qos=2 id=1 sid=2,1
+            s < PUBLISH t/1 x qos=2 id=1 sid=1,2
         ",
     );
 }
@@ -329,6 +329,41 @@ fn a_client_keeps_to_the_servers_receive_maximum() {
         a: PUBLISH t too-much qos=2
             a < DISCONNECT 0x93 receive_maximum_exceeded
             a < closed
+        ",
+    );
+}
+
+/// [MQTT-3.3.4-7] [MQTT-4.3.3-10]: what is sent again on a new connection is not one more, and its alias is set.
+#[test]
+fn a_repetition_is_not_one_more() {
+    let limits = BrokerLimits { receive_maximum: 2, sys_interval_ms: 0, ..BrokerLimits::default() };
+    holds_with(
+        WorldOptions { limits, ..WorldOptions::default() },
+        "
+        s: CONNECT
+            s < CONNACK success
+        s: SUBSCRIBE t
+            s < SUBACK 1 0
+        a: CONNECT keep expiry=100
+            a < CONNACK success
+        a: PUBLISH t x qos=2 id=1
+            a < PUBREC 1
+            s < PUBLISH t x
+        a: PUBLISH t y qos=2 id=2
+            a < PUBREC 2
+            s < PUBLISH t y
+        a: drop
+        a: CONNECT keep expiry=100
+            a < CONNACK success present
+        a: PUBLISH t x qos=2 id=1 dup alias=1
+            a < PUBREC 1
+        a: PUBLISH t y qos=2 id=2 dup
+            a < PUBREC 2
+        a: PUBREL 1
+            a < PUBCOMP 1
+        a: PUBLISH - z qos=2 id=3 alias=1
+            a < PUBREC 3
+            s < PUBLISH t z
         ",
     );
 }
