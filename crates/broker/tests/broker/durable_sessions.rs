@@ -380,3 +380,40 @@ fn connections_that_hurry_each_other_end_well() {
         "#]],
     );
 }
+
+#[test]
+fn a_packet_id_that_a_crash_left_behind_is_free_after_its_release() {
+    check(
+        "a: CONNECT keep expiry=100; a: SUBSCRIBE t qos=1; b: CONNECT keep expiry=100; b: PUBLISH t old qos=2 id=9; a: PUBACK 1; crash
+         a: CONNECT keep expiry=100; a: UNSUBSCRIBE t; b: CONNECT keep expiry=100; b: PUBLISH t old qos=2 id=9 dup; b: PUBREL 9
+         a: SUBSCRIBE t qos=1; b: PUBLISH t new qos=2 id=9",
+        expect![[r#"
+            a: CONNECT keep expiry=100
+                a < CONNACK success
+            a: SUBSCRIBE t qos=1
+                a < SUBACK 1 1
+            b: CONNECT keep expiry=100
+                b < CONNACK success
+            b: PUBLISH t old qos=2 id=9
+                a < PUBLISH t old qos=1 id=1
+                b < PUBREC 9
+            a: PUBACK 1
+            crash
+            a: CONNECT keep expiry=100
+                a < CONNACK success present
+            a: UNSUBSCRIBE t
+                a < UNSUBACK 1 0
+            b: CONNECT keep expiry=100
+                b < CONNACK success present
+            b: PUBLISH t old qos=2 id=9 dup
+                b < PUBREC 9 0x10 no_matching_subscribers
+            b: PUBREL 9
+                b < PUBCOMP 9
+            a: SUBSCRIBE t qos=1
+                a < SUBACK 2 1
+            b: PUBLISH t new qos=2 id=9
+                a < PUBLISH t new qos=1 id=2
+                b < PUBREC 9
+        "#]],
+    );
+}
