@@ -152,13 +152,23 @@ impl Configuration {
                  token = \"{TOKEN}\"\n\
                  grants = [\"*\"]\n"
             ),
+            // All bounds as the server ships. A path of a file is written as TOML writes it literally.
             Configuration::Gateway { tls, cert_file, key_file } => format!(
                 "[listen]\n\
                  mqtts = \"{tls}\"\n\
                  \n\
                  [tls]\n\
-                 cert_file = \"{}\"\n\
-                 key_file = \"{}\"\n",
+                 cert_file = '{}'\n\
+                 key_file = '{}'\n\
+                 \n\
+                 [listener.mqtt]\n\
+                 anonymous = true\n\
+                 \n\
+                 [listener.mqtts]\n\
+                 anonymous = true\n\
+                 \n\
+                 [listener.websocket]\n\
+                 anonymous = true\n",
                 cert_file.display(),
                 key_file.display()
             ),
