@@ -14,13 +14,14 @@ pub mod http_body;
 pub mod mqtt;
 pub mod segment;
 pub mod snapshot;
+pub mod topics;
 pub mod websocket;
 
 /// A target by name.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 11] = [
     ("frames", frames::check),
     ("group", group::check),
     ("segment", segment::check),
@@ -30,4 +31,6 @@ pub const TARGETS: [Target; 9] = [
     ("mqtt_client", mqtt::check_client),
     ("mqtt_server", mqtt::check_server),
     ("websocket", websocket::check),
+    ("topic_event", topics::check_event),
+    ("topic_snapshot", topics::check_snapshot),
 ];

@@ -4,6 +4,9 @@
 use std::fs;
 use std::path::Path;
 use tidegate_fuzz::event::STORY;
+use tidegate_fuzz::topics;
+use tidegate_machines::ShardIndex;
+use tidegate_machines::topic::Topics;
 use tidegate_wire::mqtt::*;
 use tidegate_wire::proto::{self, AccountKind, reply_frame, request_frame};
 use tidegate_wire::websocket::{CloseCode, Opcode, encode_client_frame, encode_close, encode_pong, frame_header};
@@ -34,6 +37,7 @@ fn write_seeds() {
     {
         write("segment", name, &[&offset.to_le_bytes()[..], b"\xff\0\xff\0"].concat());
     }
+    topics();
     http_bodies();
     mqtt();
     websocket();
@@ -191,6 +195,17 @@ fn group_of(records: &[&[u8]]) -> Vec<u8> {
         bytes.extend_from_slice(record);
     }
     bytes
+}
+
+fn topics() {
+    for (index, event) in topics::STORY.events.iter().enumerate() {
+        write("topic_event", &format!("{index}"), event);
+    }
+    let snapshot = topics::snapshot_of(&topics::STORY.topics);
+    write("topic_snapshot", "story", &snapshot);
+    write("topic_snapshot", "cut", &snapshot[..snapshot.len() / 2]);
+    let empty = topics::snapshot_of(&Topics::new(ShardIndex(0)));
+    write("topic_snapshot", "empty", &empty);
 }
 
 fn http_bodies() {

@@ -2,8 +2,11 @@
 //!
 //! `cargo run --release -p tidegate-machines --example ledger_speed`
 
+mod speed;
+
 use std::hint::black_box;
 
+use speed::{cpu_ns, report};
 use tidegate_machines::ledger::{
     AccountKind, Command, Decision, Event, Hold, Ledger, Transfer, id_hash, id_hash_keyed,
 };
@@ -137,14 +140,4 @@ fn main() {
         black_box(Ledger::decode_snapshot(&bytes).expect("written above"));
     }
     report("read an account of a snapshot", begun, SNAPSHOTS * ACCOUNTS);
-}
-
-fn report(what: &str, begun: u64, count: usize) {
-    println!("{:>10.1} ns {what}", (cpu_ns() - begun) as f64 / count as f64);
-}
-
-/// Processor time of this thread, which neighbours on the machine do not stretch much.
-fn cpu_ns() -> u64 {
-    let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux has it");
-    statistics.split(' ').next().and_then(|first| first.parse().ok()).expect("nanoseconds on the processor come first")
 }

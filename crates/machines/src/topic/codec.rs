@@ -297,6 +297,7 @@ pub(super) struct Copy {
 }
 
 pub(super) fn put_copy(out: &mut Vec<u8>, flags: u8, qos: u8, retain: bool, subscription_ids: &[u32]) {
+    assert!((1..=2).contains(&qos), "QoS {qos} needs no inbox");
     let retain = if retain { RETAIN_FLAG } else { 0 };
     let ids = if subscription_ids.is_empty() { 0 } else { IDS_FLAG };
     out.push(flags | qos | retain | ids);

@@ -25,6 +25,7 @@ pub struct Message {
 impl Message {
     /// Copies the parts. `properties` are opaque here: what the protocol wants handed on unchanged. A topic has at most 65,535 bytes.
     pub fn new(topic: &str, properties: &[u8], payload: &[u8], meta: MessageMeta) -> Message {
+        assert!(meta.qos <= 2, "QoS {}", meta.qos);
         let mut body = Vec::with_capacity(topic.len() + properties.len() + payload.len());
         body.extend_from_slice(topic.as_bytes());
         body.extend_from_slice(properties);

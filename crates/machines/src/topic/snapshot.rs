@@ -17,7 +17,7 @@ use crate::queue::{Bodies, BodyIndex, Entry, EntryState, Inbox};
 
 /// Version of the layout; the first thing in the bytes.
 const VERSION: u64 = 1;
-/// Numbers of entries stay below this, so that they never overflow.
+/// Numbers of entries and counts stay below this, so that they never overflow.
 const NUMBER_MAX: u64 = 1 << 62;
 
 /// Bytes that are not a snapshot of a topic shard.
@@ -174,10 +174,12 @@ fn read_topics(reader: &mut Reader<'_>) -> Parsed<Topics> {
         topics.delayed.insert(id, (at, message(reader)?));
         topics.timers.insert((at, Timer::Delayed(id)));
     }
-    topics.counts.evicted = reader.varint("counts")?;
-    topics.counts.dropped_full = reader.varint("counts")?;
-    topics.counts.dropped_expired = reader.varint("counts")?;
-    topics.counts.dropped_aged = reader.varint("counts")?;
+    let counts = &mut topics.counts;
+    for count in [&mut counts.evicted, &mut counts.dropped_full, &mut counts.dropped_expired, &mut counts.dropped_aged]
+    {
+        *count = reader.varint("counts")?;
+        require(*count < NUMBER_MAX, "counts")?;
+    }
     Ok(topics)
 }
 

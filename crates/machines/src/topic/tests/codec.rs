@@ -156,7 +156,10 @@ fn bytes_are_as_documented() {
     );
     hex(&Event::Acknowledged { slot: Slot(7), number: 300 }, expect!["09 07 ac 02"]);
     let will = None;
-    hex(&Event::SessionOpened { slot: Slot(7), client_id: "c1".into(), expiry_s: 60, will }, expect!["01 07 02 63 31 3c 00"]);
+    hex(
+        &Event::SessionOpened { slot: Slot(7), client_id: "c1".into(), expiry_s: 60, will },
+        expect!["01 07 02 63 31 3c 00"],
+    );
     let mut empty = Vec::new();
     crate::topic::Topics::new(ShardIndex(2)).write_snapshot(&mut |part| empty.extend_from_slice(part));
     assert_eq!(empty, [1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
