@@ -9,7 +9,9 @@ mod errand;
 mod hand;
 mod leave;
 mod ledger;
+mod order;
 mod publish;
+mod recover;
 mod retain;
 mod route;
 mod subscribe;
@@ -33,8 +35,8 @@ use crate::peer::{Item, Peers};
 use crate::retained::Retained;
 use crate::rights::Again;
 use crate::rights::RightsTable;
-use crate::session::{Session, SessionFlags, Stage};
-use crate::subscriptions::{EntryOptions, Matches, SHAPES_MAX, Subscriptions};
+use crate::session::Stage;
+use crate::subscriptions::{Matches, SHAPES_MAX, Subscriptions};
 use crate::{Action, BrokerFacts, BrokerMessage, BrokerOptions, ConnectionKey, Rights};
 
 use durable::Wait;
@@ -92,6 +94,7 @@ pub struct Broker<L: LogStore> {
     successors: HashMap<u32, ConnectionKey>,
     walks: VecDeque<Walk>,
     retains_under_way: usize,
+    retaining: order::RetainsUnderWay,
     errands: Errands,
     questions: HashMap<u64, ledger::Question>,
     tickets: u64,
@@ -132,6 +135,7 @@ impl<L: LogStore> Broker<L> {
             successors: HashMap::new(),
             walks: VecDeque::new(),
             retains_under_way: 0,
+            retaining: order::RetainsUnderWay::default(),
             errands: Errands::default(),
             questions: HashMap::new(),
             tickets: 0,
@@ -206,11 +210,17 @@ impl<L: LogStore> Broker<L> {
             return;
         }
         self.clients.put_input(index, input);
-        // A packet that waits for an answer is resumed by it, part of a packet by the rest; what waits for better times is looked at in
-        // each step.
+        // A packet that waits for an answer is resumed by it, part of a packet by the rest; a whole one that waits for better times is
+        // looked at in each step.
         let connection = &self.clients.connections[index];
-        let waits_for_answer = connection.flags.has(Flags::PARKED) || connection.life == Life::Authenticating;
-        if !waits_for_answer && !connection.flags.has(Flags::STALLED) && self.is_blocked(index) {
+        if connection.flags.has(Flags::PARKED)
+            || connection.flags.has(Flags::STALLED)
+            || connection.life == Life::Authenticating
+        {
+            return;
+        }
+        let is_whole = matches!(split(self.clients.input(index), u32::MAX), Ok(Split::Packet(_)));
+        if is_whole || self.is_blocked(index) {
             self.clients.connections[index].flags.set(Flags::STALLED);
             self.stalled.push_back(key);
         }
@@ -319,6 +329,7 @@ impl<L: LogStore> Broker<L> {
                 }
                 Item::Said { ticket, reason } => self.said(ticket, reason, now),
                 Item::Retain { message, source } => self.retain_here(message, source, now),
+                Item::NotRetained { message, source } => self.retain_ends(&source, message.topic()),
                 Item::Retained { message, picked, source } => self.set_retained(&message, &picked, source, now),
                 Item::Recovered { message } => {
                     self.retained.set(message.topic(), Kept(Arc::clone(&message)));
@@ -434,7 +445,7 @@ impl<L: LogStore> Broker<L> {
                     let session = connection.session;
                     self.rights.release(before);
                     if session != NONE && self.clients.connections[index].life == Life::Connected {
-                        self.remove_forbidden(session, now);
+                        self.remove_forbidden(session);
                     }
                 }
                 _ => self.disconnect(index, ReasonCode::NOT_AUTHORIZED, now),
@@ -475,67 +486,6 @@ impl<L: LogStore> Broker<L> {
     /// This worker's counts.
     pub fn facts(&self) -> BrokerFacts {
         self.clients.facts
-    }
-
-    /// Makes sessions, subscriptions and retained messages of what the shards recovered, and tells the peers.
-    fn recover(&mut self) {
-        for shard in 0..self.shards.len() {
-            let recovered: Vec<_> = self.shards[shard]
-                .state()
-                .sessions()
-                .map(|(slot, session)| {
-                    (slot, session.client_id().to_owned(), session.expiry_s(), session.detached_at().is_none())
-                })
-                .collect();
-            for (slot, client_id, expiry_s, was_attached) in recovered {
-                self.recover_session(shard, slot, &client_id, expiry_s, was_attached);
-            }
-            for message in self.shards[shard].state().retained() {
-                self.retained.set(message.topic(), Kept(Arc::clone(message)));
-                self.peers.tell_all(|| Item::Recovered { message: Arc::clone(message) });
-            }
-        }
-        self.peers.tell_all(|| Item::ReplicaComplete);
-    }
-
-    fn recover_session(
-        &mut self,
-        shard: usize,
-        slot: tidegate_machines::topic::Slot,
-        client_id: &str,
-        expiry_s: u32,
-        was_attached: bool,
-    ) {
-        let state = self.shards[shard].state();
-        let filters: Vec<(Box<str>, EntryOptions, u32)> = state
-            .session(slot)
-            .expect("it was just listed")
-            .subscriptions()
-            .iter()
-            .map(|known| (known.filter.clone(), EntryOptions(known.options), known.subscription_id))
-            .collect();
-        // Nobody knows what was sent before: all that is there may have been.
-        let next_number = state.inbox(slot).next_number();
-        let mut session = Session {
-            stage: Stage::Live,
-            shard: shard as u16,
-            slot: Some(slot),
-            expiry_s,
-            next_number,
-            client_id: client_id.into(),
-            ..Session::default()
-        };
-        session.flags.set(SessionFlags::DURABLE);
-        session.flags.set(SessionFlags::RECOVERED);
-        let place = self.clients.add_session(session);
-        self.set_place(shard, slot, place);
-        for (filter, options, subscription_id) in filters {
-            self.insert(place, &filter, options, subscription_id);
-        }
-        if was_attached {
-            let command = tidegate_machines::topic::Command::DetachSession { slot, expiry_s, keep_will: true };
-            self.call(shard as u16, command, Wait::Nothing);
-        }
     }
 }
 

@@ -247,6 +247,12 @@ impl Clients {
             let stuck = |outbox: &&Outbox| now.0.saturating_sub(outbox.progress_at.0) > FLOWING_MS;
             self.stuck_bytes = self.outboxes.iter().filter(stuck).map(|outbox| outbox.len() as u64).sum();
         }
+        self.flowing_bytes()
+    }
+
+    /// The same as of the last look, and what was written since.
+    #[inline]
+    pub fn flowing_bytes(&self) -> u64 {
         self.unsent_bytes.saturating_sub(self.stuck_bytes)
     }
 
@@ -260,6 +266,13 @@ impl Clients {
                 self.free_inputs.push(number);
                 std::mem::take(&mut self.inputs[number as usize])
             }
+        }
+    }
+
+    pub fn input(&self, index: u32) -> &[u8] {
+        match self.connections[index].input {
+            NONE => &[],
+            number => &self.inputs[number as usize],
         }
     }
 

@@ -2,7 +2,7 @@
 
 /// Packet ids go from 1 to here. `[MQTT-2.2.1-3]`
 pub const PACKET_IDS: u64 = 65_535;
-/// Sessions whose clients are served per step by one hand: keep-alive, drain, throttles.
+/// Connections that the keep-alive hand looks at in a step, at least.
 pub const HAND_SLICE_MIN: usize = 64;
 /// How long the keep-alive hand takes for a round over all connections, in milliseconds.
 pub const HAND_ROUND_MS: u64 = 2_000;

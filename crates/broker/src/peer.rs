@@ -62,6 +62,8 @@ pub(crate) enum Item {
     Said { ticket: Ticket, reason: ReasonCode },
     /// A message to be retained, on a topic of a shard of yours.
     Retain { message: Arc<Message>, source: Source },
+    /// A message of a session of yours could not be retained.
+    NotRetained { message: Arc<Message>, source: Source },
     /// A message is retained now; bring it to your sessions, too.
     Retained { message: Arc<Message>, picked: Box<[Entry]>, source: Source },
     /// A retained message that was found at the start.

@@ -165,7 +165,7 @@ impl<L: LogStore> Broker<L> {
         }
         if let Some(session) = self.clients.find_session(client_id) {
             if self.clients.sessions[session].stage == Stage::Opening {
-                return self.queue_behind(index, session, now);
+                return self.queue_behind(index, session);
             }
             // [MQTT-3.1.4-3]
             self.take_over(session, now);
@@ -174,14 +174,14 @@ impl<L: LogStore> Broker<L> {
             // [MQTT-3.1.2-4]
             Some(old) if connect.clean_start => self.end_session(old, now),
             // [MQTT-3.1.2-5]
-            Some(session) => return self.reattach(index, session, &connect, now),
+            Some(session) => return self.reattach(index, session, &connect),
             None => {}
         }
         self.create(index, client_id, &connect, now)
     }
 
     /// The session waits for the record of an earlier connection, which has lost: this one is next.
-    fn queue_behind(&mut self, index: u32, session: u32, now: TimeMs) -> Progress {
+    fn queue_behind(&mut self, index: u32, session: u32) -> Progress {
         let earlier = std::mem::replace(&mut self.clients.sessions[session].connection, NONE);
         if earlier != NONE {
             self.clients.facts.take_overs += 1;
@@ -196,7 +196,6 @@ impl<L: LogStore> Broker<L> {
             self.clients.facts.take_overs += 1;
             self.dismiss(earlier);
         }
-        let _ = now;
         Progress::Parked
     }
 
@@ -231,7 +230,7 @@ impl<L: LogStore> Broker<L> {
         Progress::Parked
     }
 
-    fn reattach(&mut self, index: u32, place: u32, connect: &Connect<'_>, now: TimeMs) -> Progress {
+    fn reattach(&mut self, index: u32, place: u32, connect: &Connect<'_>) -> Progress {
         let (expiry_s, will) = (self.expiry(connect), self.will(connect));
         let session = &mut self.clients.sessions[place];
         let (shard, slot) = (session.shard, session.slot.expect("a live session without a connection is durable"));
@@ -252,7 +251,6 @@ impl<L: LogStore> Broker<L> {
             }
         }
         self.call(shard, Command::AttachSession { slot, expiry_s, will }, Wait::Attached { session });
-        let _ = now;
         Progress::Parked
     }
 
@@ -339,7 +337,7 @@ impl<L: LogStore> Broker<L> {
                 flow.window = Window::new(front);
             }
         }
-        self.remove_forbidden(place, now);
+        self.remove_forbidden(place);
         self.tell_presence(place, true);
         self.pump(place, now);
     }

@@ -156,6 +156,7 @@ impl<L: LogStore> Broker<L> {
             || connection.flags.has(Flags::THROTTLED)
             || connection.flags.has(Flags::PUBLISHER)
                 && (self.is_pressed
+                    || self.clients.flowing_bytes() > self.options.limits.pressure_bytes_max
                     || connection.version == Version::V311 && self.has_too_many_answers(connection.session))
             || self.clients.outbox_len(index) > self.options.limits.outbox_bytes_max
     }

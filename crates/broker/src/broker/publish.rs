@@ -16,7 +16,7 @@ use crate::session::SessionFlags;
 impl<L: LogStore> Broker<L> {
     /// A PUBLISH of a connected client.
     pub(super) fn publish(&mut self, index: u32, publish: &Publish<'_>, now: TimeMs) -> Progress {
-        if !self.may_publish_now(index, publish, now) {
+        if self.waits_for_retain(index, publish) || !self.may_publish_now(index, publish, now) {
             return Progress::Parked;
         }
         let place = self.clients.connections[index].session;

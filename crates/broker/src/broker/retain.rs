@@ -50,6 +50,7 @@ impl<L: LogStore> Broker<L> {
     /// A publication with the retain flag goes to the worker of its topic. `[MQTT-3.3.1-5]`
     pub(super) fn retain(&mut self, parcel: &mut Parcel<'_>, source: &Source, now: TimeMs) -> Routed {
         let message = parcel.message();
+        self.retain_begins(source, parcel.topic);
         let worker = shard_of(parcel.topic, self.options.topic_shards).0 % self.options.workers;
         if worker == self.options.worker {
             self.retain_here(message, *source, now);
@@ -83,6 +84,12 @@ impl<L: LogStore> Broker<L> {
         if !reason.is_error() {
             return self.tell_retained(message, source, now);
         }
+        match source.publisher {
+            Some(publisher) if publisher.worker != self.options.worker => {
+                self.peers.tell(publisher.worker, Item::NotRetained { message, source });
+            }
+            _ => self.retain_ends(&source, message.topic()),
+        }
         // Nobody else will say anything: say it for all.
         if let Some(asked_by) = source.asked_by {
             for _ in 0..self.options.workers {
@@ -103,6 +110,7 @@ impl<L: LogStore> Broker<L> {
 
     /// Changes this worker's replica and delivers to its sessions, in one step.
     pub(super) fn set_retained(&mut self, message: &Arc<Message>, picked: &[Entry], source: Source, now: TimeMs) {
+        self.retain_ends(&source, message.topic());
         // [MQTT-3.3.1-6] [MQTT-3.3.1-7]: nothing to say means nothing to keep.
         if message.payload().is_empty() {
             self.retained.clear(message.topic());

@@ -122,7 +122,7 @@ impl<L: LogStore> Broker<L> {
         for entry in picked {
             self.deliver_to(parcel, entry, source, now);
         }
-        self.disconnect_refused(now);
+        self.disconnect_refused();
         if self.durable.is_empty() { 0 } else { self.journal(parcel, source) }
     }
 
@@ -189,7 +189,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Clients whose inbox is over its bound, and that were told so by policy.
-    fn disconnect_refused(&mut self, now: TimeMs) {
+    fn disconnect_refused(&mut self) {
         while let Some(session) = self.refused.pop() {
             let Some(place) = self.clients.session(session) else { continue };
             let index = self.clients.sessions[place].connection;
@@ -198,7 +198,6 @@ impl<L: LogStore> Broker<L> {
                 self.late.push((self.clients.key(index), ReasonCode::QUOTA_EXCEEDED));
             }
         }
-        let _ = now;
     }
 
     /// Hands the message to the shards of the durable receivers that were found.

@@ -314,7 +314,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Removes the subscriptions of a session that its client's rights do not cover (any more).
-    pub(super) fn remove_forbidden(&mut self, place: u32, now: TimeMs) {
+    pub(super) fn remove_forbidden(&mut self, place: u32) {
         let index = self.clients.sessions[place].connection;
         if index == NONE {
             return;
@@ -339,7 +339,6 @@ impl<L: LogStore> Broker<L> {
             }
             self.remove(place, &filter);
         }
-        let _ = now;
     }
 
     /// Tells all workers that a member of share groups came or went.

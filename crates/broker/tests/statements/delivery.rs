@@ -363,6 +363,52 @@ fn messages_keep_their_order() {
     }
 }
 
+/// [MQTT-4.6.0-5]: a retained message goes another way than the next one, which must not overtake it; nor by an alias. Topics of all
+/// shards, so of both workers.
+#[test]
+fn retained_messages_keep_their_order_with_others() {
+    for topic in ["74", "75", "76", "77"] {
+        let name = char::from(u8::from_str_radix(topic, 16).expect("a letter"));
+        let publish = |first: &str, number: u8| format!("{first} 07 00 01 {topic} 00 0{number} 00 3{number}");
+        holds(&format!(
+            "
+            s: CONNECT
+                s < CONNACK success
+            s: SUBSCRIBE + qos=1
+                s < SUBACK 1 1
+            o@1: CONNECT
+                o < CONNACK success
+            o: SUBSCRIBE + qos=1
+                o < SUBACK 1 1
+            a: CONNECT
+                a < CONNACK success
+            a: HEX {} {} {} {}
+                a < PUBACK 1
+                a < PUBACK 2
+                a < PUBACK 3
+                a < PUBACK 4
+                o < PUBLISH {name} 1 qos=1 id=1
+                o < PUBLISH {name} 2 qos=1 id=2
+                o < PUBLISH {name} 3 qos=1 id=3
+                o < PUBLISH {name} 4 qos=1 id=4
+                s < PUBLISH {name} 1 qos=1 id=1
+                s < PUBLISH {name} 2 qos=1 id=2
+                s < PUBLISH {name} 3 qos=1 id=3
+                s < PUBLISH {name} 4 qos=1 id=4
+            a: HEX 31 08 00 01 {topic} 03 23 00 01 35 30 07 00 00 03 23 00 01 36
+                o < PUBLISH {name} 5
+                o < PUBLISH {name} 6
+                s < PUBLISH {name} 5
+                s < PUBLISH {name} 6
+            ",
+            publish("33", 1),
+            publish("32", 2),
+            publish("33", 3),
+            publish("32", 4)
+        ));
+    }
+}
+
 /// [MQTT-4.6.0-2] [MQTT-4.6.0-3]: the server keeps to the order of its answers as well, though one message waits for a disk and the
 /// next for none.
 #[test]

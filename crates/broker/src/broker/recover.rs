@@ -1,0 +1,69 @@
+//! What a broker makes of its shards when it starts: sessions without connections, their subscriptions, the retained messages. All of it is
+//! told to the peers before anything else; they serve when they have heard it all.
+
+use std::sync::Arc;
+
+use tidegate_journal::LogStore;
+use tidegate_machines::topic::{Command, Slot};
+
+use super::retain::Kept;
+use super::{Broker, Wait};
+use crate::peer::Item;
+use crate::session::{Session, SessionFlags, Stage};
+use crate::subscriptions::EntryOptions;
+
+impl<L: LogStore> Broker<L> {
+    /// Makes sessions, subscriptions and retained messages of what the shards recovered, and tells the peers.
+    pub(super) fn recover(&mut self) {
+        for shard in 0..self.shards.len() {
+            let recovered: Vec<_> = self.shards[shard]
+                .state()
+                .sessions()
+                .map(|(slot, session)| {
+                    (slot, session.client_id().to_owned(), session.expiry_s(), session.detached_at().is_none())
+                })
+                .collect();
+            for (slot, client_id, expiry_s, was_attached) in recovered {
+                self.recover_session(shard, slot, &client_id, expiry_s, was_attached);
+            }
+            for message in self.shards[shard].state().retained() {
+                self.retained.set(message.topic(), Kept(Arc::clone(message)));
+                self.peers.tell_all(|| Item::Recovered { message: Arc::clone(message) });
+            }
+        }
+        self.peers.tell_all(|| Item::ReplicaComplete);
+    }
+
+    fn recover_session(&mut self, shard: usize, slot: Slot, client_id: &str, expiry_s: u32, was_attached: bool) {
+        let state = self.shards[shard].state();
+        let filters: Vec<(Box<str>, EntryOptions, u32)> = state
+            .session(slot)
+            .expect("it was just listed")
+            .subscriptions()
+            .iter()
+            .map(|known| (known.filter.clone(), EntryOptions(known.options), known.subscription_id))
+            .collect();
+        // Nobody knows what was sent before: all that is there may have been.
+        let next_number = state.inbox(slot).next_number();
+        let mut session = Session {
+            stage: Stage::Live,
+            shard: shard as u16,
+            slot: Some(slot),
+            expiry_s,
+            next_number,
+            client_id: client_id.into(),
+            ..Session::default()
+        };
+        session.flags.set(SessionFlags::DURABLE);
+        session.flags.set(SessionFlags::RECOVERED);
+        let place = self.clients.add_session(session);
+        self.set_place(shard, slot, place);
+        for (filter, options, subscription_id) in filters {
+            self.insert(place, &filter, options, subscription_id);
+        }
+        if was_attached {
+            let command = Command::DetachSession { slot, expiry_s, keep_will: true };
+            self.call(shard as u16, command, Wait::Nothing);
+        }
+    }
+}
