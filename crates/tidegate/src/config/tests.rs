@@ -1,7 +1,13 @@
 //! Configurations as people write them, and what they are told.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_broker::{Access, Rights as _};
+use tidegate_gateway::auth::acl::{ClientRights, Holder};
+use tidegate_gateway::mqtt::Origins;
+
+use super::mqtt::Mqtt;
 use super::raw::SECTIONS;
 use super::source::Source;
 use super::{Config, Overrides};
@@ -107,13 +113,104 @@ fn an_empty_file_is_all_defaults_and_lets_nobody_in() {
     assert_eq!((config.data.dir.to_str().unwrap(), config.data.shards), ("data", 1));
     assert_eq!(config.jwt_secret_file.to_str().unwrap(), "data/jwt.key");
     assert!(config.users.is_empty() && config.services.is_empty() && config.open_paths.is_empty());
+    assert_eq!((config.listen.mqtt.unwrap().to_string(), config.listen.mqtts), ("127.0.0.1:1883".to_owned(), None));
+    let websocket = config.mqtt.websocket.unwrap();
+    assert_eq!((&*websocket.path, websocket.origins), ("/mqtt", Origins::SameHost));
+    assert!(!config.mqtt.tcp.anonymous && !config.mqtt.tls.anonymous && !websocket.door.anonymous);
+    assert!(config.mqtt.announce.accounts.is_empty() && config.topics.acl.rules.is_empty());
+}
+
+#[test]
+fn clients_without_credentials_come_from_this_machine_only() {
+    refused(
+        "[listen]\nmqtt = \"0.0.0.0:1883\"\n[listener.mqtt]\nanonymous = true",
+        "test.toml:4: listener.mqtt.anonymous = true: clients without credentials may only come from this machine, but listen.mqtt is \
+         0.0.0.0:1883; bind it to 127.0.0.1, or set anonymous to false",
+    );
+    let error = settle("[listen]\nhttp = \"[::]:8080\"\n[listener.websocket]\nanonymous = true").unwrap_err();
+    assert!(error.starts_with("test.toml:4: listener.websocket.anonymous = true: "), "{error}");
+    assert!(error.contains("listen.http is [::]:8080"), "{error}");
+    for good in ["127.0.0.1:1", "127.9.9.9:1", "[::1]:1", "off"] {
+        let config = settle(&format!("[listen]\nmqtt = {good:?}\n[listener.mqtt]\nanonymous = true")).unwrap();
+        assert!(config.mqtt.tcp.anonymous);
+    }
+    // A flag that opens the door of a configuration for this machine alone.
+    let overrides = Overrides { mqtt: Some("10.0.0.1:1883".parse().unwrap()), ..Overrides::default() };
+    let (path, _) = shipped("dev.toml");
+    let error = Config::load(Some(path.as_ref()), &overrides).unwrap_err().to_string();
+    assert!(error.contains("listen.mqtt is 10.0.0.1:1883"), "{error}");
+}
+
+#[test]
+fn says_what_is_wrong_with_mqtt() {
+    let acl = |lines: &str| format!("[[acl]]\neffect = \"permit\"\ntopics = [\"a\"]\n{lines}");
+    for (text, error) in [
+        ("[listen]\nmqtts = \"127.0.0.1:8883\"".to_owned(), "test.toml: tls.cert_file is missing: PEM file with the certificate chain"),
+        (
+            "[tls]\nclient_ca_file = \"ca.pem\"".to_owned(),
+            "test.toml:2: tls.client_ca_file: only listen.mqtts looks at client certificates; give it an address",
+        ),
+        (
+            "[listen]\nmqtts = \"127.0.0.1:8883\"\n[tls]\ncert_file = \"a\"\nkey_file = \"b\"\nclient_certificate = \"required\"".to_owned(),
+            "test.toml:6: tls.client_ca_file is missing: PEM file with the authorities that sign clients",
+        ),
+        (
+            "[listen]\nwebsocket = \"mqtt\"".to_owned(),
+            "test.toml:2: listen.websocket = \"mqtt\": expected a path such as \"/mqtt\", or \"off\"",
+        ),
+        (
+            "[listener.websocket]\norigins = [\"example.org\"]".to_owned(),
+            "test.toml:2: listener.websocket.origins: \"example.org\": expected origins such as \"https://example.org\" or \
+             \"http://localhost:3000\", or \"*\" alone",
+        ),
+        ("[listener.mqtt]\norigins = []".to_owned(), "test.toml:2: unknown key \"listener.mqtt.origins\"; config/dev.toml documents every key"),
+        (
+            "[mqtt]\ninbox_policy = \"drop\"".to_owned(),
+            "test.toml:2: mqtt.inbox_policy = \"drop\": expected \"drop_oldest\" or \"drop_newest\" or \"refuse\"",
+        ),
+        ("[mqtt]\nreceive_maximum = 0".to_owned(), "test.toml:2: mqtt.receive_maximum = 0: expected 1 to 65535"),
+        (
+            "[topics]\nannounce = [\"a*b\"]".to_owned(),
+            "test.toml:2: topics.announce: \"a*b\": expected \"*\", a beginning such as \"wallet:*\", or one account id",
+        ),
+        ("[[acl]]\ntopics = [\"a\"]".to_owned(), "test.toml:1: acl.effect is missing: \"permit\" or \"deny\""),
+        ("[[acl]]\neffect = \"deny\"".to_owned(), "test.toml:1: acl.topics is missing: a list of topic filters"),
+        (acl("action = \"read\""), "test.toml:4: acl[0].action = \"read\": expected \"publish\" or \"subscribe\" or \"both\""),
+        (
+            acl("client_id = \"*-1\""),
+            "test.toml:4: acl.client_id = \"*-1\": expected a client id, or the beginning of one, as \"sensor-*\"",
+        ),
+    ] {
+        refused(&text, error);
+    }
+    let error = settle("[[acl]]\neffect = \"deny\"\ntopics = [\"a\", \"b/#/c\"]").unwrap_err();
+    assert!(error.starts_with("test.toml:3: acl.topics: \"b/#/c\" is not a topic filter: "), "{error}");
+}
+
+#[test]
+fn mqtt_is_as_it_was_written() {
+    let config = settle(
+        "[mqtt]\nconnections_max = 50\nclean_inbox_policy = \"refuse\"\ninbox_age_max_s = 3\nserver_reference = \"b:1\"\n\
+         [listener.mqtt]\nconnections_max = 7\npacket_bytes_max = 1000\n[listener.websocket]\norigins = [\"*\"]\n\
+         [topics]\nannounce = [\"wallet:*\"]\nannouncements_per_s = 4",
+    );
+    let mqtt = config.unwrap().mqtt;
+    assert_eq!((mqtt.tcp.connections_max, mqtt.tcp.packet_bytes_max, mqtt.tls.connections_max), (7, 1_000, 50));
+    assert_eq!((mqtt.limits.clean_inbox_policy, mqtt.inbox.age_max_ms), (tidegate_broker::InboxPolicy::Refuse, 3_000));
+    assert_eq!((mqtt.drain.server_reference.as_deref(), mqtt.topic_shards), (Some("b:1"), 2));
+    assert_eq!((mqtt.announce.interval_ms, &*mqtt.announce.accounts), (250, &["wallet:*".into()][..]));
+    assert_eq!(mqtt.websocket.unwrap().origins, Origins::Any);
+    assert!(settle("[listen]\nhttp = \"off\"").unwrap().mqtt.websocket.is_none());
 }
 
 #[test]
 fn flags_win_over_the_file() {
     let text = "[listen]\nhttp = \"off\"\nbinary = \"127.0.0.1:1\"\n[data]\ndir = \"elsewhere\"";
-    let overrides =
-        Overrides { data: Some("/tmp/show".into()), http: Some("127.0.0.1:9".parse().unwrap()), binary: None };
+    let overrides = Overrides {
+        data: Some("/tmp/show".into()),
+        http: Some("127.0.0.1:9".parse().unwrap()),
+        ..Overrides::default()
+    };
     let config = Config::settle(&Source::new("test.toml", text), &overrides, 2).unwrap();
     assert_eq!(config.listen.http.unwrap().port(), 9);
     assert_eq!(config.listen.binary.unwrap().port(), 1);
@@ -146,6 +243,13 @@ fn dev_toml_documents_every_key_and_writes_the_defaults() {
     assert_eq!(dev_limits, defaults.limits);
     assert_eq!((dev.listen, &dev.tls, &dev.data), (defaults.listen, &defaults.tls, &defaults.data));
     assert_eq!((dev.token_ttl, &dev.jwt_secret_file), (defaults.token_ttl, &defaults.jwt_secret_file));
+    // The number of workers is this machine's.
+    let mut dev_mqtt = Mqtt { topic_shards: defaults.mqtt.topic_shards, ..dev.mqtt.clone() };
+    dev_mqtt.tcp.anonymous = false;
+    dev_mqtt.websocket.as_mut().unwrap().door.anonymous = false;
+    dev_mqtt.announce.accounts.clear();
+    assert_eq!(dev_mqtt, defaults.mqtt);
+    assert_eq!(dev.topics.acl.ordinary_topics, defaults.topics.acl.ordinary_topics);
 }
 
 #[test]
@@ -163,6 +267,22 @@ fn dev_toml_seeds_the_show_on_loopback() {
     let gift = config.seed.transfers.iter().find(|transfer| &*transfer.credit == "wallet:dave").unwrap();
     assert_eq!((&*gift.debit, gift.amount), ("source:shop", 10));
     assert_eq!(config.services[0].token_sha256, tidegate_gateway::auth::service_token_hash("dev-service-token"));
+    assert_eq!(*config.mqtt.announce.accounts, ["candidate:*".into(), "wallet:*".into()]);
+}
+
+#[test]
+fn dev_toml_lets_anybody_use_ordinary_topics_and_look_at_sys() {
+    let (path, _) = shipped("dev.toml");
+    let config = Config::load(Some(path.as_ref()), &Overrides::default()).unwrap();
+    assert!(config.mqtt.tcp.anonymous && config.mqtt.websocket.unwrap().door.anonymous);
+    let nobody = ClientRights::new(Holder::Anonymous, Arc::new(config.topics.acl));
+    let allowed =
+        [nobody.may_publish("c", "chat/1"), nobody.may_subscribe("c", "#"), nobody.may_subscribe("c", "$SYS/#")];
+    assert_eq!(allowed, [Access::Allowed, Access::Allowed, Access::Allowed]);
+    for topic in ["$SYS/broker/uptime", "$ledger/transfers", "$ledger/accounts/wallet:dave"] {
+        assert_eq!(nobody.may_publish("c", topic), Access::Denied, "{topic}");
+    }
+    assert_eq!(nobody.may_subscribe("c", "$ledger/#"), Access::Denied);
 }
 
 #[test]
@@ -172,6 +292,8 @@ fn production_toml_is_valid_and_keeps_to_its_comments() {
     let tls = config.tls.unwrap();
     assert!(tls.http && tls.binary && config.open_paths.is_empty());
     assert_eq!(config.token_ttl, Duration::from_secs(43_200));
+    assert!(config.listen.mqtt.is_none() && config.listen.mqtts.is_some() && !config.mqtt.tls.anonymous);
+    assert!(config.mqtt.drain.server_reference.is_some());
     let shop = &config.services[0].rights;
     assert!(shop.may_debit("source:shop") && !shop.may_debit("wallet:dave") && !shop.may_audit());
 }
