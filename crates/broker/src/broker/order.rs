@@ -41,7 +41,8 @@ impl RetainsUnderWay {
 impl<L: LogStore> Broker<L> {
     /// A session's retained message sets out.
     pub(super) fn retain_begins(&mut self, source: &Source, topic: &str) {
-        if let Some(key) = RetainsUnderWay::key(source, topic) {
+        let is_ours = source.publisher.is_some_and(|publisher| publisher.worker == self.options.worker);
+        if let Some(key) = RetainsUnderWay::key(source, topic).filter(|_| is_ours) {
             self.retaining.all.entry(key).or_default().count += 1;
         }
     }
