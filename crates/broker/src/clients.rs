@@ -69,8 +69,8 @@ pub(crate) enum Delivery {
 impl Clients {
     pub fn new(limits: BrokerLimits) -> Clients {
         Clients {
-            connections: Slab::new(),
-            sessions: Slab::new(),
+            connections: Slab::default(),
+            sessions: Slab::default(),
             by_client_id: HashTable::new(),
             outboxes: Vec::new(),
             free_outboxes: Vec::new(),

@@ -3,32 +3,35 @@
 //! Why not a vector: when a vector of two million grows, it needs its old and its new memory at the same time, and copies for longer
 //! than a client waits for a pong. A piece, once there, never moves.
 
-const PIECE_BITS: u32 = 10;
-const PIECE: usize = 1 << PIECE_BITS;
-
-/// A table of `T`, indexed densely from 0. Every place always holds a `T`; who gives a place back resets it first.
+/// A table of `T`, indexed densely from 0, in pieces of `2^PIECE_BITS`. Every place always holds a `T`; who gives a place back resets
+/// it first.
 #[derive(Debug)]
-pub(crate) struct Slab<T> {
+pub(crate) struct Slab<T, const PIECE_BITS: u32 = 10> {
     pieces: Vec<Box<[T]>>,
     free: Vec<u32>,
     /// Places that were ever taken.
     reached: u32,
 }
 
-impl<T: Default> Slab<T> {
-    pub fn new() -> Slab<T> {
+impl<T, const PIECE_BITS: u32> Default for Slab<T, PIECE_BITS> {
+    /// An empty table, which owns nothing yet.
+    fn default() -> Self {
         Slab { pieces: Vec::new(), free: Vec::new(), reached: 0 }
     }
+}
+
+impl<T: Default, const PIECE_BITS: u32> Slab<T, PIECE_BITS> {
+    const PIECE: usize = 1 << PIECE_BITS;
 
     /// A place that nobody uses: the one given back last, because it is still warm.
     pub fn take(&mut self) -> u32 {
         if let Some(index) = self.free.pop() {
             return index;
         }
-        if self.reached as usize == self.pieces.len() * PIECE {
-            self.pieces.push((0..PIECE).map(|_| T::default()).collect());
+        if self.reached as usize == self.pieces.len() * Self::PIECE {
+            self.pieces.push((0..Self::PIECE).map(|_| T::default()).collect());
         }
-        self.reached += 1;
+        self.reached = self.reached.checked_add(1).expect("2^32 - 1 places are in use");
         self.reached - 1
     }
 
@@ -36,6 +39,20 @@ impl<T: Default> Slab<T> {
     pub fn give(&mut self, index: u32) {
         debug_assert!(index < self.reached && !self.free.contains(&index) || self.free.len() > 64);
         self.free.push(index);
+    }
+
+    /// Puts a value in a place that nobody uses.
+    pub fn insert(&mut self, value: T) -> u32 {
+        let index = self.take();
+        self[index] = value;
+        index
+    }
+
+    /// Takes the value out of a place, and gives that back.
+    pub fn remove(&mut self, index: u32) -> T {
+        let value = std::mem::take(&mut self[index]);
+        self.give(index);
+        value
     }
 
     /// One more than the greatest index that was ever taken.
@@ -48,24 +65,35 @@ impl<T: Default> Slab<T> {
         self.reached as usize - self.free.len()
     }
 
+    /// What stands in all places that were ever taken.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.pieces.iter().flatten().take(self.reached as usize)
+    }
+
+    /// Heap bytes, without what its things own.
+    pub fn heap_bytes(&self) -> usize {
+        let (pieces, free) = (self.pieces.capacity() * size_of::<Box<[T]>>(), self.free.capacity() * size_of::<u32>());
+        pieces + free + self.pieces.len() * Self::PIECE * size_of::<T>()
+    }
+
     #[inline]
     pub fn get(&self, index: u32) -> Option<&T> {
-        self.pieces.get((index >> PIECE_BITS) as usize).map(|piece| &piece[index as usize & (PIECE - 1)])
+        self.pieces.get((index >> PIECE_BITS) as usize).map(|piece| &piece[index as usize & (Self::PIECE - 1)])
     }
 }
 
-impl<T> std::ops::Index<u32> for Slab<T> {
+impl<T, const PIECE_BITS: u32> std::ops::Index<u32> for Slab<T, PIECE_BITS> {
     type Output = T;
 
     #[inline]
     fn index(&self, index: u32) -> &T {
-        &self.pieces[(index >> PIECE_BITS) as usize][index as usize & (PIECE - 1)]
+        &self.pieces[(index >> PIECE_BITS) as usize][index as usize & ((1 << PIECE_BITS) - 1)]
     }
 }
 
-impl<T> std::ops::IndexMut<u32> for Slab<T> {
+impl<T, const PIECE_BITS: u32> std::ops::IndexMut<u32> for Slab<T, PIECE_BITS> {
     #[inline]
     fn index_mut(&mut self, index: u32) -> &mut T {
-        &mut self.pieces[(index >> PIECE_BITS) as usize][index as usize & (PIECE - 1)]
+        &mut self.pieces[(index >> PIECE_BITS) as usize][index as usize & ((1 << PIECE_BITS) - 1)]
     }
 }

@@ -8,7 +8,7 @@
 //! Those who are online stand in front, so that a share group finds its next member without looking at those who are not.
 
 use super::entry::{Entry, EntryOptions, Owner};
-use crate::topic_tree::{IdTable, Vacant};
+use crate::topic_tree::IdTable;
 use std::cell::Cell;
 
 const CHUNK: usize = 1 << CHUNK_BITS;
@@ -26,18 +26,8 @@ pub(super) struct Entries {
     online: usize,
     /// Boxed: nearly no list has one, and each would hold the room.
     index: Option<Box<IdTable>>,
-    /// How many times a member has been picked. Of a vacant list: the next vacant one.
+    /// How many times a member has been picked.
     turns: Cell<u32>,
-}
-
-impl Vacant for Entries {
-    fn next_vacant(&self) -> u32 {
-        self.turns.get()
-    }
-
-    fn set_next_vacant(&mut self, next: u32) {
-        self.turns.set(next);
-    }
 }
 
 impl Entries {

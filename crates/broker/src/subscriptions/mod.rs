@@ -22,7 +22,8 @@ mod shapes;
 #[cfg(test)]
 mod tests;
 
-use crate::topic_tree::{LevelHash, NodeId, Slab, TopicTree};
+use crate::slab::Slab;
+use crate::topic_tree::{LevelHash, NodeId, TopicTree};
 use entries::Entries;
 pub use entry::{Entry, EntryOptions, Owner};
 use hashbrown::HashMap;

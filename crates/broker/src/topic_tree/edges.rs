@@ -13,7 +13,7 @@
 //!
 //! The table does not shrink: a broker that had a million clients may have them again.
 
-use super::slab::{Slab, Vacant};
+use crate::slab::Slab;
 
 const PER_BUCKET: usize = 12;
 
@@ -27,7 +27,7 @@ const NO_BUCKET: u32 = u32::MAX;
 struct Bucket {
     /// A byte of each id's hash, never 0; 0 where there is no id. Ids stand at the front.
     tags: [u8; PER_BUCKET],
-    /// The overflow bucket behind this one. Of a vacant overflow bucket: the next vacant one.
+    /// The overflow bucket behind this one.
     next: u32,
     ids: [u32; PER_BUCKET],
 }
@@ -37,16 +37,6 @@ const _: () = assert!(size_of::<Bucket>() == 64, "a bucket is a cache line");
 impl Default for Bucket {
     fn default() -> Bucket {
         Bucket { tags: [0; PER_BUCKET], next: NO_BUCKET, ids: [0; PER_BUCKET] }
-    }
-}
-
-impl Vacant for Bucket {
-    fn next_vacant(&self) -> u32 {
-        self.next
-    }
-
-    fn set_next_vacant(&mut self, next: u32) {
-        self.next = next;
     }
 }
 
@@ -72,7 +62,7 @@ pub(crate) struct IdTable {
     /// Home buckets, as many as have been split off so far; in chunks, which are never moved.
     homes: Vec<Box<[Bucket]>>,
     home_count: usize,
-    /// In small chunks: a list with an index of its own has a table too.
+    /// In small pieces: a list with an index of its own has a table too.
     overflow: Slab<Bucket, 4>,
     len: usize,
 }

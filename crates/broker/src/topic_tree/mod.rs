@@ -19,16 +19,15 @@
 
 mod edges;
 mod level;
-mod slab;
 
 #[cfg(test)]
 mod tests;
 
+use crate::slab::Slab;
 pub(crate) use edges::IdTable;
 use foldhash::SharedSeed;
 use foldhash::fast::FoldHasher;
 use level::{Level, Texts};
-pub(crate) use slab::{Slab, Vacant};
 use std::hash::Hasher;
 
 /// A node's number, of use until the node is removed; then another node may get it.
@@ -56,7 +55,6 @@ pub(crate) struct TopicTree<P> {
 
 #[derive(Default)]
 struct Node<P> {
-    /// Of a vacant slot: the next vacant one.
     parent: u32,
     below: Below,
     level: Level,
@@ -84,16 +82,6 @@ impl Below {
 
     fn count(self) -> u32 {
         if self.is_in_table() { self.0 & !Self::SEVERAL } else { u32::from(self.0 != 0) }
-    }
-}
-
-impl<P> Vacant for Node<P> {
-    fn next_vacant(&self) -> u32 {
-        self.parent
-    }
-
-    fn set_next_vacant(&mut self, next: u32) {
-        self.parent = next;
     }
 }
 

@@ -80,7 +80,7 @@ fn a_hundred_thousand_children_are_found_and_go_again() {
     for n in 0..100_000 {
         tree.add_child(TopicTree::<u32>::ROOT, &text(n), tree.hash(&text(n)));
     }
-    assert!(tree.heap_bytes() <= full + full / 50, "vacant slots are used again");
+    assert!(tree.heap_bytes() <= full + 8 * 131_072, "vacant places are used again; new is the list of them");
 }
 
 #[test]
