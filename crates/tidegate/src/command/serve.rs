@@ -200,5 +200,12 @@ fn announce(config: &Config, node: &Node) {
     if let Some(address) = node.binary() {
         tracing::info!("binary on {address}");
     }
+    for (name, address) in node.mqtt() {
+        let kind = if &**name == "mqtts" { "MQTT over TLS" } else { "MQTT" };
+        tracing::info!("{kind} on {address}");
+    }
+    if let (Some(websocket), Some(address)) = (&config.mqtt.websocket, node.http()) {
+        tracing::info!("MQTT over WebSocket on {address}{}", websocket.path);
+    }
     tracing::info!(data = %config.data.dir.display(), shards = config.data.shards, "serving");
 }
