@@ -118,6 +118,43 @@ fn what_was_begun_with_a_member_is_finished_with_it() {
     );
 }
 
+/// 4.8.2: while no member is there, messages wait with those whose sessions stay, in turn; once one is there, it gets them.
+#[test]
+fn a_group_without_anybody_there_keeps_its_messages() {
+    holds_in_both(
+        "
+        x: CONNECT keep expiry=100
+            x < CONNACK success
+        x: SUBSCRIBE $share/g/t qos=1
+            x < SUBACK 1 1
+        y@1: CONNECT keep expiry=100
+            y < CONNACK success
+        y: SUBSCRIBE $share/g/t qos=1
+            y < SUBACK 1 1
+        x: drop
+        y: drop
+        a: CONNECT
+            a < CONNACK success
+        a: PUBLISH t 1 qos=1
+            a < PUBACK 1
+        a: PUBLISH t 2 qos=1
+            a < PUBACK 2
+        y: CONNECT keep expiry=100
+            y < CONNACK success present
+            y < PUBLISH t 2 qos=1 id=1
+        a: PUBLISH t 3 qos=1
+            a < PUBACK 3
+            y < PUBLISH t 3 qos=1 id=2
+        a: PUBLISH t 4 qos=1
+            a < PUBACK 4
+            y < PUBLISH t 4 qos=1 id=3
+        x: CONNECT keep expiry=100
+            x < CONNACK success present
+            x < PUBLISH t 1 qos=1 id=1
+        ",
+    );
+}
+
 /// [MQTT-4.8.2-6]
 #[test]
 fn what_a_member_refuses_is_nobody_elses() {

@@ -83,3 +83,25 @@ fn an_empty_topic_is_none() {
         ",
     );
 }
+
+/// A filter has 128 levels at most, which the standard leaves to the server (0x97, quota exceeded); a topic may have more.
+#[test]
+fn filters_have_a_bound_of_levels() {
+    let (deepest, too_deep) = ("a/".repeat(127) + "a", "a/".repeat(128) + "a");
+    holds(&format!(
+        "
+        a: CONNECT
+            a < CONNACK success
+        a: SUBSCRIBE {deepest}
+            a < SUBACK 1 0
+        a: SUBSCRIBE {too_deep}
+            a < SUBACK 2 0x97 quota_exceeded
+        a: PUBLISH {deepest} x
+            a < PUBLISH {deepest} x
+        a: SUBSCRIBE a/#
+            a < SUBACK 3 0
+        a: PUBLISH {too_deep} y
+            a < PUBLISH {too_deep} y
+        "
+    ));
+}
