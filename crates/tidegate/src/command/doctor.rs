@@ -10,6 +10,8 @@ use anyhow::{Context, Result};
 
 /// Open files below which a few thousand clients meet "too many open files".
 const OPEN_FILES_WISHED: u64 = 65_536;
+/// What a process has open besides its clients: journals, listeners, eventfds.
+const OPEN_FILES_OF_OUR_OWN: u64 = 100;
 /// A sync above this makes every lone vote slow.
 const SYNC_US_WISHED: u128 = 2_000;
 /// Syncs timed.
@@ -25,8 +27,19 @@ struct Finding {
 
 /// Prints a line per finding; exits 0 when nothing hurts, 1 otherwise.
 pub fn run(data: &Path) -> Result<ExitCode> {
-    let findings =
-        [open_files(), clock_source(), sync_time(data)?, numa(), backlog(), port_range(), transparent_huge_pages()];
+    let findings = [
+        open_files(),
+        files_of_the_system(),
+        backlog(),
+        half_open(),
+        socket_memory(),
+        tracked_connections(),
+        port_range(),
+        clock_source(),
+        sync_time(data)?,
+        numa(),
+        transparent_huge_pages(),
+    ];
     for finding in &findings {
         let mark = if finding.advice.is_some() { "!!" } else { "ok" };
         println!("{mark}  {:<22} {}", finding.what, finding.found);
@@ -40,17 +53,27 @@ pub fn run(data: &Path) -> Result<ExitCode> {
 
 fn open_files() -> Finding {
     let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    let soft = limits
+    let hard = limits
         .lines()
         .find(|line| line.starts_with("Max open files"))
-        .and_then(|line| line.split_whitespace().nth(3)?.parse::<u64>().ok());
-    let advice = soft.filter(|soft| *soft < OPEN_FILES_WISHED).map(|soft| {
+        // The hard limit: the server takes all of it when it starts.
+        .and_then(|line| line.split_whitespace().nth(4)?.parse::<u64>().ok());
+    let fit = hard.map(|hard| hard.saturating_sub(OPEN_FILES_OF_OUR_OWN));
+    let advice = fit.filter(|fit| *fit < OPEN_FILES_WISHED).map(|_| {
         format!(
-            "about {} clients fit; raise it with ulimit -n or LimitNOFILE={OPEN_FILES_WISHED}",
-            soft.saturating_sub(100)
+            "each client is one; raise it with ulimit -Hn or LimitNOFILE={OPEN_FILES_WISHED}, or more for more clients"
         )
     });
-    Finding { what: "open files", found: soft.map_or("unknown".into(), |soft| soft.to_string()), advice }
+    Finding { what: "open files", found: fit.map_or("unknown".into(), |fit| format!("{fit} clients fit")), advice }
+}
+
+/// What all processes together may open, and how far a process may raise its own limit.
+fn files_of_the_system() -> Finding {
+    let (all, each) = (read("/proc/sys/fs/file-max"), read("/proc/sys/fs/nr_open"));
+    let low = [&all, &each].iter().any(|limit| limit.parse::<u64>().is_ok_and(|limit| limit < OPEN_FILES_WISHED));
+    let advice =
+        low.then(|| format!("sysctl -w fs.file-max=N fs.nr_open=N, at least {OPEN_FILES_WISHED} and one per client"));
+    Finding { what: "fs.file-max, nr_open", found: format!("{all}, {each}"), advice }
 }
 
 fn clock_source() -> Finding {
@@ -104,9 +127,46 @@ fn backlog() -> Finding {
     Finding { what: "net.core.somaxconn", found, advice }
 }
 
+/// Clients that have begun to connect: after an outage all come at once.
+fn half_open() -> Finding {
+    const WISHED: u64 = 4_096;
+    let found = read("/proc/sys/net/ipv4/tcp_max_syn_backlog");
+    let low = found.parse::<u64>().is_ok_and(|backlog| backlog < WISHED);
+    let advice = low.then(|| {
+        format!("when all clients come back at once, some wait for a second try; sysctl -w net.ipv4.tcp_max_syn_backlog={WISHED}")
+    });
+    Finding { what: "tcp_max_syn_backlog", found, advice }
+}
+
+/// Pages that all sockets' buffers may take. Above the second number the kernel makes windows small, above the third it drops.
+fn socket_memory() -> Finding {
+    let pages = read("/proc/sys/net/ipv4/tcp_mem");
+    let pressure = pages.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    let found = pressure.map_or("unknown".into(), |pages| format!("{} MiB for buffers", (pages * 4096) >> 20));
+    Finding { what: "tcp_mem", found, advice: None }
+}
+
+/// A firewall that follows connections has a table of them, and drops who does not fit.
+fn tracked_connections() -> Finding {
+    let found = read("/proc/sys/net/netfilter/nf_conntrack_max");
+    let low = found.parse::<u64>().is_ok_and(|most| most < 1 << 20);
+    let advice = low.then(|| {
+        format!("the firewall follows no more than {found} connections; raise net.netfilter.nf_conntrack_max above the clients you expect")
+    });
+    Finding { what: "nf_conntrack_max", found, advice }
+}
+
+/// How many connections one address can have to one port: what a proxy or load generator on one machine meets.
 fn port_range() -> Finding {
-    let found = read("/proc/sys/net/ipv4/ip_local_port_range").replace('\t', " to ");
-    Finding { what: "local ports", found, advice: None }
+    let found = read("/proc/sys/net/ipv4/ip_local_port_range");
+    let mut ends = found.split_whitespace().filter_map(|end| end.parse::<u64>().ok());
+    let ports = ends.next().zip(ends.next()).map(|(first, last)| last.saturating_sub(first) + 1);
+    let advice = ports.filter(|ports| *ports < 50_000).map(|_| {
+        "a proxy or load generator here has no more connections to one port of a server; sysctl -w \
+         net.ipv4.ip_local_port_range='1024 65535', or give it several addresses"
+            .into()
+    });
+    Finding { what: "local ports", found: ports.map_or("unknown".into(), |ports| ports.to_string()), advice }
 }
 
 fn transparent_huge_pages() -> Finding {
