@@ -27,6 +27,7 @@ pub struct Server {
     pub http: SocketAddr,
     /// Where the binary port is served.
     pub binary: SocketAddr,
+    mqtt: Option<SocketAddr>,
 }
 
 /// How a process ended, and all that it said.
@@ -68,14 +69,15 @@ impl Process {
         if !served {
             return Err(self.wait());
         }
-        let address = |mark: &str| -> SocketAddr {
+        let address = |mark: &str| -> Option<SocketAddr> {
             let log = self.log.lock().unwrap();
-            let line = log.iter().find_map(|line| line.split_once(mark)).unwrap_or_else(|| panic!("{mark}: {log:#?}"));
+            let line = log.iter().find_map(|line| line.split_once(mark))?;
             let text = line.1.trim_start_matches("https://").trim_start_matches("http://");
-            text.trim().parse().unwrap_or_else(|_| panic!("an address after {mark:?}: {text:?}"))
+            Some(text.trim().parse().unwrap_or_else(|_| panic!("an address after {mark:?}: {text:?}")))
         };
-        let (http, binary) = (address("HTTP on "), address("binary on "));
-        Ok(Server { process: self, http, binary })
+        let always = |mark: &str| address(mark).unwrap_or_else(|| panic!("the server says {mark:?} and its address"));
+        let (http, binary, mqtt) = (always("HTTP on "), always("binary on "), address("MQTT on "));
+        Ok(Server { process: self, http, binary, mqtt })
     }
 
     /// Ends it as a power cut would end the process: no handler runs.
@@ -126,6 +128,11 @@ impl Server {
             Ok(server) => panic!("the server serves what it must refuse; its log:\n{}", server.kill()),
             Err(ended) => ended,
         }
+    }
+
+    /// Where MQTT is served; the settings must have asked for it.
+    pub fn mqtt(&self) -> SocketAddr {
+        self.mqtt.expect("the settings ask for MQTT")
     }
 
     /// `kill -9`.

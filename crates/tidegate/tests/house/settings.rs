@@ -20,6 +20,8 @@ pub struct Settings {
     pub snapshot_interval_s: u64,
     /// Seconds between audits, 0 for none.
     pub audit_interval_s: u64,
+    /// Whether there is an MQTT door, open to anonymous clients.
+    pub mqtt: bool,
     /// More lines for `[limits]`.
     pub limits: String,
     /// More sections.
@@ -38,6 +40,7 @@ impl Settings {
             workers: 1,
             snapshot_interval_s: 0,
             audit_interval_s: 0,
+            mqtt: false,
             limits: String::new(),
             sections: String::new(),
             environment: Vec::new(),
@@ -46,12 +49,14 @@ impl Settings {
 
     /// Writes the file and returns its path.
     pub fn write(&self) -> PathBuf {
+        let mqtt = if self.mqtt { "127.0.0.1:0" } else { "off" };
         let Settings { shards, workers, snapshot_interval_s, audit_interval_s, limits, sections, .. } = self;
         let text = format!(
-            "[listen]\nhttp = \"127.0.0.1:0\"\nbinary = \"127.0.0.1:0\"\n\n\
+            "[listen]\nhttp = \"127.0.0.1:0\"\nbinary = \"127.0.0.1:0\"\nmqtt = \"{mqtt}\"\n\n\
              [data]\nshards = {shards}\nsegment_bytes = {SEGMENT_BYTES}\n\
              snapshot_interval_s = {snapshot_interval_s}\naudit_interval_s = {audit_interval_s}\n\n\
              [limits]\nworkers = {workers}\n{limits}\n\n\
+             [listener.mqtt]\nanonymous = true\n\n\
              [auth]\nopen_paths = [\"/metrics\"]\n\n\
              [[service]]\nname = \"test\"\ntoken = \"{SERVICE}\"\ngrants = [\"*\"]\n\n{sections}"
         );

@@ -1,0 +1,137 @@
+//! rumqttc, the Rust client that people use, in both versions: every quality of service, retained messages, a session that sleeps.
+
+#[path = "../house/mod.rs"]
+mod house;
+
+use std::sync::mpsc::{Receiver, channel};
+
+use house::PATIENCE;
+use house::server::Server;
+use house::settings::Settings;
+
+/// What a client's connection tells, as far as these tests care.
+#[derive(Debug, PartialEq, Eq)]
+enum Heard {
+    Connected { session_present: bool },
+    Subscribed,
+    Acknowledged,
+    Message { qos: u8, retain: bool, text: String },
+}
+
+/// A client of one version, with a thread that drives its connection. The two versions of rumqttc have the same words in two modules.
+macro_rules! client {
+    ($version:ident, $($module:ident)::+, $packets:path, |$options:ident, $durable:ident| $configure:block) => {
+        mod $version {
+            use super::*;
+            use $($module)::+::{Client, Event, Incoming, MqttOptions};
+            use $packets::QoS;
+
+            pub struct Party {
+                client: Client,
+                heard: Receiver<Heard>,
+            }
+
+            impl Party {
+                pub fn join(server: &Server, name: &str, $durable: bool) -> (Party, bool) {
+                    let mut $options = MqttOptions::new(name, "127.0.0.1", server.mqtt().port());
+                    $configure
+                    let (client, mut connection) = Client::new($options, 100);
+                    let (tell, heard) = channel();
+                    std::thread::spawn(move || {
+                        for event in connection.iter() {
+                            let heard = match event {
+                                Ok(Event::Incoming(Incoming::ConnAck(connack))) => {
+                                    Heard::Connected { session_present: connack.session_present }
+                                }
+                                Ok(Event::Incoming(Incoming::SubAck(_))) => Heard::Subscribed,
+                                Ok(Event::Incoming(Incoming::PubAck(_) | Incoming::PubComp(_))) => Heard::Acknowledged,
+                                Ok(Event::Incoming(Incoming::Publish(publish))) => Heard::Message {
+                                    qos: publish.qos as u8,
+                                    retain: publish.retain,
+                                    text: String::from_utf8_lossy(&publish.payload).into_owned(),
+                                },
+                                Ok(_) => continue,
+                                Err(_) => return,
+                            };
+                            if tell.send(heard).is_err() {
+                                return;
+                            }
+                        }
+                    });
+                    let party = Party { client, heard };
+                    match party.next() {
+                        Heard::Connected { session_present } => (party, session_present),
+                        other => panic!("{name}: {other:?} before CONNACK"),
+                    }
+                }
+
+                fn next(&self) -> Heard {
+                    self.heard.recv_timeout(PATIENCE).expect("the connection tells something")
+                }
+
+                fn subscribe(&self, filter: &str) {
+                    self.client.subscribe(filter, QoS::ExactlyOnce).expect("the client lives");
+                    assert_eq!(self.next(), Heard::Subscribed);
+                }
+
+                fn publish(&self, topic: &str, qos: QoS, retain: bool, text: &str) {
+                    let sure = qos != QoS::AtMostOnce;
+                    self.client.publish(topic, qos, retain, text.as_bytes().to_vec()).expect("the client lives");
+                    if sure {
+                        assert_eq!(self.next(), Heard::Acknowledged);
+                    }
+                }
+            }
+
+            fn message(qos: u8, retain: bool, text: &str) -> Heard {
+                Heard::Message { qos, retain, text: text.into() }
+            }
+
+            #[test]
+            fn every_quality_of_service() {
+                let folder = house::folder();
+                let server = Server::start(&Settings { mqtt: true, ..Settings::new(folder.path()) });
+                let (listener, _) = Party::join(&server, "listener", false);
+                let (speaker, _) = Party::join(&server, "speaker", false);
+                listener.subscribe("house/#");
+                for (number, qos) in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce].into_iter().enumerate() {
+                    speaker.publish("house/hall", qos, false, "good evening");
+                    assert_eq!(listener.next(), message(number as u8, false, "good evening"));
+                }
+                assert!(server.terminate().status.success());
+            }
+
+            #[test]
+            fn a_session_sleeps_through_a_kill_and_a_retained_message_stays() {
+                let folder = house::folder();
+                let settings = Settings { mqtt: true, workers: 2, ..Settings::new(folder.path()) };
+                let server = Server::start(&settings);
+                let (sleeper, present) = Party::join(&server, "sleeper", true);
+                assert!(!present);
+                sleeper.subscribe("house/#");
+                sleeper.client.disconnect().expect("the client lives");
+                let (speaker, _) = Party::join(&server, "speaker", false);
+                speaker.publish("house/hall", QoS::AtLeastOnce, false, "while you slept");
+                speaker.publish("house/door", QoS::ExactlyOnce, true, "locked");
+                server.kill();
+
+                let server = Server::start(&settings);
+                let (sleeper, present) = Party::join(&server, "sleeper", true);
+                assert!(present, "the session survives");
+                let mut heard = [sleeper.next(), sleeper.next()];
+                heard.sort_by_key(|heard| format!("{heard:?}"));
+                assert_eq!(heard, [message(1, false, "while you slept"), message(2, false, "locked")]);
+                let (late, _) = Party::join(&server, "late", false);
+                late.subscribe("house/door");
+                assert_eq!(late.next(), message(2, true, "locked"));
+                assert!(server.terminate().status.success());
+            }
+        }
+    };
+}
+
+client!(v3, rumqttc, rumqttc, |options, durable| { options.set_clean_session(!durable) });
+client!(v5, rumqttc::v5, rumqttc::v5::mqttbytes, |options, durable| {
+    options.set_clean_start(!durable);
+    options.set_session_expiry_interval(durable.then_some(3_600))
+});
