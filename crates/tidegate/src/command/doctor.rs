@@ -149,7 +149,7 @@ fn socket_memory() -> Finding {
 /// A firewall that follows connections has a table of them, and drops who does not fit.
 fn tracked_connections() -> Finding {
     let found = read("/proc/sys/net/netfilter/nf_conntrack_max");
-    let low = found.parse::<u64>().is_ok_and(|most| most < 1 << 20);
+    let low = found.parse::<u64>().is_ok_and(|most| most < OPEN_FILES_WISHED);
     let advice = low.then(|| {
         format!("the firewall follows no more than {found} connections; raise net.netfilter.nf_conntrack_max above the clients you expect")
     });
@@ -161,7 +161,7 @@ fn port_range() -> Finding {
     let found = read("/proc/sys/net/ipv4/ip_local_port_range");
     let mut ends = found.split_whitespace().filter_map(|end| end.parse::<u64>().ok());
     let ports = ends.next().zip(ends.next()).map(|(first, last)| last.saturating_sub(first) + 1);
-    let advice = ports.filter(|ports| *ports < 50_000).map(|_| {
+    let advice = ports.filter(|ports| *ports < 20_000).map(|_| {
         "a proxy or load generator here has no more connections to one port of a server; sysctl -w \
          net.ipv4.ip_local_port_range='1024 65535', or give it several addresses"
             .into()
