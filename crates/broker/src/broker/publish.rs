@@ -143,8 +143,12 @@ impl<L: LogStore> Broker<L> {
             },
             None => topic,
         };
+        if subject == super::ledger::TRANSFERS_TOPIC && subject != topic {
+            // A vote is decided when it is asked for, or not at all.
+            return (Some(ReasonCode::TOPIC_NAME_INVALID), false);
+        }
         match rights.may_publish(client_id, subject) {
-            Access::Allowed => (None, subject == topic && topic == super::ledger::TRANSFERS_TOPIC),
+            Access::Allowed => (None, topic == super::ledger::TRANSFERS_TOPIC),
             Access::Denied | Access::IfCollector(_) => (Some(ReasonCode::NOT_AUTHORIZED), false),
         }
     }

@@ -204,11 +204,6 @@ fn refusal_detail(refusal: Refusal) -> Cow<'static, str> {
 }
 
 impl Problem {
-    /// The HTTP status.
-    pub fn status(&self) -> StatusCode {
-        self.status
-    }
-
     /// The problem as JSON.
     pub fn body(&self) -> Vec<u8> {
         let mut members = Map::new();

@@ -58,7 +58,9 @@ impl Layers {
     pub fn receive(&mut self, scratch: &mut Scratch, read: usize) -> io::Result<Flow> {
         let Scratch { wire, kept, plain, data, out } = scratch;
         let wire = &mut wire[..*kept + read];
-        (plain.clear(), data.clear(), out.clear());
+        plain.clear();
+        data.clear();
+        out.clear();
         // What was read ahead of us was decrypted, if there is TLS.
         plain.extend(self.ahead.take().into_iter().flatten());
         let mut flow = Flow::Open;
@@ -83,7 +85,8 @@ impl Layers {
     /// Wraps the first bytes of `packets` into `scratch.out`; says how many.
     pub fn wrap(&mut self, packets: &[u8], scratch: &mut Scratch) -> io::Result<usize> {
         let Scratch { plain, out, .. } = scratch;
-        (plain.clear(), out.clear());
+        plain.clear();
+        out.clear();
         let chunk = &packets[..packets.len().min(CHUNK_BYTES)];
         match (&self.websocket, &mut self.tls) {
             (None, None) => out.extend_from_slice(chunk),
@@ -100,7 +103,8 @@ impl Layers {
     /// Puts farewells into `scratch.out`.
     pub fn close(&mut self, scratch: &mut Scratch) {
         let Scratch { plain, out, .. } = scratch;
-        (plain.clear(), out.clear());
+        plain.clear();
+        out.clear();
         if let Some(websocket) = &mut self.websocket {
             websocket.close(plain);
         }
