@@ -20,11 +20,11 @@ enum Heard {
 
 /// A client of one version, with a thread that drives its connection. The two versions of rumqttc have the same words in two modules.
 macro_rules! client {
-    ($version:ident, $($module:ident)::+, $packets:path, |$options:ident, $durable:ident| $configure:block) => {
+    ($version:ident, $($module:ident)::+, $qos:path, |$options:ident, $durable:ident| $configure:block) => {
         mod $version {
             use super::*;
             use $($module)::+::{Client, Event, Incoming, MqttOptions};
-            use $packets::QoS;
+            use $qos as QoS;
 
             pub struct Party {
                 client: Client,
@@ -130,8 +130,10 @@ macro_rules! client {
     };
 }
 
-client!(v3, rumqttc, rumqttc, |options, durable| { options.set_clean_session(!durable) });
-client!(v5, rumqttc::v5, rumqttc::v5::mqttbytes, |options, durable| {
+client!(v3, rumqttc, rumqttc::QoS, |options, durable| {
+    options.set_clean_session(!durable);
+});
+client!(v5, rumqttc::v5, rumqttc::v5::mqttbytes::QoS, |options, durable| {
     options.set_clean_start(!durable);
-    options.set_session_expiry_interval(durable.then_some(3_600))
+    options.set_session_expiry_interval(durable.then_some(3_600));
 });
