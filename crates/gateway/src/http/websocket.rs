@@ -172,6 +172,8 @@ fn take_out(upgraded: Upgraded) -> Option<Stream<std::net::TcpStream>> {
 
 #[cfg(test)]
 mod tests {
+    use axum::response::IntoResponse;
+
     use super::*;
 
     fn request(headers: &[(&str, &str)]) -> hyper::Request<()> {
@@ -215,7 +217,7 @@ mod tests {
             ("origin", "null", StatusCode::FORBIDDEN),
         ] {
             let problem = check(&request(&[(name, value)]), &Origins::SameHost).unwrap_err();
-            assert_eq!(problem.status(), status, "{name}: {value}");
+            assert_eq!(problem.into_response().status(), status, "{name}: {value}");
         }
     }
 

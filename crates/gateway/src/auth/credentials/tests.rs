@@ -6,7 +6,6 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use rcgen::{CertificateParams, DnType, KeyPair};
-use tidegate_broker::Rights as _;
 
 use super::*;
 use crate::auth::{
