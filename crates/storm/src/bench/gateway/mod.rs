@@ -62,8 +62,8 @@ pub struct Settings {
     /// Microseconds from one turn of a closed load to the next.
     #[arg(long, default_value_t = 1_000)]
     pub turn_us: u64,
-    /// Messages in a row from one publisher of the latency case.
-    #[arg(long, default_value_t = 8)]
+    /// Messages in a row from one publisher of the latency case: as many as go out together in the closed case.
+    #[arg(long, default_value_t = 32)]
     pub burst: u64,
     /// Messages per second of the latency case, instead of half of what the pairs reached.
     #[arg(long)]
