@@ -157,15 +157,6 @@ impl Configuration {
                 "[listen]\n\
                  mqtts = \"{tls}\"\n\
                  \n\
-                 [listener.mqtt]\n\
-                 anonymous = true\n\
-                 \n\
-                 [listener.mqtts]\n\
-                 anonymous = true\n\
-                 \n\
-                 [listener.websocket]\n\
-                 anonymous = true\n\
-                 \n\
                  [tls]\n\
                  cert_file = '{}'\n\
                  key_file = '{}'\n\
