@@ -6,9 +6,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tidegate_gateway::auth::{
-    AuthSettings, Authenticator, Grant, LoginLimits, Rights, Secret, ServiceSettings, service_token_hash,
+    AuthSettings, Authenticator, Grant, LoginLimits, Rights, Secret, ServiceSettings, TopicAccess, service_token_hash,
 };
-use tidegate_gateway::http::{Backend, EdgeOptions, Health, HttpCounters, HttpLimits, serve_edge};
+use tidegate_gateway::http::{Backend, DrainStatus, EdgeOptions, Health, HttpCounters, HttpLimits, serve_edge};
+use tidegate_gateway::mqtt::Arrival;
 use tidegate_machines::ledger::{AccountKind, AccountView, Outcome};
 use tidegate_shard::message::{Reply, Request};
 
@@ -100,6 +101,16 @@ impl Backend for Agreeable {
     fn metrics(&self) -> String {
         String::new()
     }
+
+    fn drain(&self, _per_second: u32) {}
+
+    fn drain_status(&self) -> DrainStatus {
+        DrainStatus::default()
+    }
+
+    fn adopt(&self, _arrival: Box<Arrival>) -> bool {
+        false
+    }
 }
 
 fn open_door() -> SocketAddr {
@@ -116,6 +127,7 @@ fn open_door() -> SocketAddr {
         secret: Secret::from_bytes(&[7; 32]).expect("32 bytes"),
         token_ttl: Duration::from_secs(60),
         login_limits: LoginLimits { concurrent_max: 1, waiting_max: 8 },
+        topics: TopicAccess::default(),
     };
     let (never_stops, stop) = tokio::sync::watch::channel(false);
     let options = EdgeOptions {
@@ -126,6 +138,7 @@ fn open_door() -> SocketAddr {
         limits: HttpLimits::default(),
         counters: Arc::new(HttpCounters::default()),
         open_paths: Vec::new(),
+        websocket: None,
         stop,
     };
     std::thread::spawn(move || {
