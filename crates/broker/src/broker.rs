@@ -238,7 +238,7 @@ impl<L: LogStore> Broker<L> {
                 Ok(Split::NeedMore) => break,
                 Ok(Split::Packet(length)) => length,
                 Err(malformed) => {
-                    self.broken(index, malformed.reason, now);
+                    self.malformed(index, malformed, now);
                     break;
                 }
             };
@@ -266,7 +266,7 @@ impl<L: LogStore> Broker<L> {
         let packet = match decode_client(packet, connection.version) {
             Ok(packet) => packet,
             Err(malformed) => {
-                self.broken(index, malformed.reason, now);
+                self.malformed(index, malformed, now);
                 return Progress::Gone;
             }
         };

@@ -182,6 +182,28 @@ impl Clients {
         self.facts.messages_sent += 1;
     }
 
+    /// Appends one packet that refuses something, with words for people, if the client wants them and takes a packet of that size.
+    /// `[MQTT-3.1.2-29]` `[MQTT-3.2.2-19]` `[MQTT-3.14.2-3]`
+    pub fn send_no(
+        &mut self,
+        index: u32,
+        now: TimeMs,
+        words: Option<&str>,
+        encode: impl Fn(&mut Vec<u8>, Option<&str>),
+    ) {
+        let connection = &self.connections[index];
+        let bytes_max = connection.packet_bytes_max as usize;
+        let words = words.filter(|_| !connection.flags.has(Flags::NO_PROBLEM_INFORMATION));
+        self.send(index, now, |bytes| {
+            let before = bytes.len();
+            encode(bytes, words);
+            if words.is_some() && bytes.len() - before > bytes_max {
+                bytes.truncate(before);
+                encode(bytes, None);
+            }
+        });
+    }
+
     pub fn outbox(&self, index: u32) -> &[u8] {
         match self.connections[index].outbox {
             NONE => &[],

@@ -35,6 +35,7 @@ pub mod options;
 mod outbox;
 mod parcel;
 mod peer;
+mod reason;
 pub mod retained;
 pub mod rights;
 mod session;

@@ -18,6 +18,7 @@ use super::{Broker, Progress, Wait};
 use crate::connection::{Flags, Life, NONE, Turn};
 use crate::flow::{Flow, Window};
 use crate::limits::{CLIENT_ID_BYTES_MAX, CONNECT_BYTES_MAX};
+use crate::reason::{About, words};
 use crate::session::{Session, SessionFlags, Stage};
 use crate::{Access, Action, Admitted, ConnectionKey, Denied};
 
@@ -29,6 +30,8 @@ impl<L: LogStore> Broker<L> {
             // [MQTT-3.1.0-1] [MQTT-3.1.2-1] [MQTT-3.1.2-2]
             Err(error) => {
                 self.clients.facts.protocol_errors += 1;
+                // How large a packet it takes is not known.
+                self.clients.connections[index].flags.set(Flags::NO_PROBLEM_INFORMATION);
                 match error.answer() {
                     Some((version, reason)) => self.refuse(index, version, reason, now),
                     None => self.dismiss(index),
@@ -37,6 +40,11 @@ impl<L: LogStore> Broker<L> {
             }
         };
         let version = connect.version;
+        let connection = &mut self.clients.connections[index];
+        connection.packet_bytes_max = connect.packet_bytes_max.unwrap_or(u32::MAX);
+        if !connect.request_problem_information {
+            connection.flags.set(Flags::NO_PROBLEM_INFORMATION);
+        }
         if let Some(reason) = self.objection(&connect) {
             self.refuse(index, version, reason, now);
             return Progress::Gone;
@@ -135,12 +143,9 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn refuse(&mut self, index: u32, version: Version, reason: ReasonCode, now: TimeMs) {
         self.clients.facts.connects_refused += 1;
         let reference = self.drain.as_ref().and_then(|drain| drain.plan.server_reference.clone());
-        let out = ConnAckOut {
-            reason,
-            server_reference: reference.as_deref().filter(|_| reason == ReasonCode::USE_ANOTHER_SERVER),
-            ..ConnAckOut::default()
-        };
-        self.clients.send(index, now, |bytes| {
+        let server_reference = reference.as_deref().filter(|_| reason == ReasonCode::USE_ANOTHER_SERVER);
+        self.clients.send_no(index, now, words(About::Connect, reason), |bytes, reason_string| {
+            let out = ConnAckOut { reason, server_reference, reason_string, ..ConnAckOut::default() };
             encode_connack(bytes, version, &out);
         });
         self.dismiss(index);
@@ -289,10 +294,6 @@ impl<L: LogStore> Broker<L> {
             server_keep_alive_s = Some(keep_alive_max_s);
         }
         connection.window_max = connect.receive_maximum.min(window_max);
-        connection.packet_bytes_max = connect.packet_bytes_max.unwrap_or(u32::MAX);
-        if !connect.request_problem_information {
-            connection.flags.set(Flags::NO_PROBLEM_INFORMATION);
-        }
         let aliases_out_max = connect.topic_alias_maximum.min(aliases_out_max);
         if aliases_out_max > 0 {
             connection.extra().aliases_out_max = aliases_out_max;

@@ -8,11 +8,12 @@
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Origin};
-use tidegate_wire::mqtt::{Disconnect, ReasonCode, Version, encode_disconnect};
+use tidegate_wire::mqtt::{Disconnect, Malformed, ReasonCode, Version, encode_disconnect};
 
 use super::{Broker, Wait};
 use crate::connection::{Life, NONE, Turn};
 use crate::peer::Item;
+use crate::reason::{About, words};
 use crate::session::{SessionFlags, Stage};
 use crate::subscriptions::Owner;
 use crate::{Action, ConnectionKey};
@@ -49,6 +50,10 @@ impl<L: LogStore> Broker<L> {
 
     /// The server ends a connection: DISCONNECT says why, for who can read it. `[MQTT-4.13.1-1]`
     pub(super) fn disconnect(&mut self, index: u32, reason: ReasonCode, now: TimeMs) {
+        self.disconnect_with(index, reason, words(About::Connection, reason), now);
+    }
+
+    fn disconnect_with(&mut self, index: u32, reason: ReasonCode, words: Option<&str>, now: TimeMs) {
         let connection = &self.clients.connections[index];
         let (life, version) = (connection.life, connection.version);
         if matches!(life, Life::Vacant | Life::Closing) {
@@ -57,8 +62,8 @@ impl<L: LogStore> Broker<L> {
         if life == Life::Connected && version == Version::V5 {
             let reference = self.drain.as_ref().and_then(|drain| drain.plan.server_reference.clone());
             let reference = reference.as_deref().filter(|_| reason == ReasonCode::USE_ANOTHER_SERVER);
-            self.clients.send(index, now, |bytes| {
-                encode_disconnect(bytes, version, reason, None, None, reference);
+            self.clients.send_no(index, now, words, |bytes, words| {
+                encode_disconnect(bytes, version, reason, None, words, reference);
             });
         }
         self.detach(index, true, now);
@@ -69,6 +74,12 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn broken(&mut self, index: u32, reason: ReasonCode, now: TimeMs) {
         self.clients.facts.protocol_errors += 1;
         self.disconnect(index, reason, now);
+    }
+
+    /// The client sent what is no packet of a client's: what is wrong with it stands in the DISCONNECT.
+    pub(super) fn malformed(&mut self, index: u32, malformed: Malformed, now: TimeMs) {
+        self.clients.facts.protocol_errors += 1;
+        self.disconnect_with(index, malformed.reason, Some(malformed.what), now);
     }
 
     /// The client says goodbye. `[MQTT-3.14.4-1]`

@@ -11,6 +11,7 @@ use crate::connection::{Bucket, Connection, Flags};
 use crate::flow::{Answer, Incoming, IncomingStage};
 use crate::parcel::Parcel;
 use crate::peer::{AskedBy, Publisher, Source, Ticket};
+use crate::reason::{About, words};
 use crate::session::SessionFlags;
 
 impl<L: LogStore> Broker<L> {
@@ -240,8 +241,11 @@ impl<L: LogStore> Broker<L> {
 
     pub(super) fn send_ack(&mut self, index: u32, kind: AckKind, packet_id: u16, reason: ReasonCode, now: TimeMs) {
         let version = self.clients.connections[index].version;
-        self.clients.send(index, now, |bytes| {
-            encode_ack(bytes, version, kind, packet_id, reason, None);
+        if !reason.is_error() {
+            return self.clients.send(index, now, |bytes| encode_ack(bytes, version, kind, packet_id, reason, None));
+        }
+        self.clients.send_no(index, now, words(About::Publish, reason), |bytes, words| {
+            encode_ack(bytes, version, kind, packet_id, reason, words);
         });
     }
 

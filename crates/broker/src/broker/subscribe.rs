@@ -18,6 +18,7 @@ use tidegate_wire::mqtt::{
 use super::{Broker, Progress, Wait};
 use crate::connection::{Flags, NONE, Parked};
 use crate::peer::Item;
+use crate::reason::{About, words};
 use crate::session::{SessionFlags, SessionRef};
 use crate::subscriptions::{Entry, EntryOptions};
 use crate::{Access, Action, ConnectionKey};
@@ -87,8 +88,9 @@ impl<L: LogStore> Broker<L> {
         now: TimeMs,
     ) -> Progress {
         let version = self.clients.connections[index].version;
-        self.clients.send(index, now, |bytes| {
-            encode_suback(bytes, version, subscribe.packet_id, &codes(&parked.codes), None);
+        let codes = codes(&parked.codes);
+        self.clients.send_no(index, now, first_no(&codes), |bytes, words| {
+            encode_suback(bytes, version, subscribe.packet_id, &codes, words);
         });
         for (nth, subscription) in subscribe.subscriptions().enumerate() {
             let is_wanted = match subscription.retain_handling {
@@ -286,8 +288,9 @@ impl<L: LogStore> Broker<L> {
             return self.park(index, parked);
         }
         let version = self.clients.connections[index].version;
-        self.clients.send(index, now, |bytes| {
-            encode_unsuback(bytes, version, unsubscribe.packet_id, &codes(&parked.codes), None);
+        let codes = codes(&parked.codes);
+        self.clients.send_no(index, now, first_no(&codes), |bytes, words| {
+            encode_unsuback(bytes, version, unsubscribe.packet_id, &codes, words);
         });
         Progress::Taken
     }
@@ -367,6 +370,11 @@ fn options(subscription: &Subscription<'_>) -> EntryOptions {
         options = options.with(EntryOptions::RETAIN_AS_PUBLISHED);
     }
     options
+}
+
+/// Words about the first filter that was refused.
+fn first_no(codes: &[ReasonCode]) -> Option<&'static str> {
+    codes.iter().find(|code| code.is_error()).and_then(|code| words(About::Subscribe, *code))
 }
 
 fn codes(codes: &[u8]) -> Vec<ReasonCode> {

@@ -16,6 +16,7 @@ mod errors;
 mod flow;
 mod ping;
 mod publish;
+mod reasons;
 mod retained;
 mod session;
 mod shared;

@@ -6,7 +6,7 @@ use tidegate_wire::mqtt::{
 };
 
 use super::script::Words;
-use super::show::show;
+use super::show::{show, why};
 
 /// One connection, from the client's side.
 pub struct Client {
@@ -16,6 +16,7 @@ pub struct Client {
     pub stalled: bool,
     pub has_greeted: bool,
     auto: bool,
+    asks_why: bool,
     packet_id: u16,
     received: Vec<u8>,
 }
@@ -29,6 +30,7 @@ impl Client {
             stalled: false,
             has_greeted: false,
             auto: false,
+            asks_why: false,
             packet_id: 0,
             received: Vec::new(),
         }
@@ -80,6 +82,7 @@ impl Client {
 
     fn connect(&mut self, name: &str, mut words: Words<'_>, out: &mut Vec<u8>) {
         self.version = if words.has("v3") { Version::V311 } else { Version::V5 };
+        self.asks_why = words.has("why");
         let will = words.value("will");
         let parts: Vec<&str> = will.map(|will| will.split(',').collect()).unwrap_or_default();
         let option =
@@ -179,7 +182,8 @@ impl Client {
         {
             let packet = mqtt::decode_server(&self.received[taken..taken + length], self.version)
                 .unwrap_or_else(|error| panic!("the server wrote {:02x?}: {error}", &self.received[taken..]));
-            lines.push(show(&packet));
+            let why = why(&packet).filter(|_| self.asks_why).map_or(String::new(), |words| format!(" why={words}"));
+            lines.push(show(&packet) + &why);
             if self.auto {
                 self.acknowledge(&packet, &mut answers);
             }

@@ -9,7 +9,7 @@
 //!
 //! | command | meaning |
 //! |---|---|
-//! | `a: CONNECT [v3] [keep] [expiry=S] [recv=N] [alias=N] [max=BYTES] [keepalive=S] [user=NAME] [method=M] [noproblem] [will=TOPIC,PAYLOAD[,qos=N][,retain][,delay=S][,expiry=S]]` | opens a connection to worker 0, MQTT 5, clean start (`keep`: not), with client id `a`. `a@1:` opens it to worker 1; `id=X` another client id, `id=` none; `a` is then only the connection's name |
+//! | `a: CONNECT [v3] [keep] [expiry=S] [recv=N] [alias=N] [max=BYTES] [keepalive=S] [user=NAME] [method=M] [noproblem] [why] [will=TOPIC,PAYLOAD[,qos=N][,retain][,delay=S][,expiry=S]]` | opens a connection to worker 0, MQTT 5, clean start (`keep`: not), with client id `a`. `a@1:` opens it to worker 1; `why`: reason strings are shown; `id=X` another client id, `id=` none; `a` is then only the connection's name |
 //! | `a: open` | opens a connection as CONNECT does, but sends nothing |
 //! | `a: SUBSCRIBE f [g ...] [qos=N] [nl] [rap] [rh=N] [sid=N] [id=N]`, `a: UNSUBSCRIBE f ...` | packet ids count from 1 for each connection, if none is given |
 //! | `a: PUBLISH topic [payload] [qos=N] [retain] [dup] [id=N] [alias=N] [expiry=S] [response=T] [correlation=X] [up=NAME=VALUE]` | topic `-` is the empty one |

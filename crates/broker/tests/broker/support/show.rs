@@ -32,6 +32,18 @@ pub fn show(packet: &Packet<'_>) -> String {
     }
 }
 
+/// The words for people that came with a packet.
+pub fn why<'a>(packet: &Packet<'a>) -> Option<&'a str> {
+    match packet {
+        Packet::ConnAck(ack) => ack.reason_string,
+        Packet::PubAck(ack) | Packet::PubRec(ack) | Packet::PubRel(ack) | Packet::PubComp(ack) => ack.reason_string,
+        Packet::SubAck(ack) => ack.reason_string,
+        Packet::UnsubAck(ack) => ack.reason_string,
+        Packet::Disconnect(bye) => bye.reason_string,
+        _ => None,
+    }
+}
+
 fn connack(ack: &tidegate_wire::mqtt::ConnAck<'_>) -> String {
     let mut line = format!("CONNACK {}", reason(ack.reason));
     if ack.session_present {

@@ -1,0 +1,53 @@
+//! Reason strings: a few words for people beside a reason code, so that whoever looks at a client's log need not look at ours.
+//!
+//! Promise: only with a refusal, only to MQTT 5, only to who wants them `[MQTT-3.1.2-29]`, and never such that the packet becomes larger
+//! than its receiver takes ([`crate::clients::Clients::send_no`]). The words are fixed: they say nothing about other clients.
+
+use tidegate_wire::mqtt::ReasonCode;
+
+/// What was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum About {
+    /// A CONNECT.
+    Connect,
+    /// The connection, from now on.
+    Connection,
+    /// A publication, or a step of it.
+    Publish,
+    /// A subscription, the first that was refused among those asked for.
+    Subscribe,
+}
+
+/// The words; `None` where the code says all that there is to say.
+pub(crate) fn words(about: About, reason: ReasonCode) -> Option<&'static str> {
+    Some(match (about, reason) {
+        (About::Connect, ReasonCode::BAD_AUTHENTICATION_METHOD) => "enhanced authentication is not spoken here",
+        (About::Connect, ReasonCode::CLIENT_IDENTIFIER_NOT_VALID) => "the client id is too long",
+        (About::Connect, ReasonCode::BAD_USER_NAME_OR_PASSWORD) => "the user name or the password is wrong",
+        (About::Connect, ReasonCode::NOT_AUTHORIZED) => "the user may not connect, or not leave this will",
+        (About::Connect, ReasonCode::TOPIC_NAME_INVALID) => "the will has a topic that nobody can publish on",
+        (About::Connect, ReasonCode::SERVER_BUSY) => "too many clients connect at once: try again later",
+        (About::Connect, ReasonCode::QUOTA_EXCEEDED) => "a bound of this server is reached: try again later",
+        (About::Connect | About::Connection, ReasonCode::USE_ANOTHER_SERVER) => "this server is about to go away",
+        (About::Connection, ReasonCode::KEEP_ALIVE_TIMEOUT) => "nothing was heard for one and a half keep alives",
+        (About::Connection, ReasonCode::SESSION_TAKEN_OVER) => "another connection came with this client id",
+        (About::Connection, ReasonCode::RECEIVE_MAXIMUM_EXCEEDED) => {
+            "more publications unanswered than CONNACK allowed"
+        }
+        (About::Connection, ReasonCode::TOPIC_ALIAS_INVALID) => "a topic alias of 0, or above what CONNACK allowed",
+        (About::Connection, ReasonCode::QUOTA_EXCEEDED) => "more messages wait for this client than may",
+        (About::Connection, ReasonCode::NOT_AUTHORIZED) => "the user is not known any more",
+        (About::Connection, ReasonCode::PROTOCOL_ERROR) => "a packet that cannot come here and now",
+        (About::Publish, ReasonCode::NOT_AUTHORIZED) => "no right to publish on this topic",
+        (About::Publish, ReasonCode::TOPIC_NAME_INVALID) => "after $delayed/ come seconds, a slash and a topic",
+        (About::Publish, ReasonCode::QUOTA_EXCEEDED) => {
+            "no room to keep it for a receiver, or it is too large to be kept"
+        }
+        (About::Publish, ReasonCode::PACKET_IDENTIFIER_NOT_FOUND) => "nothing with this packet id is under way",
+        (About::Subscribe, ReasonCode::NOT_AUTHORIZED) => "no right to subscribe to a filter",
+        (About::Subscribe, ReasonCode::QUOTA_EXCEEDED) => "too many subscriptions, or a filter with too many levels",
+        (About::Subscribe, ReasonCode::TOPIC_FILTER_INVALID) => "a filter that is none",
+        (_, ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR) => "the server cannot keep it: its journal has failed",
+        _ => return None,
+    })
+}
