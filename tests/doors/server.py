@@ -21,26 +21,39 @@ def free_address():
         return "127.0.0.1:%d" % probe.getsockname()[1]
 
 
-def is_ready(http):
-    try:
-        with urllib.request.urlopen(f"http://{http}/healthz", timeout=1) as answer:
-            return answer.status == 200
-    except (urllib.error.URLError, OSError):
-        return False
-
-
 class Server:
-    """A running server: its HTTP address and its data directory."""
+    """A running server: its addresses and its data directory. With `tls` (a client's context) HTTP is HTTPS, and MQTT is over TLS too."""
 
-    def __init__(self, binary, data, log):
-        self.http, self.data, self.log = free_address(), data, log
-        flags = ["--data", data, "--http", self.http, "--binary", free_address()]
-        command = [binary, "serve", "--config", "config/dev.toml", *flags]
-        self.process = subprocess.Popen(command, stdout=log, stderr=log)
+    def __init__(self, binary, data, log, config="config/dev.toml", tls=None):
+        self.http, self.mqtt, self.mqtts = free_address(), free_address(), free_address() if tls else None
+        self.data, self.log, self.tls = data, log, tls
+        flags = ["--data", data, "--http", self.http, "--binary", free_address(), "--mqtt", self.mqtt]
+        if tls:
+            flags += ["--mqtts", self.mqtts]
+        self.process = subprocess.Popen([binary, "serve", "--config", config, *flags], stdout=log, stderr=log)
+
+    def request(self, path, body=None, token=None):
+        """Asks the HTTP door and returns the answer's status and body; JSON is sent if there is a body."""
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        if body is not None:
+            headers["content-type"] = "application/json"
+        scheme = "https" if self.tls else "http"
+        asked = urllib.request.Request(f"{scheme}://{self.http}{path}", body, headers)
+        try:
+            with urllib.request.urlopen(asked, timeout=10, context=self.tls) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as answer:
+            return answer.code, answer.read()
+
+    def is_ready(self):
+        try:
+            return self.request("/healthz")[0] == 200
+        except (urllib.error.URLError, OSError):
+            return False
 
     def wait_until_ready(self):
         deadline = time.monotonic() + READY_SECONDS_MAX
-        while not is_ready(self.http):
+        while not self.is_ready():
             if self.process.poll() is not None or time.monotonic() > deadline:
                 self.fail(f"was not ready within {READY_SECONDS_MAX} s")
             time.sleep(0.02)
@@ -58,16 +71,21 @@ class Server:
             if status != 0:
                 self.fail(f"ended with {status} after SIGTERM")
 
+    def said(self):
+        """Its log so far."""
+        with open(f"/proc/self/fd/{self.log.fileno()}") as log:
+            return log.read()
+
     def fail(self, what):
-        self.log.seek(0)
-        sys.exit(f"the server {what}:\n{self.log.read()}")
+        sys.exit(f"the server {what}:\n{self.said()}")
 
 
 @contextlib.contextmanager
-def serve(binary):
-    """A ready server on config/dev.toml, stopped afterwards."""
-    with tempfile.TemporaryDirectory(prefix="tidegate-doors-") as data, tempfile.TemporaryFile("w+") as log:
-        server = Server(binary, data, log)
+def serve(binary, data=None, **how):
+    """A ready server, on config/dev.toml unless `how` says otherwise, stopped afterwards."""
+    with contextlib.ExitStack() as gone, tempfile.TemporaryFile("w+") as log:
+        data = data or gone.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-doors-"))
+        server = Server(binary, data, log, **how)
         try:
             server.wait_until_ready()
             yield server

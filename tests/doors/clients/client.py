@@ -3,8 +3,10 @@
 Every wait is for a condition and has a bound; what did not come is said with what did.
 """
 
+import dataclasses
 import queue
 import ssl
+import traceback
 
 from paho.mqtt import client as mqtt
 from paho.mqtt.packettypes import PacketTypes
@@ -33,12 +35,30 @@ def properties(packet, **values):
     return made
 
 
+@dataclasses.dataclass(frozen=True)
+class Door:
+    """Where a broker is, how to talk to it, and who we are unless a case says otherwise."""
+
+    address: str
+    websocket: bool = False
+    tls: ssl.SSLContext | None = None
+    user: str | None = None
+    password: str | None = None
+
+    def __post_init__(self):
+        host, _, port = self.address.rpartition(":")
+        object.__setattr__(self, "host", host)
+        object.__setattr__(self, "port", int(port))
+
+    def but(self, **changes):
+        return dataclasses.replace(self, **changes)
+
+
 class Client:
     """One client of one version. Leaves with DISCONNECT when its `with` block ends."""
 
-    def __init__(self, broker, client_id="", version=V5, user=None, password=None, clean=True, expiry_s=0, will=None,
-                 tls=None, websocket=False, keep_alive_s=60, connect=None):
-        self.broker, self.version, self.websocket = broker, version, websocket
+    def __init__(self, door, client_id="", version=V5, clean=True, expiry_s=0, will=None, keep_alive_s=60, connect=None):
+        self.door, self.version, websocket = door, version, door.websocket
         arguments = {"clean_session": clean} if version == V311 else {}
         self.paho = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id, protocol=version,
                                 transport="websockets" if websocket else "tcp", **arguments)
@@ -51,10 +71,10 @@ class Client:
         self.paho.on_publish = lambda _, __, mid, reason, props: self.events.put(("publish", reason, mid, props))
         if websocket:
             self.paho.ws_set_options(path="/mqtt")
-        if user is not None:
-            self.paho.username_pw_set(user, password)
-        if tls:
-            self.paho.tls_set_context(tls)
+        if door.user is not None:
+            self.paho.username_pw_set(door.user, door.password)
+        if door.tls:
+            self.paho.tls_set_context(door.tls)
         if will:
             self.paho.will_set(**will)
         self.keep_alive_s = keep_alive_s
@@ -64,7 +84,7 @@ class Client:
         }
 
     def __enter__(self):
-        self.connect()
+        self.present, _ = self.connect()
         return self
 
     def __exit__(self, *_):
@@ -72,11 +92,15 @@ class Client:
 
     def connect(self, wanted="Success"):
         """Connects and returns CONNACK's (session present, properties)."""
-        host, port = self.broker
-        self.paho.connect(host, port, self.keep_alive_s, **self.options)
+        self.paho.connect(self.door.host, self.door.port, self.keep_alive_s, **self.options)
         self.paho.loop_start()
-        _, reason, flags, props = self.wait("connect")
-        expect(str(reason), wanted, "CONNACK")
+        try:
+            _, reason, flags, props = self.wait("connect")
+            expect(str(reason), wanted, "CONNACK")
+        except Wrong:
+            # Or it tries again for ever.
+            self.paho.loop_stop()
+            raise
         return flags.session_present, props
 
     def leave(self, reason=None, props=None):
@@ -143,10 +167,14 @@ class Client:
         self.receive("the last word")
 
 
-def tls_context(authority, certificate=None):
-    """A context that trusts `authority` (a trustme CA) and shows `certificate`, if there is one."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    authority.configure_trust(context)
-    if certificate:
-        certificate.configure_cert(context)
-    return context
+def run(label, case, *arguments):
+    """Runs a case, says how it went, and returns whether it failed."""
+    try:
+        case(*arguments)
+        print(f"{label}: ok", flush=True)
+        return False
+    except (Exception, SystemExit) as error:
+        # One piece, because cases run beside each other.
+        trace = "" if isinstance(error, Wrong) else f"\n{traceback.format_exc()}"
+        print(f"{label}: FAILED: {error}{trace}", flush=True)
+        return True

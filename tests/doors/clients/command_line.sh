@@ -65,10 +65,13 @@ for version in mqttv311 mqttv5; do
     mosquitto_pub "${broker[@]}" -V $version -q 1 -r -n -t "$topic/next"
 
     listen "$work/out" -V $version -t "$topic/will" -C 1
+    : >"$work/mortal"
     stdbuf -oL mosquitto_sub "${broker[@]}" -V $version -d -i "mortal-$$-$version" -t "$topic/none" --will-topic "$topic/will" \
         --will-payload 'I was killed' --will-qos 1 >"$work/mortal" &
     mortal=$!
     until grep -q SUBACK "$work/mortal"; do sleep 0.02; done
+    # Or bash tells us that it was killed.
+    disown $mortal
     kill -9 $mortal
     ended "$work/out"
     expect "$version will of a killed client" 'I was killed' "$heard"
@@ -94,6 +97,7 @@ mosquitto_pub "${broker[@]}" -V mqttv5 -t "$topic/properties" -m body -D publish
 ended "$work/out"
 expect "properties" "body who:tide text/plain c7 $topic/answer" "$heard"
 
+: >"$work/asked"
 stdbuf -oL mosquitto_sub "${broker[@]}" -V mqttv5 -d -t "$topic/ask" -C 1 -W $seconds_max -F '%R' >"$work/asked" 2>&1 &
 answerer=$!
 until grep -q SUBACK "$work/asked"; do sleep 0.02; done

@@ -1,0 +1,127 @@
+"""The ledger on topics: votes by request and response, tallies that are retained, and what is nobody else's business."""
+
+import json
+import uuid
+
+from client import Client, expect
+from house import SERVICE
+
+VOTES, TALLIES = "$ledger/transfers", "$ledger/accounts"
+DENIED = 0x87
+CASES = []
+
+
+def case(play):
+    """Registers a case; it gets the server and its door for MQTT."""
+    CASES.append((play.__name__, play))
+    return play
+
+
+def vote(candidate, debit="wallet:dave", amount=1):
+    return json.dumps({"id": f"vote-{uuid.uuid4()}", "debit": debit, "credit": candidate, "amount": amount})
+
+
+def ask(client, body):
+    """Asks by MQTT and returns the answer as JSON."""
+    correlation = uuid.uuid4().bytes
+    client.publish(VOTES, body, 1, ResponseTopic=f"answers/{client.door.user}", CorrelationData=correlation)
+    answer = client.inbox.get(timeout=15)
+    expect((answer.topic, answer.properties.CorrelationData), (f"answers/{client.door.user}", correlation), "the answer's way")
+    return json.loads(answer.payload)
+
+
+def listening(door, user="dave"):
+    client = Client(door.but(user=user, password=user))
+    client.connect()
+    client.subscribe(f"answers/{user}", qos=1)
+    return client
+
+
+@case
+def a_vote_counts_once_however_often_and_wherever_it_is_cast(server, door):
+    body = vote("candidate:1")
+    token = json.loads(server.request("/v1/login", b'{"user":"dave","password":"dave"}')[1])["token"]
+    before = json.loads(server.request("/v1/accounts/candidate:1", token=SERVICE)[1])["credited"]
+    dave = listening(door)
+    expect(ask(dave, body)["outcome"], "applied", "the first time")
+    again = ask(dave, body)
+    expect(again["outcome"], "duplicate", "the second time")
+    expect(json.loads(server.request("/v1/transfers", body.encode(), token)[1]), again, "over HTTP")
+    after = json.loads(server.request("/v1/accounts/candidate:1", token=SERVICE)[1])["credited"]
+    expect(after - before, 1, "votes counted")
+    dave.leave()
+
+
+@case
+def refusals_say_the_same_as_over_http(server, door):
+    dave = listening(door)
+    token = json.loads(server.request("/v1/login", b'{"user":"dave","password":"dave"}')[1])["token"]
+    wrong = [vote("candidate:1", amount=1_000_000), vote("nobody"), vote("candidate:1", debit="wallet:carol"), vote("source:shop"),
+             "{}", "[", "", vote("candidate:1", amount=-1), '{"transfers": []}', json.dumps({"transfers": [json.loads(vote("candidate:2"))]})]
+    for body in wrong:
+        by_mqtt = ask(dave, body)
+        by_http = json.loads(server.request("/v1/transfers", body.encode(), token)[1])
+        if "outcomes" in by_mqtt:
+            # The one good request among them: HTTP came second.
+            expect([outcome["outcome"] for outcome in by_mqtt["outcomes"] + by_http["outcomes"]], ["applied", "duplicate"], body)
+        else:
+            expect(by_mqtt, by_http, body)
+    dave.leave()
+
+
+@case
+def a_tally_waits_for_who_comes_and_moves_for_who_is_there(server, door):
+    def read():
+        return json.loads(server.request("/v1/accounts/candidate:2", token=SERVICE)[1])
+
+    dave, carol = listening(door), listening(door, "carol")
+    expect(ask(dave, vote("candidate:2"))["outcome"], "applied", "a vote")
+    wanted = read()
+    # What is announced comes after the answer, so the last figures may follow older ones.
+    carol.subscribe(f"{TALLIES}/candidate:2")
+    heard = carol.inbox.get(timeout=15)
+    expect(heard.retain, True, "retain flag for a new subscription")
+    while json.loads(heard.payload) != wanted:
+        heard = carol.inbox.get(timeout=15)
+    for _ in range(2):
+        expect(ask(dave, vote("candidate:2"))["outcome"], "applied", "another vote")
+    wanted = read()
+    while json.loads(heard.payload) != wanted:
+        heard = carol.inbox.get(timeout=15)
+        expect(heard.retain, False, "retain flag for an old subscription")
+    dave.leave()
+    carol.leave()
+
+
+@case
+def a_viewer_sees_the_own_wallet_and_collectors_and_nothing_else(server, door):
+    with Client(door.but(user="dave", password="dave")) as dave:
+        dave.subscribe(f"{TALLIES}/wallet:dave")
+        expect(json.loads(dave.inbox.get(timeout=15).payload)["id"], "wallet:dave", "own wallet")
+        dave.subscribe(f"{TALLIES}/candidate:3", qos=1)
+        for closed in ["wallet:carol", "source:shop", "no:such", "+", "#", "candidate:3/#"]:
+            dave.subscribe(f"{TALLIES}/{closed}", wanted=[DENIED])
+        for closed in ["$ledger/#", "$ledger/+/wallet:carol", f"$share/g/{TALLIES}/+", VOTES, "$SYS/#"]:
+            dave.subscribe(closed, wanted=[DENIED])
+        expect(dave.publish(f"{TALLIES}/wallet:dave", "rich", 1), DENIED, "publishing figures")
+    with Client(door.but(user="dev", password=SERVICE)) as service:
+        service.subscribe(f"{TALLIES}/wallet:carol")
+        expect(json.loads(service.inbox.get(timeout=15).payload)["id"], "wallet:carol", "for a service")
+
+
+@case
+def the_anonymous_have_no_ledger_but_may_see_how_the_broker_is(server, door):
+    with Client(door) as nobody:
+        for closed in [f"{TALLIES}/candidate:1", f"{TALLIES}/+", "$ledger/#", VOTES]:
+            nobody.subscribe(closed, wanted=[DENIED])
+        expect(nobody.publish(VOTES, vote("candidate:1"), 1, ResponseTopic="answers/nobody"), DENIED, "PUBACK for a vote")
+        nobody.subscribe("$SYS/broker/version")
+        told = nobody.inbox.get(timeout=15)
+        expect((told.retain, b"tidegate" in told.payload.lower()), (True, True), f"the version, {told.payload}")
+        nobody.subscribe("$SYS/broker/clients/connected")
+        expect(int(nobody.inbox.get(timeout=15).payload) >= 0, True, "clients")
+        # Wildcards at the beginning never meet topics with $ [MQTT-4.7.2-1].
+        with Client(door) as other:
+            other.subscribe("+/broker/#")
+            expect(nobody.publish("$SYS/broker/version", "mine", 1), DENIED, "publishing figures")
+            other.hears_nothing_before(f"last/broker/{uuid.uuid4()}")

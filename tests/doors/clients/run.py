@@ -1,0 +1,70 @@
+"""Real clients against the real server, through every door:  run.py BINARY
+
+    dev.toml ─▶ paho over TCP and WebSocket, mosquitto's tools, mqtt.js, the ledger's topics ┐
+    with TLS ─▶ paho with a password, with a certificate, over WebSocket; certificates       ├ beside each other
+    others   ─▶ rules, reload, limits, drain, kill -9: a server for each                     ┘
+"""
+
+import concurrent.futures
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+
+import cases
+import ledger
+import life
+import queues
+import rights
+from client import Door, run
+from house import House
+from server import serve
+
+
+def programs(server):
+    """Clients that are programs of their own; they print their cases."""
+    host, _, port = server.mqtt.rpartition(":")
+    commands = [
+        [HERE / "command_line.sh", host, port],
+        ["node", HERE / "javascript" / "clients.mjs", server.mqtt, f"ws://{server.http}/mqtt"],
+    ]
+    ended = [subprocess.run(command, timeout=300) for command in commands]
+    return sum(process.returncode != 0 for process in ended)
+
+
+def play(about, chosen, *arguments):
+    return sum(run(f"{about}: {name}", case, *arguments) for name, case in chosen)
+
+
+def main():
+    binary = sys.argv[1]
+    failed = 0
+    with House() as house, concurrent.futures.ThreadPoolExecutor() as pool:
+        secure = house.config("tls.toml", house.tls())
+        with serve(binary) as plain, serve(binary, config=secure, tls=house.context()) as safe:
+            tcp, websocket = Door(plain.mqtt), Door(plain.http, websocket=True)
+            password = Door(safe.mqtts, tls=house.context(), user="dave", password="dave")
+            certificate = Door(safe.mqtts, tls=house.context("dave"))
+            both = Door(safe.http, websocket=True, tls=house.context(), user="dave", password="dave")
+            played = [
+                pool.submit(cases.run_all, tcp, (), "TCP"),
+                pool.submit(cases.run_all, websocket, (), "WebSocket"),
+                pool.submit(cases.run_all, password, (), "TLS"),
+                pool.submit(cases.run_all, certificate, (), "TLS with certificate"),
+                pool.submit(cases.run_all, both, (), "WebSocket and TLS"),
+                pool.submit(programs, plain),
+                pool.submit(play, "ledger", ledger.CASES, plain, tcp),
+                pool.submit(play, "queues", queues.CASES, plain, tcp),
+                pool.submit(play, "rights", rights.CASES, plain, tcp),
+                pool.submit(play, "rights", rights.TLS_CASES, safe, house),
+            ]
+            failed += sum(future.result() for future in played)
+        failed += play("rights", rights.OWN, binary, house)
+        failed += play("life", life.CASES, binary, house)
+    sys.exit(min(1, failed))
+
+
+if __name__ == "__main__":
+    main()
