@@ -11,6 +11,9 @@ use crate::connection::{Flags, Life, NONE};
 use crate::limits::{HAND_ROUND_MS, HAND_SLICE_MIN};
 use crate::session::SessionFlags;
 
+/// How long a drain waits for the CONNECT of who has connected.
+const DRAIN_GREETING_S: u32 = 1;
+
 /// Where the hand stands.
 #[derive(Debug, Default)]
 pub(super) struct Hand {
@@ -133,7 +136,13 @@ impl<L: LogStore> Broker<L> {
             }
             let start = drain.at;
             let next = (0..reached).map(|step| (start + step) % reached).find(|index| {
-                matches!(self.clients.connections[*index].life, Life::Connected | Life::Greeting | Life::Opening)
+                let connection = &self.clients.connections[*index];
+                match connection.life {
+                    Life::Connected | Life::Opening => true,
+                    // Who has just come gets to say CONNECT, and is then told where to go.
+                    Life::Greeting => seconds(now).saturating_sub(connection.last_seen_s) > DRAIN_GREETING_S,
+                    Life::Vacant | Life::Authenticating | Life::Closing => false,
+                }
             });
             let Some(index) = next else { return };
             drain.at = (index + 1) % reached;
