@@ -1,5 +1,5 @@
 #!/bin/bash
-# Makes one tool available, or says in one line what to install:  setup.sh rust|python|redis|postgres|mosquitto|mochi|fuzz|miri
+# Makes one tool available, or says in one line what to install:  setup.sh rust|python|clients|redis|postgres|mosquitto|mochi|fuzz|miri
 # Idempotent and quick when the tool is there, because most make targets call it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -56,7 +56,20 @@ python() {
         python3 -m venv .venv
     fi
     echo "setup: installing $(tr '\n' ' ' <"$wanted")"
-    .venv/bin/pip install -q --disable-pip-version-check -r "$wanted" || missing "schemathesis or shellcheck" "pip could not install it"
+    .venv/bin/pip install -q --disable-pip-version-check -r "$wanted" || missing "what $wanted lists" "pip could not install it"
+    cp "$wanted" "$built"
+}
+
+# What people talk MQTT with, and a browser for the voting page; their Python halves come with `python`.
+clients() {
+    have mosquitto_pub || debian "mosquitto's clients" mosquitto-clients
+    { have chromium && have chromedriver; } || debian "a browser that can be driven" chromium chromium-driver
+    { have node && have npm; } || debian "Node.js with npm" nodejs npm
+    local home=tests/doors/clients/javascript
+    local wanted=$home/package-lock.json built=$home/node_modules/wanted.json
+    cmp -s "$wanted" "$built" && return
+    echo "setup: installing mqtt.js"
+    npm --prefix "$home" ci --silent --no-audit --no-fund || missing mqtt.js "npm ci in $home failed"
     cp "$wanted" "$built"
 }
 
@@ -101,7 +114,7 @@ miri() {
 }
 
 case ${1:-} in
-rust | python | redis | postgres | mosquitto | mochi | fuzz | miri) "$1" ;;
+rust | python | clients | redis | postgres | mosquitto | mochi | fuzz | miri) "$1" ;;
 *)
     sed -n '2,3p' "$0"
     exit 2

@@ -94,15 +94,14 @@ def check(driver, http, picture):
         driver.save_screenshot(picture)
 
 
-def main():
+def play(binary, picture=None):
     driver = browser()
     try:
-        with serve(sys.argv[1]) as server:
-            check(driver, server.http, sys.argv[2] if len(sys.argv) > 2 else None)
+        with serve(binary) as server:
+            check(driver, server.http, picture)
     finally:
         driver.quit()
-    print("demo: two viewers, eleven votes, one refusal: ok")
 
 
 if __name__ == "__main__":
-    main()
+    play(*sys.argv[1:])

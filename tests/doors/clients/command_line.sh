@@ -76,7 +76,7 @@ for version in mqttv311 mqttv5; do
     ended "$work/out"
     expect "$version will of a killed client" 'I was killed' "$heard"
 
-    asleep=(-V $version -i "sleeper-$$-$version" -c -q 1 -t "$topic/sleep")
+    asleep=(-V "$version" -i "sleeper-$$-$version" -c -q 1 -t "$topic/sleep")
     [ $version = mqttv311 ] || asleep+=(-x 3600)
     mosquitto_sub "${broker[@]}" "${asleep[@]}" -E
     mosquitto_pub "${broker[@]}" -V $version -q 1 -t "$topic/sleep" -m 'while you slept'

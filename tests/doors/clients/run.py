@@ -2,7 +2,7 @@
 
     dev.toml ─▶ paho over TCP and WebSocket, mosquitto's tools, mqtt.js, the ledger's topics ┐
     with TLS ─▶ paho with a password, with a certificate, over WebSocket; certificates       ├ beside each other
-    others   ─▶ rules, reload, limits, drain, kill -9: a server for each                     ┘
+    others   ─▶ rules, reload, limits, drain, kill -9, the voting page: a server for each    ┘
 """
 
 import concurrent.futures
@@ -14,6 +14,7 @@ HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
 import cases
+import demo
 import ledger
 import life
 import queues
@@ -63,6 +64,7 @@ def main():
             failed += sum(future.result() for future in played)
         failed += play("rights", rights.OWN, binary, house)
         failed += play("life", life.CASES, binary, house)
+    failed += run("demo: two viewers, eleven votes, one refusal", demo.play, binary)
     sys.exit(min(1, failed))
 
 
