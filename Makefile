@@ -21,6 +21,7 @@ endif
 ARGS ?=
 BENCH ?=
 SEED ?=
+WORLD ?=
 RUNS ?= 3
 FUZZ_SECONDS ?= 30
 KILLS ?= 1000
@@ -83,8 +84,8 @@ doc: setup ## the API documentation of all crates, warnings as errors
 ##------------------------------------------------------------------------------------------------ proof
 
 .PHONY: sim
-sim: setup ## simulate a node until stopped, or one seed (SEED=n)
-	cargo run --release -p tidegate-sim -- $(if $(SEED),--seed $(SEED))
+sim: setup ## simulate the ledger (or WORLD=gateway) until stopped, or one seed (SEED=n)
+	cargo run --release -p tidegate-sim -- $(if $(WORLD),--world $(WORLD)) $(if $(SEED),--seed $(SEED))
 
 .PHONY: sim-test
 sim-test: setup

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use tidegate_shard::planted::{Bug, plant};
 use tidegate_sim::violation::Violation;
-use tidegate_sim::{TICKS, hush_panics_in_runs, run};
+use tidegate_sim::{TICKS, hush_panics_in_runs, run, run_gateway};
 
 /// Seeds that are tried for each bug.
 const SEEDS: std::ops::Range<u64> = 0..120;
@@ -28,6 +28,21 @@ fn is_found(bug: Bug, promises: &[&str]) {
     for promise in promises {
         let Some((_, seed, _)) = broken.get(promise) else { panic!("no seed of {SEEDS:?} sees {bug:?} by: {promise}") };
         assert_eq!(run(*seed, TICKS, false).violation, None, "seed {seed} fails without {bug:?}, too");
+    }
+}
+
+#[test]
+fn an_acknowledgement_of_mqtt_before_its_sync_is_found() {
+    hush_panics_in_runs();
+    plant(Some(Bug::ReplyBeforeSync));
+    let broken: Vec<(u64, Violation)> =
+        SEEDS.filter_map(|seed| Some((seed, run_gateway(seed, false).violation?))).collect();
+    plant(None);
+    for promise in ["what was acknowledged reaches every durable session", "a durable session survives"] {
+        let found = broken.iter().find(|(_, violation)| violation.property == promise);
+        let Some((seed, violation)) = found else { panic!("no seed of {SEEDS:?} sees it by: {promise}") };
+        println!("seed {seed}: {violation}");
+        assert_eq!(run_gateway(*seed, false).violation, None, "seed {seed} fails without the bug, too");
     }
 }
 
