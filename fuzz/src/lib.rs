@@ -13,6 +13,7 @@ pub mod group;
 pub mod http_body;
 pub mod mqtt;
 pub mod segment;
+pub mod session;
 pub mod snapshot;
 pub mod topics;
 pub mod websocket;
@@ -21,7 +22,7 @@ pub mod websocket;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     ("frames", frames::check),
     ("group", group::check),
     ("segment", segment::check),
@@ -30,6 +31,7 @@ pub const TARGETS: [Target; 11] = [
     ("http_body", http_body::check),
     ("mqtt_client", mqtt::check_client),
     ("mqtt_server", mqtt::check_server),
+    ("mqtt_session", session::check),
     ("websocket", websocket::check),
     ("topic_event", topics::check_event),
     ("topic_snapshot", topics::check_snapshot),

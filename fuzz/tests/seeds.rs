@@ -40,6 +40,7 @@ fn write_seeds() {
     topics();
     http_bodies();
     mqtt();
+    mqtt_sessions();
     websocket();
 }
 
@@ -110,6 +111,41 @@ fn mqtt() {
             encode_disconnect(&mut out, version, ReasonCode::USE_ANOTHER_SERVER, None, None, Some("other:1883"));
         }
         write("mqtt_server", &format!("{name}_conversation"), &out);
+    }
+}
+
+/// As the target wants it: a byte for the bounds, then commands: verb, guest, what the verb needs.
+fn mqtt_sessions() {
+    // Anna in MQTT 5, clean; Bert in MQTT 3.1.1, durable; Anna again by another connection, with a will and small bounds.
+    let anna: &[u8] = &[11, 0, 4, 0, 0];
+    let bert: &[u8] = &[11, 1, 1, 0, 1];
+    let anna_again: &[u8] = &[11, 2, 0b1111_0110, 1, 1, 2, 0, 4, 1, 2, 1];
+    // a/b and # with QoS 2 and 1; the second is a share group.
+    let wide: &[u8] = &[12, 0, 0b0110_0000, 1, 2, 3, 1, 6, 1];
+    let bert_wants: &[u8] = &[12, 1, 0b0100_0000, 1, 2, 5, 1, 1];
+    // To a/b: QoS 0, 1 retained, 2; and the release of the last.
+    let publish: &[u8] = &[14, 0, 0, 1, 14, 0, 0b0100_1001, 1, 3, 1, 14, 0, 2, 1, 4, 18, 0, 2, 4, 0];
+    let answering: &[u8] = &[5, 0, 5, 1, 5, 2];
+    let (many, some) = ([14, 1, 0b1100_0000, 1].repeat(40), [14, 1, 0b1100_0001, 1, 3].repeat(9));
+    let all: [(&str, Vec<&[u8]>); 9] = [
+        ("good_day", vec![&[0], answering, anna, bert, wide, bert_wants, publish, &[17, 0, 19, 0, 0]]),
+        ("asleep", vec![&[1], anna, bert, bert_wants, &[1, 1], publish, &[7, 0, 1], bert, &[6, 0, 9, 9]]),
+        ("take_over", vec![&[2], anna, wide, anna_again, publish, &[1, 2, 6, 0, 99, 99]]),
+        ("crash", vec![&[0], answering, anna, bert, bert_wants, publish, &[7, 0, 0], bert, publish, &[7, 0, 1], bert]),
+        ("stuck", vec![&[7], anna, wide, bert, bert_wants, &[2, 0], &many, &[2, 0]]),
+        ("slow", vec![&[4], &[3, 0, 0, 4, 1, 0], anna, wide, bert, publish, &some]),
+        ("spoilt", vec![&[0], anna, bert, &[9, 0, 0, 0x40], publish, &[9, 1, 3, 0xff], bert_wants, &[11, 0, 0, 0, 0]]),
+        (
+            "rubbish",
+            vec![&[0], anna, &[10, 0, 4, 0xff, 0xff, 0xff, 0xff], &[10, 3, 2, 0x10, 0x40], bert, &[6, 0, 255, 99]],
+        ),
+        (
+            "late",
+            vec![&[8], &[8, 0], anna, wide, publish, bert, &[0, 0], bert_wants, &[14, 1, 33, 4, 2], &[0, 0, 8, 0]],
+        ),
+    ];
+    for (name, commands) in all {
+        write("mqtt_session", name, &commands.concat());
     }
 }
 

@@ -1,0 +1,82 @@
+//! A conversation of several clients with two workers' brokers, legal and not, cut anywhere, through crashes.
+//!
+//! ```text
+//!   bytes ─▶ commands ─┬─ packets, whole, mutilated or rubbish ─pieces─▶ Town: two brokers, a faked disk ─▶ bytes for clients ─▶ looked at
+//!                      └─ drop, stall, sip, wait, crash, answers held back
+//! ```
+//!
+//! Promise, for any input: nothing panics, the town comes to rest, all that clients are told is MQTT of their version and no more than
+//! they take, nothing grows with rubbish, and two witnesses who keep to the rules stay connected and are served, whatever others do.
+
+mod client;
+mod packet;
+mod town;
+
+use town::{Town, WITNESSES};
+
+/// Commands of one input; what follows is not looked at.
+const COMMANDS_MAX: usize = 300;
+/// Restarts of one input; each replays the logs.
+const CRASHES_MAX: usize = 4;
+/// Connections that the input drives.
+const GUESTS: usize = 4;
+
+/// What is left of the input, as whatever is needed next. An input that is over goes on with zeros.
+pub struct Script<'a>(&'a [u8]);
+
+impl<'a> Script<'a> {
+    fn byte(&mut self) -> u8 {
+        self.0.split_off_first().copied().unwrap_or(0)
+    }
+
+    fn bytes(&mut self, count: usize) -> &'a [u8] {
+        let count = count.min(self.0.len());
+        self.0.split_off(..count).unwrap_or_default()
+    }
+
+    fn choice<T: Copy>(&mut self, table: &[T]) -> T {
+        table[usize::from(self.byte()) % table.len()]
+    }
+}
+
+/// Plays the input as a script.
+pub fn check(bytes: &[u8]) {
+    let mut script = Script(bytes);
+    let mut town = Town::new(script.byte());
+    let (mut is_rushed, mut crashes) = (false, 0);
+    for _ in 0..COMMANDS_MAX {
+        if script.0.is_empty() {
+            break;
+        }
+        let (verb, guest) = (script.byte(), WITNESSES + usize::from(script.byte()) % GUESTS);
+        match verb % 20 {
+            0 => is_rushed = !is_rushed,
+            1 => town.drop_connection(guest),
+            2 => town.clients[guest].is_stalled ^= true,
+            3 => town.clients[guest].sip = 16 + usize::from(script.byte()) * 4,
+            4 => town.clients[guest].piece = 1 + usize::from(script.byte()),
+            5 => town.clients[guest].answers ^= true,
+            6 => town.wait(u64::from(script.byte()) * u64::from(script.byte())),
+            7 if crashes < CRASHES_MAX => {
+                crashes += 1;
+                town.crash(script.byte() % 2 == 0);
+            }
+            8 => town.hold_answers(),
+            // The next packet is not what it was meant to be.
+            9 => town.clients[guest].spoil = Some((script.byte(), script.byte())),
+            10 => {
+                let length = usize::from(script.byte());
+                town.send(guest, script.bytes(length));
+            }
+            verb => {
+                let packet = packet::packet(verb, &mut town.clients[guest], &mut script);
+                town.send(guest, &packet);
+            }
+        }
+        if !is_rushed {
+            town.settle();
+        }
+        town.look();
+    }
+    town.end();
+}

@@ -1,0 +1,377 @@
+//! Two workers' brokers, the disk below, and who is connected; the part of a shell.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidegate_broker::{
+    Access, Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionTraits, Denied, Rights, SharedFacts,
+    Waiting,
+};
+use tidegate_journal::disk::FakeDisk;
+use tidegate_journal::step::Step;
+use tidegate_journal::{LogId, Options, StepLog};
+use tidegate_machines::topic::InboxLimits;
+use tidegate_machines::{ShardIndex, TimeMs};
+use tidegate_shard::topics::{self, TopicShard};
+use tidegate_wire::mqtt::*;
+
+use super::GUESTS;
+use super::client::Client;
+
+/// Clients that keep to the rules: number 0 in MQTT 3.1.1 on worker 0, number 1 in MQTT 5 on worker 1.
+pub const WITNESSES: usize = 2;
+const WORKERS: u16 = 2;
+const TOPIC_SHARDS: u16 = 2;
+/// Turns after which nothing is to do any more, if nothing comes from outside.
+const TURNS_MAX: usize = 50_000;
+const INBOX_MESSAGES_MAX: u32 = 20;
+
+/// See the module's description.
+pub struct Town {
+    /// The witnesses, then the guests.
+    pub clients: Vec<Client>,
+    limits: BrokerLimits,
+    disk: FakeDisk,
+    brokers: Vec<Broker<StepLog<FakeDisk>>>,
+    now: TimeMs,
+    starts: u64,
+    opened: u64,
+    said: usize,
+    /// Questions to the shell that it has not answered yet, while it takes its time.
+    held: Option<Vec<(usize, Action)>>,
+}
+
+impl Town {
+    /// Some bounds are small, so that they are met. `choice` says which.
+    pub fn new(choice: u8) -> Town {
+        let limits = BrokerLimits {
+            packet_bytes_max: 2_048,
+            receive_maximum: 8,
+            window_max: 4,
+            topic_alias_maximum: 2,
+            topic_aliases_out_max: 2,
+            outbox_bytes_max: if choice & 1 == 0 { 4 << 10 } else { 64 << 10 },
+            pressure_bytes_max: if choice & 2 == 0 { 8 << 10 } else { 1 << 20 },
+            clean_inbox_messages_max: 10,
+            clean_inbox_policy: match choice >> 2 & 3 {
+                0 => tidegate_broker::InboxPolicy::DropOldest,
+                1 => tidegate_broker::InboxPolicy::Refuse,
+                _ => tidegate_broker::InboxPolicy::DropNewest,
+            },
+            subscriptions_max: 6,
+            publishes_per_s: if choice & 16 == 0 { 0 } else { 10 },
+            session_expiry_max_s: 100,
+            sys_interval_ms: if choice & 32 == 0 { 0 } else { 1_000 },
+            ..BrokerLimits::default()
+        };
+        let mut town = Town {
+            clients: (0..WITNESSES + GUESTS).map(|_| Client::new()).collect(),
+            limits,
+            disk: FakeDisk::new(1),
+            brokers: Vec::new(),
+            now: TimeMs(1_700_000_000_000),
+            starts: 0,
+            opened: 0,
+            said: 0,
+            held: None,
+        };
+        town.start();
+        town
+    }
+
+    fn start(&mut self) {
+        self.starts += 1;
+        let facts = Arc::new(SharedFacts::new(WORKERS));
+        let broker = |worker| {
+            let options = BrokerOptions {
+                worker,
+                workers: WORKERS,
+                topic_shards: TOPIC_SHARDS,
+                limits: self.limits.clone(),
+                facts: Arc::clone(&facts),
+                seed: self.starts * 1_000 + u64::from(worker),
+                version: "fuzz",
+            };
+            let shards = (0..TOPIC_SHARDS).filter(|shard| shard % WORKERS == worker);
+            Broker::new(options, shards.map(|shard| self.open_shard(shard)).collect())
+        };
+        self.brokers = (0..WORKERS).map(broker).collect();
+        self.settle();
+        assert!(self.brokers.iter().all(Broker::is_serving), "all have told all");
+        for witness in 0..WITNESSES {
+            let version = [Version::V311, Version::V5][witness];
+            let mut out = Vec::new();
+            let client_id = ["witness of 3.1.1", "witness of 5"][witness];
+            encode_connect(&mut out, version, &ConnectOut { client_id, clean_start: true, ..ConnectOut::default() });
+            let filter = ["witness/3.1.1", "witness/5"][witness];
+            let wanted = SubscriptionOut { filter, qos: QoS::ExactlyOnce, ..SubscriptionOut::default() };
+            encode_subscribe(&mut out, version, 1, None, &[wanted]);
+            self.clients[witness].answers = true;
+            self.send(witness, &out);
+        }
+        self.settle();
+    }
+
+    fn open_shard(&self, shard: u16) -> TopicShard<StepLog<FakeDisk>, Waiting> {
+        let (data, index) = (Path::new("data"), ShardIndex(shard));
+        let start = topics::start(&self.disk, data, index);
+        let id = LogId::topics(7, shard);
+        let (log, _) =
+            StepLog::open_since(self.disk.clone(), data, id, Options::topics(), start.cursor).expect("the log opens");
+        let (state, _) = topics::replay(&log, index, start, |_| {}).expect("the log is whole");
+        let limits = InboxLimits { messages_max: INBOX_MESSAGES_MAX, ..InboxLimits::default() };
+        TopicShard::new(index, state, log, limits)
+    }
+
+    /// Bytes from a client, which connects first if it is not connected.
+    pub fn send(&mut self, client: usize, bytes: &[u8]) {
+        let sender = &mut self.clients[client];
+        if sender.key.is_none() {
+            let worker = client % usize::from(WORKERS);
+            let Some(key) = self.brokers[worker].open(ConnectionTraits::default(), self.now) else { return };
+            self.opened += 1;
+            sender.opened(worker, key);
+        }
+        sender.waiting.extend_from_slice(bytes);
+        if let Some((place, with)) = sender.spoil.take().filter(|_| !bytes.is_empty()) {
+            let place = sender.waiting.len() - bytes.len() + usize::from(place) % bytes.len();
+            sender.waiting[place] ^= with;
+        }
+    }
+
+    /// The socket closes without a word.
+    pub fn drop_connection(&mut self, client: usize) {
+        let client = &mut self.clients[client];
+        if let Some(key) = client.key {
+            self.brokers[client.worker].closed(key, self.now);
+            client.closed();
+        }
+    }
+
+    /// Time passes.
+    pub fn wait(&mut self, milliseconds: u64) {
+        let until = self.now.0 + milliseconds;
+        while self.now.0 < until {
+            self.now = TimeMs(until.min(self.now.0 + 500));
+            self.settle();
+        }
+    }
+
+    /// The power fails, or only the process ends; it starts again.
+    pub fn crash(&mut self, power_fails: bool) {
+        self.brokers.clear();
+        self.clients.iter_mut().for_each(Client::closed);
+        self.held = None;
+        if power_fails {
+            self.disk.crash();
+        } else {
+            self.disk.kill();
+        }
+        self.start();
+    }
+
+    /// From now on the shell takes its time with answers; or gives all of them.
+    pub fn hold_answers(&mut self) {
+        match self.held.take() {
+            None => self.held = Some(Vec::new()),
+            Some(held) => held.into_iter().for_each(|(worker, action)| self.act(worker, action)),
+        }
+    }
+
+    /// Lets everything happen that follows from what has happened.
+    pub fn settle(&mut self) {
+        for _ in 0..TURNS_MAX {
+            if !self.turn() {
+                return;
+            }
+        }
+        panic!("the town does not come to rest");
+    }
+
+    fn turn(&mut self) -> bool {
+        let mut worked = false;
+        for client in 0..self.clients.len() {
+            worked |= self.read(client);
+        }
+        for worker in 0..self.brokers.len() {
+            worked |= self.brokers[worker].step(self.now);
+            for shard in self.brokers[worker].shards_mut() {
+                worked |= shard.log_mut().step().expect("the disk is well") != Step::Idle;
+            }
+            let actions: Vec<Action> = self.brokers[worker].actions().collect();
+            for action in actions {
+                worked = true;
+                match &mut self.held {
+                    Some(held) if !matches!(action, Action::Close { .. } | Action::HandOff { .. }) => {
+                        held.push((worker, action));
+                    }
+                    _ => self.act(worker, action),
+                }
+            }
+            for peer in (0..self.brokers.len()).filter(|peer| *peer != worker) {
+                if let Some(batch) = self.brokers[worker].take_batch(peer as u16) {
+                    worked = true;
+                    self.brokers[peer].deliver(worker as u16, batch, self.now);
+                }
+            }
+        }
+        for worker in 0..self.brokers.len() {
+            self.brokers[worker].take_flushable(&mut Vec::new());
+        }
+        for client in 0..self.clients.len() {
+            worked |= self.write(client);
+        }
+        worked || !self.brokers.iter().all(Broker::is_idle)
+    }
+
+    /// The shell reads a piece from a client's socket, if the broker wants it.
+    fn read(&mut self, client: usize) -> bool {
+        let client = &mut self.clients[client];
+        let broker = &mut self.brokers[client.worker];
+        let Some(key) = client.key.filter(|key| !client.waiting.is_empty() && broker.may_read(*key)) else {
+            return false;
+        };
+        let piece = client.next_piece();
+        client.was_read(&piece);
+        broker.receive(key, &piece, self.now);
+        true
+    }
+
+    /// The shell writes as much as the client takes.
+    fn write(&mut self, client: usize) -> bool {
+        let client = &mut self.clients[client];
+        let Some(key) = client.key.filter(|_| !client.is_stalled) else { return false };
+        let broker = &mut self.brokers[client.worker];
+        let unsent = broker.unsent(key);
+        let sip = unsent[..unsent.len().min(client.sip)].to_vec();
+        broker.sent(key, sip.len(), self.now);
+        client.hear(&sip);
+        !sip.is_empty()
+    }
+
+    fn act(&mut self, worker: usize, action: Action) {
+        let now = self.now;
+        let broker = &mut self.brokers[worker];
+        match action {
+            Action::Authenticate { key, user_name, client_id, .. } => {
+                let is = |client: &Client| client.worker == worker && client.key == Some(key);
+                let is_witness = self.clients[..WITNESSES].iter().any(is);
+                // Nobody else comes under a witness's name.
+                let is_refused =
+                    user_name.as_deref() == Some("nobody") || client_id.starts_with("witness") != is_witness;
+                let verdict = match is_refused {
+                    true => Err(Denied { reason: ReasonCode::BAD_USER_NAME_OR_PASSWORD }),
+                    false => Ok(Admitted { rights: Arc::new(Person { is_witness }) }),
+                };
+                broker.verdict(key, verdict, now);
+            }
+            Action::HandOff { key, worker: to, bytes } => {
+                let to = usize::from(to);
+                let client = self.clients.iter_mut().find(|client| client.worker == worker && client.key == Some(key));
+                // It may have gone meanwhile.
+                let Some(client) = client else { return };
+                let new = self.brokers[to].open(ConnectionTraits::default(), now).expect("there is room");
+                (client.worker, client.key) = (to, Some(new));
+                self.brokers[to].receive(new, &bytes, now);
+            }
+            Action::Close { key } => {
+                let rest = broker.unsent(key).to_vec();
+                broker.closed(key, now);
+                let client =
+                    self.clients.iter_mut().position(|client| client.worker == worker && client.key == Some(key));
+                let Some(client) = client else { return };
+                if !self.clients[client].is_stalled {
+                    self.clients[client].hear(&rest);
+                }
+                assert!(client >= WITNESSES, "witness {client} is sent away for what others did: {rest:02x?}");
+                self.clients[client].closed();
+            }
+            Action::AskLedger { ticket, payload, .. } => broker.answer(ticket, Ok(&payload), now),
+            Action::AskCollector { key, account } => {
+                broker.collector(key, &account, account.starts_with("candidate"), now);
+            }
+        }
+    }
+
+    /// Nothing has grown beyond its bound.
+    pub fn look(&self) {
+        // One packet more than fits may have been begun, and answers may come to what was taken before.
+        let outbox_bytes_max = self.limits.outbox_bytes_max + 3 * self.limits.packet_bytes_max as usize;
+        let mut open = 0;
+        for client in &self.clients {
+            let Some(key) = client.key else { continue };
+            open += 1;
+            let unsent = self.brokers[client.worker].unsent(key).len();
+            assert!(unsent <= outbox_bytes_max, "{unsent} bytes wait for one client");
+        }
+        let sum = |fact: fn(&tidegate_broker::BrokerFacts) -> u64| -> u64 {
+            self.brokers.iter().map(|broker| fact(&broker.facts())).sum()
+        };
+        let connected = sum(|facts| facts.clients_connected);
+        assert!(connected <= open, "{connected} clients, but {open} connections");
+        let (sessions, durable) = (sum(|facts| facts.sessions), sum(|facts| facts.sessions_durable));
+        assert!(durable <= sessions && sessions <= self.opened, "{sessions} sessions of {} connections", self.opened);
+        let subscriptions = sum(|facts| facts.subscriptions);
+        assert!(subscriptions <= sessions * self.limits.subscriptions_max as u64, "{subscriptions} subscriptions");
+        let inbox_messages: u64 = sum(|facts| facts.store_messages);
+        assert!(inbox_messages <= durable * u64::from(INBOX_MESSAGES_MAX), "{inbox_messages} messages wait");
+    }
+
+    /// Whatever has happened, the witnesses are served.
+    pub fn end(&mut self) {
+        if self.held.is_some() {
+            self.hold_answers();
+        }
+        self.settle();
+        // What somebody does not read holds nobody up for longer than this.
+        self.wait(1_500);
+        for witness in 0..WITNESSES {
+            for qos in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce] {
+                self.said += 1;
+                let payload = format!("still here {}", self.said).into_bytes();
+                let (topic, packet_id) =
+                    (["witness/5", "witness/3.1.1"][witness], if qos == QoS::AtMostOnce { 0 } else { 7 });
+                let publish = PublishOut { qos, topic, packet_id, payload: &payload, ..PublishOut::default() };
+                let mut out = Vec::new();
+                encode_publish(&mut out, [Version::V311, Version::V5][witness], &publish);
+                let before = self.clients[witness].acknowledged;
+                self.send(witness, &out);
+                self.settle();
+                let expected = before + usize::from(qos != QoS::AtMostOnce);
+                assert_eq!(self.clients[witness].acknowledged, expected, "witness {witness} is answered");
+                let heard = self.clients[1 - witness].payloads.iter().filter(|heard| **heard == payload).count();
+                assert_eq!(heard, 1, "what witness {witness} says with {qos:?} is heard once");
+            }
+        }
+        self.look();
+    }
+}
+
+/// What somebody may do here.
+#[derive(Debug)]
+struct Person {
+    is_witness: bool,
+}
+
+impl Rights for Person {
+    fn user(&self) -> Option<&str> {
+        None
+    }
+
+    fn may_publish(&self, _client_id: &str, topic: &str) -> Access {
+        let is_allowed = match topic.split('/').next() {
+            Some("witness") => self.is_witness,
+            Some("secret" | "$SYS") => false,
+            _ => !topic.starts_with("$ledger/accounts"),
+        };
+        if is_allowed { Access::Allowed } else { Access::Denied }
+    }
+
+    fn may_subscribe(&self, _client_id: &str, filter: &str) -> Access {
+        match filter.strip_prefix("$ledger/accounts/") {
+            Some(account) => Access::IfCollector(account.into()),
+            None if filter.starts_with("secret/") => Access::Denied,
+            None => Access::Allowed,
+        }
+    }
+}
