@@ -29,7 +29,7 @@ pub static STORY: LazyLock<Story> = LazyLock::new(|| {
     let publish = |packet_id| Command::Publish {
         message: message("news", "hello"),
         receivers: [receiver(0), receiver(1)].into(),
-        origin: Some(Origin { shard: 0, incarnation: 1, packet_id }),
+        origin: Some(Origin::new(0, 1, packet_id)),
     };
     let will = Will { message: message("news", "gone"), delay_s: 5, expiry_s: Some(9) };
     let subscribe = Command::Subscribe { slot: Slot(0), filter: "news".into(), options: 2, subscription_id: 5 };
@@ -44,7 +44,7 @@ pub static STORY: LazyLock<Story> = LazyLock::new(|| {
         publish(3),
         Command::Acknowledge { slot: Slot(1), number: 1 },
         Command::MarkReceived { slot: Slot(0), number: 0 },
-        Command::ForgetOrigin(Origin { shard: 0, incarnation: 1, packet_id: 1 }),
+        Command::ForgetOrigin(Origin::new(0, 1, 1)),
         Command::DetachSession { slot: Slot(0), expiry_s: 60, keep_will: true },
         Command::EndSession { slot: Slot(2) },
         Command::Retain(message("news", "last")),

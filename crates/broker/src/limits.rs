@@ -1,5 +1,7 @@
 //! Every bound of the broker in one place, with the relations that must hold between them, and those that a config may set.
 
+use tidegate_journal::limits::RECORD_BYTES_MAX;
+
 /// Packet ids go from 1 to here. `[MQTT-2.2.1-3]`
 pub const PACKET_IDS: u64 = 65_535;
 /// Connections that the keep-alive hand looks at in a step, at least.
@@ -32,6 +34,12 @@ pub const CLIENT_ID_BYTES_MAX: usize = 1_024;
 pub const RETAINED_NODES_PER_STEP: usize = 256;
 /// Retained messages handed to one session in one go.
 pub const RETAINED_PER_PUMP: usize = 64;
+/// Sessions of a shard for whom one record takes a message; more are served by more records. Part of what a journal means: an origin
+/// names its part by it, so it never changes.
+pub const PART_SLOTS: usize = 16 << 10;
+/// Bytes of a packet that always fits a record, with all receivers of its part. A larger one is delivered live, and refused with 0x97 to
+/// receivers for whom it would have to be kept.
+pub const KEPT_PACKET_BYTES_MAX: usize = RECORD_BYTES_MAX / 2;
 
 /// The bounds that a config may set. [`Default`] is what a config that is silent gets.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,7 +48,7 @@ pub struct BrokerLimits {
     pub connections_max: usize,
     /// From accept to CONNECT, in milliseconds.
     pub handshake_ms: u64,
-    /// Bytes of a packet from a client; told to MQTT 5 clients.
+    /// Bytes of a packet from a client; told to MQTT 5 clients. What is above [`KEPT_PACKET_BYTES_MAX`] may be too large to be kept.
     pub packet_bytes_max: u32,
     /// QoS 1 and 2 publications that a client may have unanswered; told to MQTT 5 clients as Receive Maximum.
     pub receive_maximum: u16,
@@ -90,7 +98,7 @@ impl Default for BrokerLimits {
         BrokerLimits {
             connections_max: 1 << 21,
             handshake_ms: 10_000,
-            packet_bytes_max: 1 << 20,
+            packet_bytes_max: KEPT_PACKET_BYTES_MAX as u32,
             receive_maximum: 1_024,
             window_max: 1_024,
             topic_alias_maximum: 32,
@@ -112,4 +120,6 @@ impl Default for BrokerLimits {
 
 // The window never spans all packet ids, so that an id names one message.
 const _: () = assert!((u16::MAX as u64) <= PACKET_IDS);
+// A receiver takes a slot of up to five bytes, a byte of flags and a count of up to five; identifiers of subscriptions come besides.
+const _: () = assert!(KEPT_PACKET_BYTES_MAX + PART_SLOTS * (5 + 1 + 5) + (64 << 10) <= RECORD_BYTES_MAX);
 const _: () = assert!(POOLED_BUFFERS_MAX * POOLED_BUFFER_BYTES_MAX <= 16 << 20);

@@ -151,7 +151,7 @@ impl<L: LogStore> Broker<L> {
     fn origin(&self, place: u32, packet_id: u16) -> Option<Origin> {
         let session = &self.clients.sessions[place];
         let state = self.shards[session.shard as usize].state().session(session.slot?)?;
-        Some(Origin { shard: self.shard_index(session.shard), incarnation: state.incarnation(), packet_id })
+        Some(Origin::new(self.shard_index(session.shard), state.incarnation(), packet_id))
     }
 
     /// Makes the shards of these workers forget one origin. Returns how many will say so.

@@ -251,7 +251,7 @@ impl<L: LogStore> Broker<L> {
             // The process before may have sent a will of this session and ended before all had forgotten it: the new one would be taken
             // for that.
             if let Some(state) = self.shards[shard as usize].state().session(slot) {
-                let origin = Origin { shard: self.shard_index(shard), incarnation: state.incarnation(), packet_id: 0 };
+                let origin = Origin::new(self.shard_index(shard), state.incarnation(), 0);
                 self.forget_origin_everywhere(origin);
             }
         }

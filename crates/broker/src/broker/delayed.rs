@@ -82,7 +82,7 @@ impl<L: LogStore> Broker<L> {
             return;
         }
         let errand = self.errands.begin(Then::ForgetDelayed { shard, id });
-        let origin = Origin { shard: self.shard_index(shard), incarnation: id, packet_id: 0 };
+        let origin = Origin::new(self.shard_index(shard), id, 0);
         let asked_by = AskedBy { worker: self.options.worker, ticket: Ticket::Errand(errand) };
         let source = Source { publisher: None, origin: Some(origin), asked_by: Some(asked_by) };
         let routed = self.route(&mut Parcel::of(message), &source, now);

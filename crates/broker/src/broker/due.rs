@@ -65,7 +65,7 @@ impl<L: LogStore> Broker<L> {
         session.flags.set(SessionFlags::WILL_SENT);
         let Some(state) = self.shards[shard as usize].state().session(slot) else { return };
         let Some(will) = state.will().cloned() else { return };
-        let origin = Origin { shard: self.shard_index(shard), incarnation: state.incarnation(), packet_id: 0 };
+        let origin = Origin::new(self.shard_index(shard), state.incarnation(), 0);
         let errand = self.errands.begin(Then::ForgetWill { shard, slot });
         let asked_by = AskedBy { worker: self.options.worker, ticket: Ticket::Errand(errand) };
         let source = Source { publisher: None, origin: Some(origin), asked_by: Some(asked_by) };
@@ -83,7 +83,7 @@ impl<L: LogStore> Broker<L> {
         if self.place_of(shard, slot).is_some_and(is_same) {
             self.call(shard, Command::ClearWill { slot }, Wait::Nothing);
         }
-        let origin = Origin { shard: self.shard_index(shard), incarnation, packet_id: 0 };
+        let origin = Origin::new(self.shard_index(shard), incarnation, 0);
         self.forget_origin_everywhere(origin);
     }
 

@@ -184,7 +184,7 @@ impl<L: LogStore> Broker<L> {
         };
         if let Some(will) = will.filter(|_| !session.flags.has(SessionFlags::WILL_SENT)) {
             // The session's origin keeps a will single that is sent again after a crash.
-            let origin = Origin { shard: self.shard_index(session.shard), incarnation, packet_id: 0 };
+            let origin = Origin::new(self.shard_index(session.shard), incarnation, 0);
             self.send_will(&will, Some(origin), now);
         }
         self.call(session.shard, Command::EndSession { slot }, Wait::Nothing);

@@ -168,11 +168,7 @@ impl<L: LogStore> Broker<L> {
         let origin = match session.slot {
             Some(slot) if publish.qos == QoS::ExactlyOnce => {
                 let state = self.shards[session.shard as usize].state().session(slot);
-                state.map(|state| Origin {
-                    shard: self.shard_index(session.shard),
-                    incarnation: state.incarnation(),
-                    packet_id: publish.packet_id,
-                })
+                state.map(|state| Origin::new(self.shard_index(session.shard), state.incarnation(), publish.packet_id))
             }
             _ => None,
         };

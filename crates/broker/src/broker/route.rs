@@ -11,12 +11,13 @@ use std::sync::Arc;
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_machines::topic::{Command, Message, Receiver};
+use tidegate_machines::topic::{Command, Message, Origin, Receiver};
 use tidegate_wire::mqtt::ReasonCode;
 
 use super::retain::Kept;
 use super::{Broker, Wait};
 use crate::clients::{Copy, Delivery};
+use crate::limits::PART_SLOTS;
 use crate::parcel::Parcel;
 use crate::peer::{AskedBy, Item, Source, Ticket};
 use crate::retained::Retained;
@@ -39,6 +40,13 @@ pub(super) struct Routed {
 pub(super) struct DurableReceiver {
     shard: u16,
     receiver: Receiver,
+}
+
+impl DurableReceiver {
+    /// Which record takes it: the shard's, for this part of its sessions.
+    fn record(&self) -> (u16, u32) {
+        (self.shard, self.receiver.slot.0 / PART_SLOTS as u32)
+    }
 }
 
 impl<L: LogStore> Broker<L> {
@@ -200,23 +208,26 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// Hands the message to the shards of the durable receivers that were found.
+    /// Hands the message to the shards of the durable receivers that were found, in parts that fit a record each. Which part a session
+    /// is of hangs on its slot alone: so a message that comes again after a crash, with other receivers, finds each where it was.
     fn journal(&mut self, parcel: &mut Parcel<'_>, source: &Source) -> u16 {
         let message = parcel.message();
         let mut receivers = std::mem::take(&mut self.durable);
         let mut said = 0;
-        for shard in 0..self.shards.len() as u16 {
-            let of_shard: Box<[Receiver]> =
-                receivers.extract_if(.., |durable| durable.shard == shard).map(|durable| durable.receiver).collect();
-            if of_shard.is_empty() {
-                continue;
+        receivers.sort_by_key(DurableReceiver::record);
+        let mut waiting = receivers.drain(..).peekable();
+        while let Some(first) = waiting.next() {
+            let (shard, part) = first.record();
+            let mut of_part = vec![first.receiver];
+            while let Some(next) = waiting.next_if(|next| next.record() == (shard, part)) {
+                of_part.push(next.receiver);
             }
-            let command =
-                Command::Publish { message: Arc::clone(&message), receivers: of_shard, origin: source.origin };
+            let origin = source.origin.map(|origin| Origin { part, ..origin });
+            let command = Command::Publish { message: Arc::clone(&message), receivers: of_part.into(), origin };
             self.call(shard, command, Wait::Published { asked_by: source.asked_by });
             said += 1;
         }
-        receivers.clear();
+        drop(waiting);
         self.durable = receivers;
         said
     }
@@ -237,10 +248,15 @@ impl<L: LogStore> Broker<L> {
         self.expect(gathered, said, now);
     }
 
-    /// Several shards here may have to say something, but who asked waits for one word: an errand gathers them. With one shard its word
-    /// is the word.
+    /// Whether there may be several words about one message: from several shards, or about several parts of one's receivers.
+    fn says_much(&self) -> bool {
+        self.shards.len() > 1 || self.places.iter().any(|places| places.len() > PART_SLOTS)
+    }
+
+    /// Several shards here may have to say something, but who asked waits for one word: an errand gathers them. Where there is only one
+    /// word, it is the word.
     pub(super) fn gather(&mut self, source: &Source) -> Source {
-        let Some(asked_by) = source.asked_by.filter(|_| self.shards.len() > 1) else { return *source };
+        let Some(asked_by) = source.asked_by.filter(|_| self.says_much()) else { return *source };
         let errand = self.errands.begin(super::Then::Say(asked_by));
         Source { asked_by: Some(AskedBy { worker: self.options.worker, ticket: Ticket::Errand(errand) }), ..*source }
     }
@@ -248,7 +264,7 @@ impl<L: LogStore> Broker<L> {
     /// So many shards will say something to who asks in a gathered source.
     pub(super) fn expect(&mut self, gathered: Source, said: u16, now: TimeMs) {
         match gathered.asked_by {
-            Some(AskedBy { ticket: Ticket::Errand(errand), .. }) if self.shards.len() > 1 => {
+            Some(AskedBy { ticket: Ticket::Errand(errand), .. }) if self.says_much() => {
                 self.expect_errand(errand, said, now);
             }
             Some(asked_by) if said == 0 => self.say(asked_by, ReasonCode::SUCCESS, now),

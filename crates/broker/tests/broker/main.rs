@@ -2,6 +2,7 @@
 
 mod clean_sessions;
 mod durable_sessions;
+mod kept;
 mod limits;
 mod support;
 mod ways;

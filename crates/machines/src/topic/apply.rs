@@ -96,7 +96,12 @@ impl Topics {
                     DropReason::Aged => self.counts.dropped_aged += 1,
                 }
             }
-            Event::OriginForgotten(origin) => drop(self.origins.remove(origin)),
+            Event::OriginForgotten(origin) => {
+                let parts: Vec<_> = self.origins.range(origin.parts()).copied().collect();
+                for part in parts {
+                    self.origins.remove(&part);
+                }
+            }
             Event::OriginsForgotten { shard, incarnation } => {
                 let all: Vec<_> = self.origins_of(*shard, *incarnation).collect();
                 for origin in all {
@@ -164,7 +169,7 @@ impl Topics {
             Event::Acknowledged { slot, number } | Event::Dropped { slot, number, .. } => {
                 session(*slot)?.inbox.entry(*number).map(drop).ok_or(Mismatch::NoEntry(*number))
             }
-            Event::OriginForgotten(origin) => must(self.origins.contains(origin), "the origin is not known"),
+            Event::OriginForgotten(origin) => must(self.knows_origin(*origin), "the origin is not known"),
             Event::DelayedSent { id } => must(self.delayed.contains_key(id), "there is no such delayed message"),
             Event::OriginsForgotten { .. } | Event::Retained(_) | Event::Delayed { .. } => Ok(()),
         }

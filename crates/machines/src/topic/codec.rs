@@ -265,15 +265,15 @@ fn list<T>(
 pub(super) fn put_origin(out: &mut Vec<u8>, origin: &Origin) {
     put_varint(out, u64::from(origin.shard));
     put_varint(out, origin.incarnation);
-    put_varint(out, u64::from(origin.packet_id));
+    put_varint(out, u64::from(origin.part) << 16 | u64::from(origin.packet_id));
 }
 
 pub(super) fn origin(reader: &mut Reader<'_>) -> Parsed<Origin> {
     let shard = reader.shard("origin's shard")?.0;
     let incarnation = reader.varint("origin's session")?;
-    let packet_id = reader.varint("origin's packet id")?;
-    let packet_id = u16::try_from(packet_id).map_err(|_| Malformed { what: "origin's packet id" })?;
-    Ok(Origin { shard, incarnation, packet_id })
+    let packet = reader.varint("origin's packet id")?;
+    let part = u32::try_from(packet >> 16).map_err(|_| Malformed { what: "origin's part" })?;
+    Ok(Origin { shard, incarnation, packet_id: packet as u16, part })
 }
 
 fn put_receiver(out: &mut Vec<u8>, receiver: &Receiver) {

@@ -1,5 +1,6 @@
 //! What a shard of topics may be asked to do, and why it may say no.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::message::Message;
@@ -18,6 +19,21 @@ pub struct Origin {
     pub incarnation: u64,
     /// Packet id; zero is no packet.
     pub packet_id: u16,
+    /// Which part of its receivers, where there are more than one record has room for: each part is taken once. Who receives in which
+    /// part must not change while the origin is known.
+    pub part: u32,
+}
+
+impl Origin {
+    /// The origin of a message that is taken in one part.
+    pub const fn new(shard: u16, incarnation: u64, packet_id: u16) -> Origin {
+        Origin { shard, incarnation, packet_id, part: 0 }
+    }
+
+    /// All parts of it.
+    pub(super) fn parts(self) -> RangeInclusive<Origin> {
+        Origin { part: 0, ..self }..=Origin { part: u32::MAX, ..self }
+    }
 }
 
 /// What is published when a client is gone.
@@ -143,7 +159,7 @@ pub enum Command {
         /// Why.
         reason: DropReason,
     },
-    /// Its packet id may be used for another message.
+    /// Its packet id may be used for another message. All parts of it are forgotten.
     ForgetOrigin(Origin),
     /// The session that these came from has ended.
     ForgetOrigins {

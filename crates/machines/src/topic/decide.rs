@@ -70,7 +70,7 @@ impl Topics {
                 self.must_wait(*slot, *number)?;
                 Ok(Event::Dropped { slot: *slot, number: *number, reason: *reason })
             }
-            Command::ForgetOrigin(origin) if self.origins.contains(origin) => Ok(Event::OriginForgotten(*origin)),
+            Command::ForgetOrigin(origin) if self.knows_origin(*origin) => Ok(Event::OriginForgotten(*origin)),
             Command::ForgetOrigin(_) => Err(Refusal::Nothing),
             Command::ForgetOrigins { shard, incarnation } => match self.origins_of(*shard, *incarnation).next() {
                 Some(_) => Ok(Event::OriginsForgotten { shard: *shard, incarnation: *incarnation }),
@@ -168,8 +168,8 @@ impl Topics {
     }
 
     pub(super) fn origins_of(&self, shard: u16, incarnation: u64) -> impl Iterator<Item = Origin> + '_ {
-        let all = |packet_id| Origin { shard, incarnation, packet_id };
-        self.origins.range(all(0)..=all(u16::MAX)).copied()
+        let all = |packet_id| Origin::new(shard, incarnation, packet_id).parts();
+        self.origins.range(*all(0).start()..=*all(u16::MAX).end()).copied()
     }
 }
 

@@ -304,9 +304,9 @@ impl Topics {
         InboxView { inbox: self.session(slot).map(|session| &session.inbox), bodies: &self.bodies }
     }
 
-    /// Whether a message of this origin was taken, and not forgotten since.
+    /// Whether any part of a message of this origin was taken, and not forgotten since.
     pub fn knows_origin(&self, origin: Origin) -> bool {
-        self.origins.contains(&origin)
+        self.origins.range(origin.parts()).next().is_some()
     }
 
     /// All retained messages, by topic.

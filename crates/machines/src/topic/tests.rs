@@ -3,6 +3,7 @@
 mod cases;
 mod codec;
 mod model;
+mod origins;
 mod properties;
 mod shard;
 mod snapshots;

@@ -137,7 +137,7 @@ section! {
         connections_per_address_max: u64 = "clients at once of one address; 0 for no bound",
         overload_turn_ms: u64 = "milliseconds of a worker's turn above which new clients are refused; 0 for no bound",
         handshake_timeout_ms: u64 = "milliseconds from accept to CONNECT, TLS included",
-        packet_bytes_max: u64 = "bytes of a packet from a client",
+        packet_bytes_max: u64 = "bytes of a packet from a client; larger ones may be too large to be kept for who is away (0x97)",
         receive_maximum: u64 = "publications of QoS 1 and 2 that a client may have unanswered",
         inflight_max: u64 = "publications of QoS 1 and 2 under way to one client",
         topic_alias_max: u64 = "topic aliases that a client may set",

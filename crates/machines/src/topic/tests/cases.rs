@@ -41,7 +41,7 @@ fn at(word: &str) -> TimeMs {
 }
 
 fn origin(word: &str) -> Origin {
-    Origin { shard: 1, incarnation: 77, packet_id: number(word) as u16 }
+    Origin::new(1, 77, number(word) as u16)
 }
 
 fn run(shard: &mut Shard, step: &str) -> String {

@@ -26,8 +26,8 @@ fn will() -> impl Strategy<Value = Option<Will>> {
 }
 
 fn origin() -> impl Strategy<Value = Origin> {
-    let parts = (any::<u16>(), any::<u64>(), any::<u16>());
-    parts.prop_map(|(shard, incarnation, packet_id)| Origin { shard, incarnation, packet_id })
+    let parts = (any::<u16>(), any::<u64>(), any::<u16>(), any::<u32>());
+    parts.prop_map(|(shard, incarnation, packet_id, part)| Origin { shard, incarnation, packet_id, part })
 }
 
 fn receiver() -> impl Strategy<Value = Receiver> {

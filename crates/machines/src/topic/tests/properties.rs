@@ -295,7 +295,7 @@ impl Pair {
 }
 
 fn origin_of(packet_id: u16) -> Origin {
-    Origin { shard: 2, incarnation: 1 + u64::from(packet_id % 2), packet_id }
+    Origin::new(2, 1 + u64::from(packet_id % 2), packet_id)
 }
 
 proptest! {

@@ -20,7 +20,7 @@ fn shard() -> Shard {
         let receiver =
             |slot, ids: &[u32]| Receiver { slot: Slot(slot), qos: 2, retain: nth == 1, subscription_ids: ids.into() };
         let message = message("a/t", payload, 2, (nth == 2).then_some(TimeMs(5_000_000)));
-        let origin = (nth > 1).then_some(Origin { shard: 1, incarnation: 4, packet_id: nth as u16 });
+        let origin = (nth > 1).then_some(Origin { part: nth as u32 % 2, ..Origin::new(1, 4, nth as u16) });
         let receivers = [receiver(0, &[1, 2]), receiver(3, &[])].into();
         shard.ask(&Command::Publish { message, receivers, origin }).unwrap();
     }

@@ -1,0 +1,55 @@
+//! What is kept must fit records: messages for more sessions than one record has room for, and messages as large as can be.
+
+use crate::support::{World, WorldOptions};
+use tidegate_broker::BrokerLimits;
+use tidegate_broker::limits::{KEPT_PACKET_BYTES_MAX, PART_SLOTS};
+use tidegate_machines::ledger::shard_of;
+
+/// The first and the last of so many sessions: their copies are in different records. The publisher lives with another worker, which
+/// waits for one word.
+#[test]
+fn a_message_for_sessions_of_several_records_comes_to_each_once() {
+    let mut world = World::new(WorldOptions { topic_shards: 2, ..WorldOptions::default() });
+    let mut ids = (0..).map(|number| format!("c{number}")).filter(|id| shard_of(id, 2).0 == 1);
+    let first = ids.next().expect("there are ids enough");
+    world.run(&format!("x@1: CONNECT id={first} keep expiry=1000; x: SUBSCRIBE t qos=2; x: drop"));
+    for id in ids.by_ref().take(PART_SLOTS) {
+        world.run(&format!("x@1: CONNECT id={id} keep expiry=1000; x: drop"));
+    }
+    let last = ids.next().expect("there are ids enough");
+    world.run(&format!("x@1: CONNECT id={last} keep expiry=1000; x: SUBSCRIBE t qos=2; x: drop"));
+    let publisher = (0..).map(|number| format!("p{number}")).find(|id| shard_of(id, 2).0 == 0).expect("there is one");
+
+    let connect = format!("p: CONNECT id={publisher} keep expiry=1000");
+    let heard = world.run(&format!("{connect}; p: PUBLISH t once qos=2 id=7"));
+    assert!(heard.ends_with("p: PUBLISH t once qos=2 id=7\n    p < PUBREC 7\n"), "{heard}");
+    // A process that ended before it could say so: its successor takes the message again, for nobody.
+    let heard = world.run(&format!("kill; {connect}; p: PUBLISH t once qos=2 id=7 dup; p: PUBREL 7"));
+    assert!(heard.ends_with("    p < PUBREC 7\np: PUBREL 7\n    p < PUBCOMP 7\n"), "{heard}");
+    // And the packet id is free in all parts.
+    world.run("p: PUBLISH t again qos=2 id=7; p: PUBREL 7");
+    for id in [first, last] {
+        let heard = world.run(&format!("x@1: CONNECT id={id} keep expiry=1000; x: drop"));
+        assert_eq!(heard.matches("PUBLISH t once").count(), 1, "{heard}");
+        assert_eq!(heard.matches("PUBLISH t again").count(), 1, "{heard}");
+    }
+}
+
+#[test]
+fn the_largest_packet_fits_a_record_and_what_fits_none_is_refused() {
+    let publish = |bytes: usize, id: u16| format!("p: PUBLISH t {} qos=1 id={id}", "x".repeat(bytes));
+    let script = "a: CONNECT keep expiry=100; a: SUBSCRIBE t qos=1; a: drop; p: CONNECT why";
+    let mut world = World::new(WorldOptions::default());
+    world.run(script);
+    // Five bytes of the packet's head, five of the topic and its frame, two of the packet id.
+    let heard = world.run(&publish(KEPT_PACKET_BYTES_MAX - 12, 1));
+    assert!(heard.ends_with("\n    p < PUBACK 1\n"), "{}", &heard[heard.len() - 80..]);
+
+    let limits = BrokerLimits { packet_bytes_max: 4 << 20, sys_interval_ms: 0, ..BrokerLimits::default() };
+    let mut world = World::new(WorldOptions { limits, ..WorldOptions::default() });
+    world.run(script);
+    let heard = world.run(&publish(2 << 20, 1));
+    let refusal =
+        "p < PUBACK 1 0x97 quota_exceeded why=no room to keep it for a receiver, or it is too large to be kept\n";
+    assert!(heard.ends_with(refusal), "{}", &heard[heard.len() - 200..]);
+}
