@@ -206,3 +206,21 @@ def reload(server, wanted):
         if time.monotonic() > deadline:
             raise Wrong(f"the log does not say {wanted!r}:\n{server.said()}")
         time.sleep(0.01)
+
+
+@into(CASES)
+def a_page_of_another_origin_is_not_let_in(server, door):
+    own = f"http://{server.http}"
+    for origin, wanted in [(own, 101), (None, 101), ("https://evil.example", 403), ("null", 403), (f"{own}.evil.example", 403)]:
+        expect(upgrade(server, {"Origin": origin} if origin else {}), wanted, f"a page of {origin}")
+    expect(upgrade(server, {}, protocol="chat") in (400, 426), True, "another protocol than mqtt")
+
+
+def upgrade(server, headers, protocol="mqtt"):
+    """Asks for a WebSocket by hand and returns the status."""
+    asked = {"Host": server.http, "Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
+             "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol": protocol, **headers}
+    host, _, port = server.http.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=15) as link:
+        link.sendall(("GET /mqtt HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in asked.items()) + "\r\n").encode())
+        return int(link.recv(100).split(b" ")[1])

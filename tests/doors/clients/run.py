@@ -18,6 +18,7 @@ import demo
 import ledger
 import life
 import queues
+import readme_block
 import rights
 from client import Door, run
 from house import House
@@ -64,6 +65,8 @@ def main():
             failed += sum(future.result() for future in played)
         failed += play("rights", rights.OWN, binary, house)
         failed += play("life", life.CASES, binary, house)
+    with serve(binary) as server:
+        failed += run("readme: the first message as printed", readme_block.as_printed, server, Door(server.mqtt))
     failed += run("demo: two viewers, eleven votes, one refusal", demo.play, binary)
     sys.exit(min(1, failed))
 
