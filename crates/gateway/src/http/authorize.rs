@@ -24,7 +24,9 @@ impl<B: Backend> Door<B> {
             Verdict::Allowed => {}
             Verdict::Denied(detail) => return Err(Problem::forbidden(detail)),
             Verdict::NeedsKinds(accounts) => {
-                self.learn_kinds(accounts, &request).await?;
+                if let Some(refused) = self.learn_kinds(accounts, &request).await? {
+                    return Ok(refused);
+                }
                 match self.verdict(caller, &request) {
                     Verdict::Allowed => {}
                     Verdict::Denied(detail) => return Err(Problem::forbidden(detail)),
@@ -41,15 +43,16 @@ impl<B: Backend> Door<B> {
         gate::check(caller, request, &mut kinds)
     }
 
-    async fn learn_kinds(&self, accounts: Vec<Box<str>>, request: &Request) -> Result<(), Problem> {
+    /// Finds out the kinds of `accounts`. `Some` when one is missing: the reply that the request gets instead.
+    async fn learn_kinds(&self, accounts: Vec<Box<str>>, request: &Request) -> Result<Option<Reply>, Problem> {
         for id in accounts {
             match self.ask(Request::ReadAccount { id: id.clone() }).await? {
                 Reply::Account(account) => self.learn(&account),
-                Reply::Refused(_) => return Err(Problem::from(gate::not_found(request)).with("account", &*id)),
+                Reply::Refused(_) => return Ok(Some(Reply::Refused(gate::not_found(request)))),
                 _ => return Err(Problem::unexpected_reply()),
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     fn learn(&self, account: &AccountView) {
