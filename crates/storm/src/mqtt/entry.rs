@@ -22,13 +22,19 @@ pub fn dial(address: SocketAddr, index: usize) -> Result<TcpStream> {
     socket.bind(&SocketAddrV4::new(source, 0).into()).with_context(|| format!("no port left on {source}"))?;
     socket.connect(&address.into()).with_context(|| format!("client {index} could not connect to {address}"))?;
     socket.set_tcp_nodelay(true)?;
-    socket.set_read_timeout(Some(ANSWER_TIME_MAX))?;
     Ok(socket.into())
+}
+
+/// As [`dial`], for who will wait for answers.
+pub fn dial_to_wait(address: SocketAddr, index: usize) -> Result<TcpStream> {
+    let socket = dial(address, index)?;
+    socket.set_read_timeout(Some(ANSWER_TIME_MAX))?;
+    Ok(socket)
 }
 
 /// Connects and subscribes over TCP.
 pub fn enter(address: SocketAddr, index: usize, guest: &Guest) -> Result<TcpStream> {
-    let mut socket = dial(address, index)?;
+    let mut socket = dial_to_wait(address, index)?;
     introduce(&mut socket, guest).with_context(|| format!("client {index}"))?;
     Ok(socket)
 }

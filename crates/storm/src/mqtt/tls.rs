@@ -45,7 +45,7 @@ pub struct Clients(Arc<ClientConfig>);
 impl Clients {
     /// Connects and subscribes. The client's own half of TLS is forgotten afterwards: it goes on to be connected, silently.
     pub fn enter(&self, address: SocketAddr, index: usize, guest: &Guest) -> Result<TcpStream> {
-        let socket = entry::dial(address, index)?;
+        let socket = entry::dial_to_wait(address, index)?;
         let name = ServerName::IpAddress(Ipv4Addr::LOCALHOST.into());
         let mut stream = StreamOwned::new(ClientConnection::new(self.0.clone(), name)?, socket);
         entry::introduce(&mut stream, guest).with_context(|| format!("client {index}, over TLS"))?;

@@ -14,7 +14,7 @@ const HEAD_BYTES_MAX: usize = 4096;
 
 /// Connects and subscribes.
 pub fn enter(address: SocketAddr, path: &str, index: usize, guest: &Guest) -> Result<TcpStream> {
-    let mut socket = entry::dial(address, index)?;
+    let mut socket = entry::dial_to_wait(address, index)?;
     upgrade(&mut socket, path).with_context(|| format!("client {index}: no upgrade to WebSocket"))?;
     let mut stream = Framed { socket, unread: Vec::new() };
     entry::introduce(&mut stream, guest).with_context(|| format!("client {index}, over WebSocket"))?;

@@ -10,8 +10,8 @@ use anyhow::{Context, Result, bail, ensure};
 use mio::{Events, Interest, Poll, Token};
 use std::time::{Duration, Instant};
 
-/// Clients on their way in at any time: fewer than any broker's backlog, so that the kernel turns nobody away.
-const AT_ONCE: usize = 64;
+/// Clients on their way in at any time: fewer than any broker's backlog (Mosquitto's is 100), so that the kernel turns nobody away.
+const AT_ONCE: usize = 96;
 
 /// A broker that lets nobody in for so long has failed.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
