@@ -16,6 +16,7 @@ mod retain;
 mod route;
 mod subscribe;
 mod sys;
+mod walk;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -42,7 +43,7 @@ use crate::{Action, BrokerFacts, BrokerMessage, BrokerOptions, ConnectionKey, Ri
 use durable::Wait;
 pub use durable::Waiting;
 use errand::{Errands, Then};
-use retain::{Kept, Walk};
+use retain::Kept;
 use route::{DurableReceiver, Routed};
 
 /// What the shell knows of a connection and the broker needs.
@@ -92,7 +93,7 @@ pub struct Broker<L: LogStore> {
     late: Vec<(ConnectionKey, ReasonCode)>,
     /// Connections that wait for a session which an earlier one is still opening.
     successors: HashMap<u32, ConnectionKey>,
-    walks: VecDeque<Walk>,
+    walks: walk::Walks,
     retains_under_way: usize,
     retaining: order::RetainsUnderWay,
     errands: Errands,
@@ -133,7 +134,7 @@ impl<L: LogStore> Broker<L> {
             throttled: Vec::new(),
             late: Vec::new(),
             successors: HashMap::new(),
-            walks: VecDeque::new(),
+            walks: walk::Walks::default(),
             retains_under_way: 0,
             retaining: order::RetainsUnderWay::default(),
             errands: Errands::default(),

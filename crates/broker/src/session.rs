@@ -104,6 +104,8 @@ impl SessionFlags {
     pub const FRESH: SessionFlags = SessionFlags(32);
     /// Its flow was idle when the hand came by.
     pub const FLOW_IDLE: SessionFlags = SessionFlags(64);
+    /// A client came back to it, perhaps another user than before: what waits is not for any client that knows its id.
+    pub const RESUMED: SessionFlags = SessionFlags(128);
 
     pub fn has(self, flag: SessionFlags) -> bool {
         self.0 & flag.0 != 0

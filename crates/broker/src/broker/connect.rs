@@ -338,6 +338,7 @@ impl<L: LogStore> Broker<L> {
                 flow.window = Window::new(front);
             }
         }
+        self.clients.sessions[place].flags.set(SessionFlags::RESUMED);
         self.remove_forbidden(place);
         self.tell_presence(place, true);
         self.pump(place, now);

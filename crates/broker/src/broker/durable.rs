@@ -13,6 +13,7 @@ use tidegate_shard::topics::{Decided, Released};
 use tidegate_wire::mqtt::ReasonCode;
 
 use super::Broker;
+use crate::Access;
 use crate::clients::{Copy, Sending};
 use crate::connection::{Flags, Life, NONE};
 use crate::flow::{Flight, Window};
@@ -197,6 +198,7 @@ impl<L: LogStore> Broker<L> {
     /// Sends a session what waits for it, as far as window and outbox go.
     pub(super) fn pump(&mut self, place: u32, now: TimeMs) {
         self.clients.pump_waiting(place, now);
+        self.walks.wake(|| self.clients.session_ref(place));
         let session = &self.clients.sessions[place];
         let Some(slot) = session.slot else { return };
         let index = session.connection;
@@ -205,6 +207,7 @@ impl<L: LogStore> Broker<L> {
         }
         let window_max = self.clients.connections[index].window_max;
         let shard = session.shard;
+        let is_resumed = session.flags.has(SessionFlags::RESUMED);
         let durable = self.shards[shard as usize].durable().0;
         let mut given_up: Vec<u64> = Vec::new();
         // What waits may be nothing: then no flow is made for it.
@@ -236,13 +239,21 @@ impl<L: LogStore> Broker<L> {
                 continue;
             }
             let parcel = Parcel::of(entry.message());
+            // The session may have been another user's until now. What its client may not hear is not brought to it.
+            let rights = self.rights.get(self.clients.connections[index].rights);
+            let is_forbidden = is_resumed
+                && rights.may_subscribe(&self.clients.sessions[place].client_id, parcel.topic) == Access::Denied;
+            let flow = self.clients.sessions[place].flow();
             flow.window.start(if entry.qos() == 1 { Flight::Sent1 } else { Flight::Sent2 });
             let copy = Copy { qos: entry.qos(), retain: entry.retain(), subscription_ids: entry.subscription_ids() };
             self.clients.begin_message();
             // [MQTT-3.3.1-1]
             let dup = number < sent_before;
-            if self.clients.publish(index, &parcel, copy, dup, Window::packet_id(number), now) == Sending::TooLarge {
-                // Too large for this client, or expired: it will never be sent.
+            self.clients.facts.dropped_unauthorized += u64::from(is_forbidden);
+            if is_forbidden
+                || self.clients.publish(index, &parcel, copy, dup, Window::packet_id(number), now) == Sending::TooLarge
+            {
+                // Forbidden, too large for this client, or expired: it will never be sent.
                 self.clients.sessions[place].flow().window.advance(number, Flight::Done);
                 given_up.push(number);
             }

@@ -1,4 +1,4 @@
-//! Retained messages: journaled by the shard of their topic, told to all workers, and sent to new subscriptions.
+//! Retained messages: journaled by the shard of their topic and told to all workers. walk.rs brings them to new subscriptions.
 //!
 //! ```text
 //!   PUBLISH retain ─▶ shard_of(topic)'s worker ─▶ journal ─▶ told to all ─▶ each: replica, and its own receivers, in one step
@@ -12,16 +12,14 @@ use std::sync::Arc;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::shard_of;
-use tidegate_machines::topic::{Command, Message, MessageMeta, Receiver};
-use tidegate_wire::mqtt::{ReasonCode, check_filter};
+use tidegate_machines::topic::{Command, Message, MessageMeta};
+use tidegate_wire::mqtt::ReasonCode;
 
 use super::{Broker, Routed, Wait};
-use crate::flow::Waiter;
-use crate::limits::{DUE_PER_STEP, RETAINED_NODES_PER_STEP, RETAINED_PER_PUMP};
+use crate::limits::DUE_PER_STEP;
 use crate::parcel::Parcel;
 use crate::peer::{AskedBy, Item, Source};
-use crate::retained::{Cursor, Keepable, Progress};
-use crate::session::SessionRef;
+use crate::retained::Keepable;
 use crate::subscriptions::Entry;
 
 /// A retained message as the replica keeps it.
@@ -36,14 +34,6 @@ impl Keepable for Kept {
     fn bytes(&self) -> usize {
         self.0.topic().len() + self.0.properties().len() + self.0.payload().len()
     }
-}
-
-/// A new subscription on its way through the retained messages.
-pub(super) struct Walk {
-    session: SessionRef,
-    cursor: Cursor,
-    qos: u8,
-    subscription_id: u32,
 }
 
 impl<L: LogStore> Broker<L> {
@@ -137,85 +127,6 @@ impl<L: LogStore> Broker<L> {
         } else {
             self.route(&mut Parcel::new(topic, &[], payload, meta), &Source::default(), now);
         }
-    }
-
-    /// A new subscription gets what is retained: at once as far as a step goes, the rest in steps. `[MQTT-3.3.1-9]`
-    pub(super) fn send_retained(&mut self, place: u32, filter: &str, qos: u8, subscription_id: u32, now: TimeMs) {
-        let Ok(parts) = check_filter(filter) else { return };
-        if self.retained.is_empty() {
-            return;
-        }
-        let cursor = self.retained.open(parts.filter);
-        let session = self.clients.session_ref(place);
-        let walk = Walk { session, cursor, qos, subscription_id };
-        if let Some(walk) = self.walk(walk, now) {
-            self.walks.push_back(walk);
-        }
-    }
-
-    /// One step of each walk that is under way. Whether any came further.
-    pub(super) fn step_walks(&mut self, now: TimeMs) -> bool {
-        let mut worked = false;
-        for _ in 0..self.walks.len().min(RETAINED_PER_PUMP) {
-            let Some(walk) = self.walks.pop_front() else { break };
-            worked |= self.clients.session(walk.session).is_none_or(|place| self.may_take_retained(place));
-            if let Some(walk) = self.walk(walk, now) {
-                self.walks.push_back(walk);
-            }
-        }
-        worked
-    }
-
-    /// One step of a walk; gives it back while there is more.
-    fn walk(&mut self, mut walk: Walk, now: TimeMs) -> Option<Walk> {
-        let Some(place) = self.clients.session(walk.session) else {
-            self.retained.close(walk.cursor);
-            return None;
-        };
-        if !self.may_take_retained(place) {
-            return Some(walk);
-        }
-        let session = &mut self.clients.sessions[place];
-        let (slot, shard, qos_max) = (session.slot, session.shard, walk.qos);
-        let ids: &[u32] = if walk.subscription_id == 0 { &[] } else { &[walk.subscription_id] };
-        let mut journaled: Vec<Arc<Message>> = Vec::new();
-        let waiting = &mut session.flow().waiting;
-        let mut room = RETAINED_PER_PUMP;
-        let progress = self.retained.step(&mut walk.cursor, now.0, RETAINED_NODES_PER_STEP, |Kept(message)| {
-            let qos = message.qos().min(qos_max);
-            if slot.is_some() && qos > 0 {
-                journaled.push(Arc::clone(message));
-            } else {
-                // [MQTT-3.3.1-8]: it is a retained one, and says so.
-                let waiter = Waiter { message: Arc::clone(message), qos, retain: true, subscription_ids: ids.into() };
-                waiting.push_retained(waiter);
-            }
-            room -= 1;
-            room > 0
-        });
-        for message in journaled {
-            let qos = message.qos().min(qos_max);
-            let slot = slot.expect("only durable sessions journal");
-            let receivers = [Receiver { slot, qos, retain: true, subscription_ids: ids.into() }];
-            let command = Command::Publish { message, receivers: receivers.into(), origin: None };
-            self.call(shard, command, Wait::Published { asked_by: None });
-        }
-        self.clients.pump_waiting(place, now);
-        match progress {
-            Progress::More => Some(walk),
-            Progress::Done => {
-                self.retained.close(walk.cursor);
-                None
-            }
-        }
-    }
-
-    /// Whether a session has taken most of what it was given before.
-    fn may_take_retained(&self, place: u32) -> bool {
-        let session = &self.clients.sessions[place];
-        let waiting = session.flow.as_ref().map_or(0, |flow| flow.waiting.retained_len());
-        let kept = session.slot.map_or(0, |slot| self.shards[session.shard as usize].state().inbox(slot).len());
-        waiting < RETAINED_PER_PUMP && kept < 4 * RETAINED_PER_PUMP
     }
 
     /// Forgets what has expired: in this worker's replica, and in the shards that live here.

@@ -35,8 +35,12 @@ impl<L: LogStore> Broker<L> {
             return Progress::Parked;
         }
         let mut parked = Parked { codes: Vec::new(), known: Vec::new(), remaining: 0 };
+        let walks = self.walks.count(self.clients.session_ref(place));
         for subscription in subscribe.subscriptions() {
-            let code = self.judge_filter(index, place, &subscription);
+            // One filter again and again is one subscription, but each time what is retained is sent.
+            let is_greedy = walks + parked.codes.len() >= self.options.limits.subscriptions_max;
+            let judged = self.judge_filter(index, place, &subscription);
+            let code = if is_greedy && !judged.is_error() { ReasonCode::QUOTA_EXCEEDED } else { judged };
             parked.codes.push(code.0);
             let known = self.entry_of(place, subscription.filter).is_some();
             parked.known.push(known);

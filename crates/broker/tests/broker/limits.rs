@@ -431,3 +431,33 @@ fn garbage_ends_a_connection() {
         "#]],
     );
 }
+
+#[test]
+fn who_takes_no_retained_messages_keeps_nobody_waiting_for_theirs() {
+    let mut world = World::new(limited(|limits| limits.outbox_bytes_max = 1_000));
+    let mut script = String::from("p: CONNECT; s: CONNECT; t: CONNECT\n");
+    for number in 0..300 {
+        script += &format!("p: PUBLISH kept/{number} {} retain\n", "x".repeat(40));
+    }
+    script += "s: stall\n";
+    for _ in 0..40 {
+        script += "s: SUBSCRIBE kept/# kept/# kept/# kept/# kept/#\n";
+    }
+    world.run(&script);
+    let heard = world.run("t: SUBSCRIBE kept/#");
+    assert_eq!(heard.matches("t < PUBLISH kept/").count(), 300, "{heard}");
+}
+
+#[test]
+fn one_filter_again_and_again_has_a_bound() {
+    check_with(
+        limited(|limits| limits.subscriptions_max = 3),
+        "a: CONNECT; a: SUBSCRIBE f f f f f",
+        expect![[r#"
+            a: CONNECT
+                a < CONNACK success
+            a: SUBSCRIBE f f f f f
+                a < SUBACK 1 0 0 0 0x97 quota_exceeded 0x97 quota_exceeded
+        "#]],
+    );
+}

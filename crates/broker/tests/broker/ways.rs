@@ -162,3 +162,30 @@ fn the_server_tells_about_itself() {
         "#]],
     );
 }
+
+#[test]
+fn what_waits_for_a_session_is_not_for_whoever_comes_with_its_client_id() {
+    check(
+        "a: CONNECT keep expiry=100; a: SUBSCRIBE closed/x open qos=1; a: drop
+         b: CONNECT; b: PUBLISH closed/x hidden qos=1; b: PUBLISH open shown qos=1
+         reload; c: CONNECT id=a keep expiry=100; c: PUBACK 2",
+        expect![[r#"
+            a: CONNECT keep expiry=100
+                a < CONNACK success
+            a: SUBSCRIBE closed/x open qos=1
+                a < SUBACK 1 1 1
+            a: drop
+            b: CONNECT
+                b < CONNACK success
+            b: PUBLISH closed/x hidden qos=1
+                b < PUBACK 1
+            b: PUBLISH open shown qos=1
+                b < PUBACK 2
+            reload
+            c: CONNECT id=a keep expiry=100
+                c < CONNACK success present
+                c < PUBLISH open shown qos=1 id=2
+            c: PUBACK 2
+        "#]],
+    );
+}
