@@ -30,6 +30,8 @@ fn open(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
         socket.set_reuse_address(true)?;
         socket.set_reuse_port(shared)?;
         socket.set_nonblocking(true)?;
+        // Accepted sockets have it from here: what is written is whole, waiting for more would only add Nagle's delay.
+        socket.set_tcp_nodelay(true)?;
         socket.bind(&address.into())?;
         socket.listen(BACKLOG)?;
         Ok(socket.into())
@@ -48,6 +50,14 @@ fn open(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_accepted_does_not_wait_for_more() {
+        let ours = listen("127.0.0.1:0".parse().unwrap(), 1).unwrap().remove(0);
+        let _client = std::net::TcpStream::connect(ours.local_addr().unwrap()).unwrap();
+        let accepted = std::iter::repeat_with(|| ours.accept()).find_map(Result::ok).unwrap();
+        assert!(accepted.0.nodelay().unwrap());
+    }
 
     #[test]
     fn threads_share_an_address_but_processes_do_not() {

@@ -242,11 +242,12 @@ impl<L: LogStore> MqttPort<L> {
             if !bytes.is_empty() {
                 self.broker.receive(key, &bytes, now);
             }
-            // What stands in its layers already causes no event.
-            let (_, socket) = self.sockets.at(key.index).expect("it was just let in");
-            socket.set(Flag::READABLE, true);
-            if !socket.replace(Flag::LISTED, true) {
-                self.ready.push(key.index);
+            // What its layers have read already causes no event; what stands in the socket does.
+            if let Some(socket) = self.sockets.get(key).filter(|socket| socket.stream.is_ahead()) {
+                socket.set(Flag::READABLE, true);
+                if !socket.replace(Flag::LISTED, true) {
+                    self.ready.push(key.index);
+                }
             }
         }
     }
@@ -422,3 +423,6 @@ impl<L: LogStore> MqttPort<L> {
         self.broker
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -106,8 +106,6 @@ impl<L: LogStore> MqttPort<L> {
         if refusal.is_some() {
             self.metrics.turned_away.increment("polite");
         }
-        // All packets of a turn are one write; waiting for more to send with it would only add Nagle's delay.
-        let _ = tcp.set_nodelay(true);
         match Stream::accept(tcp, self.settings.listeners[usize::from(index.0)].tls.as_ref()) {
             Ok(stream) => {
                 self.admit(Socket::new(stream, index, mark, refusal), registry, now);
