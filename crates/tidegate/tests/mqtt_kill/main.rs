@@ -52,8 +52,11 @@ fn what_was_acknowledged_survives_kills() {
     let mut chance = Chance::new(seed);
     let mut publishers: Vec<Publisher> =
         [("p0", 1), ("p1", 2), ("p2", 1), ("p3", 2)].iter().map(|(name, qos)| Publisher::new(name, *qos)).collect();
-    let mut listeners =
-        [Subscriber::new("all", "kill/#", 2), Subscriber::new("exact", "kill/+/2", 2), Subscriber::new("once", "kill/#", 1)];
+    let mut listeners = [
+        Subscriber::new("all", "kill/#", 2),
+        Subscriber::new("exact", "kill/+/2", 2),
+        Subscriber::new("once", "kill/#", 1),
+    ];
     let mut sleeper = Subscriber::new("sleeper", "kill/#", 2);
 
     let mut server = Server::start(&settings);
@@ -138,7 +141,8 @@ fn check(subscriber: &Subscriber, publishers: &[Publisher], violations: &mut Vec
         if subscriber.exactly_once(publisher.qos) && firsts.len() != heard.len() {
             let mut once = HashSet::new();
             let twice = heard.iter().find(|number| !once.insert(**number));
-            violations.push(format!("{name} heard {twice:?} of {topic} twice, {} times in all", heard.len() - firsts.len()));
+            violations
+                .push(format!("{name} heard {twice:?} of {topic} twice, {} times in all", heard.len() - firsts.len()));
         }
     }
 }
