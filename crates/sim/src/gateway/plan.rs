@@ -66,10 +66,12 @@ impl Plan {
             slow_disk: sometimes(chance, 600),
             kill: sometimes(chance, 4),
             power: sometimes(chance, 4),
-            compact: sometimes(chance, 10),
+            compact: sometimes(chance, 30),
             rubbish: sometimes(chance, 5),
         };
-        let group_bytes_max = *chance.one_of(&[8 << 10, 64 << 10]);
+        // Small segments are sealed, and so forgotten, within a run.
+        let (segment_bytes, allocation_step_bytes, group_bytes_max) =
+            *chance.one_of(&[(32 << 10, 16 << 10, 8 << 10), (256 << 10, 64 << 10, 64 << 10)]);
         Plan {
             workers: chance.within(1..=3) as u16,
             topic_shards: chance.within(1..=4) as u16,
@@ -78,7 +80,7 @@ impl Plan {
             pipe_bytes: chance.within(64..=4_096) as usize,
             outbox_bytes_max: *chance.one_of(&[512, 4 << 10, 64 << 10]),
             ticks: chance.within(200..=1_200),
-            journal: Options { segment_bytes: 256 << 10, allocation_step_bytes: 64 << 10, group_bytes_max },
+            journal: Options { segment_bytes, allocation_step_bytes, group_bytes_max },
             weather,
         }
     }
