@@ -335,7 +335,7 @@ impl<L: LogStore> Broker<L> {
                 Item::Recovered { message } => {
                     self.retained.set(message.topic(), Kept(Arc::clone(&message)));
                 }
-                Item::Delay { message, at, asked_by } => self.delay_here(message, at, asked_by),
+                Item::Delay { message, at, source } => self.delay_here(message, at, &source),
                 Item::ForgetOrigin { origin, asked_by } => self.forget_origin_for_peer(origin, asked_by, now),
                 Item::ForgetOrigins { shard, incarnation } => self.forget_origins_here(shard, incarnation),
             }

@@ -69,7 +69,7 @@ pub(crate) enum Item {
     /// A retained message that was found at the start.
     Recovered { message: Arc<Message> },
     /// A message to be published later, on a topic of a shard of yours.
-    Delay { message: Arc<Message>, at: TimeMs, asked_by: Option<AskedBy> },
+    Delay { message: Arc<Message>, at: TimeMs, source: Source },
     /// The publication is over: its packet id may name another.
     ForgetOrigin { origin: Origin, asked_by: Option<AskedBy> },
     /// The session is over.

@@ -25,7 +25,9 @@ pub(crate) fn words(about: About, reason: ReasonCode) -> Option<&'static str> {
         (About::Connect, ReasonCode::CLIENT_IDENTIFIER_NOT_VALID) => "the client id is too long",
         (About::Connect, ReasonCode::BAD_USER_NAME_OR_PASSWORD) => "the user name or the password is wrong",
         (About::Connect, ReasonCode::NOT_AUTHORIZED) => "the user may not connect, or not leave this will",
-        (About::Connect, ReasonCode::TOPIC_NAME_INVALID) => "the will has a topic that nobody can publish on",
+        (About::Connect, ReasonCode::TOPIC_NAME_INVALID) => {
+            "the will has a topic that is none, or too deep to be retained"
+        }
         (About::Connect, ReasonCode::SERVER_BUSY) => "too many clients connect at once: try again later",
         (About::Connect, ReasonCode::QUOTA_EXCEEDED) => "a bound of this server is reached: try again later",
         (About::Connect | About::Connection, ReasonCode::USE_ANOTHER_SERVER) => "this server is about to go away",
@@ -40,9 +42,7 @@ pub(crate) fn words(about: About, reason: ReasonCode) -> Option<&'static str> {
         (About::Connection, ReasonCode::PROTOCOL_ERROR) => "a packet that cannot come here and now",
         (About::Publish, ReasonCode::NOT_AUTHORIZED) => "no right to publish on this topic",
         (About::Publish, ReasonCode::TOPIC_NAME_INVALID) => "after $delayed/ come seconds, a slash and a topic",
-        (About::Publish, ReasonCode::QUOTA_EXCEEDED) => {
-            "no room to keep it for a receiver, or it is too large to be kept"
-        }
+        (About::Publish, ReasonCode::QUOTA_EXCEEDED) => "no room to keep it, or it is too large, or its topic too deep",
         (About::Publish, ReasonCode::PACKET_IDENTIFIER_NOT_FOUND) => "nothing with this packet id is under way",
         (About::Subscribe, ReasonCode::NOT_AUTHORIZED) => "no right to subscribe to a filter",
         (About::Subscribe, ReasonCode::QUOTA_EXCEEDED) => "too many subscriptions, or a filter with too many levels",

@@ -14,11 +14,13 @@ use tidegate_machines::ledger::shard_of;
 use tidegate_machines::topic::{Command, Origin};
 use tidegate_wire::mqtt::{ConnAckOut, Connect, ReasonCode, Version, check_topic, decode_connect, encode_connack};
 
+use super::retain::Kept;
 use super::{Broker, Progress, Wait};
 use crate::connection::{Flags, Life, NONE, Turn};
 use crate::flow::{Flow, Window};
 use crate::limits::{CLIENT_ID_BYTES_MAX, CONNECT_BYTES_MAX};
 use crate::reason::{About, words};
+use crate::retained::Retained;
 use crate::session::{Session, SessionFlags, Stage};
 use crate::{Access, Action, Admitted, ConnectionKey, Denied};
 
@@ -95,6 +97,9 @@ impl<L: LogStore> Broker<L> {
             return Some(ReasonCode::CLIENT_IDENTIFIER_NOT_VALID);
         }
         let will = connect.will.as_ref()?;
+        if will.retain && !Retained::<Kept>::admits(will.topic) {
+            return Some(ReasonCode::TOPIC_NAME_INVALID);
+        }
         check_topic(will.topic).err().map(|error| error.reason)
     }
 

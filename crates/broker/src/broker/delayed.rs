@@ -49,19 +49,21 @@ impl<L: LogStore> Broker<L> {
         }
         let worker = shard_of(topic, self.options.topic_shards).0 % self.options.workers;
         if worker == self.options.worker {
-            self.delay_here(message, at, source.asked_by);
+            self.delay_here(message, at, source);
         } else {
-            self.peers.tell(worker, Item::Delay { message, at, asked_by: source.asked_by });
+            self.peers.tell(worker, Item::Delay { message, at, source: *source });
         }
         let outstanding = u16::from(source.asked_by.is_some());
-        (ReasonCode::SUCCESS, Routed { outstanding, workers: 0, matched: true })
+        // That shard knows the origin now, so that a message that is sent again after a crash is not delayed twice. [MQTT-4.3.3-10]
+        let workers = if source.origin.is_some() { 1 << (worker % 64) } else { 0 };
+        (ReasonCode::SUCCESS, Routed { outstanding, workers, matched: true })
     }
 
     /// Journals a delayed message whose topic's shard lives here.
-    pub(super) fn delay_here(&mut self, message: Arc<Message>, at: TimeMs, asked_by: Option<AskedBy>) {
+    pub(super) fn delay_here(&mut self, message: Arc<Message>, at: TimeMs, source: &Source) {
         let shard = shard_of(message.topic(), self.options.topic_shards).0 / self.options.workers;
-        let wait = asked_by.map_or(Wait::Nothing, |asked_by| Wait::Said { asked_by });
-        self.call(shard, Command::Delay { at, message }, wait);
+        let wait = source.asked_by.map_or(Wait::Nothing, |asked_by| Wait::Said { asked_by });
+        self.call(shard, Command::Delay { at, message, origin: source.origin }, wait);
     }
 
     /// Publishes what waited in memory and is due.

@@ -5,6 +5,7 @@ use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{MessageMeta, Origin};
 use tidegate_wire::mqtt::{AckKind, Publish, QoS, ReasonCode, Version, encode_ack};
 
+use super::retain::Kept;
 use super::{Broker, Progress, Routed};
 use crate::Access;
 use crate::connection::{Bucket, Connection, Flags};
@@ -12,6 +13,7 @@ use crate::flow::{Answer, Incoming, IncomingStage};
 use crate::parcel::Parcel;
 use crate::peer::{AskedBy, Publisher, Source, Ticket};
 use crate::reason::{About, words};
+use crate::retained::Retained;
 use crate::session::SessionFlags;
 
 impl<L: LogStore> Broker<L> {
@@ -104,9 +106,12 @@ impl<L: LogStore> Broker<L> {
     }
 
     fn publish_on(&mut self, index: u32, place: u32, topic: &str, publish: &Publish<'_>, now: TimeMs) -> Progress {
-        let (refused, is_ledger) = self.judge(index, place, topic);
+        let (refused, is_ledger) = self.judge(index, place, topic, publish);
         if let Some(reason) = refused {
-            self.clients.facts.dropped_unauthorized += 1;
+            match reason {
+                ReasonCode::QUOTA_EXCEEDED => self.clients.facts.dropped_too_large += 1,
+                _ => self.clients.facts.dropped_unauthorized += 1,
+            }
             self.reply(index, place, publish, reason, Routed::default(), now);
             return Progress::Taken;
         }
@@ -133,7 +138,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Whether the client may publish there, and whether it speaks to the ledger.
-    fn judge(&self, index: u32, place: u32, topic: &str) -> (Option<ReasonCode>, bool) {
+    fn judge(&self, index: u32, place: u32, topic: &str, publish: &Publish<'_>) -> (Option<ReasonCode>, bool) {
         let rights = self.rights.get(self.clients.connections[index].rights);
         let client_id = &self.clients.sessions[place].client_id;
         let subject = match topic.strip_prefix("$delayed/") {
@@ -149,6 +154,12 @@ impl<L: LogStore> Broker<L> {
             return (Some(ReasonCode::TOPIC_NAME_INVALID), false);
         }
         match rights.may_publish(client_id, subject) {
+            // It could not be retained: so it is not acknowledged as if it were. [MQTT-3.3.1-5]
+            Access::Allowed
+                if publish.retain && publish.qos != QoS::AtMostOnce && !Retained::<Kept>::admits(subject) =>
+            {
+                (Some(ReasonCode::QUOTA_EXCEEDED), false)
+            }
             Access::Allowed => (None, topic == super::ledger::TRANSFERS_TOPIC),
             Access::Denied | Access::IfCollector(_) => (Some(ReasonCode::NOT_AUTHORIZED), false),
         }

@@ -417,3 +417,41 @@ fn a_packet_id_that_a_crash_left_behind_is_free_after_its_release() {
         "#]],
     );
 }
+
+/// A process that ended between the record and PUBREC: what is delayed is delayed once, and comes once.
+#[test]
+fn a_delayed_message_of_qos_2_that_is_sent_again_comes_once() {
+    check(
+        "s: CONNECT keep expiry=100; s: SUBSCRIBE t qos=2; s: auto; p@1: CONNECT keep expiry=100
+         p: PUBLISH $delayed/5/t later qos=2 id=7; kill; p@1: CONNECT keep expiry=100; p: PUBLISH $delayed/5/t later qos=2 id=7 dup
+         p: PUBREL 7; p: PUBLISH $delayed/5/t another qos=2 id=7; s: CONNECT keep expiry=100; s: auto; wait 6000",
+        expect![[r#"
+            s: CONNECT keep expiry=100
+                s < CONNACK success
+            s: SUBSCRIBE t qos=2
+                s < SUBACK 1 2
+            s: auto
+            p@1: CONNECT keep expiry=100
+                p < CONNACK success
+            p: PUBLISH $delayed/5/t later qos=2 id=7
+                p < PUBREC 7
+            kill
+            p@1: CONNECT keep expiry=100
+                p < CONNACK success present
+            p: PUBLISH $delayed/5/t later qos=2 id=7 dup
+                p < PUBREC 7
+            p: PUBREL 7
+                p < PUBCOMP 7
+            p: PUBLISH $delayed/5/t another qos=2 id=7
+                p < PUBREC 7
+            s: CONNECT keep expiry=100
+                s < CONNACK success present
+            s: auto
+            wait 6000
+                s < PUBLISH t later qos=2 id=1
+                s < PUBLISH t another qos=2 id=2
+                s < PUBREL 1
+                s < PUBREL 2
+        "#]],
+    );
+}

@@ -50,6 +50,38 @@ fn the_largest_packet_fits_a_record_and_what_fits_none_is_refused() {
     world.run(script);
     let heard = world.run(&publish(2 << 20, 1));
     let refusal =
-        "p < PUBACK 1 0x97 quota_exceeded why=no room to keep it for a receiver, or it is too large to be kept\n";
+        "p < PUBACK 1 0x97 quota_exceeded why=no room to keep it, or it is too large, or its topic too deep\n";
     assert!(heard.ends_with(refusal), "{}", &heard[heard.len() - 200..]);
+}
+
+#[test]
+fn what_is_too_deep_to_be_retained_is_not_acknowledged_as_if_it_were() {
+    let deep = "t".to_owned() + &"/t".repeat(128);
+    let mut world = World::new(WorldOptions::default());
+    let heard = world.run(&format!(
+        "a: CONNECT; a: SUBSCRIBE #; p: CONNECT; p: PUBLISH {deep} x qos=1 retain; p: PUBLISH $delayed/1/{deep} x qos=2 retain
+         p: PUBLISH {deep} live retain; p: PUBLISH {deep} plain qos=1; q: CONNECT v3; q: PUBLISH {deep} x qos=1 retain
+         w: CONNECT will={deep},x,retain; b: CONNECT; b: SUBSCRIBE #"
+    ));
+    let heard: Vec<String> =
+        heard.replace(&deep, "DEEP").lines().filter_map(|line| line.strip_prefix("    ").map(str::to_owned)).collect();
+    assert_eq!(
+        heard,
+        [
+            "a < CONNACK success",
+            "a < SUBACK 1 0",
+            "p < CONNACK success",
+            "p < PUBACK 1 0x97 quota_exceeded",
+            "p < PUBREC 2 0x97 quota_exceeded",
+            "a < PUBLISH DEEP live",
+            "a < PUBLISH DEEP plain",
+            "p < PUBACK 3",
+            "q < CONNACK success",
+            "q < closed",
+            "w < CONNACK 0x90 topic_name_invalid",
+            "w < closed",
+            "b < CONNACK success",
+            "b < SUBACK 1 0",
+        ]
+    );
 }

@@ -109,7 +109,8 @@ impl Topics {
                 }
             }
             Event::Retained(message) => self.retain(message),
-            Event::Delayed { at, message } => {
+            Event::Delayed { at, message, origin } => {
+                self.origins.extend(*origin);
                 self.delayed.insert(sequence, (*at, Arc::clone(message)));
                 self.timers.insert((*at, Timer::Delayed(sequence)));
             }
@@ -171,7 +172,10 @@ impl Topics {
             }
             Event::OriginForgotten(origin) => must(self.knows_origin(*origin), "the origin is not known"),
             Event::DelayedSent { id } => must(self.delayed.contains_key(id), "there is no such delayed message"),
-            Event::OriginsForgotten { .. } | Event::Retained(_) | Event::Delayed { .. } => Ok(()),
+            Event::Delayed { origin, .. } => {
+                must(!origin.is_some_and(|origin| self.origins.contains(&origin)), "the message was taken before")
+            }
+            Event::OriginsForgotten { .. } | Event::Retained(_) => Ok(()),
         }
     }
 

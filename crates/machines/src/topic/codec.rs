@@ -129,9 +129,10 @@ impl Event {
                 out.push(tag::RETAINED);
                 put_message(out, message);
             }
-            Event::Delayed { at, message } => {
+            Event::Delayed { at, message, origin } => {
                 out.push(tag::DELAYED);
                 put_varint(out, at.0);
+                put_option(out, origin.as_ref(), put_origin);
                 put_message(out, message);
             }
             Event::DelayedSent { id } => {
@@ -197,7 +198,11 @@ impl Event {
                 Event::OriginsForgotten { shard: reader.shard("shard")?.0, incarnation: reader.varint("incarnation")? }
             }
             tag::RETAINED => Event::Retained(message(&mut reader)?),
-            tag::DELAYED => Event::Delayed { at: time(&mut reader, "time")?, message: message(&mut reader)? },
+            tag::DELAYED => {
+                let at = time(&mut reader, "time")?;
+                let origin = option(&mut reader, "origin", origin)?;
+                Event::Delayed { at, message: message(&mut reader)?, origin }
+            }
             tag::DELAYED_SENT => Event::DelayedSent { id: reader.varint("id")? },
             unknown => return Err(EventError::UnknownTag(unknown)),
         };

@@ -176,6 +176,8 @@ pub enum Command {
         at: TimeMs,
         /// What.
         message: Arc<Message>,
+        /// Where it came from, if it must not come twice.
+        origin: Option<Origin>,
     },
     /// A delayed message was published.
     DelayedSent {

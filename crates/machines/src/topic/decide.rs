@@ -80,8 +80,9 @@ impl Topics {
                 let clears_nothing = message.payload().is_empty() && !self.retained.contains_key(message.topic());
                 if clears_nothing { Err(Refusal::Nothing) } else { Ok(Event::Retained(Arc::clone(message))) }
             }
-            Command::Delay { at, message } => {
-                Ok(Event::Delayed { at: (*at).min(TimeMs::MAX), message: Arc::clone(message) })
+            Command::Delay { origin: Some(origin), .. } if self.origins.contains(origin) => Err(Refusal::Duplicate),
+            Command::Delay { at, message, origin } => {
+                Ok(Event::Delayed { at: (*at).min(TimeMs::MAX), message: Arc::clone(message), origin: *origin })
             }
             Command::DelayedSent { id } => match self.delayed.contains_key(id) {
                 true => Ok(Event::DelayedSent { id: *id }),

@@ -125,6 +125,8 @@ pub enum Event {
         at: TimeMs,
         /// What.
         message: Arc<Message>,
+        /// Where it came from.
+        origin: Option<Origin>,
     },
     /// It was published.
     DelayedSent {

@@ -75,7 +75,9 @@ fn run(shard: &mut Shard, step: &str) -> String {
         ["forget", "all"] => Command::ForgetOrigins { shard: 1, incarnation: 77 },
         ["forget", n] => Command::ForgetOrigin(origin(n)),
         ["retain", topic, ref payload @ ..] => Command::Retain(message(topic, &payload.concat(), 1, None)),
-        ["delay", topic, payload, ms] => Command::Delay { at: at(ms), message: message(topic, payload, 1, None) },
+        ["delay", topic, payload, ms] => {
+            Command::Delay { at: at(ms), message: message(topic, payload, 1, None), origin: None }
+        }
         ["sent", id] => Command::DelayedSent { id: number(id) },
         ["limit", n, "messages", policy] => {
             shard.limits.messages_max = number(n) as u32;

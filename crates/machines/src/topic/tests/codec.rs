@@ -91,7 +91,11 @@ fn event() -> impl Strategy<Value = Event> {
         origin().prop_map(Event::OriginForgotten),
         (any::<u16>(), any::<u64>()).prop_map(|(shard, incarnation)| Event::OriginsForgotten { shard, incarnation }),
         message().prop_map(Event::Retained),
-        (time(), message()).prop_map(|(at, message)| Event::Delayed { at, message }),
+        (time(), message(), proptest::option::of(origin())).prop_map(|(at, message, origin)| Event::Delayed {
+            at,
+            message,
+            origin
+        }),
         any::<u64>().prop_map(|id| Event::DelayedSent { id }),
     ]
 }

@@ -1,6 +1,7 @@
-//! A message with more receivers than one record has room for: each part is taken once, and forgotten with the others.
+//! What is taken once: each part of a message with more receivers than one record has room for, and what is delayed.
 
 use super::shard::{Shard, message, snapshot};
+use crate::TimeMs;
 use crate::topic::{Command, Event, Origin, Receiver, Refusal, Slot};
 
 fn publish(slot: u32, origin: Origin) -> Command {
@@ -30,5 +31,18 @@ fn each_part_of_a_message_is_taken_once_until_its_origin_is_forgotten() {
     assert!(!shard.topics.knows_origin(second) && shard.topics.knows_origin(other));
     assert!(shard.ask(&Command::ForgetOrigins { shard: 1, incarnation: 7 }).is_ok());
     assert!(!shard.topics.knows_origin(other));
+    assert_eq!(snapshot(&shard.replay()), snapshot(&shard.topics));
+}
+
+#[test]
+fn what_is_delayed_is_taken_once_until_its_origin_is_forgotten() {
+    let mut shard = Shard::new();
+    let origin = Origin::new(1, 7, 3);
+    let delay = Command::Delay { at: TimeMs(2_000_000), message: message("d", "x", 2, None), origin: Some(origin) };
+    assert!(shard.ask(&delay).is_ok());
+    assert_eq!(shard.ask(&delay), Err(Refusal::Duplicate));
+    assert!(shard.ask(&Command::ForgetOrigin(origin)).is_ok());
+    assert!(shard.ask(&delay).is_ok());
+    assert_eq!(shard.topics.facts().delayed, 2);
     assert_eq!(snapshot(&shard.replay()), snapshot(&shard.topics));
 }

@@ -172,7 +172,7 @@ impl Pair {
             }
             Step::Delay { by } => {
                 let at = TimeMs(now.0 + by);
-                self.both(Command::Delay { at, message: message("d", "later", 1, None) }, Ok(()));
+                self.both(Command::Delay { at, message: message("d", "later", 1, None), origin: None }, Ok(()));
                 self.model.delayed.insert(self.shard.topics.sequence(), at.0);
             }
             Step::Obey { after, most } => {

@@ -32,8 +32,8 @@ fn shard() -> Shard {
         Command::EndSession { slot: Slot(1) },
         Command::Retain(message("r/1", "kept", 0, None)),
         Command::Retain(message("r/2", "kept, too", 1, Some(TimeMs(9_000_000)))),
-        Command::Delay { at: TimeMs(2_000_000), message: message("d", "later", 1, None) },
-        Command::Delay { at: TimeMs(1_500_000), message: message("d", "sooner", 2, None) },
+        Command::Delay { at: TimeMs(2_000_000), message: message("d", "later", 1, None), origin: None },
+        Command::Delay { at: TimeMs(1_500_000), message: message("d", "sooner", 2, None), origin: None },
     ] {
         shard.ask(&command).unwrap();
     }
