@@ -68,3 +68,63 @@ pub fn introduce(stream: &mut (impl Read + Write), guest: &Guest) -> Result<()> 
     ensure!(filled == 0 && subscribed == subscribes.len(), "more answers than questions");
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+    use std::io;
+
+    /// A broker that says what it was told to say, piece by piece, and remembers what it heard.
+    struct Scripted {
+        says: VecDeque<&'static [u8]>,
+        heard: Vec<u8>,
+    }
+
+    impl Read for Scripted {
+        fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+            let piece = self.says.pop_front().unwrap_or(&[]);
+            bytes[..piece.len()].copy_from_slice(piece);
+            Ok(piece.len())
+        }
+    }
+
+    impl Write for Scripted {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.heard.extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn meet(says: &[&'static [u8]]) -> (Result<()>, Vec<u8>) {
+        let mut broker = Scripted { says: says.iter().copied().collect(), heard: Vec::new() };
+        let guest = Guest::new("me".to_owned(), vec!["a/+".to_owned()]);
+        (introduce(&mut broker, &guest), broker.heard)
+    }
+
+    #[test]
+    fn both_answers_are_waited_for_however_they_are_cut() {
+        let (entered, heard) = meet(&[&[0x20, 2], &[0, 0, 0x90], &[3, 0, 1, 0]]);
+        entered.unwrap();
+        assert_eq!(heard, b"\x10\x0e\x00\x04MQTT\x04\x02\x04\xb0\x00\x02me\x82\x08\x00\x01\x00\x03a/+\x00");
+    }
+
+    #[test]
+    fn who_is_refused_left_alone_or_answered_twice_is_not_in() {
+        let scripts: [&[&'static [u8]]; 6] = [
+            &[b"\x20\x02\x00\x05"],
+            &[b"\x20\x02\x00\x00", b"\x90\x03\x00\x01\x80"],
+            &[b"\x20\x02\x00\x00"],
+            &[b"\x20\x02\x01\x00", b"\x90\x03\x00\x01\x00"],
+            &[b"\x90\x03\x00\x01\x00", b"\x20\x02\x00\x00"],
+            &[b"\x20\x02\x00\x00\x90\x03\x00\x01\x00\x90\x03\x00\x01\x00"],
+        ];
+        for says in scripts {
+            assert!(meet(says).0.is_err(), "{says:02x?}");
+        }
+    }
+}
