@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Why polite at all: MQTT has a word for "too many" only after the client's CONNECT was read. So some above the bound are let in
-//! for that, as many as [`POLITE_PART`] allows; a flood beyond them costs an accept each and nothing more.
+//! for that, as many as `POLITE_PART` allows; a flood beyond them costs an accept each and nothing more.
 
 mod addresses;
 mod throttle;

@@ -124,7 +124,7 @@ section! {
         anonymous: bool = "whether clients without credentials may come in; only on loopback",
         connections_max: u64 = "clients at once; 0 for mqtt.connections_max",
         connects_per_s: u64 = "clients taken per second; 0 for no bound",
-        origins: Vec<String> = "pages of which other origins may connect, such as https://example.org; \"*\" for all",
+        origins: Vec<String> = "pages of which other origins may connect, such as `https://example.org`; \"*\" for all",
     }
 }
 
