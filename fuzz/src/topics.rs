@@ -48,7 +48,11 @@ pub static STORY: LazyLock<Story> = LazyLock::new(|| {
         Command::DetachSession { slot: Slot(0), expiry_s: 60, keep_will: true },
         Command::EndSession { slot: Slot(2) },
         Command::Retain(message("news", "last")),
-        Command::Delay { at: TimeMs(NOW.0 + 1_000), message: message("news", "later"), origin: Some(Origin::new(0, 1, 9)) },
+        Command::Delay {
+            at: TimeMs(NOW.0 + 1_000),
+            message: message("news", "later"),
+            origin: Some(Origin::new(0, 1, 9)),
+        },
     ] {
         let event = story.topics.decide(&command, &InboxLimits::default(), NOW).expect("nothing is refused");
         story.topics.apply(&event, story.topics.sequence() + 1);
