@@ -435,17 +435,20 @@ fn garbage_ends_a_connection() {
 #[test]
 fn who_takes_no_retained_messages_keeps_nobody_waiting_for_theirs() {
     let mut world = World::new(limited(|limits| limits.outbox_bytes_max = 1_000));
-    let mut script = String::from("p: CONNECT; s: CONNECT; t: CONNECT\n");
-    for number in 0..300 {
+    let mut script = String::from("p: CONNECT; t: CONNECT; u: CONNECT; v: CONNECT; w: CONNECT\n");
+    for number in 0..600 {
         script += &format!("p: PUBLISH kept/{number} {} retain\n", "x".repeat(40));
     }
-    script += "s: stall\n";
-    for _ in 0..40 {
-        script += "s: SUBSCRIBE kept/# kept/# kept/# kept/# kept/#\n";
+    // Some of them live with each worker.
+    for greedy in ["g", "h", "i", "j"] {
+        let filters = "kept/# ".repeat(200);
+        script += &format!("{greedy}: CONNECT; {greedy}: stall; {greedy}: SUBSCRIBE {filters}\n");
     }
     world.run(&script);
-    let heard = world.run("t: SUBSCRIBE kept/#");
-    assert_eq!(heard.matches("t < PUBLISH kept/").count(), 300, "{heard}");
+    for client in ["t", "u", "v", "w"] {
+        let heard = world.run(&format!("{client}: SUBSCRIBE kept/#"));
+        assert_eq!(heard.matches(&format!("{client} < PUBLISH kept/")).count(), 600, "{heard}");
+    }
 }
 
 #[test]
