@@ -11,6 +11,7 @@ mod directory;
 mod full_disk;
 mod hostile;
 mod metrics;
+mod mqtt_hostile;
 mod reload;
 mod rights;
 mod stop;
