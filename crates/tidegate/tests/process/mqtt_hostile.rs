@@ -152,7 +152,7 @@ fn wait_until_open(server: &Server, sockets: f64) {
 fn rubbish(number: usize) -> (Vec<u8>, bool) {
     let client_id = format!("hostile {number}");
     let mut connect = Vec::new();
-    let version = if number % 2 == 0 { Version::V5 } else { Version::V311 };
+    let version = if number.is_multiple_of(2) { Version::V5 } else { Version::V311 };
     encode_connect(&mut connect, version, &ConnectOut { client_id: &client_id, ..ConnectOut::default() });
     let after_connect = |packet: &[u8]| [&connect, packet].concat();
     match number % 16 {
@@ -211,7 +211,7 @@ fn rubbish_leaves_nothing_behind() {
             let mut open: Vec<_> = numbers
                 .map(|number| {
                     // One in 64 by the door that costs the server most.
-                    if number % BATCH == 0 {
+                    if number.is_multiple_of(BATCH) {
                         return (websocket_rubbish(&server, batch), true);
                     }
                     let (bytes, ends) = rubbish(number);
