@@ -25,6 +25,9 @@ const TOPIC_SHARDS: u16 = 2;
 /// Turns after which nothing is to do any more, if nothing comes from outside.
 const TURNS_MAX: usize = 50_000;
 const INBOX_MESSAGES_MAX: u32 = 20;
+/// Sizes of the logs: small, so that an input does not spend its time writing zeros.
+const JOURNAL: Options =
+    Options { segment_bytes: 256 << 10, allocation_step_bytes: 64 << 10, group_bytes_max: 64 << 10 };
 
 /// See the module's description.
 pub struct Town {
@@ -116,8 +119,7 @@ impl Town {
         let (data, index) = (Path::new("data"), ShardIndex(shard));
         let start = topics::start(&self.disk, data, index);
         let id = LogId::topics(7, shard);
-        let (log, _) =
-            StepLog::open_since(self.disk.clone(), data, id, Options::topics(), start.cursor).expect("the log opens");
+        let (log, _) = StepLog::open_since(self.disk.clone(), data, id, JOURNAL, start.cursor).expect("the log opens");
         let (state, _) = topics::replay(&log, index, start, |_| {}).expect("the log is whole");
         let limits = InboxLimits { messages_max: INBOX_MESSAGES_MAX, ..InboxLimits::default() };
         TopicShard::new(index, state, log, limits)
