@@ -127,7 +127,7 @@ fn mqtt_sessions() {
     let publish: &[u8] = &[14, 0, 0, 1, 14, 0, 0b0100_1001, 1, 3, 1, 14, 0, 2, 1, 4, 18, 0, 2, 4, 0];
     let answering: &[u8] = &[5, 0, 5, 1, 5, 2];
     let (many, some) = ([14, 1, 0b1100_0000, 1].repeat(40), [14, 1, 0b1100_0001, 1, 3].repeat(9));
-    let all: [(&str, Vec<&[u8]>); 9] = [
+    let all: [(&str, Vec<&[u8]>); 10] = [
         ("good_day", vec![&[0], answering, anna, bert, wide, bert_wants, publish, &[17, 0, 19, 0, 0]]),
         ("asleep", vec![&[1], anna, bert, bert_wants, &[1, 1], publish, &[7, 0, 1], bert, &[6, 0, 9, 9]]),
         ("take_over", vec![&[2], anna, wide, anna_again, publish, &[1, 2, 6, 0, 99, 99]]),
@@ -142,6 +142,14 @@ fn mqtt_sessions() {
         (
             "late",
             vec![&[8], &[8, 0], anna, wide, publish, bert, &[0, 0], bert_wants, &[14, 1, 33, 4, 2], &[0, 0, 8, 0]],
+        ),
+        // Packets of 32 bytes at most, and publications beyond that.
+        (
+            "small_reader",
+            vec![
+                &[0, 11, 0, 0b0100_0100, 0, 0, 0, 12, 0, 0, 3, 0, 0, 11, 1, 5, 0, 1],
+                &[14, 1, 0b1000_0000, 1, 3, 14, 1, 1, 1, 4],
+            ],
         ),
     ];
     for (name, commands) in all {
