@@ -1,12 +1,13 @@
 //! The gateway: the doors of Tidegate, the threads that serve them, and the rings between those threads.
 //!
 //! ```text
-//!   binary clients ─▶ worker threads (one per core, pinned; poll loop; own shards) ◀─ rings ─▶ each other
-//!   HTTP clients ───▶ edge threads (tokio, axum) ───────────────────────────────────▶ rings ─▶ workers
-//!                     background thread (seeds, auditor) ────────────────────────────▶ rings ─▶ workers
+//!   MQTT, binary clients ─▶ worker threads (one per core, pinned; poll loop; own shards) ◀─ rings ─▶ each other
+//!   HTTP clients ─────────▶ edge threads (tokio, axum; WebSockets move on to workers) ──▶ rings ─▶ workers
+//!                           background thread (seeds, auditor) ───────────────────────▶ rings ─▶ workers
+//!                           topic-keeper thread (compacts logs of topics, files only)
 //! ```
 //!
-//! Invariant: no mutex and no async runtime on a worker's thread. What may wait lives on edge threads and the background thread.
+//! Invariant: no mutex and no async runtime on a worker's thread. What may wait lives on the other threads.
 
 pub mod audit_loop;
 pub mod auth;
