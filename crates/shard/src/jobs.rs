@@ -1,0 +1,52 @@
+//! Reads that may wait for a disk: asked by a service, done by another thread, and their findings brought back.
+//!
+//! ```text
+//!   serve ─▶ Jobs::start ─▶ Shard::take_job ═▶ fetch thread: Service::run(job, its own reader) ═▶ Shard::fetched ─▶ serve, again
+//! ```
+//!
+//! Why: a worker serves a million clients. One page of an old history, read from a cold disk, must not make them wait.
+
+use std::collections::VecDeque;
+
+use crate::service::Service;
+
+/// Names a job of one shard. Never used twice in a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct JobId(u64);
+
+/// The jobs that a shard has begun and whose findings have not come back.
+pub struct Jobs<S: Service> {
+    begun: u64,
+    returned: u64,
+    waiting: VecDeque<(JobId, S::Job)>,
+}
+
+impl<S: Service> Default for Jobs<S> {
+    fn default() -> Jobs<S> {
+        Jobs { begun: 0, returned: 0, waiting: VecDeque::new() }
+    }
+}
+
+impl<S: Service> Jobs<S> {
+    /// Begins a job; its findings come to [`Service::fetched`].
+    pub fn start(&mut self, job: S::Job) -> JobId {
+        self.begun += 1;
+        let id = JobId(self.begun);
+        self.waiting.push_back((id, job));
+        id
+    }
+
+    /// Jobs begun and not brought back.
+    pub fn open(&self) -> usize {
+        assert!(self.returned <= self.begun, "a job comes back once");
+        (self.begun - self.returned) as usize
+    }
+
+    pub(crate) fn take(&mut self) -> Option<(JobId, S::Job)> {
+        self.waiting.pop_front()
+    }
+
+    pub(crate) fn note_return(&mut self) {
+        self.returned += 1;
+    }
+}

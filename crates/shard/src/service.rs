@@ -1,0 +1,163 @@
+//! What a room brings to its shards, beside its machine: how calls are served, and what else it has to do in a step.
+//!
+//! ```text
+//!                 ┌─ before ─ serve … serve ─ after ─┐         one step
+//!   call, note ─▶ │  Turn: state, room, append       │ ─▶ answers wait until durable ─▶ Shard::released
+//!                 └──────────────┬───────────────────┘
+//!                                └─ Jobs: reads that may wait, done elsewhere, their findings brought by `fetched`
+//! ```
+//!
+//! Why hooks and not a machine alone: an index on disk, credits between shards or a table of who waits are no state that a log
+//! explains, so they cannot be in a pure machine; and a shard must not know that they exist.
+//!
+//! A machine each of whose calls is one command needs none of this: see [`crate::single`].
+
+use std::error::Error;
+
+use tidegate_journal::{Durability, Family, JournalError, LogReader, LogStore};
+use tidegate_machines::Machine;
+
+use crate::compact::CompactionRule;
+use crate::jobs::{JobId, Jobs};
+use crate::turn::Turn;
+use crate::unavailable::Unavailable;
+
+/// What one family of shards keeps on disk: which machine its logs fold into, and how its snapshots are kept.
+pub trait ShardFamily: 'static {
+    /// What the log is folded into.
+    type Machine: Machine;
+    /// Whose logs.
+    const FAMILY: Family;
+    /// Snapshots kept for each shard; at least one more than is read at a start, so that a damaged one can be passed over.
+    const SNAPSHOTS_KEPT: usize;
+    /// When another snapshot is worth its cost.
+    const COMPACTION: CompactionRule;
+}
+
+/// How the calls of one family are served. Static: a shard is compiled for its service.
+pub trait Service: Sized {
+    /// Its files, and the machine that they fold into.
+    type Family: ShardFamily;
+    /// What is asked.
+    type Call;
+    /// What is answered.
+    type Answer;
+    /// What the owner knows a call by.
+    type Ticket;
+    /// A message to the service that nobody waits for.
+    type Note;
+    /// How far a call was served; begins with its default.
+    type Progress: Default;
+    /// A read that may wait for a disk.
+    type Job: Send;
+    /// What a job found.
+    type Fetched: Send;
+    /// Why the shard stops for good.
+    type Stop: Error + From<JournalError>;
+
+    /// Calls that may wait to be decided before [`crate::Shard::has_room`] says no.
+    const CALLS_WAITING_MAX: usize;
+    /// Their bytes, as [`Service::weight`] counts them.
+    const CALL_BYTES_WAITING_MAX: usize;
+
+    /// Memory that a call takes while it waits, about, in bytes.
+    fn weight(call: &Self::Call) -> usize;
+
+    /// Whether a call is taken at all. A refusal here is answered before everything that waits, so it is for services whose answers
+    /// need no order. `disk_full`: whether the log has no room for another group.
+    fn admit(&self, _call: &Self::Call, _disk_full: bool) -> Result<(), Unavailable> {
+        Ok(())
+    }
+
+    /// Takes a message that nobody waits for. It is acted upon in [`Service::before`] or [`Service::after`].
+    fn note(&mut self, note: Self::Note);
+
+    /// Whether nothing that was noted still waits.
+    fn is_idle(&self) -> bool {
+        true
+    }
+
+    /// Comes first in a step. Returns whether anything happened.
+    fn before<L: LogStore>(&mut self, _turn: &mut TurnOf<'_, Self, L>) -> Result<bool, Self::Stop> {
+        Ok(false)
+    }
+
+    /// Serves `call` as far as can be now; calls come in the order in which they were asked, and no call comes before the one in front
+    /// of it is done, turned away or put aside.
+    fn serve<L: LogStore>(
+        &mut self,
+        turn: &mut TurnOf<'_, Self, L>,
+        call: &Self::Call,
+        progress: &mut Self::Progress,
+        jobs: &mut Jobs<Self>,
+    ) -> Result<Served<Self::Answer>, Self::Stop>;
+
+    /// Begins the reads that `call` will need, while it waits behind one that waits for its own. Decides nothing.
+    fn prepare<L: LogStore>(
+        &mut self,
+        _turn: &TurnOf<'_, Self, L>,
+        _call: &Self::Call,
+        _progress: &mut Self::Progress,
+        _jobs: &mut Jobs<Self>,
+    ) {
+    }
+
+    /// Comes behind the calls in a step. What it pushes into `out` leaves when everything appended so far is durable, as an answer
+    /// does. Returns whether anything happened.
+    fn after<L: LogStore>(
+        &mut self,
+        _turn: &mut TurnOf<'_, Self, L>,
+        _out: &mut Departures<Self>,
+        _jobs: &mut Jobs<Self>,
+    ) -> Result<bool, Self::Stop> {
+        Ok(false)
+    }
+
+    /// Takes what a job found. The call that waits for it, if any, is served again in the next step.
+    fn fetched(&mut self, job: JobId, found: Self::Fetched);
+
+    /// Hears in every step how far the log is durable.
+    fn durable(&mut self, _up_to: &Durability) -> Result<(), Self::Stop> {
+        Ok(())
+    }
+
+    /// Does a job, on a thread that may wait.
+    fn run<R: LogReader>(job: Self::Job, reader: &R) -> Self::Fetched;
+}
+
+/// The machine that a service drives.
+pub type MachineOf<S> = <<S as Service>::Family as ShardFamily>::Machine;
+/// A turn of a service.
+pub type TurnOf<'a, S, L> = Turn<'a, MachineOf<S>, L>;
+
+/// How far a call was served.
+#[derive(Debug)]
+pub enum Served<A> {
+    /// Its answer leaves when everything appended so far is durable.
+    Done(A),
+    /// It is not served, and its caller is told so, in order.
+    TurnedAway(Unavailable),
+    /// It is served again later, with the progress that it has made.
+    Paused(Pause),
+}
+
+/// What a call waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// Room: the next step tries again. Nothing overtakes it.
+    Room,
+    /// The findings of this job. Nothing overtakes it; those behind it are prepared meanwhile.
+    Fetch(JobId),
+    /// The findings of this job, and it has written nothing: others may overtake it.
+    Aside(JobId),
+}
+
+/// What leaves a shard without having been asked for, once everything that it rests on is durable.
+pub struct Departures<S: Service>(pub(crate) Vec<(S::Ticket, S::Answer)>);
+
+impl<S: Service> Departures<S> {
+    /// Lets `answer` leave with `ticket` when everything appended so far is durable.
+    pub fn push(&mut self, ticket: S::Ticket, answer: S::Answer) {
+        self.0.push((ticket, answer));
+    }
+}

@@ -1,0 +1,383 @@
+//! A shard: takes calls, lets its service decide them, appends what was decided, and answers when that is durable.
+//!
+//! ```text
+//!   call ─▶ inbox ─▶ Service::serve ─▶ Turn::append ─▶ answer waits in the CommitQueue
+//!             │ ▲ resumed                │ submit, when the log is ready     │
+//!             ▼ │                        ▼                                   ▼
+//!         waits for a job        one group syncs, the next one fills     durable: `released`, in order
+//! ```
+//!
+//! Promise: nothing is released that a crash could take back. State runs ahead of the disk by at most the groups in flight, and all
+//! that was computed from it waits for them. Calls that write are decided in the order in which they came.
+//!
+//! Invariant: no thread, clock or socket here; a worker steps it with the time of its loop, a simulator with its own. Nothing here
+//! knows what a call means.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tidegate_journal::{JournalError, LogStore, Sequence};
+use tidegate_machines::{ShardIndex, TimeMs};
+use tidegate_planted::{Bug, is_planted};
+
+use crate::commit::{CommitQueue, Durable};
+use crate::jobs::{JobId, Jobs};
+use crate::limits::LOOK_AHEAD_CALLS;
+use crate::service::{Departures, MachineOf, Pause, Served, Service};
+use crate::turn::Core;
+use crate::unavailable::Unavailable;
+
+/// What a shard counted since it started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ShardFacts {
+    /// Records appended.
+    pub records: u64,
+    /// Groups submitted.
+    pub groups: u64,
+    /// Calls turned away unserved.
+    pub unavailable: u64,
+    /// Calls waiting to be served now, those put aside included.
+    pub inbox: u64,
+    /// Answers waiting for durability now.
+    pub waiting: u64,
+    /// Reads under way on other threads now.
+    pub jobs: u64,
+}
+
+/// What leaves a shard: the ticket of a call, and its durable answer or why there is none.
+pub type Released<S> = (<S as Service>::Ticket, Result<Durable<<S as Service>::Answer>, Unavailable>);
+
+/// A call under way.
+struct Work<S: Service> {
+    ticket: S::Ticket,
+    call: S::Call,
+    progress: S::Progress,
+    weight: usize,
+}
+
+/// One shard: its machine, its log, its service, and what waits between them.
+pub struct Shard<S: Service, L: LogStore> {
+    index: ShardIndex,
+    core: Core<MachineOf<S>, L>,
+    service: S,
+    inbox: VecDeque<Work<S>>,
+    inbox_bytes: usize,
+    /// The job for which the front of the inbox waits.
+    front_waits_for: Option<JobId>,
+    /// Calls at the front of the inbox that were prepared or are being served.
+    prepared: usize,
+    /// Calls that let others pass, and the jobs for which they wait.
+    aside: Vec<(JobId, Work<S>)>,
+    /// Of those, whose findings are there.
+    resumed: VecDeque<Work<S>>,
+    jobs: Jobs<S>,
+    departures: Departures<S>,
+    commits: CommitQueue<(S::Ticket, Result<S::Answer, Unavailable>)>,
+    /// Turned away on arrival.
+    turned_away: VecDeque<(S::Ticket, Unavailable)>,
+    /// What waited when the shard stopped, in order.
+    abandoned: VecDeque<S::Ticket>,
+    unavailable: u64,
+    failed: Option<Arc<S::Stop>>,
+}
+
+impl<S: Service, L: LogStore> Shard<S, L> {
+    /// A shard over recovered state: `state` (and whatever `service` keeps beside it) holds everything that `log` has.
+    pub fn new(index: ShardIndex, state: MachineOf<S>, service: S, log: L) -> Result<Shard<S, L>, JournalError> {
+        let core = Core::new(state, log)?;
+        Ok(Shard {
+            index,
+            commits: CommitQueue::new(core.appended()),
+            core,
+            service,
+            inbox: VecDeque::new(),
+            inbox_bytes: 0,
+            front_waits_for: None,
+            prepared: 0,
+            aside: Vec::new(),
+            resumed: VecDeque::new(),
+            jobs: Jobs::default(),
+            departures: Departures(Vec::new()),
+            turned_away: VecDeque::new(),
+            abandoned: VecDeque::new(),
+            unavailable: 0,
+            failed: None,
+        })
+    }
+
+    /// Takes a call, to be served by [`Shard::step`]. `ticket` comes back with the answer.
+    ///
+    /// Takes it in any case: a caller that has more to bring looks at [`Shard::has_room`] first.
+    pub fn call(&mut self, ticket: S::Ticket, call: S::Call) {
+        if self.failed.is_some() {
+            self.abandoned.push_back(ticket);
+            return;
+        }
+        if let Err(reason) = self.service.admit(&call, self.core.is_disk_full()) {
+            self.turned_away.push_back((ticket, reason));
+            return;
+        }
+        let weight = S::weight(&call);
+        self.inbox_bytes += weight;
+        self.inbox.push_back(Work { ticket, call, progress: S::Progress::default(), weight });
+    }
+
+    /// Takes a message that nobody waits for.
+    pub fn note(&mut self, note: S::Note) {
+        if self.failed.is_none() {
+            self.service.note(note);
+        }
+    }
+
+    /// Does what can be done now: serves calls, submits a group, notes what became durable. Returns whether anything happened. A
+    /// failure of the log, or a stop by the service, is for good: all that waits is told so by [`Shard::released`].
+    pub fn step(&mut self, now: TimeMs) -> bool {
+        if self.failed.is_some() {
+            return false;
+        }
+        self.try_step(now).unwrap_or_else(|stop| {
+            self.fail(stop);
+            true
+        })
+    }
+
+    fn try_step(&mut self, now: TimeMs) -> Result<bool, S::Stop> {
+        let mut worked = self.poll()?;
+        worked |= self.service.before(&mut self.core.turn(now))?;
+        worked |= self.serve_resumed(now)?;
+        worked |= self.serve_inbox(now)?;
+        worked |= self.service.after(&mut self.core.turn(now), &mut self.departures, &mut self.jobs)?;
+        self.let_depart();
+        worked |= self.core.submit()?;
+        worked |= self.poll()?;
+        self.service.durable(&self.core.durable())?;
+        Ok(worked)
+    }
+
+    /// Notes how far the log is durable; whether that is further than it was.
+    fn poll(&mut self) -> Result<bool, JournalError> {
+        let news = self.core.poll()?;
+        let durable = match is_planted(Bug::ReplyBeforeSync) {
+            true => self.core.log.last_sequence(),
+            false => self.core.durable().sequence(),
+        };
+        self.commits.advance(durable);
+        Ok(news)
+    }
+
+    /// Serves in order until the inbox is empty or its front must wait.
+    fn serve_inbox(&mut self, now: TimeMs) -> Result<bool, S::Stop> {
+        if self.front_waits_for.is_some() {
+            self.look_ahead(now);
+            return Ok(false);
+        }
+        let mut worked = false;
+        while let Some(mut work) = self.inbox.pop_front() {
+            self.prepared = self.prepared.saturating_sub(1);
+            match self.serve(&mut work, now) {
+                Ok(Served::Done(answer)) => self.answer(work, Ok(answer)),
+                Ok(Served::TurnedAway(reason)) => self.answer(work, Err(reason)),
+                Ok(Served::Paused(Pause::Aside(job))) => self.aside.push((job, work)),
+                Ok(Served::Paused(pause)) => {
+                    self.inbox.push_front(work);
+                    self.prepared = self.prepared.max(1);
+                    if let Pause::Fetch(job) = pause {
+                        self.front_waits_for = Some(job);
+                        self.look_ahead(now);
+                    }
+                    return Ok(worked);
+                }
+                // Its caller is told, with all others, that the shard failed.
+                Err(stop) => {
+                    self.inbox.push_front(work);
+                    return Err(stop);
+                }
+            }
+            worked = true;
+        }
+        assert_eq!(self.prepared, 0, "no more calls were prepared than there are");
+        Ok(worked)
+    }
+
+    fn serve(&mut self, work: &mut Work<S>, now: TimeMs) -> Result<Served<S::Answer>, S::Stop> {
+        self.service.serve(&mut self.core.turn(now), &work.call, &mut work.progress, &mut self.jobs)
+    }
+
+    /// While the front waits for its reads, those behind it begin theirs, so that the disk is asked once for many.
+    fn look_ahead(&mut self, now: TimeMs) {
+        let until = self.inbox.len().min(LOOK_AHEAD_CALLS);
+        let turn = self.core.turn(now);
+        for work in self.inbox.range_mut(self.prepared.min(until)..until) {
+            self.service.prepare(&turn, &work.call, &mut work.progress, &mut self.jobs);
+        }
+        self.prepared = self.prepared.max(until);
+    }
+
+    /// Goes on with those put aside whose findings are there. Their answers wait, like others, for all that was appended by now.
+    fn serve_resumed(&mut self, now: TimeMs) -> Result<bool, S::Stop> {
+        let mut worked = false;
+        for _ in 0..self.resumed.len() {
+            let mut work = self.resumed.pop_front().expect("counted above");
+            worked = true;
+            match self.serve(&mut work, now) {
+                Ok(Served::Done(answer)) => self.answer(work, Ok(answer)),
+                Ok(Served::TurnedAway(reason)) => self.answer(work, Err(reason)),
+                Ok(Served::Paused(Pause::Aside(job))) => self.aside.push((job, work)),
+                Ok(Served::Paused(pause)) => unreachable!("what was put aside writes nothing, but waits for {pause:?}"),
+                Err(stop) => {
+                    self.resumed.push_front(work);
+                    return Err(stop);
+                }
+            }
+        }
+        Ok(worked)
+    }
+
+    fn answer(&mut self, work: Work<S>, answer: Result<S::Answer, Unavailable>) {
+        assert!(work.weight <= self.inbox_bytes, "what leaves the inbox was counted when it came");
+        self.inbox_bytes -= work.weight;
+        self.unavailable += u64::from(answer.is_err());
+        self.commits.wait_for(self.core.appended(), (work.ticket, answer));
+    }
+
+    fn let_depart(&mut self) {
+        let appended = self.core.appended();
+        for (ticket, answer) in self.departures.0.drain(..) {
+            self.commits.wait_for(appended, (ticket, Ok(answer)));
+        }
+    }
+
+    /// Stops for good. What waits is told that nobody knows: its records may or may not be on the disk.
+    fn fail(&mut self, stop: S::Stop) {
+        self.failed = Some(Arc::new(stop));
+        self.inbox_bytes = 0;
+        self.front_waits_for = None;
+        let undecided = self.resumed.drain(..).chain(self.aside.drain(..).map(|(_, work)| work)).chain(self.inbox.drain(..));
+        let undurable = self.commits.abandon_undurable().map(|(ticket, _)| ticket);
+        self.abandoned.extend(undurable.chain(undecided.map(|work| work.ticket)));
+    }
+
+    /// The next answer: those turned away on arrival first, then the others in the order in which they were decided, each once all
+    /// that it rests on is durable.
+    pub fn released(&mut self) -> Option<Released<S>> {
+        if let Some((ticket, reason)) = self.turned_away.pop_front() {
+            self.unavailable += 1;
+            return Some((ticket, Err(reason)));
+        }
+        if let Some(answer) = self.commits.release() {
+            let (ticket, answer) = answer.detach();
+            return Some((ticket, answer.transpose()));
+        }
+        let ticket = self.abandoned.pop_front()?;
+        self.unavailable += 1;
+        Some((ticket, Err(Unavailable::ShardFailed)))
+    }
+
+    /// The next read that another thread should do, by [`Service::run`]; its findings come back by [`Shard::fetched`].
+    pub fn take_job(&mut self) -> Option<(JobId, S::Job)> {
+        self.jobs.take()
+    }
+
+    /// Takes what a job found, in any order of jobs.
+    pub fn fetched(&mut self, job: JobId, found: S::Fetched) {
+        self.jobs.note_return();
+        if self.failed.is_some() {
+            return;
+        }
+        self.service.fetched(job, found);
+        if self.front_waits_for == Some(job) {
+            self.front_waits_for = None;
+        } else if let Some(at) = self.aside.iter().position(|(awaited, _)| *awaited == job) {
+            let (_, work) = self.aside.remove(at);
+            self.resumed.push_back(work);
+        }
+    }
+
+    /// Whether a caller should bring more. Bounds what waits undecided; what is decided is bounded by the groups in flight.
+    pub fn has_room(&self) -> bool {
+        self.calls_waiting() < S::CALLS_WAITING_MAX && self.inbox_bytes < S::CALL_BYTES_WAITING_MAX
+    }
+
+    fn calls_waiting(&self) -> usize {
+        self.inbox.len() + self.aside.len() + self.resumed.len()
+    }
+
+    /// Whether a step would find something new: the log became durable further, or a read came back. An owner asks this after it
+    /// announced sleep: news that came before the announcement wake nobody.
+    pub fn has_news(&self) -> bool {
+        self.failed.is_none() && (self.core.log.has_news() || !self.resumed.is_empty())
+    }
+
+    /// Whether everything was decided, synced and released.
+    pub fn is_idle(&self) -> bool {
+        let waits = self.calls_waiting() > 0
+            || !self.service.is_idle()
+            || !self.core.is_group_empty()
+            || !self.commits.is_empty();
+        self.turned_away.is_empty() && self.abandoned.is_empty() && (self.failed.is_some() || !waits)
+    }
+
+    /// Which shard this is.
+    pub fn index(&self) -> ShardIndex {
+        self.index
+    }
+
+    /// The machine's state, ahead of the disk by the groups in flight.
+    pub fn state_ahead(&self) -> &MachineOf<S> {
+        &self.core.state
+    }
+
+    /// The machine's state, to be harmed by a test.
+    #[cfg(feature = "fault-injection")]
+    pub fn state_mut(&mut self) -> &mut MachineOf<S> {
+        &mut self.core.state
+    }
+
+    /// What the family keeps beside its machine.
+    pub fn service(&self) -> &S {
+        &self.service
+    }
+
+    /// The same, to set what may change while it serves.
+    pub fn service_mut(&mut self) -> &mut S {
+        &mut self.service
+    }
+
+    /// Up to where the log is durable, as of the last step: what [`Shard::state_ahead`] shows of later records may still be lost.
+    pub fn durable(&self) -> Sequence {
+        self.commits.durable()
+    }
+
+    /// Sequence of the last record appended.
+    pub fn appended(&self) -> Sequence {
+        self.core.appended()
+    }
+
+    /// Why the shard stopped, if it did.
+    pub fn failure(&self) -> Option<&Arc<S::Stop>> {
+        self.failed.as_ref()
+    }
+
+    /// What was counted.
+    pub fn facts(&self) -> ShardFacts {
+        let (records, groups) = self.core.counts();
+        ShardFacts {
+            records,
+            groups,
+            unavailable: self.unavailable,
+            inbox: self.calls_waiting() as u64,
+            waiting: (self.commits.len() + self.abandoned.len() + self.turned_away.len()) as u64,
+            jobs: self.jobs.open() as u64,
+        }
+    }
+
+    /// The log: an owner takes its facts and sets its wake, a simulator steps it.
+    pub fn log_mut(&mut self) -> &mut L {
+        &mut self.core.log
+    }
+
+    /// Gives the log back, to close it; what waits unanswered is dropped.
+    pub fn into_log(self) -> L {
+        self.core.log
+    }
+}

@@ -1,0 +1,16 @@
+//! Why a shard serves a call not at all.
+
+/// Why a request could not be served now. Nothing is known to have been done; a retry with the same ids is safe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unavailable {
+    /// A bounded queue on the way is full.
+    Busy,
+    /// No room on the disk for another commit group.
+    DiskFull,
+    /// The journal of the shard failed (a sync error, or damage); the process must be restarted.
+    ShardFailed,
+    /// Still replaying the journal.
+    Recovering,
+    /// The process is stopping.
+    Stopping,
+}
