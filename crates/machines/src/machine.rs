@@ -41,7 +41,8 @@ pub enum Decision<E, O> {
     Answer(O),
 }
 
-/// A state machine of one shard. See the [module](self) for what all of them promise.
+/// A state machine of one shard: a fold of its own events. It follows from them alone, so that two with one history are one state, and
+/// one snapshot.
 pub trait Machine: Sized {
     /// What can be asked, borrowed from wherever the request's bytes lie.
     type Command<'a>;
