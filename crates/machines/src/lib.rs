@@ -1,8 +1,10 @@
 //! The state machines of Tidegate: pure, deterministic folds of the journal.
 //!
 //! ```text
-//!   command ──▶ decide(&state, command, prior, now) ──▶ event ──▶ (journal) ──▶ apply(&mut state, event, position)
+//!   command ──▶ decide(&state, command, with, now) ──▶ event ──▶ (journal) ──▶ apply(&mut state, event, at)
 //! ```
+//!
+//! [`Machine`] says what all of them have in common.
 //!
 //! Promise: `decide` only reads and may refuse; `apply` only writes and cannot fail. The same events in the same order give
 //! the same state on every machine, for ever.
@@ -13,9 +15,11 @@
 mod chunks;
 mod encoding;
 pub mod ledger;
+mod machine;
 mod number;
 mod pieces;
 pub mod queue;
 pub mod topic;
 
-pub use number::{Amount, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
+pub use machine::{Decision, Machine, Place};
+pub use number::{Amount, OutboundNumber, RecordPosition, RecordSequence, ShardIndex, TimeMs};

@@ -43,6 +43,10 @@ impl RecordPosition {
     pub const NONE: RecordPosition = RecordPosition(0);
 }
 
+/// Number of a record in its shard's log: 1 for the first, without gaps. Zero stands before the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RecordSequence(pub u64);
+
 /// Numbers the credits that one shard sends to another, from 1 without gaps; the receiver's watermark is the last one applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OutboundNumber(pub u64);

@@ -21,14 +21,14 @@ use super::validity::{check_expiry, is_account_id, is_asset};
 use crate::{Amount, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
 /// A check that failed, before it is told which record it was.
-struct Wrong {
+pub(super) struct Wrong {
     slot: Option<AccountSlot>,
     figure: &'static str,
     expected: i128,
     found: i128,
 }
 
-type Checked<T> = Result<T, Wrong>;
+pub(super) type Checked<T> = Result<T, Wrong>;
 
 #[cold]
 fn wrong(slot: Option<AccountSlot>, figure: &'static str, expected: impl Into<i128>, found: impl Into<i128>) -> Wrong {
@@ -41,33 +41,16 @@ fn same<T: PartialEq + Into<i128>>(slot: AccountSlot, figure: &'static str, expe
 }
 
 impl Ledger {
-    /// Folds in an event that [`Ledger::decide`] made on this state and that stands at `position`.
-    ///
-    /// Panics, and so stops the process, if the event does not follow from the state: going on would turn a bug into wrong
-    /// balances. For records from outside (replay, audit) use [`Ledger::apply_checked`].
-    #[inline]
-    pub fn apply(&mut self, event: &Event<'_>, position: RecordPosition) {
-        if let Err(wrong) = self.fold(event, position) {
-            panic!("{}", self.mismatch(wrong, event, position));
-        }
-    }
-
-    /// As [`Ledger::apply`] for a record that may be anything: slots, previous records, balances, numbers and rules are
-    /// compared with the state; on `Err` the state is unchanged.
-    #[inline]
-    pub fn apply_checked(&mut self, event: &Event<'_>, position: RecordPosition) -> Result<(), Mismatch> {
-        self.fold(event, position).map_err(|wrong| self.mismatch(wrong, event, position))
-    }
-
     #[cold]
-    fn mismatch(&self, wrong: Wrong, event: &Event<'_>, position: RecordPosition) -> Mismatch {
+    pub(super) fn mismatch(&self, wrong: Wrong, event: &Event<'_>, position: RecordPosition) -> Mismatch {
         let account = wrong.slot.and_then(|slot| self.accounts.get(slot)).map(|account| (&*account.id).into());
         let Wrong { figure, expected, found, .. } = wrong;
         Mismatch { position, event: event.name(), account, figure, expected, found }
     }
 
+    /// Folds in an event, or says what does not agree and leaves the state as it is.
     #[inline]
-    fn fold(&mut self, event: &Event<'_>, position: RecordPosition) -> Checked<()> {
+    pub(super) fn fold(&mut self, event: &Event<'_>, position: RecordPosition) -> Checked<()> {
         let time = event.time();
         if position <= self.position {
             return Err(wrong(None, "position above", self.position.0, position.0));

@@ -1,8 +1,6 @@
-//! What a shard asks of its ledger, and what the ledger decides.
+//! What a shard asks of its ledger.
 
-use super::event::Event;
 use super::hash::ContentDigest;
-use super::outcome::Outcome;
 use super::request::{AccountKind, Hold, Transfer};
 use crate::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
@@ -104,28 +102,4 @@ pub struct InboundCredit<'a> {
     pub debit_position: RecordPosition,
     /// When it was decided.
     pub decided_at: TimeMs,
-}
-
-/// What a command comes to. Nothing has changed yet: [`Ledger::apply`](super::Ledger::apply) does that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision<'a> {
-    /// Journal the event, apply it, and give the outcome once it is durable.
-    Append {
-        /// What happened.
-        event: Event<'a>,
-        /// What to answer.
-        outcome: Outcome,
-    },
-    /// Nothing to journal: a duplicate, a repeated answer, or a refusal that is the same for ever.
-    Answer(Outcome),
-    /// The credit account is not known on this shard; ask its home, then send [`Command::AdoptAccount`] (or repeat with
-    /// `credit_missing`) and decide again. Only with more than one shard.
-    NeedAccount,
-    /// A credit arrived before the one that must come first. Only for [`Command::ReceiveCredit`].
-    Gap {
-        /// The number that must come next.
-        expected: OutboundNumber,
-    },
-    /// Nothing to do and nobody to answer: it has been done.
-    Nothing,
 }

@@ -7,60 +7,37 @@
 //! ```
 
 use super::AccountSlot;
-use super::command::{Command, Decision, InboundCredit};
+use super::command::InboundCredit;
 use super::event::{AccountStep, CreditStep, Event, HoldFacts};
 use super::hash::{Content, ContentDigest, content_digest, shard_of};
 use super::hold::OpenHold;
-use super::outcome::{Outcome, Refusal};
+use super::outcome::{Outcome, Refusal, Ruling};
 use super::request::{AccountKind, Hold, Transfer};
 use super::rules::Verdict;
 use super::state::Ledger;
 use super::validity::{
     check_accounts, check_expiry, check_form, check_transfer, is_account_id, is_asset, is_transfer_id,
 };
-use crate::{Amount, OutboundNumber, ShardIndex, TimeMs};
+use crate::{Amount, Decision, OutboundNumber, ShardIndex, TimeMs};
 
-const fn refused<'a>(refusal: Refusal) -> Decision<'a> {
-    Decision::Answer(Outcome::Refused(refusal))
+type Decided<'a> = Decision<Event<'a>, Ruling>;
+
+const fn refused<'a>(refusal: Refusal) -> Decided<'a> {
+    Decision::Answer(Ruling::Outcome(Outcome::Refused(refusal)))
 }
 
-const DUPLICATE: Decision<'static> = Decision::Answer(Outcome::Duplicate);
+const DUPLICATE: Decided<'static> = Decision::Answer(Ruling::Outcome(Outcome::Duplicate));
+const APPLIED: Ruling = Ruling::Outcome(Outcome::Applied);
 
 impl Ledger {
-    /// Decides one command at the time `now` (or at that of the newest event, if the clock went back).
-    ///
-    /// `prior` is the newest journaled event about the command's transfer or hold id on this shard, found by the shard; it
-    /// must be given whenever there is one, and is needed only for commands that carry such an id.
-    ///
-    /// Panics on what only a bug can ask: a debit that does not live here, a prior of another id, an open hold without its
-    /// prior.
     #[inline]
-    pub fn decide<'a>(&self, command: &Command<'a>, prior: Option<&Event<'a>>, now: TimeMs) -> Decision<'a> {
-        let now = self.time_of(now);
-        match *command {
-            Command::Transfer { ref transfer, credit_missing } => {
-                self.decide_transfer(transfer, credit_missing, prior, now)
-            }
-            Command::PlaceHold { ref hold, credit_missing } => self.decide_place(hold, credit_missing, prior, now),
-            Command::PostHold { id, amount } => self.decide_post(id, amount, prior, now),
-            Command::VoidHold { id } => self.decide_void(id, prior, now),
-            Command::ExpireHold { id } => self.decide_expire(id, prior, now),
-            Command::ClaimId { id, owner, digest } => self.decide_claim(id, owner, digest, prior, now),
-            Command::OpenAccount { id, asset, kind } => self.decide_open(id, asset, kind, now),
-            Command::AdoptAccount { id, asset, kind, home } => self.decide_adopt(id, asset, kind, home, now),
-            Command::ReceiveCredit(ref credit) => self.decide_receive(credit, now),
-            Command::ConfirmCredits { to, number } => self.decide_confirm(to, number, now),
-        }
-    }
-
-    #[inline]
-    fn decide_transfer<'a>(
+    pub(super) fn decide_transfer<'a>(
         &self,
         transfer: &Transfer<'a>,
         credit_missing: bool,
         prior: Option<&Event<'a>>,
         now: TimeMs,
-    ) -> Decision<'a> {
+    ) -> Decided<'a> {
         let Transfer { id, debit, credit, amount, memo } = *transfer;
         let amount = match check_form(id, debit, credit, amount, memo) {
             Ok(amount) => amount,
@@ -75,14 +52,11 @@ impl Ledger {
         };
         let debit = self.step(debit, -i128::from(amount.get()));
         let credit = self.credit_step(credit, amount);
-        Decision::Append {
-            event: Event::Transferred { time: now, id, debit, credit, amount, memo },
-            outcome: Outcome::Applied,
-        }
+        Decision::Append { event: Event::Transferred { time: now, id, debit, credit, amount, memo }, outcome: APPLIED }
     }
 
     #[cold]
-    fn repeat_transfer<'a>(&self, transfer: &Transfer<'a>, prior: &Event<'a>) -> Decision<'a> {
+    fn repeat_transfer<'a>(&self, transfer: &Transfer<'a>, prior: &Event<'a>) -> Decided<'a> {
         assert_eq!(prior.id(), Some(transfer.id), "the prior event is about another id");
         if let Err(refusal) = check_accounts(transfer.debit, transfer.credit) {
             return refused(refusal);
@@ -100,13 +74,13 @@ impl Ledger {
         }
     }
 
-    fn decide_place<'a>(
+    pub(super) fn decide_place<'a>(
         &self,
         hold: &Hold<'a>,
         credit_missing: bool,
         prior: Option<&Event<'a>>,
         now: TimeMs,
-    ) -> Decision<'a> {
+    ) -> Decided<'a> {
         let Hold { id, debit, credit, amount, expires_in_ms, memo } = *hold;
         let form =
             check_form(id, debit, credit, amount, memo).and_then(|amount| check_expiry(expires_in_ms).map(|()| amount));
@@ -127,11 +101,11 @@ impl Ledger {
                 hold: HoldFacts { id, credit, amount, expires_in_ms, memo },
                 debit: self.step(debit, 0),
             },
-            outcome: Outcome::Applied,
+            outcome: APPLIED,
         }
     }
 
-    fn repeat_place<'a>(&self, asked: &Hold<'a>, prior: &Event<'a>) -> Decision<'a> {
+    fn repeat_place<'a>(&self, asked: &Hold<'a>, prior: &Event<'a>) -> Decided<'a> {
         assert_eq!(prior.id(), Some(asked.id), "the prior event is about another id");
         if let Err(refusal) = check_accounts(asked.debit, asked.credit) {
             return refused(refusal);
@@ -153,13 +127,13 @@ impl Ledger {
         }
     }
 
-    fn decide_post<'a>(
+    pub(super) fn decide_post<'a>(
         &self,
         id: &'a str,
         amount: Option<u64>,
         prior: Option<&Event<'a>>,
         now: TimeMs,
-    ) -> Decision<'a> {
+    ) -> Decided<'a> {
         if !is_transfer_id(id) {
             return refused(Refusal::IdInvalid);
         }
@@ -190,11 +164,11 @@ impl Ledger {
                 debit: self.step(open.debit, -i128::from(posted.get())),
                 credit: self.credit_step(open.credit, posted),
             },
-            outcome: Outcome::Applied,
+            outcome: APPLIED,
         }
     }
 
-    fn decide_void<'a>(&self, id: &'a str, prior: Option<&Event<'a>>, now: TimeMs) -> Decision<'a> {
+    pub(super) fn decide_void<'a>(&self, id: &'a str, prior: Option<&Event<'a>>, now: TimeMs) -> Decided<'a> {
         if !is_transfer_id(id) {
             return refused(Refusal::IdInvalid);
         }
@@ -208,26 +182,26 @@ impl Ledger {
         }
         Decision::Append {
             event: Event::HoldVoided { time: now, hold: facts, debit: self.step(open.debit, 0) },
-            outcome: Outcome::Applied,
+            outcome: APPLIED,
         }
     }
 
-    fn decide_expire<'a>(&self, id: &'a str, prior: Option<&Event<'a>>, now: TimeMs) -> Decision<'a> {
+    pub(super) fn decide_expire<'a>(&self, id: &'a str, prior: Option<&Event<'a>>, now: TimeMs) -> Decided<'a> {
         match self.open_hold(id, prior) {
             Ok((open, facts)) if open.expires_at <= now => Decision::Append {
                 event: Event::HoldExpired { time: now, hold: facts, debit: self.step(open.debit, 0) },
-                outcome: Outcome::Applied,
+                outcome: APPLIED,
             },
-            _ => Decision::Nothing,
+            _ => Decision::Answer(Ruling::AppliedBefore),
         }
     }
 
     /// A post or void that came too late journals the expiry that the tick has not got to yet. So the refusal stays true
     /// even if the clock goes back after a restart.
-    fn expire_late<'a>(&self, open: &OpenHold, hold: HoldFacts<'a>, now: TimeMs) -> Decision<'a> {
+    fn expire_late<'a>(&self, open: &OpenHold, hold: HoldFacts<'a>, now: TimeMs) -> Decided<'a> {
         Decision::Append {
             event: Event::HoldExpired { time: now, hold, debit: self.step(open.debit, 0) },
-            outcome: Outcome::Refused(Refusal::HoldExpired),
+            outcome: Ruling::Outcome(Outcome::Refused(Refusal::HoldExpired)),
         }
     }
 
@@ -247,28 +221,26 @@ impl Ledger {
         }
     }
 
-    fn decide_claim<'a>(
+    pub(super) fn decide_claim<'a>(
         &self,
         id: &'a str,
         owner: ShardIndex,
         digest: ContentDigest,
         prior: Option<&Event<'a>>,
         now: TimeMs,
-    ) -> Decision<'a> {
+    ) -> Decided<'a> {
         if !is_transfer_id(id) {
             return refused(Refusal::IdInvalid);
         }
         assert!(owner != self.shard && owner.0 < self.shard_count, "a claim of {id} for shard {owner}");
         match prior {
-            None => {
-                Decision::Append { event: Event::IdClaimed { time: now, id, owner, digest }, outcome: Outcome::Applied }
-            }
+            None => Decision::Append { event: Event::IdClaimed { time: now, id, owner, digest }, outcome: APPLIED },
             Some(Event::IdClaimed { owner: by, digest: of, .. }) if *by == owner && *of == digest => DUPLICATE,
             Some(_) => refused(Refusal::IdReused),
         }
     }
 
-    fn decide_open<'a>(&self, id: &'a str, asset: &'a str, kind: AccountKind, now: TimeMs) -> Decision<'a> {
+    pub(super) fn decide_open<'a>(&self, id: &'a str, asset: &'a str, kind: AccountKind, now: TimeMs) -> Decided<'a> {
         if !is_account_id(id) {
             return refused(Refusal::AccountIdInvalid);
         }
@@ -281,44 +253,41 @@ impl Ledger {
         let home = shard_of(id, self.shard_count);
         assert!(home == self.shard, "account {id} came to shard {}, not its home {home}", self.shard);
         let slot = AccountSlot(self.accounts.len());
-        Decision::Append { event: Event::AccountOpened { time: now, slot, id, asset, kind }, outcome: Outcome::Applied }
+        Decision::Append { event: Event::AccountOpened { time: now, slot, id, asset, kind }, outcome: APPLIED }
     }
 
-    fn decide_adopt<'a>(
+    pub(super) fn decide_adopt<'a>(
         &self,
         id: &'a str,
         asset: &'a str,
         kind: AccountKind,
         home: ShardIndex,
         now: TimeMs,
-    ) -> Decision<'a> {
+    ) -> Decided<'a> {
         if let Some(slot) = self.accounts.find(id) {
             return self.repeat_open(slot, asset, kind);
         }
         assert!(is_account_id(id) && is_asset(asset), "the home of {id:?} says that it has the asset {asset:?}");
         assert!(home != self.shard && home == shard_of(id, self.shard_count), "shard {home} is not the home of {id}");
         let slot = AccountSlot(self.accounts.len());
-        Decision::Append {
-            event: Event::AccountAdopted { time: now, slot, id, asset, kind, home },
-            outcome: Outcome::Applied,
-        }
+        Decision::Append { event: Event::AccountAdopted { time: now, slot, id, asset, kind, home }, outcome: APPLIED }
     }
 
-    fn repeat_open<'a>(&self, slot: AccountSlot, asset: &str, kind: AccountKind) -> Decision<'a> {
+    fn repeat_open<'a>(&self, slot: AccountSlot, asset: &str, kind: AccountKind) -> Decided<'a> {
         let account = self.accounts.get(slot).expect("found accounts are there");
         let same = account.kind == kind && &*self.assets.get(account.asset).name == asset;
         if same { DUPLICATE } else { refused(Refusal::AccountExists) }
     }
 
-    fn decide_receive<'a>(&self, credit: &InboundCredit<'a>, now: TimeMs) -> Decision<'a> {
+    pub(super) fn decide_receive<'a>(&self, credit: &InboundCredit<'a>, now: TimeMs) -> Decided<'a> {
         let InboundCredit { from, number, posted, id, debit, credit, amount, memo, debit_position, decided_at } =
             *credit;
         let expected = OutboundNumber(self.watermark(from).0 + 1);
         if number < expected {
-            return Decision::Nothing;
+            return Decision::Answer(Ruling::AppliedBefore);
         }
         if number > expected {
-            return Decision::Gap { expected };
+            return Decision::Answer(Ruling::Gap { expected });
         }
         let Some(slot) = self.accounts.find(credit) else { return refused(Refusal::CreditAccountNotFound) };
         let amount = match check_form(id, debit, credit, amount, memo) {
@@ -339,17 +308,17 @@ impl Ledger {
                 debit_position,
                 decided_at,
             },
-            outcome: Outcome::Applied,
+            outcome: APPLIED,
         }
     }
 
-    fn decide_confirm<'a>(&self, to: ShardIndex, number: OutboundNumber, now: TimeMs) -> Decision<'a> {
+    pub(super) fn decide_confirm<'a>(&self, to: ShardIndex, number: OutboundNumber, now: TimeMs) -> Decided<'a> {
         let peer = self.peer(to);
         assert!(number <= peer.last(), "shard {to} confirms credit {} of {}", number.0, peer.last().0);
         if number <= peer.confirmed() {
-            return Decision::Nothing;
+            return Decision::Answer(Ruling::AppliedBefore);
         }
-        Decision::Append { event: Event::CreditsConfirmed { time: now, to, number }, outcome: Outcome::Applied }
+        Decision::Append { event: Event::CreditsConfirmed { time: now, to, number }, outcome: APPLIED }
     }
 
     /// The refusal to journal for a transfer of a linked group that was not applied: its own, or
@@ -388,14 +357,14 @@ impl Ledger {
 }
 
 #[cold]
-fn not_admitted<'a>(verdict: Verdict, id: &'a str, content: Content<'a>, now: TimeMs) -> Decision<'a> {
+fn not_admitted<'a>(verdict: Verdict, id: &'a str, content: Content<'a>, now: TimeMs) -> Decided<'a> {
     match verdict {
         Verdict::Refuse(refusal) => Decision::Append {
             event: Event::Refused { time: now, id, digest: content_digest(content), refusal },
-            outcome: Outcome::Refused(refusal),
+            outcome: Ruling::Outcome(Outcome::Refused(refusal)),
         },
         Verdict::Invalid(refusal) => refused(refusal),
-        Verdict::NeedAccount => Decision::NeedAccount,
+        Verdict::NeedAccount => Decision::Answer(Ruling::NeedAccount),
         Verdict::Admit { .. } => unreachable!("admitted"),
     }
 }

@@ -14,10 +14,13 @@
 //! * a balance never overflows: what sources may issue is capped so that no sum of it can.
 //!
 //! Why a fold of events: the balance is never a fact of its own that can be wrong, only the sum of records that each say
-//! what they made of it. [`Ledger::apply`] checks every one of them, on the way in and at every replay.
+//! what they made of it. [`Machine::apply`] checks every one of them, on the way in and at every replay.
 //!
 //! Memory is bounded by accounts, open holds and unconfirmed credits. Closed transfers and holds leave memory: the shard
-//! finds the record of an id and hands it to [`Ledger::decide`] as `prior`.
+//! finds the record of an id and hands it to [`Machine::decide`] as what the decision is made with.
+//!
+//! [`Machine::apply`]: crate::Machine::apply
+//! [`Machine::decide`]: crate::Machine::decide
 
 mod account;
 mod account_id;
@@ -30,8 +33,10 @@ mod event;
 mod hash;
 mod history;
 mod hold;
+mod inherent;
 mod limits;
 mod linked;
+mod machine;
 mod mismatch;
 mod outcome;
 mod peer;
@@ -48,19 +53,20 @@ mod tests;
 
 pub use account::AccountSlot;
 pub use codec::EventError;
-pub use command::{Command, Decision, InboundCredit};
+pub use command::{Command, InboundCredit};
 #[cfg(feature = "fault-injection")]
 #[doc(hidden)]
 pub use fault::PlantedBug;
 
 pub use event::{AccountStep, CreditStep, Event, HoldFacts};
 pub use hash::{Content, ContentDigest, content_digest, id_hash, id_hash_keyed, shard_of};
+pub use inherent::Decision;
 pub use limits::{
     ACCOUNT_ID_BYTES_MAX, ACCOUNTS_MAX, ASSET_BYTES_MAX, EVENT_BYTES_MAX, HOLD_EXPIRES_IN_MS_MAX, MEMO_BYTES_MAX,
     OUTBOUND_PENDING_MAX, TIME_MS_MAX, TRANSFER_ID_BYTES_MAX, TRANSFERS_PER_REQUEST_MAX,
 };
 pub use mismatch::Mismatch;
-pub use outcome::{Outcome, Refusal};
+pub use outcome::{Outcome, Refusal, Ruling};
 pub use peer::OutboundCredit;
 pub use request::{AccountKind, AccountView, HistoryRow, Hold, RowKind, Transfer};
 pub use snapshot::SnapshotError;

@@ -1,5 +1,7 @@
 //! What a request to the ledger comes to. A refusal is a value, never an error: the system worked, the answer is no.
 
+use crate::OutboundNumber;
+
 /// The outcome of one transfer, hold, post or void.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -10,6 +12,29 @@ pub enum Outcome {
     /// Refused. A refusal that depends on state (funds, accounts) is journaled under its id and is the answer for ever.
     Refused(Refusal),
 }
+
+/// What the ledger says to one command: the answer to a request, or what other shards need to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ruling {
+    /// The answer. With an event, once that is durable; without one it is a duplicate, a repeated answer, or a refusal that is the same
+    /// for ever.
+    Outcome(Outcome),
+    /// It was done before, and nobody asks: a hold that is not open or whose time is not over, a credit or a confirmation that came
+    /// again.
+    AppliedBefore,
+    /// A credit arrived before the one that must come first. Only for [`Command::ReceiveCredit`](super::Command::ReceiveCredit).
+    Gap {
+        /// The number that must come next.
+        expected: OutboundNumber,
+    },
+    /// The credit account is not known on this shard; ask its home, then send
+    /// [`Command::AdoptAccount`](super::Command::AdoptAccount) (or repeat with `credit_missing`) and decide again. Only with more than
+    /// one shard.
+    NeedAccount,
+}
+
+// It is given back with every event: no larger than the outcome in it.
+const _: () = assert!(size_of::<Ruling>() == size_of::<Outcome>());
 
 /// Why the ledger says no. Each has a stable `code` that all doors show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -42,7 +42,7 @@ impl From<Malformed> for SnapshotError {
 
 impl Ledger {
     /// Hands the ledger's bytes to `sink`, piece by piece.
-    pub fn write_snapshot(&self, sink: &mut impl FnMut(&[u8])) {
+    pub fn write_snapshot(&self, sink: &mut dyn FnMut(&[u8])) {
         let mut out = Chunks::new(sink);
         out.put(|out| {
             for value in [VERSION, self.shard.0.into(), self.shard_count.into(), self.time.0, self.position.0] {
@@ -99,7 +99,7 @@ impl Ledger {
     }
 
     /// What must hold between the parts: holds add up to what is held, money to nothing, issuance to the cap at most.
-    fn check_sums(&self) -> Parsed<()> {
+    pub(super) fn check_sums(&self) -> Parsed<()> {
         let mut held = vec![0u128; self.accounts.len() as usize];
         for hold in self.holds.iter() {
             held[hold.debit.0 as usize] += u128::from(hold.amount.get());
@@ -242,7 +242,7 @@ fn get_hold(reader: &mut Reader<'_>, ledger: &Ledger) -> Parsed<OpenHold> {
     Ok(hold)
 }
 
-fn put_peer<S: FnMut(&[u8])>(out: &mut Chunks<'_, S>, peer: &Peer) {
+fn put_peer<S: FnMut(&[u8]) + ?Sized>(out: &mut Chunks<'_, S>, peer: &Peer) {
     out.put(|out| {
         put_varint(out, peer.watermark.0);
         put_varint(out, peer.confirmed().0);

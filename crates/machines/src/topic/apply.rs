@@ -45,8 +45,8 @@ pub enum Mismatch {
 }
 
 impl Topics {
-    /// Applies an event that [`Topics::decide`] made from this very state. `sequence` is the number of its record.
-    pub fn apply(&mut self, event: &Event, sequence: u64) {
+    /// Applies an event that fits. `sequence` is the number of its record.
+    pub(super) fn fold(&mut self, event: &Event, sequence: u64) {
         self.sequence = sequence;
         match event {
             Event::SessionOpened { slot, client_id, expiry_s, will } => {
@@ -122,17 +122,11 @@ impl Topics {
         }
     }
 
-    /// Applies an event from a journal, if it can follow what came before it.
-    pub fn apply_checked(&mut self, event: &Event, sequence: u64) -> Result<(), Mismatch> {
+    /// Whether an event can be the next, at this place.
+    pub(super) fn check(&self, event: &Event, sequence: u64) -> Result<(), Mismatch> {
         if sequence <= self.sequence {
             return Err(Mismatch::OutOfOrder { found: sequence, newest: self.sequence });
         }
-        self.check(event)?;
-        self.apply(event, sequence);
-        Ok(())
-    }
-
-    fn check(&self, event: &Event) -> Result<(), Mismatch> {
         let must = |holds: bool, what| if holds { Ok(()) } else { Err(Mismatch::Unfounded(what)) };
         let session = |slot: Slot| self.session(slot).ok_or(Mismatch::NoSession(slot.0));
         match event {

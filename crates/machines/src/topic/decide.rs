@@ -19,7 +19,7 @@ enum Room {
 
 impl Topics {
     /// The event that answers `command` at `now`, or why there is none.
-    pub fn decide(&self, command: &Command, limits: &InboxLimits, now: TimeMs) -> Result<Event, Refusal> {
+    pub(super) fn event_of(&self, command: &Command, limits: &InboxLimits, now: TimeMs) -> Result<Event, Refusal> {
         let now = now.min(TimeMs::MAX);
         match command {
             Command::OpenSession { client_id, expiry_s, will } => {

@@ -20,6 +20,8 @@ mod command;
 mod decide;
 mod due;
 mod event;
+mod inherent;
+mod machine;
 mod message;
 mod snapshot;
 mod state;

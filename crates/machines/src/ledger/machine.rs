@@ -1,0 +1,94 @@
+//! The ledger as a machine: which command and which event goes where.
+
+use super::codec::EventError;
+use super::command::Command;
+use super::event::Event;
+use super::mismatch::Mismatch;
+use super::outcome::Ruling;
+use super::snapshot::SnapshotError;
+use super::state::Ledger;
+use crate::{Decision, Machine, Place, ShardIndex, TimeMs};
+
+/// Of a [`Place`], the ledger keeps the position: histories are chains of positions.
+impl Machine for Ledger {
+    type Command<'a> = Command<'a>;
+    /// The newest journaled event about the command's transfer or hold id on this shard, found by the shard. It must be given
+    /// whenever there is one, and is needed only for commands that carry such an id.
+    type With<'a> = Option<&'a Event<'a>>;
+    type Event<'a> = Event<'a>;
+    type Outcome = Ruling;
+    type Mismatch = Mismatch;
+    type EventError = EventError;
+    type SnapshotError = SnapshotError;
+
+    fn new(shard: ShardIndex, shards: u16) -> Ledger {
+        Ledger::new(shard, shards)
+    }
+
+    /// Decides at `now`, or at the time of the newest event if the clock went back.
+    ///
+    /// Panics on what only a bug can ask: a debit that does not live here, a prior of another id, an open hold without its
+    /// prior.
+    #[inline]
+    fn decide<'a>(
+        &self,
+        command: &Self::Command<'a>,
+        prior: Self::With<'a>,
+        now: TimeMs,
+    ) -> Decision<Self::Event<'a>, Ruling> {
+        let now = self.time_of(now);
+        match *command {
+            Command::Transfer { ref transfer, credit_missing } => {
+                self.decide_transfer(transfer, credit_missing, prior, now)
+            }
+            Command::PlaceHold { ref hold, credit_missing } => self.decide_place(hold, credit_missing, prior, now),
+            Command::PostHold { id, amount } => self.decide_post(id, amount, prior, now),
+            Command::VoidHold { id } => self.decide_void(id, prior, now),
+            Command::ExpireHold { id } => self.decide_expire(id, prior, now),
+            Command::ClaimId { id, owner, digest } => self.decide_claim(id, owner, digest, prior, now),
+            Command::OpenAccount { id, asset, kind } => self.decide_open(id, asset, kind, now),
+            Command::AdoptAccount { id, asset, kind, home } => self.decide_adopt(id, asset, kind, home, now),
+            Command::ReceiveCredit(ref credit) => self.decide_receive(credit, now),
+            Command::ConfirmCredits { to, number } => self.decide_confirm(to, number, now),
+        }
+    }
+
+    #[inline]
+    fn apply(&mut self, event: &Self::Event<'_>, at: Place) {
+        if let Err(wrong) = self.fold(event, at.position) {
+            panic!("{}", self.mismatch(wrong, event, at.position));
+        }
+    }
+
+    /// Slots, previous records, balances, numbers and rules are compared with the state.
+    #[inline]
+    fn apply_checked(&mut self, event: &Self::Event<'_>, at: Place) -> Result<(), Mismatch> {
+        self.fold(event, at.position).map_err(|wrong| self.mismatch(wrong, event, at.position))
+    }
+
+    #[inline]
+    fn encode(event: &Self::Event<'_>, into: &mut Vec<u8>) {
+        event.encode(into);
+    }
+
+    #[inline]
+    fn decode(bytes: &[u8]) -> Result<Event<'_>, EventError> {
+        Event::decode(bytes)
+    }
+
+    fn next_due(&self) -> Option<TimeMs> {
+        self.next_expiry()
+    }
+
+    fn write_snapshot(&self, part: &mut dyn FnMut(&[u8])) {
+        Ledger::write_snapshot(self, part);
+    }
+
+    fn read_snapshot(body: &[u8]) -> Result<Ledger, SnapshotError> {
+        Ledger::decode_snapshot(body)
+    }
+
+    fn assert_sound(&self) {
+        assert_eq!(self.check_sums(), Ok(()), "the sums of shard {}", self.shard);
+    }
+}

@@ -1,0 +1,80 @@
+//! A shard of topics as a machine.
+
+use super::apply::Mismatch;
+use super::codec::EventError;
+use super::command::{Command, InboxLimits, Refusal};
+use super::event::Event;
+use super::snapshot::SnapshotError;
+use super::state::Topics;
+use crate::{Decision, Machine, Place, ShardIndex, TimeMs};
+
+/// Of a [`Place`], topics keep the sequence: it tells sessions of one client id, and entries that are not durable, apart.
+impl Machine for Topics {
+    /// Owned, because it may wait for room in a group.
+    type Command<'a> = Command;
+    /// The bounds of every inbox.
+    type With<'a> = &'a InboxLimits;
+    type Event<'a> = Event;
+    type Outcome = Result<(), Refusal>;
+    type Mismatch = Mismatch;
+    type EventError = EventError;
+    type SnapshotError = SnapshotError;
+
+    fn new(shard: ShardIndex, shards: u16) -> Topics {
+        assert!(shard.0 < shards, "shard {shard} of {shards}");
+        Topics::new(shard)
+    }
+
+    #[inline]
+    fn decide<'a>(
+        &self,
+        command: &Self::Command<'a>,
+        limits: Self::With<'a>,
+        now: TimeMs,
+    ) -> Decision<Self::Event<'a>, Result<(), Refusal>> {
+        match self.event_of(command, limits, now) {
+            Ok(event) => Decision::Append { event, outcome: Ok(()) },
+            Err(refusal) => Decision::Answer(Err(refusal)),
+        }
+    }
+
+    #[inline]
+    fn apply(&mut self, event: &Event, at: Place) {
+        self.fold(event, at.sequence.0);
+    }
+
+    fn apply_checked(&mut self, event: &Event, at: Place) -> Result<(), Mismatch> {
+        self.check(event, at.sequence.0)?;
+        self.fold(event, at.sequence.0);
+        Ok(())
+    }
+
+    #[inline]
+    fn encode(event: &Event, into: &mut Vec<u8>) {
+        event.encode(into);
+    }
+
+    #[inline]
+    fn decode(bytes: &[u8]) -> Result<Event, EventError> {
+        Event::decode(bytes)
+    }
+
+    fn next_due(&self) -> Option<TimeMs> {
+        Topics::next_due(self)
+    }
+
+    fn write_snapshot(&self, part: &mut dyn FnMut(&[u8])) {
+        Topics::write_snapshot(self, part);
+    }
+
+    fn read_snapshot(body: &[u8]) -> Result<Topics, SnapshotError> {
+        Topics::decode_snapshot(body)
+    }
+
+    fn assert_sound(&self) {
+        let facts = self.facts();
+        assert_eq!(facts.sessions, self.sessions().count() as u64, "sessions are counted");
+        let waiting: usize = self.sessions().map(|(_, session)| session.inbox.len()).sum();
+        assert_eq!(facts.inbox_messages, waiting as u64, "entries are counted");
+    }
+}
