@@ -1,21 +1,18 @@
-//! The audit of a shard of topics that nobody serves: refold everything that is there, verify the chain, compare.
+//! The audit of a shard that nobody serves: refold everything that is there, verify the chain, compare every snapshot.
 //!
 //! What a log has forgotten cannot be refolded: there the oldest good snapshot is believed, as far as its own checks go, and
 //! everything from it on is compared.
 
-use std::path::Path;
+use tidegate_disk::Disk;
+use tidegate_journal::{Cursor, JournalError, LogReader, Logs, RecoveryReport, Retention, Sequence};
+use tidegate_machines::{Machine, ShardIndex};
 
-use tidegate_journal::disk::Disk;
-use tidegate_journal::recovery::{self, RecoveryReport};
-use tidegate_journal::{Cursor, JournalError, LogId, Reader, Sequence};
-use tidegate_machines::ShardIndex;
-use tidegate_machines::topic::Topics;
+use crate::fold::Fold;
+use crate::service::ShardFamily;
+use crate::snapshot::Snapshots;
 
-use super::fold::fold_group;
-use crate::snapshot::{self, Snapshotted};
-
-/// What the audit found on one shard of topics.
-pub struct TopicFindings {
+/// What the audit found on one shard.
+pub struct Findings<M> {
     /// Shard.
     pub shard: ShardIndex,
     /// What opening its log would find and do.
@@ -28,85 +25,87 @@ pub struct TopicFindings {
     pub snapshots_compared: u64,
     /// Everything that is wrong, in words; empty when all agrees.
     pub problems: Vec<String>,
-    /// The folded state.
-    pub state: Topics,
+    /// The folded state; `None` if the log could not be folded to its end.
+    pub state: Option<M>,
 }
 
-/// Folds one shard of topics from as far back as its files go to the end, verifying each checksum, the chain, and that each record
+/// Folds one of `shards` shards from as far back as its log goes to the end, verifying each checksum, the chain, and that each record
 /// fits; compares every snapshot on the way. `progress` hears the sequence reached.
 ///
-/// `Err` when the log itself cannot be opened by the next start.
-pub fn audit_topics<D: Disk>(
-    disk: &D,
-    data: &Path,
-    log: LogId,
+/// `Err` when the log itself could not be opened by the next start.
+pub fn audit<F: ShardFamily, D: Disk, G: Logs>(
+    logs: &G,
+    snapshots: &Snapshots<F, D>,
+    shards: u16,
     mut progress: impl FnMut(Sequence),
-) -> Result<TopicFindings, JournalError> {
-    let shard = ShardIndex(log.shard);
-    let reader = Reader::open(disk.clone(), data, log)?;
+) -> Result<Findings<F::Machine>, JournalError> {
+    let id = snapshots.log();
+    let shard = ShardIndex(id.shard);
     let mut problems = Vec::new();
-    let mut snapshots: Vec<(Cursor, blake3::Hash)> = Vec::new();
-    let mut oldest: Option<(Cursor, Topics)> = None;
-    match snapshot::newest_first::<D, Topics>(disk, data, shard) {
+    let mut claims: Vec<(Cursor, blake3::Hash)> = Vec::new();
+    let mut oldest: Option<(Cursor, F::Machine)> = None;
+    match snapshots.newest_first() {
         Err(error) => problems.push(error.to_string()),
         // One state is held at a time; of the others, what it takes to compare them.
         Ok(found) => found.for_each(|snapshot| match snapshot {
             Ok((cursor, state)) => {
-                snapshots.push((cursor, hash_of(&state)));
+                claims.push((cursor, hash_of(&state)));
                 oldest = Some((cursor, state));
             }
             Err(error) => problems.push(error.to_string()),
         }),
     }
-    let newest = snapshots.first().map_or(Cursor::START, |(cursor, _)| *cursor);
-    let log = recovery::inspect_since(disk.clone(), data, log, newest)?;
+    let needed = match F::FAMILY.retention {
+        Retention::Whole => Cursor::START,
+        Retention::SinceSnapshot => claims.first().map_or(Cursor::START, |(cursor, _)| *cursor),
+    };
+    let log = logs.inspect(id, needed)?;
     let is_whole = log.begins == Cursor::START.position;
     let (begin, state) = match oldest {
         Some((cursor, state)) if !is_whole => (cursor, state),
-        _ => (Cursor::START, Topics::new(shard)),
+        _ => (Cursor::START, F::Machine::new(shard, shards)),
     };
+    let reader = logs.reader(id)?;
+    let end = log.durability();
     let mut findings =
-        TopicFindings { shard, log, begins_after: begin.sequence, records: 0, snapshots_compared: 0, problems, state };
-    if let Err(problem) = findings.fold(&reader, begin, &mut snapshots, &mut progress) {
-        findings.problems.push(problem);
+        Findings { shard, log, begins_after: begin.sequence, records: 0, snapshots_compared: 0, problems, state: None };
+    let mut fold = Fold::new(id, begin, begin, state);
+    let folded = reader.groups(begin, &end).map_err(|error| error.to_string()).and_then(|mut groups| {
+        loop {
+            let reached = groups.cursor();
+            findings.compare(reached, fold.state(), &mut claims);
+            progress(reached.sequence);
+            if fold.next_group(&mut groups, |_, _| {}).map_err(|error| error.to_string())?.is_none() {
+                return Ok(());
+            }
+        }
+    });
+    findings.records = fold.records();
+    match folded.and_then(|()| fold.into_state().map_err(|error| error.to_string())) {
+        Ok(state) => findings.state = Some(state),
+        Err(problem) => findings.problems.push(problem),
     }
-    for (cursor, _) in snapshots {
+    for (cursor, _) in claims {
         findings.problems.push(format!("the snapshot at sequence {} is at no place of this log", cursor.sequence));
     }
     Ok(findings)
 }
 
-impl TopicFindings {
-    fn fold<D: Disk>(
-        &mut self,
-        reader: &Reader<D>,
-        begin: Cursor,
-        snapshots: &mut Vec<(Cursor, blake3::Hash)>,
-        progress: &mut impl FnMut(Sequence),
-    ) -> Result<(), String> {
-        let mut groups = reader.read_from(begin, self.log.end.position).map_err(|error| error.to_string())?;
-        loop {
-            let reached = groups.cursor();
-            if let Some(at) = snapshots.iter().position(|(cursor, _)| *cursor == reached) {
-                let (_, expected) = snapshots.swap_remove(at);
-                self.snapshots_compared += 1;
-                if hash_of(&self.state) != expected {
-                    let sequence = reached.sequence;
-                    self.problems.push(format!("the snapshot at sequence {sequence} is not what the log gives"));
-                }
-            }
-            progress(reached.sequence);
-            match fold_group(&mut self.state, self.shard, &mut groups).map_err(|error| error.to_string())? {
-                Some(records) => self.records += records,
-                None => return Ok(()),
-            }
+impl<M: Machine> Findings<M> {
+    /// Compares the snapshot that stands at `reached`, if one does, with the state there.
+    fn compare(&mut self, reached: Cursor, state: &M, claims: &mut Vec<(Cursor, blake3::Hash)>) {
+        let Some(at) = claims.iter().position(|(cursor, _)| *cursor == reached) else { return };
+        let (_, expected) = claims.swap_remove(at);
+        self.snapshots_compared += 1;
+        if hash_of(state) != expected {
+            self.problems.push(format!("the snapshot at sequence {} is not what the log gives", reached.sequence));
         }
     }
 }
 
-fn hash_of(state: &Topics) -> blake3::Hash {
+fn hash_of<M: Machine>(state: &M) -> blake3::Hash {
     let mut hasher = blake3::Hasher::new();
-    state.write_body(&mut |part| {
+    state.write_snapshot(&mut |part| {
         hasher.update(part);
     });
     hasher.finalize()

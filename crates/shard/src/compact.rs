@@ -1,31 +1,44 @@
-//! Compaction: the records of old segments become a snapshot, so that a log of topics stays as small as what it is about.
+//! Compaction: the records of old segments become a snapshot, so that a log that may forget stays as small as what it is about.
 //!
 //! ```text
-//!   snapshot 1 ───────┐                    1. newest good snapshot, and the sealed segments behind it
+//!   snapshot 1 ───────┐                    1. newest good snapshot, and what is settled behind it
 //!   │ segment │ segment │ segment │ being written …
 //!                       └─▶ snapshot 2     2. written, durable
-//!   └ forgotten ┘                          3. what stands before snapshot 1 is removed
+//!   └ forgotten ┘                          3. what stands before snapshot 1 is forgotten
 //! ```
 //!
 //! Why what lies between the two snapshots stays: should the newer one turn out damaged, the older one and the log still give
 //! everything. And what is forgotten was, each time, in a snapshot that has just been read whole and found good: nothing goes on the
 //! strength of a file that nobody has looked at since it was written.
 //!
-//! Everything is read from files, none of it from the shard: a thread of low priority does this beside a shard that serves, which
-//! need not even know. It holds one state and one snapshot's bytes while it runs, and nothing before or after.
+//! Everything is read from the log's reader, none of it from the shard: a thread of low priority does this beside a shard that serves,
+//! which need not even know. It holds one state and one snapshot's bytes while it runs, and nothing before or after.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use tidegate_journal::disk::Disk;
-use tidegate_journal::forget::{Forgotten, forget_before};
-use tidegate_journal::{Cursor, JournalError, LogId, Reader};
-use tidegate_machines::ShardIndex;
-use tidegate_machines::topic::Topics;
+use tidegate_disk::Disk;
+use tidegate_journal::{Cursor, Forgotten, JournalError, LogReader, Retention};
+use tidegate_machines::{Machine, ShardIndex};
 
-use super::fold::{FoldError, fold_group};
-use super::replay::start;
-use crate::limits::SEGMENTS_PER_COMPACTION;
-use crate::snapshot::{self, SnapshotError};
+use crate::fold::{Fold, FoldError, check_place};
+use crate::service::ShardFamily;
+use crate::snapshot::{SnapshotError, Snapshots};
+
+/// When another snapshot is worth its cost: when the log behind the newest one has grown to both of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompactionRule {
+    /// Never for less than this, in bytes of log.
+    pub floor_bytes: u64,
+    /// Bytes of log for each byte of the newest snapshot: what a snapshot costs is written once for so much that was written.
+    pub ratio: u64,
+}
+
+impl CompactionRule {
+    /// Whether `behind_bytes` of log behind a snapshot of `snapshot_bytes` make another one worth it.
+    pub const fn is_due(&self, behind_bytes: u64, snapshot_bytes: u64) -> bool {
+        behind_bytes >= self.floor_bytes && behind_bytes >= self.ratio.saturating_mul(snapshot_bytes)
+    }
+}
 
 /// Why no snapshot was made. The log is as it was, and the next attempt begins anew.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +46,7 @@ pub enum CompactError {
     /// The log cannot be folded.
     #[error(transparent)]
     Fold(#[from] FoldError),
-    /// The log cannot be looked at, or its old segments not removed.
+    /// The log cannot be looked at, or its old part not be forgotten.
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// The snapshot cannot be written.
@@ -56,37 +69,47 @@ pub struct Compaction {
     pub passed_over: Vec<String>,
 }
 
-/// Makes a snapshot of a shard of topics if at least [`SEGMENTS_PER_COMPACTION`] sealed segments lie behind its newest one, and lets
-/// the log forget what stands before the one it began from. `None`: not worth it yet, or `go_on` said no, which it is asked after
-/// each group.
-pub fn compact<D: Disk>(
-    disk: &D,
-    data: &Path,
-    log: LogId,
+/// Makes a snapshot of a shard, one of `shards`, if `rule` says that it is time, and lets the log forget, if it may, what stands before
+/// the one it began from. `None`: not worth it yet, or `go_on` said no, which it is asked after each group.
+pub fn compact<F: ShardFamily, D: Disk, R: LogReader>(
+    snapshots: &Snapshots<F, D>,
+    reader: &R,
+    shards: u16,
+    rule: CompactionRule,
     mut go_on: impl FnMut() -> bool,
 ) -> Result<Option<Compaction>, CompactError> {
-    let shard = ShardIndex(log.shard);
-    let reader = Reader::open(disk.clone(), data, log)?;
-    let segments = reader.segments()?;
-    let covered = snapshot::newest_cursor::<D, Topics>(disk, data, shard)?.unwrap_or(Cursor::START);
-    let sealed_behind = segments.iter().filter(|first| **first > covered.position).count();
-    if sealed_behind < SEGMENTS_PER_COMPACTION {
+    let end = reader.settled_end()?;
+    let newest = snapshots.newest_header()?;
+    let (covered, snapshot_bytes) = newest.map_or((Cursor::START, 0), |newest| (newest.cursor, newest.bytes));
+    if !rule.is_due(end.position().0.saturating_sub(covered.position.0), snapshot_bytes) {
         return Ok(None);
     }
-    let begin = start(disk, data, shard);
-    let mut state = begin.state;
-    // All before the last segment is sealed, and was durable before that segment had a name.
-    let end = *segments.last().expect("some are sealed");
-    let mut groups = reader.read_from(begin.cursor, end)?;
-    let mut events = 0;
-    while let Some(records) = fold_group(&mut state, shard, &mut groups)? {
-        events += records;
+    let mut passed_over = Vec::new();
+    let good = snapshots.newest_first()?.find_map(|snapshot| {
+        let checked = snapshot.map_err(|error| error.to_string()).and_then(|(cursor, state)| {
+            check_place(reader, cursor, &end, None).map_err(|error| error.to_string())?;
+            Ok((cursor, state))
+        });
+        checked.map_err(|error| passed_over.push(error)).ok()
+    });
+    let log = snapshots.log();
+    let (begin, state) = good.unwrap_or_else(|| (Cursor::START, F::Machine::new(ShardIndex(log.shard), shards)));
+    if begin.position >= end.position() {
+        return Ok(None);
+    }
+    let mut fold = Fold::new(log, begin, begin, state);
+    let mut groups = reader.groups(begin, &end)?;
+    while fold.next_group(&mut groups, |_, _| {})?.is_some() {
         if !go_on() {
             return Ok(None);
         }
     }
-    let cursor = groups.cursor();
-    let snapshot = snapshot::write(disk, data, shard, cursor, &state)?;
-    let forgotten = forget_before(disk.clone(), data, log, begin.cursor.position)?;
-    Ok(Some(Compaction { snapshot, cursor, events, forgotten, passed_over: begin.passed_over }))
+    let (cursor, events) = (groups.cursor(), fold.records());
+    assert_eq!(cursor.position, end.position(), "all that is settled was folded");
+    let snapshot = snapshots.write(cursor, &fold.into_state()?)?;
+    let forgotten = match F::FAMILY.retention {
+        Retention::SinceSnapshot => reader.forget_before(begin.position)?,
+        Retention::Whole => Forgotten::default(),
+    };
+    Ok(Some(Compaction { snapshot, cursor, events, forgotten, passed_over }))
 }

@@ -1,8 +1,18 @@
-//! Folding a log of topics into a state: what replay, compaction and the audit do.
+//! Folding a log into a state: what replay, compaction and every audit do.
+//!
+//! ```text
+//!   groups of the log:   │ 1 2 3 │ 4 5 │ 6 7 8 9 │ …
+//!                                  ▲ state's cursor: position, sequence, chain
+//!   read from anywhere before it: what the state has is only shown, and when the reading passes the cursor, it must find it there
+//! ```
+//!
+//! Promise: every record was verified (checksum, chain) and follows from the state before it, and a state that claims a place in the
+//! log is folded on only if the log has that place, with that chain hash: the state of another history is found out.
 
-use tidegate_journal::{GroupReader, JournalError, Position, Sequence};
-use tidegate_machines::ShardIndex;
-use tidegate_machines::topic::{Event, Topics};
+use std::collections::VecDeque;
+
+use tidegate_journal::{Cursor, Durability, GroupReader, JournalError, LogId, LogReader, Position, Sequence};
+use tidegate_machines::{Machine, Place, RecordPosition, RecordSequence};
 
 /// Why a log cannot be folded.
 #[derive(Debug, thiserror::Error)]
@@ -11,10 +21,10 @@ pub enum FoldError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     /// A verified record does not fit what came before it: it was written by a faulty program, or forged.
-    #[error("topic shard {shard}: record {sequence} at position {position} does not fit what came before it: {what}")]
+    #[error("{log}: record {sequence} at position {position} does not fit what came before it: {what}")]
     Misfit {
-        /// Shard.
-        shard: ShardIndex,
+        /// Which log.
+        log: LogId,
         /// Its sequence.
         sequence: Sequence,
         /// Its position.
@@ -22,15 +32,204 @@ pub enum FoldError {
         /// What is wrong.
         what: String,
     },
+    /// The state stands on a place that the log does not have.
+    #[error(
+        "{log}: the snapshot at sequence {}, position {} is of another history: the log has a group that ends at sequence {}, \
+         position {}, chain {}",
+        snapshot.sequence, snapshot.position, found.sequence, found.position, found.chain
+    )]
+    AnotherHistory {
+        /// Which log.
+        log: LogId,
+        /// Where the state says that it stands.
+        snapshot: Cursor,
+        /// What the log has there, or next behind it.
+        found: Cursor,
+    },
+    /// The log ends before a record that somebody saw.
+    #[error("{log}: the log ends at sequence {reached}, before {wanted}")]
+    EndsBefore {
+        /// Which log.
+        log: LogId,
+        /// Last record folded.
+        reached: Sequence,
+        /// The one that was asked for.
+        wanted: Sequence,
+    },
 }
 
-/// Folds the next group of `groups` into `state`; `None` at the end, else how many records it had.
-pub fn fold_group(state: &mut Topics, shard: ShardIndex, groups: &mut GroupReader) -> Result<Option<u64>, FoldError> {
-    let Some(group) = groups.next_group()? else { return Ok(None) };
-    for (sequence, position, bytes) in group.records() {
-        let misfit = |what: String| FoldError::Misfit { shard, sequence, position, what };
-        let event = Event::decode(bytes).map_err(|error| misfit(error.to_string()))?;
-        state.apply_checked(&event, sequence.0).map_err(|mismatch| misfit(mismatch.to_string()))?;
+/// A state, and how far the log was folded into it. Can stop at any record.
+pub struct Fold<M: Machine> {
+    log: LogId,
+    state: M,
+    /// Last record that the state has.
+    sequence: Sequence,
+    /// Where the state says that it stands, until the reading has passed it.
+    expected: Option<Cursor>,
+    /// Records of the group inside of which the fold stopped.
+    rest: VecDeque<(Sequence, Position, Box<[u8]>)>,
+    records: u64,
+}
+
+impl<M: Machine> Fold<M> {
+    /// Goes on from `state`, which is the fold of `log` up to `at`. Groups are read from `from` on, which is `at` or before it: what
+    /// begins at `at` is compared by the reader, which is given that cursor.
+    pub fn new(log: LogId, from: Cursor, at: Cursor, state: M) -> Fold<M> {
+        assert!(from.position <= at.position && from.sequence <= at.sequence, "nothing is left out between reading and state");
+        let expected = (at != from).then_some(at);
+        Fold { log, state, sequence: at.sequence, expected, rest: VecDeque::new(), records: 0 }
     }
-    Ok(Some(u64::from(group.record_count)))
+
+    /// Folds the next group of `groups`; `None` at the end, else how many records it has. `each` sees every record that is read, also
+    /// those that the state has already.
+    pub fn next_group(
+        &mut self,
+        groups: &mut GroupReader,
+        mut each: impl FnMut(&M::Event<'_>, Place),
+    ) -> Result<Option<u64>, FoldError> {
+        assert!(self.rest.is_empty(), "the group before this one is folded whole");
+        let Some(group) = groups.next_group()? else { return Ok(None) };
+        let count = u64::from(group.record_count);
+        for (sequence, position, bytes) in group.records() {
+            let event = decode::<M>(self.log, sequence, position, bytes)?;
+            let at = place(sequence, position);
+            if sequence > self.sequence {
+                self.apply(&event, at)?;
+            }
+            each(&event, at);
+        }
+        self.passed(groups.cursor())?;
+        Ok(Some(count))
+    }
+
+    /// Folds up to and including `target`; the rest of its group is kept for the next time.
+    pub fn advance(&mut self, groups: &mut GroupReader, target: Sequence) -> Result<(), FoldError> {
+        self.fold_rest(target)?;
+        while self.sequence < target {
+            assert!(self.rest.is_empty(), "what is left of a group lies behind the target");
+            let Some(group) = groups.next_group()? else {
+                return Err(FoldError::EndsBefore { log: self.log, reached: self.sequence, wanted: target });
+            };
+            for (sequence, position, bytes) in group.records() {
+                if sequence <= target {
+                    let event = decode::<M>(self.log, sequence, position, bytes)?;
+                    self.apply(&event, place(sequence, position))?;
+                } else {
+                    self.rest.push_back((sequence, position, bytes.into()));
+                }
+            }
+            self.passed(groups.cursor())?;
+        }
+        Ok(())
+    }
+
+    /// Folds what is left of the group inside of which the fold stopped.
+    pub fn finish_group(&mut self) -> Result<(), FoldError> {
+        self.fold_rest(Sequence(u64::MAX))
+    }
+
+    fn fold_rest(&mut self, target: Sequence) -> Result<(), FoldError> {
+        while let Some((sequence, position, bytes)) = self.rest.pop_front() {
+            if sequence > target {
+                self.rest.push_front((sequence, position, bytes));
+                break;
+            }
+            let event = decode::<M>(self.log, sequence, position, &bytes)?;
+            self.apply(&event, place(sequence, position))?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn apply(&mut self, event: &M::Event<'_>, at: Place) -> Result<(), FoldError> {
+        let (log, sequence, position) = (self.log, Sequence(at.sequence.0), Position(at.position.0));
+        assert_eq!(sequence.0, self.sequence.0 + 1, "records are folded without a gap");
+        self.state
+            .apply_checked(event, at)
+            .map_err(|mismatch| FoldError::Misfit { log, sequence, position, what: mismatch.to_string() })?;
+        self.sequence = sequence;
+        self.records += 1;
+        Ok(())
+    }
+
+    /// A group ends at `reached`. One must end exactly where the state stands.
+    fn passed(&mut self, reached: Cursor) -> Result<(), FoldError> {
+        match self.expected {
+            Some(snapshot) if reached == snapshot => self.expected = None,
+            Some(snapshot) if reached.position >= snapshot.position => {
+                return Err(FoldError::AnotherHistory { log: self.log, snapshot, found: reached });
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Last record that the state has.
+    pub fn sequence(&self) -> Sequence {
+        self.sequence
+    }
+
+    /// Records folded in.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// The state so far.
+    pub fn state(&self) -> &M {
+        &self.state
+    }
+
+    /// Whether the fold stands behind a whole group, so that the reader's cursor is its place.
+    pub fn is_between_groups(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// The state, at the end of a log that was read whole. Refuses one whose place was not met.
+    pub fn into_state(self) -> Result<M, FoldError> {
+        assert!(self.rest.is_empty(), "the log was read whole");
+        match self.expected {
+            Some(snapshot) => {
+                Err(FoldError::EndsBefore { log: self.log, reached: self.sequence, wanted: snapshot.sequence })
+            }
+            None => Ok(self.state),
+        }
+    }
+}
+
+fn decode<M: Machine>(
+    log: LogId,
+    sequence: Sequence,
+    position: Position,
+    bytes: &[u8],
+) -> Result<M::Event<'_>, FoldError> {
+    M::decode(bytes).map_err(|error| FoldError::Misfit { log, sequence, position, what: error.to_string() })
+}
+
+fn place(sequence: Sequence, position: Position) -> Place {
+    Place { position: RecordPosition(position.0), sequence: RecordSequence(sequence.0) }
+}
+
+/// Whether `at` is a place of the log that `reader` reads: the group behind it continues its chain. What ends at or behind `up_to`
+/// cannot be told by a group; there, `end` decides, where it is known.
+pub(crate) fn check_place<R: LogReader>(
+    reader: &R,
+    at: Cursor,
+    up_to: &Durability,
+    end: Option<Cursor>,
+) -> Result<(), JournalError> {
+    if at == Cursor::START || at.position > up_to.position() && end.is_none() {
+        return Ok(());
+    }
+    if let Some(end) = end.filter(|end| end.position <= at.position) {
+        let words = || format!("the log ends with sequence {}, position {}, chain {}", end.sequence, end.position, end.chain);
+        return if at == end { Ok(()) } else { Err(bad_cursor(at, words())) };
+    }
+    if at.position == up_to.position() {
+        return Ok(());
+    }
+    reader.groups(at, up_to)?.next_group().map(|_| ())
+}
+
+fn bad_cursor(at: Cursor, what: String) -> JournalError {
+    JournalError::BadCursor { position: at.position, sequence: at.sequence, what }
 }

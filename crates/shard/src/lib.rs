@@ -1,29 +1,44 @@
-//! Shards: the unit of ownership and of journaling.
+//! Shards: the unit of ownership and of journaling. One mechanism, whatever the room is about.
 //!
 //! ```text
-//!   Request ─▶ router ─▶ operation ─▶ core: decide, append ─▶ journal ─▶ commit: Durable<answer> ─▶ router ─▶ Reply
-//!                                       │                      │
-//!                                       └─ ids (dedup)         ├─▶ replay (start-up)
-//!                                                              └─▶ auditor: second fold, snapshots
+//!   call ─▶ Shard<S, L>: inbox ─▶ S: Service decides ─▶ Turn: append, apply ─▶ L: LogStore ─▶ commit: Durable<answer> ─▶ released
+//!                                      │                                          │
+//!                                      └─ Jobs: reads on other threads            ├─▶ replay (start-up)
+//!                                                                                 ├─▶ compact: snapshot, forget
+//!                                                                                 └─▶ audit: refold, compare
 //! ```
 //!
-//! Promise: what leaves a shard is durable, and what a client asked once is done once.
+//! What a room brings: a [`Machine`](tidegate_machines::Machine), a [`ShardFamily`] that names its files, and a [`Service`] (or
+//! [`Commands`] for [`Single`], if a call is one command). What it gets: order, durability, backpressure, replay, snapshots, compaction
+//! and audit.
 //!
-//! Invariant: a shard knows machines and journals, never sockets, threads or clocks; `ring` is the only place where threads meet.
+//! Promise: what leaves a shard is durable, and calls that write are decided in the order in which they came.
+//!
+//! Invariant: a shard knows machines and logs by their traits, no room by name, and never sockets, threads or clocks.
 
-pub mod announcer;
-pub mod auditor;
+pub mod audit;
 pub mod commit;
-pub mod core;
-pub mod ids;
+pub mod compact;
+pub mod fold;
+pub mod jobs;
 pub mod limits;
-mod log_writer;
-pub mod message;
-pub mod operation;
-pub mod planted;
 pub mod replay;
-pub mod ring;
-pub mod router;
+pub mod service;
+pub mod shard;
+pub mod single;
 pub mod snapshot;
-pub mod topics;
-pub mod worker;
+pub mod turn;
+mod unavailable;
+
+pub use audit::{Findings, audit};
+pub use commit::Durable;
+pub use compact::{Compaction, CompactionRule, compact};
+pub use fold::{Fold, FoldError};
+pub use jobs::{JobId, Jobs};
+pub use replay::{Derived, NothingDerived, OpenShard, Replayed, ReplayError, ReplayReport};
+pub use service::{Departures, Pause, Served, Service, ShardFamily, TurnOf};
+pub use shard::{Released, Shard, ShardFacts};
+pub use single::{Commands, Decided, DecidedOf, Single};
+pub use snapshot::{SnapshotError, Snapshots};
+pub use turn::{Room, Turn};
+pub use unavailable::Unavailable;

@@ -1,46 +1,42 @@
 //! Start-up: from files to the state that a shard goes on with.
 //!
 //! ```text
-//!   newest good snapshot ──▶ ledger ◀── events behind it ──┐
-//!                                                          ├── journal
-//!   id runs on disk ───────▶ ids    ◀── ids behind them ───┘
+//!   newest good snapshot ──▶ state   ◀── records behind it ──┐
+//!                                                            ├── log
+//!   what else is on disk ──▶ derived ◀── records behind it ──┘      (an index; it may lag behind the snapshot)
 //! ```
 //!
-//! Promise: every record that is replayed was verified (checksum, chain) and fits the state (slots, balances, back pointers). What
-//! does not fit is reported with its place, and the shard is not served.
+//! Promise: every record that is replayed was verified (checksum, chain) and fits the state. A snapshot is used only if the log has
+//! the very place on which it stands; one that is damaged, or of another history, is passed over for an older one, and named.
 
-use std::path::Path;
+use std::error::Error;
 
-use tidegate_journal::disk::Disk;
-use tidegate_journal::{Cursor, JournalError, LogStore, Position, Sequence};
-use tidegate_machines::ledger::{Event, Ledger};
-use tidegate_machines::{RecordPosition, ShardIndex};
+use tidegate_disk::Disk;
+use tidegate_journal::{
+    Cursor, Durability, JournalError, LogReader, LogStore, Logs, Opened, Options, Position, RecoveryReport, Retention,
+    Sequence,
+};
+use tidegate_machines::{Machine, Place, ShardIndex};
 
-use crate::ids::{IdIndex, IdsError};
-use crate::planted::{Bug, is_planted};
-use crate::snapshot;
+use crate::fold::{Fold, FoldError, check_place};
+use crate::service::ShardFamily;
+use crate::snapshot::Snapshots;
 
 /// Why a shard cannot be brought back.
 #[derive(Debug, thiserror::Error)]
-pub enum ReplayError {
-    /// The journal cannot be read, or is damaged.
+pub enum ReplayError<E: Error> {
+    /// The log cannot be folded.
     #[error(transparent)]
-    Journal(#[from] JournalError),
-    /// The id index cannot be written.
-    #[error(transparent)]
-    Ids(#[from] IdsError),
-    /// A verified record does not fit what came before it: it was written by a faulty program, or forged.
-    #[error("shard {shard}: record {sequence} at position {position} does not fit the ledger: {what}")]
-    Misfit {
-        /// Shard.
-        shard: ShardIndex,
-        /// Its sequence.
-        sequence: Sequence,
-        /// Its position.
-        position: Position,
-        /// What is wrong.
-        what: String,
-    },
+    Fold(#[from] FoldError),
+    /// What is kept beside the machine cannot be written.
+    #[error("{0}")]
+    Derived(E),
+}
+
+impl<E: Error> From<JournalError> for ReplayError<E> {
+    fn from(error: JournalError) -> ReplayError<E> {
+        ReplayError::Fold(error.into())
+    }
 }
 
 /// What a replay did.
@@ -50,89 +46,185 @@ pub struct ReplayReport {
     pub snapshot_sequence: u64,
     /// Snapshots that could not be used, in words.
     pub snapshots_passed_over: Vec<String>,
-    /// Records applied to the ledger.
+    /// Records applied to the machine.
     pub events: u64,
-    /// Records read only for their ids.
-    pub ids_only: u64,
+    /// Records read only for what is derived from them.
+    pub derived_only: u64,
 }
 
-/// Folds the journal behind the newest good snapshot, and the ids behind those that `ids` covers. `progress` hears the sequence
-/// reached, now and then.
-pub fn replay<D: Disk, L: LogStore>(
-    log: &L,
-    disk: &D,
-    data: &Path,
-    shard: ShardIndex,
-    shard_count: u16,
-    ids: &mut IdIndex<D>,
-    mut progress: impl FnMut(Sequence),
-) -> Result<(Ledger, ReplayReport), ReplayError> {
-    let (end, covered) = (log.last_sequence(), ids.covered());
-    let (state_at, mut ledger, read_from, mut report) = starting_point(disk, data, shard, shard_count, covered, end);
-    let mut reader = log.read_from(read_from)?;
-    while let Some(group) = reader.next_group()? {
-        let mut reached = group.base;
-        for (sequence, position, bytes) in group.records() {
-            let misfit = |what: String| ReplayError::Misfit { shard, sequence, position, what };
-            let event = Event::decode(bytes).map_err(|error| misfit(error.to_string()))?;
-            if sequence > state_at.sequence {
-                ledger
-                    .apply_checked(&event, RecordPosition(position.0))
-                    .map_err(|mismatch| misfit(mismatch.to_string()))?;
-                report.events += 1;
-            } else {
-                report.ids_only += 1;
-            }
-            if position > covered
-                && !is_planted(Bug::IdsLostOverRestart)
-                && let Some(id) = event.id()
-            {
-                ids.insert(ids.hash(id.as_bytes()), position);
-            }
-            reached = position;
-        }
-        // An error of the disk (no room for a run) ends the start with words, where trying again would end in silence.
-        ids.catch_up(reached)?;
-        progress(Sequence(group.first_sequence.0 + u64::from(group.record_count)));
+/// What a service keeps on disk beside its machine, made from the same records.
+pub trait Derived<M: Machine> {
+    /// Why it cannot be brought up to date.
+    type Error: Error;
+    /// Up to here it has every record.
+    fn covered(&self) -> Position;
+    /// Takes a record, in order, perhaps one that it has already.
+    fn note(&mut self, event: &M::Event<'_>, at: Place);
+    /// Hears that a group has ended, whose last record stands at `reached`.
+    fn catch_up(&mut self, reached: Position) -> Result<(), Self::Error>;
+}
+
+/// Nothing is kept beside the machine.
+pub struct NothingDerived;
+
+impl<M: Machine> Derived<M> for NothingDerived {
+    type Error = std::convert::Infallible;
+
+    fn covered(&self) -> Position {
+        Position(u64::MAX)
     }
-    Ok((ledger, report))
+
+    #[inline]
+    fn note(&mut self, _event: &M::Event<'_>, _at: Place) {}
+
+    fn catch_up(&mut self, _reached: Position) -> Result<(), Self::Error> {
+        Ok(())
+    }
 }
 
-/// The newest snapshot for the ledger, and the place from which both the ledger and the ids miss nothing.
-fn starting_point<D: Disk>(
-    disk: &D,
-    data: &Path,
-    shard: ShardIndex,
-    shard_count: u16,
-    covered: Position,
-    end: Sequence,
-) -> (Cursor, Ledger, Cursor, ReplayReport) {
-    let mut report = ReplayReport::default();
-    let mut best: Option<(Cursor, Ledger)> = None;
-    let mut read_from = Cursor::START;
-    match snapshot::newest_first(disk, data, shard) {
-        Err(error) => report.snapshots_passed_over.push(error.to_string()),
-        Ok(snapshots) => {
-            for found in snapshots {
-                match found {
-                    Ok((cursor, _)) if cursor.sequence > end => {
-                        let passed =
-                            format!("snapshot at sequence {} is ahead of the journal's end {end}", cursor.sequence);
-                        report.snapshots_passed_over.push(passed);
-                    }
-                    Ok((cursor, ledger)) => {
-                        best.get_or_insert((cursor, ledger));
-                        if cursor.position <= covered {
-                            read_from = cursor;
-                            break;
+/// A shard's log, open, with what of its files a replay begins from.
+pub struct OpenShard<F: ShardFamily, D: Disk, L: LogStore> {
+    snapshots: Snapshots<F, D>,
+    log: L,
+    report: RecoveryReport,
+    /// A log that forgets can be opened only with the snapshot that holds what it has forgotten.
+    start: Option<(Cursor, F::Machine)>,
+    passed_over: Vec<String>,
+}
+
+/// A shard as it was, to be served on.
+pub struct Replayed<M, L> {
+    /// The machine's state.
+    pub state: M,
+    /// Its log, at the end of which the state stands.
+    pub log: L,
+    /// What was done.
+    pub report: ReplayReport,
+}
+
+impl<F: ShardFamily, D: Disk, L: LogStore> OpenShard<F, D, L> {
+    /// Opens (or begins) the log of a shard, cuts a torn tail, and says what was found.
+    ///
+    /// A log that forgets must reach back to the newest good snapshot and must not end before it. One that is whole for ever is opened
+    /// from its first record, whatever snapshots there are.
+    pub fn open<G: Logs<Log = L>>(logs: &G, snapshots: Snapshots<F, D>, options: Options) -> Result<Self, JournalError> {
+        let mut passed_over = Vec::new();
+        if F::FAMILY.retention == Retention::SinceSnapshot {
+            match snapshots.newest_first() {
+                Err(error) => passed_over.push(error.to_string()),
+                Ok(found) => {
+                    for snapshot in found {
+                        let (cursor, state) = match snapshot {
+                            Ok(good) => good,
+                            Err(error) => {
+                                passed_over.push(error.to_string());
+                                continue;
+                            }
+                        };
+                        let Opened { log, report } = logs.open(snapshots.log(), cursor, options)?;
+                        match check_place(&log.reader()?, cursor, &report.durability(), Some(report.end)) {
+                            Ok(()) => {
+                                let start = Some((cursor, state));
+                                return Ok(OpenShard { snapshots: snapshots.clone(), log, report, start, passed_over });
+                            }
+                            Err(error) => passed_over.push(of_another_history(cursor, &error)),
                         }
                     }
-                    Err(error) => report.snapshots_passed_over.push(error.to_string()),
                 }
             }
         }
+        let Opened { log, report } = logs.open(snapshots.log(), Cursor::START, options)?;
+        Ok(OpenShard { snapshots, log, report, start: None, passed_over })
     }
-    let (state_at, ledger) = best.unwrap_or_else(|| (Cursor::START, Ledger::new(shard, shard_count)));
-    report.snapshot_sequence = state_at.sequence.0;
-    (state_at, ledger, read_from, report)
+
+    /// What opening the log found and did.
+    pub fn recovered(&self) -> &RecoveryReport {
+        &self.report
+    }
+
+    /// The log, to wake its owner.
+    pub fn log_mut(&mut self) -> &mut L {
+        &mut self.log
+    }
+
+    /// Folds what is behind the newest snapshot that can be used into the state, and what is behind `derived` into that. `progress`
+    /// hears the sequence reached, now and then.
+    pub fn replay<X: Derived<F::Machine>>(
+        self,
+        shards: u16,
+        derived: &mut X,
+        mut progress: impl FnMut(Sequence),
+    ) -> Result<Replayed<F::Machine, L>, ReplayError<X::Error>> {
+        let (reader, end, id) = (self.log.reader()?, self.report.durability(), self.snapshots.log());
+        let mut passed_over = self.passed_over;
+        let (at, state, from) = match self.start {
+            Some((at, state)) => (at, state, at),
+            None => {
+                let found = begin(&self.snapshots, &reader, &end, self.report.end, derived.covered(), &mut passed_over);
+                found.unwrap_or_else(|| {
+                    (Cursor::START, F::Machine::new(ShardIndex(id.shard), shards), Cursor::START)
+                })
+            }
+        };
+        let mut report = ReplayReport { snapshot_sequence: at.sequence.0, ..ReplayReport::default() };
+        let mut fold = Fold::new(id, from, at, state);
+        let mut groups = reader.groups(from, &end)?;
+        let mut reached = from.position;
+        while let Some(records) = fold.next_group(&mut groups, |event, at| {
+            derived.note(event, at);
+            reached = Position(at.position.0);
+        })? {
+            report.derived_only += records;
+            // An error of the disk ends the start with words, where trying again would end in silence.
+            derived.catch_up(reached).map_err(ReplayError::Derived)?;
+            progress(groups.cursor().sequence);
+        }
+        report.events = fold.records();
+        report.derived_only -= report.events;
+        report.snapshots_passed_over = passed_over;
+        assert_eq!(fold.sequence(), self.log.last_sequence(), "the state stands at the end of its log");
+        let state = fold.into_state()?;
+        state.assert_sound();
+        Ok(Replayed { state, log: self.log, report })
+    }
+}
+
+/// The newest snapshot that stands on the log, and the place from which both it and what is derived miss nothing.
+fn begin<F: ShardFamily, D: Disk, R: LogReader>(
+    snapshots: &Snapshots<F, D>,
+    reader: &R,
+    up_to: &Durability,
+    end: Cursor,
+    covered: Position,
+    passed_over: &mut Vec<String>,
+) -> Option<(Cursor, F::Machine, Cursor)> {
+    if F::FAMILY.retention == Retention::SinceSnapshot {
+        return None;
+    }
+    let found = snapshots.newest_first().map_err(|error| passed_over.push(error.to_string())).ok()?;
+    let mut best = None;
+    for snapshot in found {
+        match snapshot {
+            Err(error) => passed_over.push(error.to_string()),
+            Ok((cursor, _)) if cursor.sequence > end.sequence => {
+                let sequence = cursor.sequence;
+                passed_over.push(format!("snapshot at sequence {sequence} is ahead of the log's end {}", end.sequence));
+            }
+            Ok((cursor, state)) => match check_place(reader, cursor, up_to, Some(end)) {
+                Err(error) => passed_over.push(of_another_history(cursor, &error)),
+                Ok(()) => {
+                    let (at, state) = best.take().unwrap_or((cursor, state));
+                    if cursor.position <= covered {
+                        return Some((at, state, cursor));
+                    }
+                    best = Some((at, state));
+                }
+            },
+        }
+    }
+    best.map(|(at, state)| (at, state, Cursor::START))
+}
+
+fn of_another_history(cursor: Cursor, error: &JournalError) -> String {
+    format!("snapshot at sequence {} is of another history than the log: {error}", cursor.sequence)
 }

@@ -1,59 +1,32 @@
-//! Snapshots: the state of one shard at one place of its journal, so that a restart need not fold all of history.
+//! Snapshots: the state of one shard at one place of its log, so that a restart need not fold all of history.
 //!
 //! ```text
-//!   snapshots/shard-0/snapshot-00000000000010000000.tgs         a ledger's; those of topics are in snapshots/topics-0
-//!   ┌────────┬─────────┬───────┬──────────────────────────────┬──────────┬─────────────┬──────┐
-//!   │ magic 8│version 4│shard 2│cursor: position 8 sequence 8 │chain 32  │body length 8│body …│ blake3 of all before: 32
-//!   └────────┴─────────┴───────┴──────────────────────────────┴──────────┴─────────────┴──────┘
+//!   snapshots/<family>-0/snapshot-00000000000010000000.tgs
+//!   ┌────────┬─────────┬────────┬───┬───────┬───────────┬──────────────────────────────┬────────┬─────────────┬──────┐
+//!   │ magic 8│version 4│family 1│0 1│shard 2│directory 8│cursor: position 8 sequence 8 │chain 32│body length 8│body …│ blake3 of
+//!   └────────┴─────────┴────────┴───┴───────┴───────────┴──────────────────────────────┴────────┴─────────────┴──────┘ all: 32
 //! ```
 //!
-//! Promise: a snapshot is used only if its hash verifies and the journal's chain goes on from its cursor. A damaged or cut one is
-//! passed over for an older one, or for the whole journal. A ledger's is a copy, never the truth; one of topics is the truth about
-//! what their log has forgotten, which is never more than the oldest one kept has.
+//! Promise: a snapshot is used only if its hash verifies, it is of this directory and log, and the log's chain goes on from its
+//! cursor. A damaged, cut or foreign one is passed over for an older one. Where a log is whole for ever, a snapshot is a copy, never
+//! the truth; where a log forgets, it is the truth about what was forgotten, which is never more than the oldest one kept has.
 
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-use tidegate_journal::disk::{Disk, DiskFile};
-use tidegate_journal::{ChainHash, Cursor, Position, Sequence};
-use tidegate_machines::ShardIndex;
-use tidegate_machines::ledger::Ledger;
+use tidegate_disk::{Disk, DiskFile};
+use tidegate_journal::{ChainHash, Cursor, LogId, Position, Sequence};
+use tidegate_machines::Machine;
 
-const FORMAT_VERSION: u32 = 1;
-const HEADER_BYTES: usize = 8 + 4 + 2 + 8 + 8 + 32 + 8;
+use crate::service::ShardFamily;
+
+const MAGIC: [u8; 8] = *b"TGSNAP\r\n";
+const FORMAT_VERSION: u32 = 2;
+const CURSOR_OFFSET: usize = 8 + 4 + 1 + 1 + 2 + 8;
+const HEADER_BYTES: usize = CURSOR_OFFSET + 8 + 8 + 32 + 8;
 const HASH_BYTES: usize = 32;
 /// How much is written at a time, so that writing needs no second copy of the state.
 const WRITE_BYTES: usize = 1 << 20;
-
-/// A state that snapshots hold.
-pub trait Snapshotted: Sized {
-    /// The first bytes of its files.
-    const MAGIC: [u8; 8];
-    /// What its shards are called in the data directory, before `-<n>`.
-    const FOLDER: &'static str;
-    /// Snapshots kept per shard.
-    const KEPT: usize;
-
-    /// Hands its bytes to `part`, piece by piece; the same each time, until it changes.
-    fn write_body(&self, part: &mut dyn FnMut(&[u8]));
-
-    /// Reads and checks a body; `Err` says in words why it is none.
-    fn read_body(body: &[u8]) -> Result<Self, String>;
-}
-
-impl Snapshotted for Ledger {
-    const MAGIC: [u8; 8] = *b"TGSNAP\r\n";
-    const FOLDER: &'static str = "shard";
-    /// The newest, and two to fall back to or to start the id index from.
-    const KEPT: usize = 3;
-
-    fn write_body(&self, part: &mut dyn FnMut(&[u8])) {
-        self.write_snapshot(&mut |bytes| part(bytes));
-    }
-
-    fn read_body(body: &[u8]) -> Result<Ledger, String> {
-        Ledger::decode_snapshot(body).map_err(|error| error.to_string())
-    }
-}
 
 /// Why a snapshot cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -76,104 +49,143 @@ pub enum SnapshotError {
     },
 }
 
-/// Where snapshots of `shard` are kept.
-pub fn folder<S: Snapshotted>(data: &Path, shard: ShardIndex) -> PathBuf {
-    data.join("snapshots").join(format!("{}-{shard}", S::FOLDER))
+/// Where a snapshot stands, and how large its file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SnapshotHeader {
+    /// Its place in the log.
+    pub cursor: Cursor,
+    /// Bytes of its file.
+    pub bytes: u64,
 }
 
-/// Writes the state that the journal gives up to `cursor`, durably, and removes all but the newest snapshots.
-pub fn write<D: Disk, S: Snapshotted>(
-    disk: &D,
-    data: &Path,
-    shard: ShardIndex,
-    cursor: Cursor,
-    state: &S,
-) -> Result<PathBuf, SnapshotError> {
-    let folder = folder::<S>(data, shard);
-    let path = folder.join(file_name(cursor.sequence));
-    let unfinished = folder.join("unfinished");
-    let io = |path: &Path| {
-        let path = path.to_path_buf();
-        move |cause| SnapshotError::Io { path, cause }
-    };
-    disk.create_dir_all(&folder).map_err(io(&folder))?;
-    if disk.exists(&unfinished).map_err(io(&unfinished))? {
-        disk.remove(&unfinished).map_err(io(&unfinished))?;
-    }
-    let file = disk.create_new(&unfinished).map_err(io(&unfinished))?;
-    write_to(&file, shard, cursor, state).and_then(|()| file.sync_data()).map_err(io(&unfinished))?;
-    disk.rename(&unfinished, &path).map_err(io(&path))?;
-    disk.sync_dir(&folder).map_err(io(&folder))?;
-    for old in names(disk, &folder)?.into_iter().rev().skip(S::KEPT) {
-        disk.remove(&folder.join(&old)).map_err(io(&folder))?;
-    }
-    Ok(path)
+/// The snapshots of one shard.
+pub struct Snapshots<F: ShardFamily, D: Disk> {
+    disk: D,
+    folder: PathBuf,
+    log: LogId,
+    family: PhantomData<fn() -> F>,
 }
 
-/// All snapshots of `shard` by age, newest first; damaged ones are errors in their place. Each is read when it is asked for.
-pub fn newest_first<'a, D: Disk, S: Snapshotted + 'a>(
-    disk: &'a D,
-    data: &Path,
-    shard: ShardIndex,
-) -> Result<impl Iterator<Item = Result<(Cursor, S), SnapshotError>> + use<'a, D, S>, SnapshotError> {
-    let folder = folder::<S>(data, shard);
-    let names = names(disk, &folder)?;
-    Ok(names.into_iter().rev().map(move |name| read(disk, &folder.join(name), shard)))
+impl<F: ShardFamily, D: Disk> Clone for Snapshots<F, D> {
+    fn clone(&self) -> Self {
+        Snapshots { disk: self.disk.clone(), folder: self.folder.clone(), log: self.log, family: PhantomData }
+    }
 }
 
-/// Where the newest snapshot of `shard` says that it stands, whether or not the rest of it is good: for whoever wonders if it is
-/// time for another one. `None` if there is none, or not even that can be read.
-pub fn newest_cursor<D: Disk, S: Snapshotted>(
-    disk: &D,
-    data: &Path,
-    shard: ShardIndex,
-) -> Result<Option<Cursor>, SnapshotError> {
-    let folder = folder::<S>(data, shard);
-    let Some(path) = names(disk, &folder)?.pop().map(|name| folder.join(name)) else { return Ok(None) };
-    let io = |cause| SnapshotError::Io { path: path.clone(), cause };
-    let file = disk.open(&path).map_err(io)?;
-    let mut header = [0; HEADER_BYTES];
-    if file.len().map_err(io)? < HEADER_BYTES as u64 {
-        return Ok(None);
+impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
+    /// Those of the shard whose log is `log`, in the data directory `data`.
+    pub fn new(disk: D, data: &Path, log: LogId) -> Snapshots<F, D> {
+        assert_eq!(log.family, F::FAMILY.number, "a family has snapshots of its own logs");
+        let folder = data.join("snapshots").join(format!("{}-{}", F::FAMILY.name, log.shard));
+        Snapshots { disk, folder, log, family: PhantomData }
     }
-    file.read_exact_at(&mut header, 0).map_err(io)?;
-    Ok((header[..8] == S::MAGIC).then(|| cursor_in(&header)))
+
+    /// The log that they are snapshots of.
+    pub fn log(&self) -> LogId {
+        self.log
+    }
+
+    /// Where they are kept.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Writes the state that the log gives up to `cursor`, durably, and removes all but the newest snapshots.
+    pub fn write(&self, cursor: Cursor, state: &F::Machine) -> Result<PathBuf, SnapshotError> {
+        const { assert!(F::SNAPSHOTS_KEPT >= 2, "a damaged snapshot can be passed over for an older one") };
+        let (disk, folder) = (&self.disk, &self.folder);
+        let path = folder.join(file_name(cursor.sequence));
+        let unfinished = folder.join("unfinished");
+        disk.create_dir_all(folder).map_err(io(folder))?;
+        if disk.exists(&unfinished).map_err(io(&unfinished))? {
+            disk.remove(&unfinished).map_err(io(&unfinished))?;
+        }
+        let file = disk.create_new(&unfinished).map_err(io(&unfinished))?;
+        self.write_to(&file, cursor, state).and_then(|()| file.sync_data()).map_err(io(&unfinished))?;
+        disk.rename(&unfinished, &path).map_err(io(&path))?;
+        disk.sync_dir(folder).map_err(io(folder))?;
+        for old in self.names()?.into_iter().rev().skip(F::SNAPSHOTS_KEPT) {
+            disk.remove(&folder.join(&old)).map_err(io(folder))?;
+        }
+        Ok(path)
+    }
+
+    /// All snapshots by age, newest first; damaged ones are errors in their place. Each is read when it is asked for.
+    pub fn newest_first(
+        &self,
+    ) -> Result<impl Iterator<Item = Result<(Cursor, F::Machine), SnapshotError>> + use<'_, F, D>, SnapshotError> {
+        Ok(self.names()?.into_iter().rev().map(|name| self.read(&self.folder.join(name))))
+    }
+
+    /// What the newest snapshot says of itself, whether or not the rest of it is good: for whoever wonders if it is time for another
+    /// one. `None` if there is none, or not even that can be read.
+    pub fn newest_header(&self) -> Result<Option<SnapshotHeader>, SnapshotError> {
+        let Some(path) = self.names()?.pop().map(|name| self.folder.join(name)) else { return Ok(None) };
+        let file = self.disk.open(&path).map_err(io(&path))?;
+        let bytes = file.len().map_err(io(&path))?;
+        if bytes < HEADER_BYTES as u64 {
+            return Ok(None);
+        }
+        let mut header = [0; HEADER_BYTES];
+        file.read_exact_at(&mut header, 0).map_err(io(&path))?;
+        Ok(header.starts_with(&MAGIC).then(|| SnapshotHeader { cursor: cursor_in(&header), bytes }))
+    }
+
+    fn names(&self) -> Result<Vec<String>, SnapshotError> {
+        if !self.disk.exists(&self.folder).map_err(io(&self.folder))? {
+            return Ok(Vec::new());
+        }
+        let names = self.disk.list(&self.folder).map_err(io(&self.folder))?;
+        Ok(names.into_iter().filter(|name| name.starts_with("snapshot-") && name.ends_with(".tgs")).collect())
+    }
+
+    fn read(&self, path: &Path) -> Result<(Cursor, F::Machine), SnapshotError> {
+        let file = self.disk.open(path).map_err(io(path))?;
+        let mut bytes = vec![0; file.len().map_err(io(path))? as usize];
+        file.read_exact_at(&mut bytes, 0).map_err(io(path))?;
+        let (cursor, body) = check(&bytes, self.log).map_err(damaged(path))?;
+        let state = F::Machine::read_snapshot(body).map_err(|error| damaged(path)(error.to_string()))?;
+        Ok((cursor, state))
+    }
+
+    /// The body is made twice, once for its length: a copy of it all would double the memory that a shard takes.
+    fn write_to(&self, file: &impl DiskFile, cursor: Cursor, state: &F::Machine) -> std::io::Result<()> {
+        let mut body_bytes = 0;
+        state.write_snapshot(&mut |part| body_bytes += part.len() as u64);
+        let mut writer = HashedWriter { file, offset: 0, waiting: Vec::new(), hasher: blake3::Hasher::new(), done: Ok(()) };
+        writer.write(&header(self.log, cursor, body_bytes));
+        state.write_snapshot(&mut |part| writer.write(part));
+        writer.finish()
+    }
+}
+
+fn io(path: &Path) -> impl FnOnce(std::io::Error) -> SnapshotError {
+    let path = path.to_path_buf();
+    move |cause| SnapshotError::Io { path, cause }
+}
+
+fn damaged(path: &Path) -> impl FnOnce(String) -> SnapshotError {
+    let path = path.to_path_buf();
+    move |what| SnapshotError::Damaged { path, what }
 }
 
 fn file_name(sequence: Sequence) -> String {
     format!("snapshot-{:020}.tgs", sequence.0)
 }
 
-fn names<D: Disk>(disk: &D, folder: &Path) -> Result<Vec<String>, SnapshotError> {
-    let io = |cause| SnapshotError::Io { path: folder.to_path_buf(), cause };
-    if !disk.exists(folder).map_err(io)? {
-        return Ok(Vec::new());
-    }
-    let names = disk.list(folder).map_err(io)?;
-    Ok(names.into_iter().filter(|name| name.starts_with("snapshot-") && name.ends_with(".tgs")).collect())
-}
-
-fn header<S: Snapshotted>(shard: ShardIndex, cursor: Cursor, body_bytes: u64) -> Vec<u8> {
+fn header(log: LogId, cursor: Cursor, body_bytes: u64) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER_BYTES);
-    bytes.extend_from_slice(&S::MAGIC);
+    bytes.extend_from_slice(&MAGIC);
     bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
-    bytes.extend_from_slice(&shard.0.to_le_bytes());
+    bytes.extend_from_slice(&[log.family, 0]);
+    bytes.extend_from_slice(&log.shard.to_le_bytes());
+    bytes.extend_from_slice(&log.directory.to_le_bytes());
     bytes.extend_from_slice(&cursor.position.0.to_le_bytes());
     bytes.extend_from_slice(&cursor.sequence.0.to_le_bytes());
     bytes.extend_from_slice(&cursor.chain.0);
     bytes.extend_from_slice(&body_bytes.to_le_bytes());
-    debug_assert_eq!(bytes.len(), HEADER_BYTES);
+    assert_eq!(bytes.len(), HEADER_BYTES, "the header has a fixed length");
     bytes
-}
-
-/// The body is made twice, once for its length: a copy of it all would double the memory that a shard takes.
-fn write_to<S: Snapshotted>(file: &impl DiskFile, shard: ShardIndex, cursor: Cursor, state: &S) -> std::io::Result<()> {
-    let mut body_bytes = 0;
-    state.write_body(&mut |part| body_bytes += part.len() as u64);
-    let mut writer = HashedWriter { file, offset: 0, waiting: Vec::new(), hasher: blake3::Hasher::new(), done: Ok(()) };
-    writer.write(&header::<S>(shard, cursor, body_bytes));
-    state.write_body(&mut |part| writer.write(part));
-    writer.finish()
 }
 
 /// Writes pieces, in order, in large steps, and behind them the hash of all.
@@ -212,20 +224,12 @@ impl<F: DiskFile> HashedWriter<'_, F> {
     }
 }
 
-fn read<D: Disk, S: Snapshotted>(disk: &D, path: &Path, shard: ShardIndex) -> Result<(Cursor, S), SnapshotError> {
-    let io = |cause| SnapshotError::Io { path: path.to_path_buf(), cause };
-    let file = disk.open(path).map_err(io)?;
-    let mut bytes = vec![0; file.len().map_err(io)? as usize];
-    file.read_exact_at(&mut bytes, 0).map_err(io)?;
-    decode(&bytes, shard).map_err(|what| SnapshotError::Damaged { path: path.to_path_buf(), what })
-}
-
-/// The state in a snapshot's bytes; `Err` says in words why there is none. Takes any bytes.
-pub fn decode<S: Snapshotted>(bytes: &[u8], shard: ShardIndex) -> Result<(Cursor, S), String> {
+/// Where a snapshot of `log` stands, and its body; `Err` says in words why the bytes are none. Takes any bytes.
+pub fn check(bytes: &[u8], log: LogId) -> Result<(Cursor, &[u8]), String> {
     let hashed = bytes.len().checked_sub(HASH_BYTES).filter(|hashed| *hashed >= HEADER_BYTES).ok_or("cut short")?;
     let (content, hash) = bytes.split_at(hashed);
     let (header, body) = content.split_at(HEADER_BYTES);
-    if header[..8] != S::MAGIC {
+    if !header.starts_with(&MAGIC) {
         return Err("not a snapshot".into());
     }
     let version = u32::from_le_bytes(array(header, 8));
@@ -235,21 +239,29 @@ pub fn decode<S: Snapshotted>(bytes: &[u8], shard: ShardIndex) -> Result<(Cursor
     if blake3::hash(content).as_bytes() != hash {
         return Err("its hash does not verify".into());
     }
-    if u16::from_le_bytes(array(header, 12)) != shard.0 {
-        return Err("it belongs to another shard".into());
+    let of = LogId { family: header[12], shard: u16::from_le_bytes(array(header, 14)), directory: u64_at(header, 16) };
+    if of != log {
+        return Err(format!("it belongs to {of}, not to {log}"));
     }
-    if u64::from_le_bytes(array(header, HEADER_BYTES - 8)) != body.len() as u64 {
+    if header[13] != 0 {
+        return Err("a byte that must be zero is not".into());
+    }
+    if u64_at(header, HEADER_BYTES - 8) != body.len() as u64 {
         return Err("its length is not what its header says".into());
     }
-    Ok((cursor_in(header), S::read_body(body)?))
+    Ok((cursor_in(header), body))
 }
 
 fn cursor_in(header: &[u8]) -> Cursor {
     Cursor {
-        position: Position(u64::from_le_bytes(array(header, 14))),
-        sequence: Sequence(u64::from_le_bytes(array(header, 22))),
-        chain: ChainHash(array(header, 30)),
+        position: Position(u64_at(header, CURSOR_OFFSET)),
+        sequence: Sequence(u64_at(header, CURSOR_OFFSET + 8)),
+        chain: ChainHash(array(header, CURSOR_OFFSET + 16)),
     }
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(array(bytes, at))
 }
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {

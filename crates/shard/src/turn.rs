@@ -150,6 +150,12 @@ impl<M: Machine, L: LogStore> Turn<'_, M, L> {
         }
     }
 
+    /// Whether nothing was appended to the filling group.
+    #[inline]
+    pub fn is_group_empty(&self) -> bool {
+        self.core.group.is_empty()
+    }
+
     /// The record at `at` if it is in memory: in the filling group, in flight, or durable since not long ago.
     #[inline]
     pub fn peek(&self, at: Position) -> Option<&[u8]> {
