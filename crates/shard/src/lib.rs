@@ -20,7 +20,6 @@ pub mod limits;
 mod log_writer;
 pub mod message;
 pub mod operation;
-pub mod planted;
 pub mod replay;
 pub mod ring;
 pub mod router;

@@ -8,8 +8,7 @@
 //! Why both kinds of shard use this and nothing else: when a group is submitted, and what a full disk means, is decided once.
 
 use tidegate_journal::{GroupBuilder, JournalError, LogStore, NoRoom, NotReady, Position, Sequence};
-
-use crate::planted::{Bug, is_planted};
+use tidegate_planted::{Bug, is_planted};
 
 /// A log and the group that is being filled for it.
 pub(crate) struct LogWriter<L: LogStore> {

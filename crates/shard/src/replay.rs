@@ -15,9 +15,9 @@ use tidegate_journal::disk::Disk;
 use tidegate_journal::{Cursor, JournalError, LogStore, Position, Sequence};
 use tidegate_machines::ledger::{Event, Ledger};
 use tidegate_machines::{RecordPosition, ShardIndex};
+use tidegate_planted::{Bug, is_planted};
 
 use crate::ids::{IdIndex, IdsError};
-use crate::planted::{Bug, is_planted};
 use crate::snapshot;
 
 /// Why a shard cannot be brought back.
