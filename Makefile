@@ -30,7 +30,7 @@ KILLS ?= 1000
 LOGS := $(TARGET)/stages
 STAGE := scripts/stage.sh $(LOGS)
 SETUP := scripts/setup.sh
-# All but the simulator, which plants bugs: nothing else is built with them. One choice for all stages, so that they share builds.
+# All but the simulator, which plants bugs (crates/planted): nothing else is built with them. One choice for all stages, so that they share builds.
 HOUSE := --workspace --exclude tidegate-sim
 
 .PHONY: help
@@ -53,7 +53,7 @@ test: setup ## everything that must hold before a merge, from nothing to the end
 	@$(STAGE) "1/8 lint" $(MAKE) lint
 	@$(STAGE) "2/8 unit, property, process and doc tests" cargo test --no-fail-fast $(HOUSE) -- --skip survives_kills
 	@$(STAGE) "3/8 kill -9 of the real binary, 50 times for the ledger and for MQTT" $(MAKE) kill KILLS=50
-	@$(STAGE) "4/8 simulation: some hundred seeds, six planted bugs" $(MAKE) sim-test
+	@$(STAGE) "4/8 simulation: some hundred seeds, seven planted bugs" $(MAKE) sim-test
 	@$(STAGE) "5/8 loom: every interleaving of the rings" $(MAKE) loom
 	@$(STAGE) "6/8 hostile input: the fuzz corpora again" $(MAKE) fuzz-replay
 	@$(STAGE) "7/8 the doors: README as printed, schemathesis" $(MAKE) doors

@@ -26,8 +26,6 @@ pub mod parcel;
 pub mod recovery;
 pub mod status;
 pub mod stream;
-#[cfg(feature = "fault-injection")]
-pub mod tamper;
 pub mod tls;
 pub mod topic_keeper;
 pub mod worker_thread;

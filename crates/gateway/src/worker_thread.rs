@@ -16,6 +16,7 @@ use mio::{Events, Poll, Waker};
 use tidegate_journal::LocalLog;
 use tidegate_journal::disk::RealDisk;
 use tidegate_machines::TimeMs;
+use tidegate_planted::Tampering;
 use tidegate_shard::core::Outgoing;
 use tidegate_shard::message::Request;
 use tidegate_shard::operation::Message;
@@ -148,8 +149,7 @@ impl WorkerThread {
         let mut drained_per_second = None;
         let mut ticked = Instant::now();
         let mut busy = Duration::ZERO;
-        #[cfg(feature = "fault-injection")]
-        let tamper = crate::tamper::Tamper::from_env();
+        let tampering = Tampering::from_env();
         loop {
             let turned = Instant::now();
             let now = now_ms();
@@ -164,8 +164,17 @@ impl WorkerThread {
                         mqtt.drain(per_second, now);
                     }
                 }
-                #[cfg(feature = "fault-injection")]
-                tamper.look(&mut self.worker);
+                tampering.look(|order| {
+                    let done = self.worker.shards_mut().iter_mut().any(|shard| shard.tamper(order));
+                    if done {
+                        tracing::warn!(
+                            account = order.account(),
+                            change = order.change(),
+                            "a test changed a live balance"
+                        );
+                    }
+                    done
+                });
             }
             if stopping.is_none() && self.status.is_stopping() {
                 stopping = Some(self.begin_to_stop(now));

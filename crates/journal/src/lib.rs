@@ -27,7 +27,6 @@ mod in_flight;
 pub mod limits;
 pub mod local;
 pub mod options;
-pub mod planted;
 pub mod reader;
 pub mod recovery;
 mod scan;

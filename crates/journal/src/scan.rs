@@ -97,7 +97,7 @@ impl SegmentScan {
             return Ok(Err(GroupFault::Truncated));
         }
         let body = whole.start + GROUP_HEADER_BYTES..whole.end;
-        if crate::planted::torn_tails_are_accepted() {
+        if tidegate_planted::is_planted(tidegate_planted::Bug::TornTailAccepted) {
             return Ok(header.follows(self.log, before).map(|()| Found { header, body }));
         }
         let checked = header.check_body(&self.window.buffer[whole], &self.window.buffer[body.clone()]);

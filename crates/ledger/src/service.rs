@@ -22,6 +22,7 @@ use tidegate_journal::disk::Disk;
 use tidegate_journal::{JournalError, LogStore, NotReady, Sequence};
 use tidegate_machines::ledger::{AccountView, Command, EVENT_BYTES_MAX, Ledger, Outcome};
 use tidegate_machines::{OutboundNumber, ShardIndex, TimeMs};
+use tidegate_planted::{Bug, is_planted};
 
 use crate::announcer::{AnnounceRules, Announcer};
 use crate::commit::CommitQueue;
@@ -30,7 +31,6 @@ use crate::limits::{CREDITS_PER_PULL_MAX, EXPIRIES_PER_STEP, PULL_RETRY_MS};
 use crate::log_writer::LogWriter;
 use crate::message::{AuditReport, Unavailable};
 use crate::operation::{Answer, Credit, EndpointIndex, Message, Operation};
-use crate::planted::{Bug, is_planted};
 
 /// Where messages go that a shard or a router sends: a worker moves them to rings, the simulator to its queue of delays.
 pub type Outgoing = Vec<(EndpointIndex, Message)>;
@@ -434,10 +434,9 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
         &self.ledger
     }
 
-    /// The machine's state for planted faults.
-    #[cfg(feature = "fault-injection")]
-    pub fn ledger_mut(&mut self) -> &mut Ledger {
-        &mut self.ledger
+    /// Changes a live balance for a test, see [`Ledger::tamper`].
+    pub fn tamper(&mut self, order: &tidegate_planted::BalanceChange) -> bool {
+        self.ledger.tamper(order)
     }
 
     /// The id index (facts).

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use tidegate_journal::{JournalError, LogStore, Sequence};
 use tidegate_machines::{ShardIndex, TimeMs};
-use tidegate_planted::{Bug, is_planted};
+use tidegate_planted::{BalanceChange, Bug, is_planted};
 
 use crate::commit::{CommitQueue, Durable};
 use crate::jobs::{JobId, Jobs};
@@ -327,9 +327,8 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         &self.core.state
     }
 
-    /// The machine's state, to be harmed by a test.
-    #[cfg(feature = "fault-injection")]
-    pub fn state_mut(&mut self) -> &mut MachineOf<S> {
+    /// The machine's state, to be harmed by a test: a release has no value of the argument's type, and so no call of this.
+    pub fn state_to_tamper_with(&mut self, _order: &BalanceChange) -> &mut MachineOf<S> {
         &mut self.core.state
     }
 

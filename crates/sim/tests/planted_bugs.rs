@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_shard::planted::{Bug, plant};
+use tidegate_planted::{Bug, plant};
 use tidegate_sim::violation::Violation;
 use tidegate_sim::{TICKS, hush_panics_in_runs, run, run_gateway};
 
@@ -62,6 +62,16 @@ fn ids_lost_over_a_restart_are_found() {
 #[test]
 fn a_hold_that_is_not_released_is_found() {
     is_found(Bug::HoldNotReleased, &["a hold is released when its time is over"]);
+}
+
+#[test]
+fn an_amount_that_stays_held_is_found() {
+    is_found(Bug::HoldAmountKept, &["what is held is what open holds reserve"]);
+}
+
+#[test]
+fn a_credit_that_is_applied_twice_is_found() {
+    is_found(Bug::CreditAppliedTwice, &["conservation over all shards, with what is in flight"]);
 }
 
 #[test]

@@ -9,6 +9,8 @@
 //!   change accounts, holds, peers (nothing here can fail)
 //! ```
 
+use tidegate_planted::{Bug, is_planted};
+
 use super::account::{Account, AccountSlot};
 use super::asset::AssetIndex;
 use super::event::{AccountStep, CreditStep, Event, HoldFacts};
@@ -191,13 +193,9 @@ impl Ledger {
         }
         self.check_step(debit, 0)?;
         self.holds.remove(hold.id);
-        #[cfg(feature = "fault-injection")]
-        if self.has_planted(super::fault::PlantedBug::HoldNotReleased) {
-            self.change(debit.slot, |account| account.last = position);
-            return Ok(());
-        }
+        let released = if is_planted(Bug::HoldAmountKept) { 0 } else { hold.amount.get() };
         self.change(debit.slot, |account| {
-            account.held -= hold.amount.get();
+            account.held -= released;
             account.last = position;
         });
         Ok(())
@@ -255,12 +253,10 @@ impl Ledger {
         same(credit.slot, "next credit of that shard", next, number.0)?;
         let asset = self.check_step(credit, i128::from(amount.get()))?.asset;
         let peer = &mut self.peers[from.0 as usize];
-        peer.watermark = number;
-        *peer.received.entry(asset).or_default() += u128::from(amount.get());
-        #[cfg(feature = "fault-injection")]
-        if self.has_planted(super::fault::PlantedBug::WatermarkOffByOne) {
-            self.peers[from.0 as usize].watermark.0 -= 1;
+        if !is_planted(Bug::CreditAppliedTwice) {
+            peer.watermark = number;
         }
+        *peer.received.entry(asset).or_default() += u128::from(amount.get());
         self.give(CreditStep::Here(credit), amount, position);
         Ok(())
     }

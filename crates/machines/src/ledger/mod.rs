@@ -46,18 +46,12 @@ mod snapshot;
 mod state;
 mod validity;
 
-#[cfg(feature = "fault-injection")]
-mod fault;
 #[cfg(test)]
 mod tests;
 
 pub use account::AccountSlot;
 pub use codec::EventError;
 pub use command::{Command, InboundCredit};
-#[cfg(feature = "fault-injection")]
-#[doc(hidden)]
-pub use fault::PlantedBug;
-
 pub use event::{AccountStep, CreditStep, Event, HoldFacts};
 pub use hash::{Content, ContentDigest, content_digest, id_hash, id_hash_keyed, shard_of};
 pub use inherent::Decision;

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use tidegate_planted::BalanceChange;
+
 use super::account::{Account, AccountSlot, Accounts};
 use super::asset::Assets;
 use super::command::InboundCredit;
@@ -26,8 +28,6 @@ pub struct Ledger {
     pub(super) holds: OpenHolds,
     /// By shard; the own entry stays empty.
     pub(super) peers: Vec<Peer>,
-    #[cfg(feature = "fault-injection")]
-    pub(super) planted: Option<super::fault::PlantedBug>,
 }
 
 /// The sums of one asset on one shard. `balances + sent - received = 0`, always.
@@ -64,8 +64,6 @@ impl Ledger {
             assets: Assets::default(),
             holds: OpenHolds::default(),
             peers: vec![Peer::default(); shard_count as usize],
-            #[cfg(feature = "fault-injection")]
-            planted: None,
         }
     }
 
@@ -100,6 +98,15 @@ impl Ledger {
     pub fn touch(&self, transfer: &Transfer<'_>) {
         self.accounts.touch(transfer.debit);
         self.accounts.touch(transfer.credit);
+    }
+
+    /// Changes a live balance in memory, as a flipped bit would: no event, no other figure. Returns whether there is such an
+    /// account. Nobody can call this in a release, which has no [`BalanceChange`].
+    pub fn tamper(&mut self, order: &BalanceChange) -> bool {
+        let Some(slot) = self.slot(order.account()) else { return false };
+        let account = self.accounts.get_mut(slot).expect("found accounts are there");
+        account.balance = account.balance.wrapping_add(order.change());
+        true
     }
 
     /// The slot of an account, opened or adopted.

@@ -1,0 +1,67 @@
+//! Bugs, and the switch that plants one.
+
+/// A bug. Each is one line in the code that it breaks, and is found by a test in `sim/tests/planted_bugs.rs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// A torn group is accepted as whole when a log is opened.
+    TornTailAccepted,
+    /// An answer leaves when its group is submitted, not when it is durable.
+    ReplyBeforeSync,
+    /// A replay forgets which ids were used.
+    IdsLostOverRestart,
+    /// A hold whose time is over stays open.
+    HoldNotReleased,
+    /// A void or expiry closes the hold and leaves its amount held.
+    HoldAmountKept,
+    /// A pull confirms one credit more than the other shard has.
+    WatermarkOffByOne,
+    /// A credit from another shard leaves the watermark as it was, so that the same credit is taken in again.
+    CreditAppliedTwice,
+}
+
+#[cfg(feature = "bugs")]
+mod switch {
+    use std::cell::Cell;
+
+    use super::Bug;
+
+    thread_local! {
+        static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+    }
+
+    /// Plants `bug` into all code that runs on this thread, instead of the one that was there.
+    pub fn plant(bug: Option<Bug>) {
+        PLANTED.set(bug);
+    }
+
+    /// Whether `bug` is planted on this thread.
+    #[inline]
+    pub fn is_planted(bug: Bug) -> bool {
+        PLANTED.get() == Some(bug)
+    }
+}
+
+#[cfg(feature = "bugs")]
+pub use switch::{is_planted, plant};
+
+/// Whether `bug` is planted on this thread: never, in this build.
+#[cfg(not(feature = "bugs"))]
+#[inline(always)]
+pub const fn is_planted(_bug: Bug) -> bool {
+    false
+}
+
+#[cfg(all(test, feature = "bugs"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bug_is_planted_on_one_thread_until_the_next() {
+        plant(Some(Bug::ReplyBeforeSync));
+        assert!(is_planted(Bug::ReplyBeforeSync) && !is_planted(Bug::TornTailAccepted));
+        let elsewhere = std::thread::spawn(|| is_planted(Bug::ReplyBeforeSync));
+        assert!(!elsewhere.join().expect("no panic"));
+        plant(None);
+        assert!(!is_planted(Bug::ReplyBeforeSync));
+    }
+}
