@@ -26,7 +26,7 @@ use hashbrown::{HashMap, HashSet};
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::Refusal;
-use tidegate_shard::topics::TopicShard;
+
 use tidegate_wire::mqtt::{Packet, ReasonCode, Split, check_filter, decode_client, encode_pingresp, split};
 
 use crate::clients::Clients;
@@ -38,6 +38,7 @@ use crate::rights::Again;
 use crate::rights::RightsTable;
 use crate::session::Stage;
 use crate::subscriptions::{Matches, SHAPES_MAX, Subscriptions};
+use crate::topics::TopicShard;
 use crate::{Action, BrokerFacts, BrokerMessage, BrokerOptions, ConnectionKey, Rights};
 
 use durable::Wait;
@@ -79,7 +80,7 @@ pub struct Broker<L: LogStore> {
     clients: Clients,
     trie: Subscriptions,
     retained: Retained<Kept>,
-    shards: Vec<TopicShard<L, Waiting>>,
+    shards: Vec<TopicShard<L>>,
     /// Sessions by shard and slot.
     places: Vec<Vec<u32>>,
     peers: Peers,
@@ -119,7 +120,7 @@ pub struct Broker<L: LogStore> {
 impl<L: LogStore> Broker<L> {
     /// A broker over the topic shards that belong to its worker (shard n with n % workers == worker, ascending). It serves when
     /// [`Broker::is_serving`] says so. What was connected when the shards' process ended is found disconnected, without goodbye.
-    pub fn new(options: BrokerOptions, shards: Vec<TopicShard<L, Waiting>>) -> Broker<L> {
+    pub fn new(options: BrokerOptions, shards: Vec<TopicShard<L>>) -> Broker<L> {
         let mut chance = Chance(options.seed);
         let mut broker = Broker {
             clients: Clients::new(options.limits.clone()),
@@ -371,7 +372,7 @@ impl<L: LogStore> Broker<L> {
         self.clients.facts.retained = self.retained.len() as u64;
         let (mut messages, mut bytes) = (0, 0);
         for shard in &self.shards {
-            let facts = shard.state().facts();
+            let facts = shard.state_ahead().facts();
             messages += facts.inbox_messages;
             bytes += facts.bodies_bytes + facts.retained_bytes;
         }
@@ -470,17 +471,17 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// The topic shards, for who compacts their logs and watches their failure.
-    pub fn shards_mut(&mut self) -> &mut [TopicShard<L, Waiting>] {
+    pub fn shards_mut(&mut self) -> &mut [TopicShard<L>] {
         &mut self.shards
     }
 
     /// The topic shards.
-    pub fn shards(&self) -> &[TopicShard<L, Waiting>] {
+    pub fn shards(&self) -> &[TopicShard<L>] {
         &self.shards
     }
 
     /// Gives the shards back, to close their logs.
-    pub fn into_shards(self) -> Vec<TopicShard<L, Waiting>> {
+    pub fn into_shards(self) -> Vec<TopicShard<L>> {
         self.shards
     }
 

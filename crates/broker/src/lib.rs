@@ -43,6 +43,7 @@ mod slab;
 pub mod subscriptions;
 mod template;
 mod topic_tree;
+pub mod topics;
 
 pub use action::{Action, Admitted, Denied, LedgerTicket};
 pub use broker::{Broker, ConnectionTraits, DrainPlan, Waiting};
@@ -52,4 +53,5 @@ pub use limits::{BrokerLimits, InboxPolicy};
 pub use message::BrokerMessage;
 pub use options::BrokerOptions;
 pub use rights::{Access, Rights};
+pub use topics::{TOPICS, TopicShard, TopicsFamily};
 pub use tidegate_wire::mqtt::ReasonCode;

@@ -118,6 +118,11 @@ impl Default for BrokerLimits {
     }
 }
 
+/// Commands that wait to be decided by a shard of topics before it has no room for more.
+pub const COMMANDS_WAITING_MAX: usize = 16_384;
+/// Their bytes, messages included.
+pub const COMMAND_BYTES_WAITING_MAX: usize = 16 << 20;
+
 // The window never spans all packet ids, so that an id names one message.
 const _: () = assert!((u16::MAX as u64) <= PACKET_IDS);
 // A receiver takes a slot of up to five bytes, a byte of flags and a count of up to five; identifiers of subscriptions come besides.

@@ -11,20 +11,18 @@
 //!
 //! Invariant: no thread or clock here. The owner carries questions and answers.
 
-pub mod offline;
+use std::path::PathBuf;
 
-use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use tidegate_disk::Disk;
+use tidegate_journal::{Cursor, Durability, GroupReader, LogReader, RecoveryReport, Sequence};
+use tidegate_machines::ShardIndex;
+use tidegate_machines::ledger::Ledger;
+use tidegate_shard::{CompactionRule, Fold, FoldError, SnapshotError, Snapshots};
 
-use tidegate_journal::disk::Disk;
-use tidegate_journal::{Cursor, GroupReader, JournalError, LogId, Position, Reader, Sequence};
-use tidegate_machines::ledger::{Event, Ledger};
-use tidegate_machines::{RecordPosition, ShardIndex};
-
+use crate::family::LedgerFamily;
 use crate::limits::AUDIT_ACCOUNTS_PER_QUESTION;
 use crate::message::{AuditDifference, AuditReport};
 use crate::operation::{Answer, Figures, Operation};
-use crate::snapshot::{self, SnapshotError};
 
 /// What the auditor wants next.
 #[derive(Debug)]
@@ -36,17 +34,23 @@ pub enum Audit {
 }
 
 /// The auditor of one shard.
-pub struct ShardAuditor<D: Disk> {
-    disk: D,
-    data: PathBuf,
+pub struct ShardAuditor<D: Disk, R: LogReader> {
+    snapshots: Snapshots<LedgerFamily, D>,
     shard: ShardIndex,
-    fold: Fold<D>,
+    reader: R,
+    /// Where its reading began, and the reading, once it has begun.
+    start: Cursor,
+    groups: Option<GroupReader>,
+    fold: Fold<Ledger>,
+    /// The first damage or misfit; nothing is folded beyond it.
+    damage: Option<String>,
     round: Round,
     /// Per question of a round: the last sequence at which all its accounts agreed.
     agreed_at: Vec<u64>,
     /// The last sequence at which the numbers of accounts agreed.
     agreed_count_at: u64,
-    snapshot_at: Sequence,
+    /// The newest snapshot: its place, and the bytes of its file.
+    snapshot: (Cursor, u64),
 }
 
 /// The state of one reconciliation.
@@ -58,28 +62,34 @@ struct Round {
     differences: Vec<AuditDifference>,
 }
 
-impl<D: Disk> ShardAuditor<D> {
-    /// An auditor that begins at the newest good snapshot, which an earlier fold left, or at the first record.
+impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
+    /// An auditor of the shard whose log `reader` reads and of which `found` was recovered. It begins at the newest good snapshot that stands on that log, which an
+    /// earlier fold left, or at the first record.
     pub fn open(
-        disk: D,
-        data: &Path,
-        log: LogId,
-        shard: ShardIndex,
+        snapshots: Snapshots<LedgerFamily, D>,
+        reader: R,
+        found: &RecoveryReport,
         shard_count: u16,
-    ) -> Result<ShardAuditor<D>, JournalError> {
-        let snapshot = snapshot::newest_first(&disk, data, shard).ok().and_then(|mut all| all.find_map(Result::ok));
-        let (cursor, ledger) = snapshot.unwrap_or_else(|| (Cursor::START, Ledger::new(shard, shard_count)));
-        let reader = Reader::open(disk.clone(), data, log)?;
-        Ok(ShardAuditor {
-            disk,
-            data: data.to_path_buf(),
+    ) -> ShardAuditor<D, R> {
+        let log = snapshots.log();
+        let shard = ShardIndex(log.shard);
+        // Those that cannot be used were named when the shard was recovered.
+        let begin = snapshots.newest_standing(&reader, &found.durability(), Some(found.end), &mut Vec::new());
+        let (start, ledger) = begin.ok().flatten().unwrap_or_else(|| (Cursor::START, Ledger::new(shard, shard_count)));
+        let bytes = snapshots.newest_header().ok().flatten().map_or(0, |newest| newest.bytes);
+        ShardAuditor {
+            snapshots,
             shard,
-            fold: Fold::new(reader, cursor, ledger),
+            reader,
+            start,
+            groups: None,
+            fold: Fold::new(log, start, start, ledger),
+            damage: None,
             round: Round::default(),
             agreed_at: Vec::new(),
             agreed_count_at: 0,
-            snapshot_at: cursor.sequence,
-        })
+            snapshot: (start, bytes),
+        }
     }
 
     /// Which shard.
@@ -100,9 +110,9 @@ impl<D: Disk> ShardAuditor<D> {
                 self.round.awaiting_end = Some((sequence, figures, more));
                 Audit::Ask(Operation::ReadDurableEnd)
             }
-            Answer::DurableEnd { position } => {
+            Answer::DurableEnd { durable } => {
                 let (sequence, figures, more) = self.round.awaiting_end.take().expect("asked after figures only");
-                if let Err(damage) = self.fold.advance(Sequence(sequence), position) {
+                if let Err(damage) = self.advance(Sequence(sequence), durable) {
                     return Audit::Finished(self.report(now_ms, Some(damage)));
                 }
                 self.compare(sequence, &figures);
@@ -130,7 +140,7 @@ impl<D: Disk> ShardAuditor<D> {
         let agreed_at_sequence = self.agreed_at[question];
         let found_before = self.round.differences.len();
         for live in live {
-            let journal = self.fold.ledger.account(&live.id);
+            let journal = self.fold.state().account(&live.id);
             let figures = |figure, live_value: i128, journal: Option<i128>| {
                 let journal = journal.unwrap_or(0);
                 (live_value != journal).then(|| AuditDifference {
@@ -161,7 +171,7 @@ impl<D: Disk> ShardAuditor<D> {
 
     /// Accounts that the journal opened and the live state lacks would be asked for by nobody.
     fn compare_count(&mut self, sequence: u64) {
-        let (live, journal) = (i128::from(self.round.compared), self.fold.ledger.figures(0, u32::MAX).count() as i128);
+        let (live, journal) = (i128::from(self.round.compared), self.fold.state().figures(0, u32::MAX).count() as i128);
         if live != journal {
             self.round.differences.push(AuditDifference {
                 account: "(all accounts)".into(),
@@ -179,117 +189,61 @@ impl<D: Disk> ShardAuditor<D> {
         AuditReport {
             shard: self.shard.0,
             finished_at_ms: now_ms,
-            sequence: self.fold.sequence.0,
+            sequence: self.fold.sequence().0,
             accounts_compared: self.round.compared,
             differences: std::mem::take(&mut self.round.differences),
             damage,
         }
     }
 
-    /// Records folded since the last snapshot.
-    pub fn records_since_snapshot(&self) -> u64 {
-        self.fold.sequence.0 - self.snapshot_at.0
+    /// Folds up to and including `sequence`, reading groups that are durable.
+    fn advance(&mut self, sequence: Sequence, durable: Durability) -> Result<(), String> {
+        if let Some(damage) = &self.damage {
+            return Err(damage.clone());
+        }
+        let advanced = self.try_advance(sequence, durable).map_err(|damage| damage.to_string());
+        if let Err(damage) = &advanced {
+            self.damage = Some(damage.clone());
+        }
+        advanced
+    }
+
+    fn try_advance(&mut self, sequence: Sequence, durable: Durability) -> Result<(), FoldError> {
+        let groups = match &mut self.groups {
+            Some(groups) => {
+                groups.extend_to(&durable);
+                groups
+            }
+            None => self.groups.insert(self.reader.groups(self.start, &durable)?),
+        };
+        self.fold.advance(groups, sequence)
+    }
+
+    /// Whether `rule` says that another snapshot is worth its cost.
+    pub fn is_snapshot_due(&self, rule: CompactionRule) -> bool {
+        let (newest, bytes) = self.snapshot;
+        let reached = self.groups.as_ref().map_or(newest, GroupReader::cursor);
+        rule.is_due(reached.position.0.saturating_sub(newest.position.0), bytes)
     }
 
     /// Writes the fold's state as a snapshot, at the end of the group that it stands in. `None` when there is nothing new, or the
     /// fold met damage.
     pub fn snapshot(&mut self) -> Result<Option<PathBuf>, SnapshotError> {
-        if self.fold.finish_group().is_err() || self.fold.sequence == self.snapshot_at {
+        if self.damage.is_some() {
             return Ok(None);
         }
-        let Some(cursor) = self.fold.cursor() else { return Ok(None) };
-        let path = snapshot::write(&self.disk, &self.data, self.shard, cursor, &self.fold.ledger)?;
-        self.snapshot_at = self.fold.sequence;
+        if let Err(damage) = self.fold.finish_group() {
+            self.damage = Some(damage.to_string());
+            return Ok(None);
+        }
+        let Some(cursor) = self.groups.as_ref().map(GroupReader::cursor) else { return Ok(None) };
+        assert_eq!(cursor.sequence, self.fold.sequence(), "the fold stands behind a whole group");
+        if cursor == self.snapshot.0 {
+            return Ok(None);
+        }
+        let path = self.snapshots.write(cursor, self.fold.state())?;
+        let bytes = self.snapshots.newest_header()?.map_or(0, |newest| newest.bytes);
+        self.snapshot = (cursor, bytes);
         Ok(Some(path))
     }
-}
-
-/// A fold of verified records into a ledger, which can stop at any record.
-struct Fold<D: Disk> {
-    reader: Reader<D>,
-    groups: Option<GroupReader>,
-    start: Cursor,
-    ledger: Ledger,
-    sequence: Sequence,
-    /// Records of the group that the fold stopped inside of.
-    rest: VecDeque<(Sequence, Position, Box<[u8]>)>,
-    /// The first damage or misfit; nothing is folded beyond it.
-    damage: Option<String>,
-}
-
-impl<D: Disk> Fold<D> {
-    fn new(reader: Reader<D>, start: Cursor, ledger: Ledger) -> Fold<D> {
-        Fold { reader, groups: None, start, ledger, sequence: start.sequence, rest: VecDeque::new(), damage: None }
-    }
-
-    /// Folds up to and including `sequence`, reading groups that end at or before `durable`.
-    fn advance(&mut self, sequence: Sequence, durable: Position) -> Result<(), String> {
-        if let Some(damage) = &self.damage {
-            return Err(damage.clone());
-        }
-        let folded = self.try_advance(sequence, durable);
-        if let Err(damage) = &folded {
-            self.damage = Some(damage.clone());
-        }
-        folded
-    }
-
-    fn try_advance(&mut self, target: Sequence, durable: Position) -> Result<(), String> {
-        self.fold_rest(target)?;
-        if self.sequence >= target {
-            return Ok(());
-        }
-        let mut groups = match self.groups.take() {
-            Some(mut groups) => {
-                groups.extend_to(durable);
-                groups
-            }
-            None => self.reader.read_from(self.start, durable).map_err(|error| error.to_string())?,
-        };
-        while self.sequence < target {
-            let Some(group) = groups.next_group().map_err(|error| error.to_string())? else {
-                return Err(format!("the journal ends at sequence {}, before {target}", self.sequence));
-            };
-            for (sequence, position, bytes) in group.records() {
-                if sequence <= target {
-                    fold_record(&mut self.ledger, sequence, position, bytes)?;
-                    self.sequence = sequence;
-                } else {
-                    self.rest.push_back((sequence, position, bytes.into()));
-                }
-            }
-        }
-        self.groups = Some(groups);
-        Ok(())
-    }
-
-    fn fold_rest(&mut self, target: Sequence) -> Result<(), String> {
-        while let Some((sequence, position, bytes)) = self.rest.front() {
-            if *sequence > target {
-                break;
-            }
-            fold_record(&mut self.ledger, *sequence, *position, bytes)?;
-            self.sequence = *sequence;
-            self.rest.pop_front();
-        }
-        Ok(())
-    }
-
-    fn finish_group(&mut self) -> Result<(), String> {
-        if let Some(damage) = &self.damage {
-            return Err(damage.clone());
-        }
-        self.fold_rest(Sequence(u64::MAX))
-    }
-
-    /// The place behind the last whole group; `None` before the first.
-    fn cursor(&self) -> Option<Cursor> {
-        self.groups.as_ref().map(GroupReader::cursor)
-    }
-}
-
-fn fold_record(ledger: &mut Ledger, sequence: Sequence, position: Position, bytes: &[u8]) -> Result<(), String> {
-    let misfit = |what: String| format!("record {sequence} at position {position} does not fit the ledger: {what}");
-    let event = Event::decode(bytes).map_err(|error| misfit(error.to_string()))?;
-    ledger.apply_checked(&event, RecordPosition(position.0)).map_err(|mismatch| misfit(mismatch.to_string()))
 }

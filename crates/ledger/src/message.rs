@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, Hold, Outcome, Refusal, Transfer};
+pub use tidegate_shard::Unavailable;
 
 /// A piece of text inside the bytes of the request it came with: offset and length, checked when it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -229,21 +230,6 @@ pub enum Reply {
     Refused(Refusal),
     /// It was not decided; ask again with the same ids.
     Unavailable(Unavailable),
-}
-
-/// Why a request could not be served now. Nothing is known to have been done; a retry with the same ids is safe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unavailable {
-    /// A bounded queue on the way is full.
-    Busy,
-    /// No room on the disk for another commit group.
-    DiskFull,
-    /// The journal of the shard failed (a sync error, or damage); the process must be restarted.
-    ShardFailed,
-    /// Still replaying the journal.
-    Recovering,
-    /// The process is stopping.
-    Stopping,
 }
 
 /// What the auditor last found on one shard.

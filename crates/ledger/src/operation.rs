@@ -9,13 +9,14 @@
 
 use std::sync::Arc;
 
-use tidegate_journal::Position;
+use tidegate_journal::Durability;
 use tidegate_machines::ledger::{
     AccountKind, AccountView, Command, ContentDigest, HistoryRow, InboundCredit, Outcome, Refusal,
 };
 use tidegate_machines::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
-use crate::commit::Durable;
+use tidegate_shard::Durable;
+
 use crate::message::{AuditReport, HoldRequest, TransferBatch, Unavailable};
 
 /// A thread that takes part: workers first, then edge threads, then the auditor.
@@ -151,6 +152,16 @@ pub enum Operation {
     ReadAudit,
 }
 
+impl Operation {
+    /// Bytes of the texts that came with it, about.
+    pub fn text_bytes(&self) -> usize {
+        match self {
+            Operation::Transfers { batch, .. } => batch.text_bytes(),
+            _ => 0,
+        }
+    }
+}
+
 /// One row with the place of the record before it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChainedRow {
@@ -217,10 +228,10 @@ pub enum Answer {
         /// Whether there are more slots.
         more: bool,
     },
-    /// To `ReadDurableEnd`: all groups that end at or before this position are on stable storage.
+    /// To `ReadDurableEnd`.
     DurableEnd {
-        /// The end of the last durable group.
-        position: Position,
+        /// How far the log is on stable storage.
+        durable: Durability,
     },
     /// To `KeepAudit` and `ReadAudit`.
     Audit(AuditReport),
@@ -268,6 +279,9 @@ impl Credit {
         })
     }
 }
+
+/// Where messages go that a shard or a router sends: a worker moves them to rings, the simulator to its queue of delays.
+pub type Outgoing = Vec<(EndpointIndex, Message)>;
 
 /// What one thread sends another.
 #[derive(Debug)]

@@ -21,12 +21,11 @@ mod transfers;
 use slab::Slab;
 use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::{AccountKind, AccountView, Refusal, shard_of};
+use tidegate_shard::Durable;
 
-use crate::commit::Durable;
-use crate::core::Outgoing;
 use crate::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX};
 use crate::message::{Reply, Request, Unavailable};
-use crate::operation::{Answer, EndpointIndex, Message, Operation};
+use crate::operation::{Answer, EndpointIndex, Message, Operation, Outgoing};
 pub use history::CursorKey;
 use history::HistoryMerge;
 use transfers::Deciding;

@@ -1,44 +1,42 @@
-//! A shard: decides what is asked of it, appends what it decided, and answers when that is durable.
+//! How calls to a shard of the ledger are served.
 //!
 //! ```text
-//!   Call ─▶ inbox ─▶ decide ─▶ append to the filling group ─▶ apply ─▶ answer waits in the CommitQueue
-//!                                     │ submit, when the log is ready            │
-//!                                     ▼                                          ▼
-//!                               one group syncs, the next one fills      durable: answer leaves
+//!   before  credits that other shards sent ─▶ decide
+//!   serve   a call ─▶ ids: what does this id stand for? ─▶ decide ─▶ append ─▶ ids, announcer, counts
+//!   after   holds whose time is over; credits asked for, confirmed, pulled; new figures
 //! ```
 //!
-//! Promise: nothing leaves that a crash could take back. State runs ahead of the disk by at most the groups in flight, and all
-//! that was computed from it waits for them.
-//!
-//! Invariant: no thread, clock or socket here; a worker steps it with the time of its loop, the simulator with its own.
+//! Promise: nothing is appended but by [`LedgerService::append`], which tells the id index of every id that it journals.
 
 mod decide;
+mod exchange;
+mod history;
 mod read;
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
-use tidegate_journal::disk::Disk;
-use tidegate_journal::{JournalError, LogStore, NotReady, Sequence};
-use tidegate_machines::ledger::{AccountView, Command, EVENT_BYTES_MAX, Ledger, Outcome};
-use tidegate_machines::{OutboundNumber, ShardIndex, TimeMs};
+use hashbrown::HashMap;
+use tidegate_disk::Disk;
+use tidegate_journal::{Durability, JournalError, LogReader, LogStore, NoRoom, Position, Sequence};
+use tidegate_machines::ledger::{AccountView, Command, EVENT_BYTES_MAX, Event, Ledger, Outcome};
+use tidegate_machines::{Machine, OutboundNumber, Place, ShardIndex};
 use tidegate_planted::{Bug, is_planted};
+use tidegate_shard::{
+    Departures, Derived, JobId, Jobs, Pause, Room, Served, Service, Turn, Unavailable,
+};
 
 use crate::announcer::{AnnounceRules, Announcer};
-use crate::commit::CommitQueue;
-use crate::ids::{IdIndex, IdsError};
-use crate::limits::{CREDITS_PER_PULL_MAX, EXPIRIES_PER_STEP, PULL_RETRY_MS};
-use crate::log_writer::LogWriter;
-use crate::message::{AuditReport, Unavailable};
-use crate::operation::{Answer, Credit, EndpointIndex, Message, Operation};
+use crate::family::LedgerFamily;
+use crate::ids::{IdHash, IdIndex, IdsError};
+use crate::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX, EXPIRIES_PER_STEP};
+use crate::message::AuditReport;
+use crate::operation::{Answer, Credit, EndpointIndex, Operation};
 
-/// Where messages go that a shard or a router sends: a worker moves them to rings, the simulator to its queue of delays.
-pub type Outgoing = Vec<(EndpointIndex, Message)>;
+use exchange::Exchange;
+use history::HistoryJob;
+pub use history::HistoryRecords;
 
-/// Who hears [`Message::Figures`] of all shards: one worker, because the parts of a collector are added up there.
-const ANNOUNCING_WORKER: EndpointIndex = EndpointIndex(0);
-
-/// Why a shard stops for good.
+/// Why a shard of the ledger stops for good.
 #[derive(Debug, thiserror::Error)]
 pub enum ShardError {
     /// The journal failed or gave damaged bytes.
@@ -61,382 +59,163 @@ pub enum ShardError {
     Ids(#[from] IdsError),
 }
 
-/// Who is waiting for an answer.
-#[derive(Clone, Copy, Debug)]
-struct Caller {
-    from: EndpointIndex,
-    ticket: u64,
+/// What leaves a shard of the ledger, and for whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ticket {
+    /// The answer to a call.
+    Call {
+        /// Who asked.
+        from: EndpointIndex,
+        /// The asker's own number for it.
+        ticket: u64,
+    },
+    /// Credits for another shard.
+    Credits {
+        /// The crediting shard.
+        to: ShardIndex,
+    },
+    /// A question to another shard for its credits.
+    Pull {
+        /// The debiting shard.
+        from: ShardIndex,
+    },
+    /// New figures, for whoever announces them.
+    Figures,
 }
 
-/// What waits for its records to be durable.
-#[derive(Debug)]
-enum Departure {
-    Answer(Caller, Answer),
-    Credits { to: ShardIndex, credits: Vec<Credit> },
+/// What leaves with a [`Ticket`] of the same name.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Departure {
+    /// The answer.
+    Answer(Answer),
+    /// The credits, in order of their numbers.
+    Credits(Vec<Credit>),
+    /// The watermark: all credits up to this number are applied here.
+    Watermark(OutboundNumber),
+    /// The figures.
     Figures(Vec<AccountView>),
 }
 
 impl Departure {
-    fn into_answer(self) -> Answer {
+    pub(crate) fn into_answer(self) -> Answer {
         match self {
-            Departure::Answer(_, answer) => answer,
-            Departure::Credits { .. } | Departure::Figures(_) => unreachable!("asked of an answer only"),
+            Departure::Answer(answer) => answer,
+            other => unreachable!("{other:?} leaves with a call's ticket"),
         }
     }
 
-    fn into_credits(self) -> Vec<Credit> {
+    pub(crate) fn into_credits(self) -> Vec<Credit> {
         match self {
-            Departure::Credits { credits, .. } => credits,
-            Departure::Answer(..) | Departure::Figures(_) => unreachable!("asked of credits only"),
+            Departure::Credits(credits) => credits,
+            other => unreachable!("{other:?} leaves as credits"),
         }
     }
 
-    fn into_figures(self) -> Vec<AccountView> {
+    pub(crate) fn into_watermark(self) -> OutboundNumber {
         match self {
-            Departure::Figures(accounts) => accounts,
-            Departure::Answer(..) | Departure::Credits { .. } => unreachable!("asked of figures only"),
+            Departure::Watermark(number) => number,
+            other => unreachable!("{other:?} leaves as a pull"),
+        }
+    }
+
+    pub(crate) fn into_figures(self) -> Vec<AccountView> {
+        match self {
+            Departure::Figures(figures) => figures,
+            other => unreachable!("{other:?} leaves as figures"),
         }
     }
 }
 
-/// A call under way: decided up to `done`, because a group was full or a history is read in steps.
+/// What other shards say to this one. Nobody waits for it.
+#[derive(Clone, Debug)]
+pub enum Note {
+    /// `by` has durably applied our credits up to `after` and wants those beyond.
+    Pull {
+        /// The crediting shard.
+        by: ShardIndex,
+        /// Its watermark.
+        after: OutboundNumber,
+    },
+    /// Credits of `from`.
+    Credits {
+        /// The debiting shard.
+        from: ShardIndex,
+        /// In order of their numbers.
+        credits: Vec<Credit>,
+    },
+}
+
+/// A read that may wait for the disk.
 #[derive(Debug)]
-struct Work {
-    caller: Caller,
-    operation: Operation,
-    progress: decide::Progress,
+pub enum Job {
+    /// Rows of a history.
+    History(HistoryJob),
+    /// The records at these positions: debits whose credits another shard asked for.
+    Records(Vec<Position>),
 }
 
-/// What a shard counted since it started; the gateway turns it into metrics.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct ShardFacts {
-    /// Records appended.
-    pub records: u64,
-    /// Groups submitted.
-    pub groups: u64,
+/// What a [`Job`] found.
+#[derive(Debug)]
+pub enum Fetched {
+    /// To `History`.
+    History(HistoryRecords),
+    /// To `Records`: in the order asked.
+    Records(Result<Vec<Box<[u8]>>, JournalError>),
+}
+
+/// What a shard of the ledger counted since it started, beside what all shards count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LedgerFacts {
     /// Transfers, holds, posts and voids applied.
     pub applied: u64,
     /// Answered as duplicates.
     pub duplicates: u64,
     /// Refused.
     pub refused: u64,
-    /// Calls refused as unavailable.
-    pub unavailable: u64,
-    /// Calls waiting in the inbox now.
-    pub inbox: u64,
-    /// Answers waiting for durability now.
-    pub waiting: u64,
 }
 
-/// One shard: its machine, its id index, its log, and what waits between them.
-pub struct Shard<D: Disk, L: LogStore> {
+/// What a shard of the ledger keeps beside its machine.
+pub struct LedgerService<D: Disk, R: LogReader> {
     index: ShardIndex,
     shard_count: u16,
-    /// Endpoint of the worker that owns each shard: where pulls and credits go.
-    workers: u16,
-    ledger: Ledger,
     ids: IdIndex<D>,
-    writer: LogWriter<L>,
-    inbox: VecDeque<Work>,
-    received: VecDeque<(ShardIndex, Vec<Credit>)>,
-    reading: VecDeque<Work>,
-    commits: CommitQueue<Departure>,
-    pulls: Vec<PullState>,
+    /// For the records behind ids, until these are fetched by jobs as well.
+    reader: R,
+    exchange: Exchange,
+    histories: HashMap<JobId, HistoryRecords>,
     announcer: Option<Announcer>,
     last_audit: AuditReport,
-    facts: ShardFacts,
+    facts: LedgerFacts,
     refusals: BTreeMap<&'static str, u64>,
     scratch: Vec<u8>,
-    failed: Option<Arc<ShardError>>,
 }
 
-/// The two sides of credits between this shard and one other.
-#[derive(Clone, Copy, Debug, Default)]
-struct PullState {
-    /// The other asked for credits after this number and was not answered yet.
-    asked_after: Option<OutboundNumber>,
-    /// Confirmation to journal: the other has durably applied up to here.
-    confirmed: OutboundNumber,
-    /// When we last asked the other and got no answer yet; a question that got lost is asked again.
-    pulled_at: Option<TimeMs>,
-    /// Credits of the other up to this number are applied, durably once the journal is durable up to this sequence.
-    applied: (Sequence, OutboundNumber),
-}
+/// A turn of a shard of the ledger.
+type LedgerTurn<'a, L> = Turn<'a, Ledger, L>;
 
-impl<D: Disk, L: LogStore> Shard<D, L> {
-    /// A shard over recovered state: `ledger` and `ids` hold everything that `log` has. `workers` is how many workers own
-    /// shards, shard n by worker n modulo `workers`.
-    pub fn new(
-        index: ShardIndex,
-        shard_count: u16,
-        workers: u16,
-        ledger: Ledger,
-        ids: IdIndex<D>,
-        log: L,
-    ) -> Shard<D, L> {
-        let writer = LogWriter::new(log);
-        let appended = writer.appended();
-        let pulls = (0..shard_count)
-            .map(|other| PullState { applied: (appended, ledger.watermark(ShardIndex(other))), ..PullState::default() })
-            .collect();
-        Shard {
+impl<D: Disk, R: LogReader> LedgerService<D, R> {
+    /// The service of a recovered shard: `ledger` and `ids` hold everything that its log has up to `appended`, which is all that it
+    /// has. `reader` reads that log.
+    pub fn new(ledger: &Ledger, ids: IdIndex<D>, reader: R, appended: Sequence) -> LedgerService<D, R> {
+        let (index, shard_count) = (ledger.shard(), ledger.shard_count());
+        LedgerService {
             index,
             shard_count,
-            workers,
-            ledger,
             ids,
-            writer,
-            inbox: VecDeque::new(),
-            received: VecDeque::new(),
-            reading: VecDeque::new(),
-            commits: CommitQueue::new(appended),
-            pulls,
+            reader,
+            exchange: Exchange::new(ledger, appended),
+            histories: HashMap::new(),
             announcer: None,
             last_audit: AuditReport { shard: index.0, ..AuditReport::default() },
-            facts: ShardFacts::default(),
+            facts: LedgerFacts::default(),
             refusals: BTreeMap::new(),
             scratch: Vec::new(),
-            failed: None,
         }
     }
 
-    /// Announces accounts from now on, beginning with all that match: see [`Message::Figures`].
-    pub fn announce(&mut self, rules: AnnounceRules) {
-        self.announcer = Some(Announcer::new(rules, &self.ledger));
-    }
-
-    /// Takes a call. It is answered through `out` of a later [`Shard::step`], or at once when it cannot be served.
-    pub fn call(&mut self, from: EndpointIndex, ticket: u64, operation: Operation, out: &mut Outgoing) {
-        let caller = Caller { from, ticket };
-        if let Some(reason) = self.refuses_at_the_door(&operation) {
-            return self.turn_away(caller, reason, out);
-        }
-        self.inbox.push_back(Work { caller, operation, progress: decide::Progress::default() });
-    }
-
-    /// Another shard has applied our credits up to `after` and wants those beyond.
-    pub fn pulled(&mut self, by: ShardIndex, after: OutboundNumber) {
-        let pull = &mut self.pulls[by.0 as usize];
-        pull.asked_after = Some(after);
-        let confirmed = match is_planted(Bug::WatermarkOffByOne) {
-            true => OutboundNumber(after.0 + 1).min(self.ledger.outbound_last(by)),
-            false => after,
-        };
-        pull.confirmed = pull.confirmed.max(confirmed);
-    }
-
-    /// Credits from another shard; they are applied, in order, by the next [`Shard::step`].
-    pub fn receive(&mut self, from: ShardIndex, credits: Vec<Credit>) {
-        self.received.push_back((from, credits));
-    }
-
-    fn apply_received(&mut self, now: TimeMs) -> Result<bool, ShardError> {
-        let mut worked = false;
-        while let Some((from, credits)) = self.received.pop_front() {
-            worked = true;
-            for credit in &credits {
-                // With a full group or disk the rest is dropped here and pulled again.
-                if !self.may_append() {
-                    break;
-                }
-                if let Outcome::Refused(refusal) = self.decide_one(&credit.command(from), None, now)? {
-                    let (number, account) = (credit.number.0, credit.credit.clone());
-                    return Err(ShardError::CreditRefused { from, number, account, code: refusal.code() });
-                }
-            }
-            let pull = &mut self.pulls[from.0 as usize];
-            pull.pulled_at = None;
-            pull.applied = (self.writer.appended(), self.ledger.watermark(from));
-        }
-        Ok(worked)
-    }
-
-    /// Does what can be done now: serves the inbox, submits a group, releases what became durable. Returns whether anything
-    /// happened. A journal failure stops the shard for good: all that waits is told so, and nothing is answered any more.
-    pub fn step(&mut self, now: TimeMs, out: &mut Outgoing) -> bool {
-        if self.failed.is_some() {
-            return false;
-        }
-        match self.try_step(now, out) {
-            Ok(worked) => worked,
-            Err(error) => {
-                self.fail(error, out);
-                true
-            }
-        }
-    }
-
-    fn try_step(&mut self, now: TimeMs, out: &mut Outgoing) -> Result<bool, ShardError> {
-        let released_before = self.release(out)?;
-        let mut worked = self.apply_received(now)?;
-        worked |= self.serve_inbox(now, out)?;
-        worked |= self.serve_reading()?;
-        self.expire_holds(now)?;
-        self.exchange_credits(now, out)?;
-        worked |= self.announce_figures(now);
-        worked |= self.writer.submit()?;
-        let released = self.release(out)?;
-        self.ids.maintain(self.writer.log().durable_position())?;
-        Ok(worked || released || released_before)
-    }
-
-    /// Stops for good. What waits is told that nobody knows: its records may or may not be on the disk.
-    fn fail(&mut self, error: ShardError, out: &mut Outgoing) {
-        self.failed = Some(Arc::new(error));
-        let waiting: Vec<Caller> = self
-            .commits
-            .abandon()
-            .filter_map(|departure| match departure {
-                Departure::Answer(caller, _) => Some(caller),
-                Departure::Credits { .. } | Departure::Figures(_) => None,
-            })
-            .collect();
-        let undone: Vec<Caller> = self.inbox.drain(..).chain(self.reading.drain(..)).map(|work| work.caller).collect();
-        for caller in waiting.into_iter().chain(undone) {
-            self.turn_away(caller, Unavailable::ShardFailed, out);
-        }
-    }
-
-    fn refuses_at_the_door(&self, operation: &Operation) -> Option<Unavailable> {
-        if self.failed.is_some() {
-            return Some(Unavailable::ShardFailed);
-        }
-        if self.ids.is_behind() && operation.writes() {
-            return Some(Unavailable::Busy);
-        }
-        match self.writer.log().ready() {
-            Err(NotReady::Failed(_)) => Some(Unavailable::ShardFailed),
-            Err(NotReady::DiskFull) if operation.writes() => Some(Unavailable::DiskFull),
-            _ => None,
-        }
-    }
-
-    fn turn_away(&mut self, caller: Caller, reason: Unavailable, out: &mut Outgoing) {
-        self.facts.unavailable += 1;
-        out.push((caller.from, Message::Answer { ticket: caller.ticket, shard: self.index, answer: Err(reason) }));
-    }
-
-    fn release(&mut self, out: &mut Outgoing) -> Result<bool, ShardError> {
-        self.commits.advance(self.writer.poll_durable()?);
-        let mut released = false;
-        while let Some(departure) = self.commits.release() {
-            released = true;
-            out.push(match *departure.get() {
-                Departure::Answer(Caller { from, ticket }, _) => {
-                    let answer = Ok(departure.map(Departure::into_answer));
-                    (from, Message::Answer { ticket, shard: self.index, answer })
-                }
-                Departure::Credits { to, .. } => {
-                    let credits = departure.map(Departure::into_credits);
-                    (self.worker_of(to), Message::Credits { shard: to, from: self.index, credits })
-                }
-                Departure::Figures(_) => {
-                    let accounts = departure.map(Departure::into_figures);
-                    (ANNOUNCING_WORKER, Message::Figures { shard: self.index, accounts })
-                }
-            });
-        }
-        Ok(released)
-    }
-
-    /// Figures wait for the records that made them, like every other answer.
-    fn announce_figures(&mut self, now: TimeMs) -> bool {
-        let Some(announcer) = &mut self.announcer else { return false };
-        let accounts = announcer.take(now, &self.ledger);
-        if accounts.is_empty() {
-            return false;
-        }
-        self.commits.wait_for(self.writer.appended(), Departure::Figures(accounts));
-        true
-    }
-
-    fn worker_of(&self, shard: ShardIndex) -> EndpointIndex {
-        EndpointIndex(shard.0 % self.workers)
-    }
-
-    fn expire_holds(&mut self, now: TimeMs) -> Result<(), ShardError> {
-        for _ in 0..EXPIRIES_PER_STEP {
-            let Some(id) = self.ledger.expired_hold(now).map(Box::<str>::from) else { return Ok(()) };
-            if !self.may_append() || is_planted(Bug::HoldNotReleased) {
-                return Ok(());
-            }
-            self.decide_one(&Command::ExpireHold { id: &id }, Some(&id), now)?;
-        }
-        Ok(())
-    }
-
-    /// Both directions of credits between shards: hand out what others asked for, journal what they confirmed, ask for more.
-    fn exchange_credits(&mut self, now: TimeMs, out: &mut Outgoing) -> Result<(), ShardError> {
-        if self.shard_count == 1 {
-            return Ok(());
-        }
-        for other in (0..self.shard_count).map(ShardIndex) {
-            if other == self.index {
-                continue;
-            }
-            self.hand_out_credits(other)?;
-            self.journal_confirmation(other, now)?;
-            self.pull_credits(other, now, out);
-        }
-        Ok(())
-    }
-
-    fn hand_out_credits(&mut self, to: ShardIndex) -> Result<(), ShardError> {
-        let Some(after) = self.pulls[to.0 as usize].asked_after else { return Ok(()) };
-        let credits = self.outbound_credits(to, after, CREDITS_PER_PULL_MAX)?;
-        if credits.is_empty() {
-            return Ok(());
-        }
-        self.pulls[to.0 as usize].asked_after = None;
-        self.commits.wait_for(self.writer.appended(), Departure::Credits { to, credits });
-        Ok(())
-    }
-
-    fn journal_confirmation(&mut self, to: ShardIndex, now: TimeMs) -> Result<(), ShardError> {
-        let confirmed = self.pulls[to.0 as usize].confirmed;
-        if confirmed <= self.ledger.outbound_confirmed(to) || !self.may_append() {
-            return Ok(());
-        }
-        self.decide_one(&Command::ConfirmCredits { to, number: confirmed }, None, now)?;
-        Ok(())
-    }
-
-    /// Asks `from` for credits after our watermark once that is durable, and again when the question seems lost.
-    fn pull_credits(&mut self, from: ShardIndex, now: TimeMs, out: &mut Outgoing) {
-        let pull = &mut self.pulls[from.0 as usize];
-        let (sequence, watermark) = pull.applied;
-        let unanswered = pull.pulled_at.is_some_and(|at| now.0.abs_diff(at.0) < PULL_RETRY_MS);
-        if unanswered || sequence > self.commits.durable() {
-            return;
-        }
-        pull.pulled_at = Some(now);
-        out.push((self.worker_of(from), Message::Pull { shard: from, by: self.index, after: watermark }));
-    }
-
-    /// Whether another record may be appended now.
-    fn may_append(&self) -> bool {
-        self.writer.may_append(EVENT_BYTES_MAX)
-    }
-
-    /// Whether the log became durable further since the last step. A worker asks this after it announced sleep: news that came
-    /// before the announcement wake nobody.
-    pub fn has_news(&self) -> bool {
-        self.failed.is_none() && self.writer.log().has_news()
-    }
-
-    /// Which shard this is.
-    pub fn index(&self) -> ShardIndex {
-        self.index
-    }
-
-    /// The machine's state, ahead of the disk by the groups in flight (tests, facts, the final check of the simulator).
-    pub fn ledger(&self) -> &Ledger {
-        &self.ledger
-    }
-
-    /// Changes a live balance for a test, see [`Ledger::tamper`].
-    pub fn tamper(&mut self, order: &tidegate_planted::BalanceChange) -> bool {
-        self.ledger.tamper(order)
+    /// Announces accounts from now on, beginning with all that match.
+    pub fn announce(&mut self, rules: AnnounceRules, ledger: &Ledger) {
+        self.announcer = Some(Announcer::new(rules, ledger));
     }
 
     /// The id index (facts).
@@ -444,34 +223,9 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
         &self.ids
     }
 
-    /// The log (facts; the simulator steps it).
-    pub fn log_mut(&mut self) -> &mut L {
-        self.writer.log_mut()
-    }
-
-    /// Why the shard stopped, if it did.
-    pub fn failure(&self) -> Option<&Arc<ShardError>> {
-        self.failed.as_ref()
-    }
-
-    /// Whether everything accepted was decided, synced and answered.
-    pub fn is_idle(&self) -> bool {
-        self.failed.is_some()
-            || (self.inbox.is_empty()
-                && self.received.is_empty()
-                && self.reading.is_empty()
-                && self.writer.group().is_empty()
-                && self.commits.is_empty())
-    }
-
     /// What was counted.
-    pub fn facts(&self) -> ShardFacts {
-        ShardFacts {
-            groups: self.writer.groups(),
-            inbox: self.inbox.len() as u64,
-            waiting: self.commits.len() as u64,
-            ..self.facts
-        }
+    pub fn facts(&self) -> LedgerFacts {
+        self.facts
     }
 
     /// Refusals by code since the start.
@@ -484,13 +238,182 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
         &self.last_audit
     }
 
-    /// Sequence of the last record appended.
-    pub fn appended(&self) -> Sequence {
-        self.writer.appended()
+    /// Everything that a record changes beside the machine. The caller has asked for room.
+    #[inline]
+    fn append<L: LogStore>(&mut self, turn: &mut LedgerTurn<'_, L>, event: &Event<'_>, hash: Option<IdHash>) {
+        let at = match turn.append(event) {
+            Ok(at) => at,
+            Err(NoRoom::Here | NoRoom::Ever) => unreachable!("room was asked for, and events have bounds"),
+        };
+        if let Some(announcer) = &mut self.announcer {
+            announcer.note(event, turn.state());
+        }
+        if event.id().is_some() {
+            let hash = hash.expect("an event with an id answers a command with that id");
+            self.ids.insert(hash, Position(at.position.0));
+        }
     }
 
-    /// Gives the log back, to close it; what waits unanswered is dropped.
-    pub fn into_log(self) -> L {
-        self.writer.into_log()
+    fn count(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Applied => self.facts.applied += 1,
+            Outcome::Duplicate => self.facts.duplicates += 1,
+            Outcome::Refused(refusal) => {
+                self.facts.refused += 1;
+                *self.refusals.entry(refusal.code()).or_default() += 1;
+            }
+        }
+    }
+
+    fn expire_holds<L: LogStore>(&mut self, turn: &mut LedgerTurn<'_, L>) -> Result<(), ShardError> {
+        for _ in 0..EXPIRIES_PER_STEP {
+            let Some(id) = turn.state().expired_hold(turn.now()).map(Box::<str>::from) else { return Ok(()) };
+            if !may_append(turn) || is_planted(Bug::HoldNotReleased) {
+                return Ok(());
+            }
+            self.decide_one(turn, &Command::ExpireHold { id: &id }, Some(&id))?;
+        }
+        Ok(())
+    }
+
+    /// Figures wait for the records that made them, like every other answer.
+    fn announce_figures<L: LogStore>(&mut self, turn: &LedgerTurn<'_, L>, out: &mut Departures<Self>) -> bool {
+        let Some(announcer) = &mut self.announcer else { return false };
+        let accounts = announcer.take(turn.now(), turn.state());
+        if accounts.is_empty() {
+            return false;
+        }
+        out.push(Ticket::Figures, Departure::Figures(accounts));
+        true
+    }
+}
+
+impl<D: Disk, R: LogReader> Service for LedgerService<D, R> {
+    type Family = LedgerFamily;
+    type Call = Operation;
+    type Answer = Departure;
+    type Ticket = Ticket;
+    type Note = Note;
+    type Progress = decide::Progress;
+    type Job = Job;
+    type Fetched = Fetched;
+    type Stop = ShardError;
+
+    // Endpoints have fewer requests under way than this; what bounds them is their router.
+    const CALLS_WAITING_MAX: usize = ENDPOINT_REQUESTS_MAX;
+    const CALL_BYTES_WAITING_MAX: usize = ENDPOINT_REQUEST_BYTES_MAX;
+
+    #[inline]
+    fn weight(call: &Operation) -> usize {
+        size_of::<Operation>() + call.text_bytes()
+    }
+
+    fn admit(&self, call: &Operation, disk_full: bool) -> Result<(), Unavailable> {
+        match call.writes() {
+            true if self.ids.is_behind() => Err(Unavailable::Busy),
+            true if disk_full => Err(Unavailable::DiskFull),
+            _ => Ok(()),
+        }
+    }
+
+    fn note(&mut self, note: Note) {
+        self.exchange.note(note);
+    }
+
+    fn is_idle(&self) -> bool {
+        self.exchange.is_idle()
+    }
+
+    fn before<L: LogStore>(&mut self, turn: &mut LedgerTurn<'_, L>) -> Result<bool, ShardError> {
+        self.apply_received(turn)
+    }
+
+    #[inline]
+    fn serve<L: LogStore>(
+        &mut self,
+        turn: &mut LedgerTurn<'_, L>,
+        call: &Operation,
+        progress: &mut decide::Progress,
+        jobs: &mut Jobs<Self>,
+    ) -> Result<Served<Departure>, ShardError> {
+        if call.writes() {
+            if turn.state().is_outbound_full() {
+                return Ok(Served::Paused(Pause::Room));
+            }
+            // A full group waits for the log; a full disk has an end that nobody knows, so the client is told.
+            match turn.room(EVENT_BYTES_MAX) {
+                Room::Here => {}
+                Room::NextGroup => return Ok(Served::Paused(Pause::Room)),
+                Room::DiskFull => return Ok(Served::TurnedAway(Unavailable::DiskFull)),
+                Room::Nowhere => unreachable!("an empty group has room for an event"),
+            }
+        }
+        self.serve_call(turn, call, progress, jobs)
+    }
+
+    fn after<L: LogStore>(
+        &mut self,
+        turn: &mut LedgerTurn<'_, L>,
+        out: &mut Departures<Self>,
+        jobs: &mut Jobs<Self>,
+    ) -> Result<bool, ShardError> {
+        self.expire_holds(turn)?;
+        self.exchange_credits(turn, out, jobs)?;
+        Ok(self.announce_figures(turn, out))
+    }
+
+    fn fetched(&mut self, job: JobId, found: Fetched) {
+        match found {
+            Fetched::History(records) => assert!(self.histories.insert(job, records).is_none(), "a job comes back once"),
+            Fetched::Records(records) => self.exchange.fetched(job, records),
+        }
+    }
+
+    fn durable(&mut self, up_to: &Durability) -> Result<(), ShardError> {
+        Ok(self.ids.maintain(up_to.position())?)
+    }
+
+    fn run<Reader: LogReader>(job: Job, reader: &Reader) -> Fetched {
+        match job {
+            Job::History(job) => Fetched::History(job.run(reader)),
+            Job::Records(positions) => {
+                let read = |at: &Position| {
+                    let mut record = Vec::new();
+                    reader.read(*at, &mut record)?;
+                    Ok(record.into_boxed_slice())
+                };
+                Fetched::Records(positions.iter().map(read).collect())
+            }
+        }
+    }
+}
+
+/// Whether another record may be appended now.
+#[inline]
+fn may_append<L: LogStore>(turn: &LedgerTurn<'_, L>) -> bool {
+    turn.room(EVENT_BYTES_MAX) == Room::Here
+}
+
+/// The id index is made from the ledger's records.
+impl<D: Disk> Derived<Ledger> for IdIndex<D> {
+    type Error = IdsError;
+
+    fn covered(&self) -> Position {
+        IdIndex::covered(self)
+    }
+
+    #[inline]
+    fn note(&mut self, event: &<Ledger as Machine>::Event<'_>, at: Place) {
+        let position = Position(at.position.0);
+        if position > IdIndex::covered(self)
+            && !is_planted(Bug::IdsLostOverRestart)
+            && let Some(id) = event.id()
+        {
+            self.insert(self.hash(id.as_bytes()), position);
+        }
+    }
+
+    fn catch_up(&mut self, reached: Position) -> Result<(), IdsError> {
+        IdIndex::catch_up(self, reached)
     }
 }

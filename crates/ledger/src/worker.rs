@@ -8,20 +8,28 @@
 //! Invariant: no thread, socket, clock or ring here. The gateway drives it from a poll loop, the simulator from a seed; both
 //! carry its outgoing messages, in order per pair of endpoints.
 
+use tidegate_disk::Disk;
 use tidegate_journal::LogStore;
-use tidegate_journal::disk::Disk;
 use tidegate_machines::ledger::AccountView;
 use tidegate_machines::{ShardIndex, TimeMs};
+use tidegate_shard::{JobId, Released, Shard};
 
-use crate::core::{Outgoing, Shard, ShardError};
 use crate::message::{Request, Unavailable};
-use crate::operation::{EndpointIndex, Message};
+use crate::operation::{EndpointIndex, Message, Outgoing};
 use crate::router::{CursorKey, Finished, Router};
+use crate::service::{Departure, Fetched, Job, LedgerService, Note, ShardError, Ticket};
+
+/// A shard of the ledger.
+pub type LedgerShard<D, L> = Shard<LedgerService<D, <L as LogStore>::Reader>, L>;
+
+/// Who hears [`Message::Figures`] of all shards: one worker, because the parts of a collector are added up there.
+const ANNOUNCING_WORKER: EndpointIndex = EndpointIndex(0);
 
 /// A worker without its thread.
 pub struct Worker<D: Disk, L: LogStore> {
     endpoint: EndpointIndex,
-    shards: Vec<Shard<D, L>>,
+    workers: u16,
+    shards: Vec<LedgerShard<D, L>>,
     router: Router,
     /// New figures of accounts, for whoever announces them; only on worker 0.
     figures: Vec<(ShardIndex, AccountView)>,
@@ -36,10 +44,10 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
         shard_count: u16,
         workers: u16,
         cursors: CursorKey,
-        shards: Vec<Shard<D, L>>,
+        shards: Vec<LedgerShard<D, L>>,
     ) -> Worker<D, L> {
         let router = Router::new(endpoint, shard_count, workers, cursors);
-        Worker { endpoint, shards, router, figures: Vec::new(), made: Vec::new() }
+        Worker { endpoint, workers, shards, router, figures: Vec::new(), made: Vec::new() }
     }
 
     /// Whether another request of a connection may start; if not, stop reading.
@@ -62,8 +70,9 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
     /// Lets every shard do what it can. Returns whether anything happened, so that an idle worker may sleep.
     pub fn step(&mut self, now: TimeMs, out: &mut Outgoing, finished: &mut Finished) -> bool {
         let mut worked = false;
-        for shard in &mut self.shards {
-            worked |= shard.step(now, &mut self.made);
+        for index in 0..self.shards.len() {
+            worked |= self.shards[index].step(now);
+            worked |= self.release(index);
         }
         self.pass_on(out, finished);
         worked
@@ -82,28 +91,76 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
         }
     }
 
+    /// Sends off what a shard has released. Returns whether there was anything.
+    fn release(&mut self, index: usize) -> bool {
+        let mut worked = false;
+        while let Some((ticket, answer)) = self.shards[index].released() {
+            worked = true;
+            let shard = self.shards[index].index();
+            self.made.extend(self.message_of(shard, (ticket, answer)));
+        }
+        worked
+    }
+
+    fn message_of(
+        &self,
+        shard: ShardIndex,
+        (ticket, released): Released<LedgerService<D, L::Reader>>,
+    ) -> Option<(EndpointIndex, Message)> {
+        Some(match (ticket, released) {
+            (Ticket::Call { from, ticket }, answer) => {
+                let answer = answer.map(|departure| departure.map(Departure::into_answer));
+                (from, Message::Answer { ticket, shard, answer })
+            }
+            // Nobody was promised any of these: the other shard asks again.
+            (Ticket::Credits { .. } | Ticket::Pull { .. } | Ticket::Figures, Err(_)) => return None,
+            (Ticket::Credits { to }, Ok(departure)) => {
+                let credits = departure.map(Departure::into_credits);
+                (self.worker_of(to), Message::Credits { shard: to, from: shard, credits })
+            }
+            (Ticket::Pull { from }, Ok(departure)) => {
+                let after = departure.map(Departure::into_watermark).into_inner();
+                (self.worker_of(from), Message::Pull { shard: from, by: shard, after })
+            }
+            (Ticket::Figures, Ok(departure)) => {
+                let accounts = departure.map(Departure::into_figures);
+                (ANNOUNCING_WORKER, Message::Figures { shard, accounts })
+            }
+        })
+    }
+
+    fn worker_of(&self, shard: ShardIndex) -> EndpointIndex {
+        EndpointIndex(shard.0 % self.workers)
+    }
+
+    fn place_of(&self, shard: ShardIndex) -> Option<usize> {
+        self.shards.iter().position(|owned| owned.index() == shard)
+    }
+
     fn take(&mut self, message: Message, finished: &mut Finished) {
         match message {
-            Message::Call { from, ticket, shard, operation } => {
-                match self.shards.iter_mut().find(|owned| owned.index() == shard) {
-                    Some(owned) => owned.call(from, ticket, operation, &mut self.made),
-                    None => {
-                        let answer = Err(Unavailable::ShardFailed);
-                        self.made.push((from, Message::Answer { ticket, shard, answer }));
-                    }
+            Message::Call { from, ticket, shard, operation } => match self.place_of(shard) {
+                Some(place) => {
+                    self.shards[place].call(Ticket::Call { from, ticket }, operation);
+                    // What was turned away on arrival is told at once.
+                    self.release(place);
                 }
-            }
+                None => {
+                    let answer = Err(Unavailable::ShardFailed);
+                    self.made.push((from, Message::Answer { ticket, shard, answer }));
+                }
+            },
             Message::Answer { ticket, shard, answer } => {
                 self.router.answer(ticket, shard, answer, &mut self.made, finished);
             }
             Message::Pull { shard, by, after } => {
-                if let Some(owned) = self.shards.iter_mut().find(|owned| owned.index() == shard) {
-                    owned.pulled(by, after);
+                if let Some(place) = self.place_of(shard) {
+                    self.shards[place].note(Note::Pull { by, after });
                 }
             }
             Message::Credits { shard, from, credits } => {
-                if let Some(owned) = self.shards.iter_mut().find(|owned| owned.index() == shard) {
-                    owned.receive(from, credits.into_inner());
+                if let Some(place) = self.place_of(shard) {
+                    self.shards[place].note(Note::Credits { from, credits: credits.into_inner() });
                 }
             }
             Message::Figures { shard, accounts } => {
@@ -112,18 +169,29 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
         }
     }
 
+    /// The next read that a shard of this worker wants done, on a thread that may wait: by [`LedgerService::run`].
+    pub fn take_job(&mut self) -> Option<(ShardIndex, JobId, Job)> {
+        self.shards.iter_mut().find_map(|shard| shard.take_job().map(|(id, job)| (shard.index(), id, job)))
+    }
+
+    /// Takes what a read found. The next step goes on with it.
+    pub fn fetched(&mut self, shard: ShardIndex, job: JobId, found: Fetched) {
+        let place = self.place_of(shard).expect("a job comes back to the worker of its shard");
+        self.shards[place].fetched(job, found);
+    }
+
     /// Takes the figures that shards have announced since the last call, in order: the shard, and the account or its part there.
     pub fn take_figures(&mut self) -> Vec<(ShardIndex, AccountView)> {
         std::mem::take(&mut self.figures)
     }
 
     /// The shards of this worker.
-    pub fn shards(&self) -> &[Shard<D, L>] {
+    pub fn shards(&self) -> &[LedgerShard<D, L>] {
         &self.shards
     }
 
     /// The shards, to be stepped or harmed by a simulator.
-    pub fn shards_mut(&mut self) -> &mut [Shard<D, L>] {
+    pub fn shards_mut(&mut self) -> &mut [LedgerShard<D, L>] {
         &mut self.shards
     }
 

@@ -20,7 +20,7 @@ use tidegate_disk::Disk;
 use tidegate_journal::{Cursor, Forgotten, JournalError, LogReader, Retention};
 use tidegate_machines::{Machine, ShardIndex};
 
-use crate::fold::{Fold, FoldError, check_place};
+use crate::fold::{Fold, FoldError};
 use crate::service::ShardFamily;
 use crate::snapshot::{SnapshotError, Snapshots};
 
@@ -85,13 +85,7 @@ pub fn compact<F: ShardFamily, D: Disk, R: LogReader>(
         return Ok(None);
     }
     let mut passed_over = Vec::new();
-    let good = snapshots.newest_first()?.find_map(|snapshot| {
-        let checked = snapshot.map_err(|error| error.to_string()).and_then(|(cursor, state)| {
-            check_place(reader, cursor, &end, None).map_err(|error| error.to_string())?;
-            Ok((cursor, state))
-        });
-        checked.map_err(|error| passed_over.push(error)).ok()
-    });
+    let good = snapshots.newest_standing(reader, &end, None, &mut passed_over)?;
     let log = snapshots.log();
     let (begin, state) = good.unwrap_or_else(|| (Cursor::START, F::Machine::new(ShardIndex(log.shard), shards)));
     if begin.position >= end.position() {

@@ -20,7 +20,7 @@ use tidegate_machines::{Machine, Place, ShardIndex};
 
 use crate::fold::{Fold, FoldError, check_place};
 use crate::service::ShardFamily;
-use crate::snapshot::Snapshots;
+use crate::snapshot::{Snapshots, of_another_history};
 
 /// Why a shard cannot be brought back.
 #[derive(Debug, thiserror::Error)]
@@ -223,8 +223,4 @@ fn begin<F: ShardFamily, D: Disk, R: LogReader>(
         }
     }
     best.map(|(at, state)| (at, state, Cursor::START))
-}
-
-fn of_another_history(cursor: Cursor, error: &JournalError) -> String {
-    format!("snapshot at sequence {} is of another history than the log: {error}", cursor.sequence)
 }

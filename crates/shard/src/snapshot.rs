@@ -15,9 +15,10 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use tidegate_disk::{Disk, DiskFile};
-use tidegate_journal::{ChainHash, Cursor, LogId, Position, Sequence};
+use tidegate_journal::{ChainHash, Cursor, Durability, JournalError, LogId, LogReader, Position, Sequence};
 use tidegate_machines::Machine;
 
+use crate::fold::check_place;
 use crate::service::ShardFamily;
 
 const MAGIC: [u8; 8] = *b"TGSNAP\r\n";
@@ -117,6 +118,27 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
         Ok(self.names()?.into_iter().rev().map(|name| self.read(&self.folder.join(name))))
     }
 
+    /// The newest good snapshot that stands on the log which `reader` reads. `up_to`: how far may be read; `end`: where the log ends, if
+    /// that is known. Those that cannot be used are put into `passed_over`, in words.
+    pub fn newest_standing<R: LogReader>(
+        &self,
+        reader: &R,
+        up_to: &Durability,
+        end: Option<Cursor>,
+        passed_over: &mut Vec<String>,
+    ) -> Result<Option<(Cursor, F::Machine)>, SnapshotError> {
+        for snapshot in self.newest_first()? {
+            match snapshot {
+                Err(error) => passed_over.push(error.to_string()),
+                Ok((cursor, state)) => match check_place(reader, cursor, up_to, end) {
+                    Ok(()) => return Ok(Some((cursor, state))),
+                    Err(error) => passed_over.push(of_another_history(cursor, &error)),
+                },
+            }
+        }
+        Ok(None)
+    }
+
     /// What the newest snapshot says of itself, whether or not the rest of it is good: for whoever wonders if it is time for another
     /// one. `None` if there is none, or not even that can be read.
     pub fn newest_header(&self) -> Result<Option<SnapshotHeader>, SnapshotError> {
@@ -157,6 +179,11 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
         state.write_snapshot(&mut |part| writer.write(part));
         writer.finish()
     }
+}
+
+/// Why a snapshot at `cursor` is passed over, if its place is not in the log.
+pub(crate) fn of_another_history(cursor: Cursor, error: &JournalError) -> String {
+    format!("snapshot at sequence {} is of another history than the log: {error}", cursor.sequence)
 }
 
 fn io(path: &Path) -> impl FnOnce(std::io::Error) -> SnapshotError {

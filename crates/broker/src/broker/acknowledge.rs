@@ -150,7 +150,7 @@ impl<L: LogStore> Broker<L> {
     /// What shards know a session's publication of QoS 2 by; `None` for a session that ends with its connection.
     fn origin(&self, place: u32, packet_id: u16) -> Option<Origin> {
         let session = &self.clients.sessions[place];
-        let state = self.shards[session.shard as usize].state().session(session.slot?)?;
+        let state = self.shards[session.shard as usize].state_ahead().session(session.slot?)?;
         Some(Origin::new(self.shard_index(session.shard), state.incarnation(), packet_id))
     }
 

@@ -255,7 +255,7 @@ impl<L: LogStore> Broker<L> {
         if will.is_some() && self.clients.sessions[place].flags.has(SessionFlags::RECOVERED) {
             // The process before may have sent a will of this session and ended before all had forgotten it: the new one would be taken
             // for that.
-            if let Some(state) = self.shards[shard as usize].state().session(slot) {
+            if let Some(state) = self.shards[shard as usize].state_ahead().session(slot) {
                 let origin = Origin::new(self.shard_index(shard), state.incarnation(), 0);
                 self.forget_origin_everywhere(origin);
             }
@@ -337,7 +337,7 @@ impl<L: LogStore> Broker<L> {
     fn restore(&mut self, place: u32, now: TimeMs) {
         let session = &mut self.clients.sessions[place];
         if let Some(slot) = session.slot {
-            let front = self.shards[session.shard as usize].state().inbox(slot).front_number();
+            let front = self.shards[session.shard as usize].state_ahead().inbox(slot).front_number();
             if front < session.next_number || session.flow.is_some() {
                 let flow = session.flow.get_or_insert_with(|| Box::new(Flow::new(front)));
                 flow.window = Window::new(front);

@@ -22,7 +22,7 @@ impl<L: LogStore> Broker<L> {
             if self.shards[shard as usize].facts().inbox > 0 {
                 continue;
             }
-            let due: Vec<Due> = self.shards[shard as usize].state().due(now).take(DUE_PER_STEP).collect();
+            let due: Vec<Due> = self.shards[shard as usize].state_ahead().due(now).take(DUE_PER_STEP).collect();
             for due in due {
                 self.do_due(shard, due, now);
             }
@@ -44,7 +44,7 @@ impl<L: LogStore> Broker<L> {
                 }
             }
             Due::Delayed { id } => {
-                let message = self.shards[shard as usize].state().delayed(id).cloned();
+                let message = self.shards[shard as usize].state_ahead().delayed(id).cloned();
                 if let Some(message) = message {
                     self.publish_delayed(shard, id, &message, now);
                 }
@@ -63,7 +63,7 @@ impl<L: LogStore> Broker<L> {
             return;
         }
         session.flags.set(SessionFlags::WILL_SENT);
-        let Some(state) = self.shards[shard as usize].state().session(slot) else { return };
+        let Some(state) = self.shards[shard as usize].state_ahead().session(slot) else { return };
         let Some(will) = state.will().cloned() else { return };
         let origin = Origin::new(self.shard_index(shard), state.incarnation(), 0);
         let errand = self.errands.begin(Then::ForgetWill { shard, slot });
@@ -76,7 +76,7 @@ impl<L: LogStore> Broker<L> {
 
     /// A will is durable with all its receivers: it need not be sent again after a crash.
     pub(super) fn will_sent(&mut self, shard: u16, slot: Slot) {
-        let Some(state) = self.shards[shard as usize].state().session(slot) else { return };
+        let Some(state) = self.shards[shard as usize].state_ahead().session(slot) else { return };
         let incarnation = state.incarnation();
         // A client that came back meanwhile may have brought another one.
         let is_same = |place| self.clients.sessions[place].flags.has(SessionFlags::WILL_SENT);

@@ -1,7 +1,7 @@
 //! What goes into the topic shards and what comes out of them: nothing is said before its record is on the disk.
 //!
 //! ```text
-//!   call(command, Wait) ─▶ TopicShard ─decide, sync─▶ released: Wait, Durable<what was decided> ─▶ go on where it waited
+//!   call(command, Wait) ─▶ a shard of topics ─decide, sync─▶ released: Wait, Durable<what was decided> ─▶ go on where it waited
 //! ```
 
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use std::sync::Arc;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Event, Message, Slot};
-use tidegate_shard::topics::{Decided, Released};
+
+use tidegate_shard::Decided;
 use tidegate_wire::mqtt::ReasonCode;
 
 use super::Broker;
@@ -21,6 +22,7 @@ use crate::parcel::Parcel;
 use crate::peer::{AskedBy, Source};
 use crate::session::{SessionFlags, SessionRef, Stage};
 use crate::subscriptions::EntryOptions;
+use crate::topics::Released;
 
 /// What a command to a shard is known by: what goes on when it is durable. Opaque outside.
 #[derive(Debug)]
@@ -76,7 +78,8 @@ impl<L: LogStore> Broker<L> {
     fn released(&mut self, shard: u16, wait: Wait, released: Released, now: TimeMs) {
         let (reason, event) = match released.map(|durable| durable.into_inner()) {
             Ok(Decided::Done { event, .. }) => (ReasonCode::SUCCESS, Some(event)),
-            Ok(Decided::Refused(refusal)) => (super::refusal_reason(&refusal), None),
+            Ok(Decided::Answered(Err(refusal))) => (super::refusal_reason(&refusal), None),
+            Ok(Decided::Answered(Ok(()))) => unreachable!("what topics allow has an event"),
             Ok(Decided::TooLarge) => (ReasonCode::QUOTA_EXCEEDED, None),
             Err(_) => (ReasonCode::IMPLEMENTATION_SPECIFIC_ERROR, None),
         };
@@ -214,7 +217,7 @@ impl<L: LogStore> Broker<L> {
         let next = session.flow.as_ref().map_or(session.next_number, |flow| flow.window.next());
         let mut next = next;
         while self.clients.outbox_has_room(index) {
-            let inbox = self.shards[shard as usize].state().inbox(slot);
+            let inbox = self.shards[shard as usize].state_ahead().inbox(slot);
             let Some(entry) = inbox.entry_from(next) else { break };
             if entry.sequence() > durable {
                 break;

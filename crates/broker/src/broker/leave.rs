@@ -158,7 +158,7 @@ impl<L: LogStore> Broker<L> {
         self.call(shard, Command::DetachSession { slot, expiry_s, keep_will: send_will }, Wait::Nothing);
         self.tell_presence(place, false);
         // A will without delay is not kept waiting: another connection may be about to take the session over. [MQTT-3.1.3-9]
-        let state = self.shards[shard as usize].state().session(slot);
+        let state = self.shards[shard as usize].state_ahead().session(slot);
         if send_will && state.is_some_and(|state| state.will().is_some_and(|will| will.delay_s == 0)) {
             self.send_due_will(shard, place, slot, now);
         }
@@ -178,7 +178,7 @@ impl<L: LogStore> Broker<L> {
         let session = self.clients.remove_session(place);
         let Some(slot) = session.slot else { return };
         let shard = &self.shards[session.shard as usize];
-        let (incarnation, will) = match shard.state().session(slot) {
+        let (incarnation, will) = match shard.state_ahead().session(slot) {
             Some(state) => (state.incarnation(), state.will().cloned()),
             None => return,
         };

@@ -178,7 +178,7 @@ impl<L: LogStore> Broker<L> {
         let asked_by = Some(AskedBy { worker, ticket: Ticket::Answer { session: session_ref, serial } });
         let origin = match session.slot {
             Some(slot) if publish.qos == QoS::ExactlyOnce => {
-                let state = self.shards[session.shard as usize].state().session(slot);
+                let state = self.shards[session.shard as usize].state_ahead().session(slot);
                 state.map(|state| Origin::new(self.shard_index(session.shard), state.incarnation(), publish.packet_id))
             }
             _ => None,

@@ -17,7 +17,7 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn recover(&mut self) {
         for shard in 0..self.shards.len() {
             let recovered: Vec<_> = self.shards[shard]
-                .state()
+                .state_ahead()
                 .sessions()
                 .map(|(slot, session)| {
                     (slot, session.client_id().to_owned(), session.expiry_s(), session.detached_at().is_none())
@@ -26,7 +26,7 @@ impl<L: LogStore> Broker<L> {
             for (slot, client_id, expiry_s, was_attached) in recovered {
                 self.recover_session(shard, slot, &client_id, expiry_s, was_attached);
             }
-            for message in self.shards[shard].state().retained() {
+            for message in self.shards[shard].state_ahead().retained() {
                 self.retained.set(message.topic(), Kept(Arc::clone(message)));
                 self.peers.tell_all(|| Item::Recovered { message: Arc::clone(message) });
             }
@@ -35,7 +35,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     fn recover_session(&mut self, shard: usize, slot: Slot, client_id: &str, expiry_s: u32, was_attached: bool) {
-        let state = self.shards[shard].state();
+        let state = self.shards[shard].state_ahead();
         let filters: Vec<(Box<str>, EntryOptions, u32)> = state
             .session(slot)
             .expect("it was just listed")

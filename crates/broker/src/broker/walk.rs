@@ -204,7 +204,7 @@ impl<L: LogStore> Broker<L> {
     fn may_take_retained(&self, place: u32) -> bool {
         let session = &self.clients.sessions[place];
         let waiting = session.flow.as_ref().map_or(0, |flow| flow.waiting.retained_len());
-        let kept = session.slot.map_or(0, |slot| self.shards[session.shard as usize].state().inbox(slot).len());
+        let kept = session.slot.map_or(0, |slot| self.shards[session.shard as usize].state_ahead().inbox(slot).len());
         session.connection != NONE && waiting < RETAINED_PER_PUMP && kept < 4 * RETAINED_PER_PUMP
     }
 }

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_journal::Position;
-use tidegate_journal::disk::Disk;
+use tidegate_disk::Disk;
 
 use super::manifest::Manifest;
 use super::merge::Merge;

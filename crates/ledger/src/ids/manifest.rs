@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use tidegate_journal::Position;
-use tidegate_journal::disk::{Disk, DiskFile};
+use tidegate_disk::{Disk, DiskFile};
 
 use super::run::RunHeader;
 use super::{IdSeed, IdsError};

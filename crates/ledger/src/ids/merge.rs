@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tidegate_journal::disk::Disk;
+use tidegate_disk::Disk;
 
 use super::IdsError;
 use super::entry::Entry;

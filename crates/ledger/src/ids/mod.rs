@@ -42,7 +42,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tidegate_journal::Position;
-use tidegate_journal::disk::Disk;
+use tidegate_disk::Disk;
 
 use builder::View;
 use filter::Filter;

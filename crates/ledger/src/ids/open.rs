@@ -15,7 +15,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_journal::Position;
-use tidegate_journal::disk::Disk;
+use tidegate_disk::Disk;
 
 use super::builder::Builder;
 use super::filter::Filter;

@@ -12,7 +12,7 @@
 use std::path::{Path, PathBuf};
 
 use tidegate_journal::Position;
-use tidegate_journal::disk::DiskFile;
+use tidegate_disk::DiskFile;
 
 use super::entry::Entry;
 use super::{IdHash, IdsError};

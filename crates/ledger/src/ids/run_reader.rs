@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tidegate_journal::disk::DiskFile;
+use tidegate_disk::DiskFile;
 
 use super::IdsError;
 use super::entry::Entry;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use tidegate_journal::Position;
-use tidegate_journal::disk::{Disk, DiskFile};
+use tidegate_disk::{Disk, DiskFile};
 
 use super::IdsError;
 use super::entry::Entry;

@@ -9,7 +9,7 @@ mod threads;
 use std::path::{Path, PathBuf};
 
 use tidegate_journal::Position;
-use tidegate_journal::disk::FakeDisk;
+use tidegate_disk::FakeDisk;
 
 use super::*;
 

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use tidegate_journal::disk::Disk;
+use tidegate_disk::Disk;
 
 use super::builder::{Builder, BuilderCounters, Step, View};
 use super::table::Table;

@@ -1,14 +1,17 @@
 //! Serving the inbox: one decision after the other, each against the state that the last one left.
 
-use tidegate_journal::disk::Disk;
-use tidegate_journal::{GroupBuilder, JournalError, LogStore, Position};
-use tidegate_machines::ledger::{Command, Decision, Event, Outcome, Refusal, Transfer, check_transfer, shard_of};
-use tidegate_machines::{RecordPosition, ShardIndex, TimeMs};
+use tidegate_disk::Disk;
+use tidegate_journal::{JournalError, LogReader, LogStore, Position};
+use tidegate_machines::ledger::{
+    Command, Event, Ledger, Outcome, Refusal, Ruling, Transfer, check_transfer, shard_of,
+};
+use tidegate_machines::{Decision, Machine, ShardIndex};
+use tidegate_shard::{Jobs, Pause, Room, Served};
 
-use super::{Departure, Shard, ShardError, Work};
-use crate::ids::{IdHash, IdIndex};
+use super::{Departure, LedgerService, LedgerTurn, ShardError, may_append};
+use crate::ids::IdHash;
 use crate::limits::RECORD_OVERHEAD_BYTES;
-use crate::message::{HoldRequest, TransferBatch, Unavailable};
+use crate::message::{HoldRequest, TransferBatch};
 use crate::operation::{AccountFact, Answer, Operation, Picks};
 
 /// Transfers whose id hashes are prefetched ahead of their decision; hides the cache misses of the id index.
@@ -16,10 +19,10 @@ const PREFETCH_AHEAD: usize = 12;
 
 /// How far a call was served.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub struct Progress {
     outcomes: Vec<Outcome>,
     need_credit: Vec<u32>,
-    pub(super) rows: super::read::RowsRead,
+    pub(super) rows: super::history::RowsRead,
 }
 
 /// An id with its hash, computed once.
@@ -45,17 +48,12 @@ impl Coming {
     }
 }
 
-/// Whether a call could be finished in this step.
-enum Served {
-    /// Its answer waits for durability.
-    Done(Answer),
-    /// The group is full; the rest comes in a later step.
-    Paused,
-}
+/// The group is full; the rest comes in a later step.
+const PAUSED: Served<Departure> = Served::Paused(Pause::Room);
 
 impl Operation {
     /// Whether it appends records, and so needs room on the disk.
-    pub(super) fn writes(&self) -> bool {
+    pub fn writes(&self) -> bool {
         matches!(
             self,
             Operation::OpenAccount { .. }
@@ -68,377 +66,355 @@ impl Operation {
     }
 }
 
-impl<D: Disk, L: LogStore> Shard<D, L> {
-    /// Serves calls in order until the inbox is empty or the group is full.
-    pub(super) fn serve_inbox(&mut self, now: TimeMs, out: &mut super::Outgoing) -> Result<bool, ShardError> {
-        let mut worked = false;
-        while let Some(mut work) = self.inbox.pop_front() {
-            if work.operation.writes() && self.ledger.is_outbound_full() {
-                self.inbox.push_front(work);
-                break;
-            }
-            if work.operation.writes() && !self.may_append() {
-                // A full group waits for the log; a full disk has an end that nobody knows, so the client is told.
-                if self.writer.group().is_empty() {
-                    self.turn_away(work.caller, Unavailable::DiskFull, out);
-                    continue;
-                }
-                self.inbox.push_front(work);
-                break;
-            }
-            match self.serve(&mut work, now) {
-                Ok(Some(Served::Done(answer))) => {
-                    self.commits.wait_for(self.writer.appended(), Departure::Answer(work.caller, answer));
-                }
-                Ok(Some(Served::Paused)) => {
-                    self.inbox.push_front(work);
-                    break;
-                }
-                Ok(None) => self.reading.push_back(work),
-                // Its caller is told, with all others, that the shard failed.
-                Err(error) => {
-                    self.inbox.push_front(work);
-                    return Err(error);
-                }
-            }
-            worked = true;
-        }
-        Ok(worked)
-    }
-
-    /// `None` for operations that are served in steps beside the inbox.
-    fn serve(&mut self, work: &mut Work, now: TimeMs) -> Result<Option<Served>, ShardError> {
-        let progress = &mut work.progress;
-        let served = match &work.operation {
+impl<D: Disk, R: LogReader> LedgerService<D, R> {
+    #[inline]
+    pub(super) fn serve_call<L: LogStore>(
+        &mut self,
+        turn: &mut LedgerTurn<'_, L>,
+        call: &Operation,
+        progress: &mut Progress,
+        jobs: &mut Jobs<Self>,
+    ) -> Result<Served<Departure>, ShardError> {
+        match call {
             Operation::OpenAccount { id, asset, kind } => {
-                let outcome = self.decide_one(&Command::OpenAccount { id, asset, kind: *kind }, None, now)?;
-                Served::Done(self.opened(id, outcome))
+                let outcome = self.decide_one(turn, &Command::OpenAccount { id, asset, kind: *kind }, None)?;
+                Ok(done(opened(turn.state(), id, outcome)))
             }
             Operation::Transfers { batch, picks, linked: false, facts, .. } => {
-                self.serve_transfers(batch, picks, facts, progress, now)?
+                self.serve_transfers(turn, batch, picks, facts, progress)
             }
             Operation::Transfers { batch, picks, linked: true, failed, facts } => {
-                self.serve_linked(batch, picks, facts, *failed, now)?
+                self.serve_linked(turn, batch, picks, facts, *failed)
             }
-            Operation::PlaceHolds { holds, picks, facts } => self.serve_holds(holds, picks, facts, progress, now)?,
-            Operation::PostHolds { posts, picks } => self.serve_each(picks, posts.len(), progress, now, |index| {
+            Operation::PlaceHolds { holds, picks, facts } => self.serve_holds(turn, holds, picks, facts, progress),
+            Operation::PostHolds { posts, picks } => self.serve_each(turn, picks, posts.len(), progress, |index| {
                 let (id, amount) = &posts[index];
                 (Command::PostHold { id, amount: *amount }, id)
-            })?,
-            Operation::VoidHolds { ids, picks } => self.serve_each(picks, ids.len(), progress, now, |index| {
+            }),
+            Operation::VoidHolds { ids, picks } => self.serve_each(turn, picks, ids.len(), progress, |index| {
                 (Command::VoidHold { id: &ids[index] }, &ids[index])
-            })?,
-            Operation::ClaimIds(claims) => self.serve_each(&Picks::All, claims.len(), progress, now, |index| {
+            }),
+            Operation::ClaimIds(claims) => self.serve_each(turn, &Picks::All, claims.len(), progress, |index| {
                 let (id, owner, digest) = &claims[index];
                 (Command::ClaimId { id, owner: *owner, digest: *digest }, id)
-            })?,
-            Operation::ReadHistory { .. } => return Ok(None),
-            read => Served::Done(self.read(read)?),
-        };
-        Ok(Some(served))
-    }
-
-    fn opened(&self, id: &str, outcome: Outcome) -> Answer {
-        match (outcome, self.ledger.account(id)) {
-            (Outcome::Applied, Some(account)) => Answer::Opened { created: true, account },
-            (Outcome::Duplicate, Some(account)) => Answer::Opened { created: false, account },
-            (Outcome::Refused(refusal), _) => Answer::Refused(refusal),
-            (_, None) => unreachable!("an open account is there"),
+            }),
+            Operation::ReadHistory { id, from, limit } => {
+                self.serve_history(turn, (id, *from, *limit), &mut progress.rows, jobs)
+            }
+            read => Ok(done(self.read(turn, read)?)),
         }
     }
 
-    fn serve_transfers(
+    fn serve_transfers<L: LogStore>(
         &mut self,
+        turn: &mut LedgerTurn<'_, L>,
         batch: &TransferBatch,
         picks: &Picks,
         facts: &[AccountFact],
         progress: &mut Progress,
-        now: TimeMs,
-    ) -> Result<Served, ShardError> {
-        if !self.adopt(facts, now)? {
-            return Ok(Served::Paused);
+    ) -> Result<Served<Departure>, ShardError> {
+        if !self.adopt(turn, facts)? {
+            return Ok(PAUSED);
         }
         let count = picks.len(batch.len());
         progress.outcomes.reserve(count - progress.outcomes.len());
         let mut coming = Coming::default();
         for ahead in progress.outcomes.len()..count.min(progress.outcomes.len() + PREFETCH_AHEAD) {
-            coming.put(ahead, self.prefetch(&batch.get(picks.index(ahead))));
+            coming.put(ahead, self.prefetch(turn, &batch.get(picks.index(ahead))));
         }
         while progress.outcomes.len() < count {
-            if !self.may_append() {
-                return Ok(Served::Paused);
+            if !may_append(turn) {
+                return Ok(PAUSED);
             }
             let n = progress.outcomes.len();
             let transfer = batch.get(picks.index(n));
             let id = Named { id: transfer.id, hash: coming.take(n) };
             if n + PREFETCH_AHEAD < count {
-                coming.put(n + PREFETCH_AHEAD, self.prefetch(&batch.get(picks.index(n + PREFETCH_AHEAD))));
+                coming.put(n + PREFETCH_AHEAD, self.prefetch(turn, &batch.get(picks.index(n + PREFETCH_AHEAD))));
             }
-            if self.needs_credit(transfer.credit, facts) {
+            if self.needs_credit(turn.state(), transfer.credit, facts) {
                 progress.need_credit.push(n as u32);
                 progress.outcomes.push(Outcome::Refused(Refusal::CreditAccountNotFound));
                 continue;
             }
             let credit_missing = is_missing(transfer.credit, facts);
-            let outcome = self.decide_named(&Command::Transfer { transfer, credit_missing }, Some(id), now)?;
+            let outcome = self.decide_named(turn, &Command::Transfer { transfer, credit_missing }, Some(id))?;
             progress.outcomes.push(outcome);
         }
-        Ok(Served::Done(progress.answer()))
+        Ok(done(progress.answer()))
     }
 
-    fn serve_holds(
+    fn serve_holds<L: LogStore>(
         &mut self,
+        turn: &mut LedgerTurn<'_, L>,
         holds: &[HoldRequest],
         picks: &Picks,
         facts: &[AccountFact],
         progress: &mut Progress,
-        now: TimeMs,
-    ) -> Result<Served, ShardError> {
-        if !self.adopt(facts, now)? {
-            return Ok(Served::Paused);
+    ) -> Result<Served<Departure>, ShardError> {
+        if !self.adopt(turn, facts)? {
+            return Ok(PAUSED);
         }
         let count = picks.len(holds.len());
         while progress.outcomes.len() < count {
-            if !self.may_append() {
-                return Ok(Served::Paused);
+            if !may_append(turn) {
+                return Ok(PAUSED);
             }
             let n = progress.outcomes.len();
             let hold = holds[picks.index(n)].borrow();
-            if self.needs_credit(hold.credit, facts) {
+            if self.needs_credit(turn.state(), hold.credit, facts) {
                 progress.need_credit.push(n as u32);
                 progress.outcomes.push(Outcome::Refused(Refusal::CreditAccountNotFound));
                 continue;
             }
             let credit_missing = is_missing(hold.credit, facts);
-            let outcome = self.decide_one(&Command::PlaceHold { hold, credit_missing }, Some(hold.id), now)?;
+            let outcome = self.decide_one(turn, &Command::PlaceHold { hold, credit_missing }, Some(hold.id))?;
             progress.outcomes.push(outcome);
         }
-        Ok(Served::Done(progress.answer()))
+        Ok(done(progress.answer()))
     }
 
-    fn serve_each<'a>(
+    fn serve_each<'a, L: LogStore>(
         &mut self,
+        turn: &mut LedgerTurn<'_, L>,
         picks: &Picks,
         total: usize,
         progress: &mut Progress,
-        now: TimeMs,
         command_at: impl Fn(usize) -> (Command<'a>, &'a str),
-    ) -> Result<Served, ShardError> {
+    ) -> Result<Served<Departure>, ShardError> {
         while progress.outcomes.len() < picks.len(total) {
-            if !self.may_append() {
-                return Ok(Served::Paused);
+            if !may_append(turn) {
+                return Ok(PAUSED);
             }
             let (command, id) = command_at(picks.index(progress.outcomes.len()));
-            let outcome = self.decide_one(&command, Some(id), now)?;
+            let outcome = self.decide_one(turn, &command, Some(id))?;
             progress.outcomes.push(outcome);
         }
-        Ok(Served::Done(progress.answer()))
+        Ok(done(progress.answer()))
     }
 
     /// All or nothing. The whole group stands in one commit group, which a crash keeps or loses as one.
-    fn serve_linked(
+    fn serve_linked<L: LogStore>(
         &mut self,
+        turn: &mut LedgerTurn<'_, L>,
         batch: &TransferBatch,
         picks: &Picks,
         facts: &[AccountFact],
         failed: bool,
-        now: TimeMs,
-    ) -> Result<Served, ShardError> {
-        if !self.adopt(facts, now)? {
-            return Ok(Served::Paused);
+    ) -> Result<Served<Departure>, ShardError> {
+        if !self.adopt(turn, facts)? {
+            return Ok(PAUSED);
         }
         let count = picks.len(batch.len());
-        if !self.writer.group().has_room(batch.text_bytes() + count * RECORD_OVERHEAD_BYTES) {
-            return Ok(match self.writer.group().is_empty() {
-                true => Served::Done(Answer::Refused(Refusal::BatchSizeInvalid)),
-                false => Served::Paused,
-            });
+        match turn.room(batch.text_bytes() + count * RECORD_OVERHEAD_BYTES) {
+            Room::Here => {}
+            Room::NextGroup | Room::DiskFull => return Ok(PAUSED),
+            Room::Nowhere => return Ok(done(Answer::Refused(Refusal::BatchSizeInvalid))),
         }
         let transfers = (0..count).map(|n| batch.get(picks.index(n)));
         let need_credit: Vec<u32> = transfers
             .clone()
             .enumerate()
-            .filter(|(_, transfer)| self.needs_credit(transfer.credit, facts))
+            .filter(|(_, transfer)| self.needs_credit(turn.state(), transfer.credit, facts))
             .map(|(n, _)| n as u32)
             .collect();
         if !failed && !need_credit.is_empty() {
             let outcomes = vec![Outcome::Refused(Refusal::LinkedFailed); count];
-            return Ok(Served::Done(Answer::Outcomes { outcomes, need_credit }));
+            return Ok(done(Answer::Outcomes { outcomes, need_credit }));
         }
 
         // A member that was decided before, alone or in another group, keeps its answer, so the group cannot be applied any more.
         let mut in_vain = failed || has_repeated_id(transfers.clone());
         for transfer in transfers.clone() {
-            in_vain |= self.has_prior(transfer.id)?;
+            in_vain |= self.has_prior(turn, transfer.id)?;
         }
         let culprit = match in_vain {
             true => None,
-            false => match self.ledger.check_linked(transfers.clone(), now) {
-                Ok(()) => return self.decide_all(transfers, facts, now),
+            false => match turn.state().check_linked(transfers.clone(), turn.now()) {
+                Ok(()) => return self.decide_all(turn, transfers, facts),
                 Err(culprit) => Some(culprit),
             },
         };
         let mut outcomes = Vec::with_capacity(count);
         for (n, transfer) in transfers.enumerate() {
             outcomes.push(match culprit {
-                Some((index, refusal)) if index == n => self.refuse_one(&transfer, refusal, now)?,
-                _ => self.refuse_one(&transfer, Refusal::LinkedFailed, now)?,
+                Some((index, refusal)) if index == n => self.refuse_one(turn, &transfer, refusal)?,
+                _ => self.refuse_one(turn, &transfer, Refusal::LinkedFailed)?,
             });
         }
-        Ok(Served::Done(Answer::Outcomes { outcomes, need_credit: Vec::new() }))
+        Ok(done(Answer::Outcomes { outcomes, need_credit: Vec::new() }))
     }
 
-    fn decide_all<'a>(
+    fn decide_all<'a, L: LogStore>(
         &mut self,
+        turn: &mut LedgerTurn<'_, L>,
         transfers: impl Iterator<Item = Transfer<'a>>,
         facts: &[AccountFact],
-        now: TimeMs,
-    ) -> Result<Served, ShardError> {
+    ) -> Result<Served<Departure>, ShardError> {
         let mut outcomes = Vec::new();
         for transfer in transfers {
             let credit_missing = is_missing(transfer.credit, facts);
-            outcomes.push(self.decide_one(&Command::Transfer { transfer, credit_missing }, Some(transfer.id), now)?);
+            outcomes.push(self.decide_one(turn, &Command::Transfer { transfer, credit_missing }, Some(transfer.id))?);
         }
-        Ok(Served::Done(Answer::Outcomes { outcomes, need_credit: Vec::new() }))
+        Ok(done(Answer::Outcomes { outcomes, need_credit: Vec::new() }))
     }
 
-    /// [`Shard::decide_named`] for commands whose id was not hashed ahead.
-    pub(super) fn decide_one(
+    /// [`LedgerService::decide_named`] for commands whose id was not hashed ahead.
+    pub(super) fn decide_one<L: LogStore>(
         &mut self,
+        turn: &mut LedgerTurn<'_, L>,
         command: &Command<'_>,
         id: Option<&str>,
-        now: TimeMs,
     ) -> Result<Outcome, ShardError> {
         let id = id.map(|id| self.named(id));
-        self.decide_named(command, id, now)
+        self.decide_named(turn, command, id)
     }
 
     /// The one way by which anything changes: find what the id stands for, decide, append, apply, index.
-    fn decide_named(
+    #[inline]
+    fn decide_named<L: LogStore>(
         &mut self,
+        turn: &mut LedgerTurn<'_, L>,
         command: &Command<'_>,
         id: Option<Named<'_>>,
-        now: TimeMs,
     ) -> Result<Outcome, ShardError> {
         let mut scratch = std::mem::take(&mut self.scratch);
-        let outcome = self.decide_with(command, id, now, &mut scratch);
+        let outcome = self.decide_with(turn, command, id, &mut scratch);
         self.scratch = scratch;
         outcome
     }
 
-    fn decide_with(
+    #[inline]
+    fn decide_with<L: LogStore>(
         &mut self,
+        turn: &mut LedgerTurn<'_, L>,
         command: &Command<'_>,
         id: Option<Named<'_>>,
-        now: TimeMs,
         scratch: &mut Vec<u8>,
     ) -> Result<Outcome, ShardError> {
         let prior = match id {
-            Some(id) => find_prior(&self.ids, self.writer.group(), self.writer.log(), id, scratch)?,
+            Some(id) => self.find_prior(turn, id, scratch)?,
             None => None,
         };
-        match self.ledger.decide(command, prior.as_ref(), now) {
+        let ruling = match Machine::decide(turn.state(), command, prior.as_ref(), turn.now()) {
             Decision::Append { event, outcome } => {
-                self.append(&event, id.map(|id| id.hash));
-                self.count(outcome);
-                Ok(outcome)
+                self.append(turn, &event, id.map(|id| id.hash));
+                outcome
             }
-            Decision::Answer(outcome) => {
+            Decision::Answer(outcome) => outcome,
+        };
+        match ruling {
+            Ruling::Outcome(outcome) => {
                 self.count(outcome);
                 Ok(outcome)
             }
             // A credit that came again, or ahead of a lost one: it is pulled again from the watermark.
-            Decision::Nothing | Decision::Gap { .. } => Ok(Outcome::Duplicate),
-            Decision::NeedAccount => unreachable!("needs_credit asks first"),
+            Ruling::AppliedBefore | Ruling::Gap { .. } => Ok(Outcome::Duplicate),
+            Ruling::NeedAccount => unreachable!("needs_credit asks first"),
         }
     }
 
+    #[inline]
     fn named<'a>(&self, id: &'a str) -> Named<'a> {
         Named { id, hash: self.ids.hash(id.as_bytes()) }
     }
 
     /// Starts to load what the decision on `transfer` will look at; returns the hash of its id.
-    fn prefetch(&self, transfer: &Transfer<'_>) -> IdHash {
+    #[inline]
+    fn prefetch<L: LogStore>(&self, turn: &LedgerTurn<'_, L>, transfer: &Transfer<'_>) -> IdHash {
         let hash = self.ids.hash(transfer.id.as_bytes());
         self.ids.prefetch(hash);
-        self.ledger.touch(transfer);
+        turn.state().touch(transfer);
         hash
     }
 
-    fn refuse_one(&mut self, transfer: &Transfer<'_>, refusal: Refusal, now: TimeMs) -> Result<Outcome, ShardError> {
-        if self.has_prior(transfer.id)? {
+    fn refuse_one<L: LogStore>(
+        &mut self,
+        turn: &mut LedgerTurn<'_, L>,
+        transfer: &Transfer<'_>,
+        refusal: Refusal,
+    ) -> Result<Outcome, ShardError> {
+        if self.has_prior(turn, transfer.id)? {
             let again = Command::Transfer { transfer: *transfer, credit_missing: true };
-            return self.decide_one(&again, Some(transfer.id), now);
+            return self.decide_one(turn, &again, Some(transfer.id));
         }
         if let Err(malformed) = check_transfer(transfer) {
             return Ok(Outcome::Refused(malformed));
         }
-        if let Some(event) = self.ledger.decide_refused(transfer, refusal, now) {
+        if let Some(event) = turn.state().decide_refused(transfer, refusal, turn.now()) {
             let hash = self.named(transfer.id).hash;
-            self.append(&event, Some(hash));
+            self.append(turn, &event, Some(hash));
             self.count(Outcome::Refused(refusal));
         }
         Ok(Outcome::Refused(refusal))
     }
 
-    fn count(&mut self, outcome: Outcome) {
-        match outcome {
-            Outcome::Applied => self.facts.applied += 1,
-            Outcome::Duplicate => self.facts.duplicates += 1,
-            Outcome::Refused(refusal) => {
-                self.facts.refused += 1;
-                *self.refusals.entry(refusal.code()).or_default() += 1;
-            }
-        }
-    }
-
-    fn append(&mut self, event: &Event<'_>, hash: Option<IdHash>) {
-        let position = self.writer.append(|buffer| event.encode(buffer));
-        self.ledger.apply(event, RecordPosition(position.0));
-        if let Some(announcer) = &mut self.announcer {
-            announcer.note(event, &self.ledger);
-        }
-        if event.id().is_some() {
-            self.ids.insert(hash.expect("an event with an id answers a command with that id"), position);
-        }
-        self.facts.records += 1;
-    }
-
-    pub(super) fn has_prior(&mut self, id: &str) -> Result<bool, ShardError> {
-        Ok(find_prior(&self.ids, self.writer.group(), self.writer.log(), self.named(id), &mut self.scratch)?.is_some())
+    fn has_prior<L: LogStore>(&mut self, turn: &LedgerTurn<'_, L>, id: &str) -> Result<bool, ShardError> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let found = self.find_prior(turn, self.named(id), &mut scratch).map(|prior| prior.is_some());
+        self.scratch = scratch;
+        found
     }
 
     /// The shard that decided on `id`, as far as this shard, the home of the id, knows.
-    pub(super) fn owner_of(&mut self, id: &str) -> Result<Option<ShardIndex>, ShardError> {
-        let prior = find_prior(&self.ids, self.writer.group(), self.writer.log(), self.named(id), &mut self.scratch)?;
-        Ok(prior.map(|event| match event {
-            Event::IdClaimed { owner, .. } => owner,
-            _ => self.index,
-        }))
+    pub(super) fn owner_of<L: LogStore>(
+        &mut self,
+        turn: &LedgerTurn<'_, L>,
+        id: &str,
+    ) -> Result<Option<ShardIndex>, ShardError> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let owner = self.find_prior(turn, self.named(id), &mut scratch).map(|prior| {
+            prior.map(|event| match event {
+                Event::IdClaimed { owner, .. } => owner,
+                _ => self.index,
+            })
+        });
+        self.scratch = scratch;
+        owner
+    }
+
+    /// The latest event about `id`: among the index's candidates (nearly always none, or one) the newest whose record names it.
+    /// Leaves that record in `scratch`.
+    #[inline]
+    fn find_prior<'s, L: LogStore>(
+        &self,
+        turn: &LedgerTurn<'_, L>,
+        Named { id, hash }: Named<'_>,
+        scratch: &'s mut Vec<u8>,
+    ) -> Result<Option<Event<'s>>, ShardError> {
+        let found = self.ids.find_newest(hash, |at| -> Result<bool, ShardError> {
+            read_record(turn, &self.reader, at, scratch)?;
+            Ok(Event::decode(scratch).is_ok_and(|event| event.id() == Some(id)))
+        })?;
+        Ok(found.and_then(|_| Event::decode(scratch).ok()))
     }
 
     /// Journals what other shards said about accounts that this one did not know. False when the group is full: what was adopted is
     /// known then, and a later step goes on with the rest.
-    fn adopt(&mut self, facts: &[AccountFact], now: TimeMs) -> Result<bool, ShardError> {
+    fn adopt<L: LogStore>(
+        &mut self,
+        turn: &mut LedgerTurn<'_, L>,
+        facts: &[AccountFact],
+    ) -> Result<bool, ShardError> {
         for fact in facts {
             let Some((asset, kind)) = &fact.found else { continue };
-            if self.ledger.slot(&fact.id).is_some() {
+            if turn.state().slot(&fact.id).is_some() {
                 continue;
             }
-            if !self.may_append() {
+            if !may_append(turn) {
                 return Ok(false);
             }
             let home = shard_of(&fact.id, self.shard_count);
-            self.decide_one(&Command::AdoptAccount { id: &fact.id, asset, kind: *kind, home }, None, now)?;
+            self.decide_one(turn, &Command::AdoptAccount { id: &fact.id, asset, kind: *kind, home }, None)?;
         }
         Ok(true)
     }
 
     /// Whether another shard must be asked about this credit account before a decision.
-    fn needs_credit(&self, credit: &str, facts: &[AccountFact]) -> bool {
+    fn needs_credit(&self, ledger: &Ledger, credit: &str, facts: &[AccountFact]) -> bool {
         self.shard_count > 1
             && shard_of(credit, self.shard_count) != self.index
-            && self.ledger.slot(credit).is_none()
+            && ledger.slot(credit).is_none()
             && !is_missing(credit, facts)
     }
 }
@@ -452,37 +428,34 @@ impl Progress {
     }
 }
 
-/// The latest event about `id`: among the index's candidates (nearly always none, or one) the newest whose record names it.
-/// Leaves that record in `scratch`.
-fn find_prior<'s, D: Disk, L: LogStore>(
-    ids: &IdIndex<D>,
-    group: &GroupBuilder,
-    log: &L,
-    Named { id, hash }: Named<'_>,
-    scratch: &'s mut Vec<u8>,
-) -> Result<Option<Event<'s>>, ShardError> {
-    let found = ids.find_newest(hash, |at| -> Result<bool, ShardError> {
-        read_record(group, log, at, scratch)?;
-        Ok(Event::decode(scratch).is_ok_and(|event| event.id() == Some(id)))
-    })?;
-    Ok(found.and_then(|_| Event::decode(scratch).ok()))
-}
-
-/// A record from the filling group, a group in flight, or the disk.
-pub(super) fn read_record<L: LogStore>(
-    group: &GroupBuilder,
-    log: &L,
+/// A record from memory, or from the disk.
+fn read_record<L: LogStore, R: LogReader>(
+    turn: &LedgerTurn<'_, L>,
+    reader: &R,
     at: Position,
     into: &mut Vec<u8>,
 ) -> Result<(), JournalError> {
-    match group.record_at(at) {
+    match turn.peek(at) {
         Some(record) => {
             into.clear();
             into.extend_from_slice(record);
             Ok(())
         }
-        None => log.read_record(at, into),
+        None => reader.read(at, into),
     }
+}
+
+fn opened(ledger: &Ledger, id: &str, outcome: Outcome) -> Answer {
+    match (outcome, ledger.account(id)) {
+        (Outcome::Applied, Some(account)) => Answer::Opened { created: true, account },
+        (Outcome::Duplicate, Some(account)) => Answer::Opened { created: false, account },
+        (Outcome::Refused(refusal), _) => Answer::Refused(refusal),
+        (_, None) => unreachable!("an open account is there"),
+    }
+}
+
+fn done(answer: Answer) -> Served<Departure> {
+    Served::Done(Departure::Answer(answer))
 }
 
 /// Facts are sorted by id.

@@ -44,7 +44,7 @@ fn a_lost_or_short_run_is_found_at_open() {
         let path = world.run_files()[0].clone();
         if short {
             let file = Disk::open(&world.disk, &path).expect("it exists");
-            tidegate_journal::disk::DiskFile::set_len(&file, 5000).expect("the disk works");
+            tidegate_disk::DiskFile::set_len(&file, 5000).expect("the disk works");
         } else {
             world.disk.remove(&path).expect("it exists");
         }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_journal::disk::RealDisk;
+use tidegate_disk::RealDisk;
 
 use super::*;
 

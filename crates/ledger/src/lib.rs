@@ -1,0 +1,28 @@
+//! What only money needs around its machine: ids that are never used twice, credits between shards, histories, reconciliation.
+//!
+//! ```text
+//!   Request ─▶ router ─▶ operation ─▶ Shard<LedgerService>: decide, append ─▶ Durable<answer> ─▶ router ─▶ Reply
+//!                                         │ ids (has this id been used?)      │
+//!                                         │ exchange (credits ⇄ shards)       ├─▶ ids, again (start-up)
+//!                                         └ announcer (new figures)           └─▶ auditor: second fold, snapshots
+//! ```
+//!
+//! Promise: what a client asked once is done once, however often it asks and whatever crashes meanwhile.
+//!
+//! Invariant: how records become durable, are replayed and compacted is the shard's matter; nothing here opens a log.
+
+pub mod announcer;
+pub mod audit;
+pub mod auditor;
+pub mod family;
+pub mod ids;
+pub mod limits;
+pub mod message;
+pub mod operation;
+pub mod router;
+pub mod service;
+pub mod worker;
+
+pub use family::{LEDGER, LedgerFamily};
+pub use service::LedgerService;
+pub use worker::LedgerShard;

@@ -1,0 +1,35 @@
+//! Every bound of the ledger's shards and of the way to them, in one place, with the relations that must hold between them.
+
+use tidegate_journal::limits::GROUP_BYTES_MAX;
+use tidegate_machines::ledger::{EVENT_BYTES_MAX, TRANSFERS_PER_REQUEST_MAX};
+
+/// Requests that one endpoint (a worker's connections, an edge thread) may have under way. Beyond it the endpoint stops reading
+/// its sockets, or refuses with its protocol's word for "busy".
+pub const ENDPOINT_REQUESTS_MAX: usize = 8_192;
+/// Bytes of requests that one endpoint may have under way.
+pub const ENDPOINT_REQUEST_BYTES_MAX: usize = 64 << 20;
+/// Records in memory that one step reads for a history before it serves others.
+pub const HISTORY_RECORDS_PER_STEP: usize = 64;
+/// Records that one job reads from the disk for a history: what its shard must hold until it has made rows of them.
+pub const HISTORY_RECORDS_PER_JOB: usize = 256;
+/// Rows of one page of history, and accounts of one page of a list.
+pub const PAGE_ROWS_MAX: u32 = 1_000;
+/// Credits that one shard hands to another in one message.
+pub const CREDITS_PER_PULL_MAX: usize = 4_096;
+/// Expired holds that one step of a shard releases before it serves others.
+pub const EXPIRIES_PER_STEP: usize = 1_024;
+/// Accounts whose new figures one step of a shard announces before it serves others.
+pub const ANNOUNCEMENTS_PER_STEP: usize = 1_024;
+/// Accounts that the auditor compares with one question to the live shard.
+pub const AUDIT_ACCOUNTS_PER_QUESTION: u32 = 1_024;
+/// How long a shard waits for an answer before it pulls credits again, in milliseconds.
+pub const PULL_RETRY_MS: u64 = 500;
+
+/// What a transfer's record takes beyond its texts, at most: framing, numbers, back pointers.
+pub const RECORD_OVERHEAD_BYTES: usize = 160;
+
+// A whole linked group must fit one commit group, so that a crash leaves all of it or nothing.
+const _: () = assert!(TRANSFERS_PER_REQUEST_MAX * RECORD_OVERHEAD_BYTES < GROUP_BYTES_MAX / 2);
+// One more record always fits a group that is not yet full.
+const _: () = assert!(EVENT_BYTES_MAX * 4 < GROUP_BYTES_MAX);
+const _: () = assert!(HISTORY_RECORDS_PER_STEP <= HISTORY_RECORDS_PER_JOB);

@@ -1,0 +1,209 @@
+//! Credits between shards: the debit decides, the credit follows.
+//!
+//! ```text
+//!   shard A (debit)                          shard B (credit)
+//!                        ◀── Pull(after 6) ─   watermark 6, durable: the pull is the acknowledgement
+//!   confirms 6, reads 7..9 ── Credits ──────▶  takes the next number and no other; journals each
+//! ```
+
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
+use tidegate_disk::Disk;
+use tidegate_journal::{JournalError, LogReader, LogStore, Position, Sequence};
+use tidegate_machines::ledger::{Command, Event, Ledger, Outcome};
+use tidegate_machines::{OutboundNumber, ShardIndex, TimeMs};
+use tidegate_planted::{Bug, is_planted};
+use tidegate_shard::{Departures, JobId, Jobs};
+
+use super::{Departure, Job, LedgerService, LedgerTurn, Note, ShardError, Ticket, may_append};
+use crate::limits::{CREDITS_PER_PULL_MAX, PULL_RETRY_MS};
+use crate::operation::Credit;
+
+/// The two sides of credits between this shard and one other.
+#[derive(Debug, Default)]
+struct Peer {
+    /// The other asked for credits after this number and was not answered yet.
+    asked_after: Option<OutboundNumber>,
+    /// The job that reads the debits of these credits.
+    reading: Option<JobId>,
+    /// Records that it read.
+    records: HashMap<Position, Box<[u8]>>,
+    /// The other has durably applied up to here; noted, perhaps not journaled yet.
+    confirmed: OutboundNumber,
+    /// When we last asked the other and got no answer yet; a question that got lost is asked again.
+    pulled_at: Option<TimeMs>,
+    /// Credits of the other up to this number are applied, durably once the log is durable up to this sequence.
+    applied: (Sequence, OutboundNumber),
+}
+
+/// A read of debits, by job: for whom, and which.
+type Reading = (ShardIndex, Vec<Position>);
+
+/// What is under way between this shard and the others.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    peers: Vec<Peer>,
+    received: VecDeque<(ShardIndex, Vec<Credit>)>,
+    readings: HashMap<JobId, Reading>,
+    failed: Option<JournalError>,
+}
+
+impl Exchange {
+    pub fn new(ledger: &Ledger, appended: Sequence) -> Exchange {
+        let peer = |other| Peer { applied: (appended, ledger.watermark(ShardIndex(other))), ..Peer::default() };
+        Exchange {
+            peers: (0..ledger.shard_count()).map(peer).collect(),
+            received: VecDeque::new(),
+            readings: HashMap::new(),
+            failed: None,
+        }
+    }
+
+    pub fn note(&mut self, note: Note) {
+        match note {
+            Note::Pull { by, after } => {
+                let peer = &mut self.peers[by.0 as usize];
+                peer.asked_after = Some(after);
+                peer.confirmed = peer.confirmed.max(after);
+            }
+            Note::Credits { from, credits } => self.received.push_back((from, credits)),
+        }
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.received.is_empty()
+    }
+
+    pub fn fetched(&mut self, job: JobId, records: Result<Vec<Box<[u8]>>, JournalError>) {
+        let (to, positions) = self.readings.remove(&job).expect("a job comes back once");
+        let peer = &mut self.peers[to.0 as usize];
+        assert_eq!(peer.reading.take(), Some(job), "one read at a time for each other shard");
+        match records {
+            Ok(records) => {
+                assert_eq!(records.len(), positions.len(), "a record for each position");
+                peer.records.extend(positions.into_iter().zip(records));
+            }
+            Err(error) => self.failed = Some(error),
+        }
+    }
+}
+
+impl<D: Disk, R: LogReader> LedgerService<D, R> {
+    pub(super) fn apply_received<L: LogStore>(&mut self, turn: &mut LedgerTurn<'_, L>) -> Result<bool, ShardError> {
+        let mut worked = false;
+        while let Some((from, credits)) = self.exchange.received.pop_front() {
+            worked = true;
+            for credit in &credits {
+                // With a full group or disk the rest is dropped here and pulled again.
+                if !may_append(turn) {
+                    break;
+                }
+                if let Outcome::Refused(refusal) = self.decide_one(turn, &credit.command(from), None)? {
+                    let (number, account) = (credit.number.0, credit.credit.clone());
+                    return Err(ShardError::CreditRefused { from, number, account, code: refusal.code() });
+                }
+            }
+            let peer = &mut self.exchange.peers[from.0 as usize];
+            let watermark = turn.state().watermark(from);
+            assert!(watermark >= peer.applied.1, "a watermark never goes back");
+            peer.pulled_at = None;
+            peer.applied = (turn.appended(), watermark);
+        }
+        Ok(worked)
+    }
+
+    /// Both directions: hand out what others asked for, journal what they confirmed, ask for more.
+    pub(super) fn exchange_credits<L: LogStore>(
+        &mut self,
+        turn: &mut LedgerTurn<'_, L>,
+        out: &mut Departures<Self>,
+        jobs: &mut Jobs<Self>,
+    ) -> Result<(), ShardError> {
+        if self.shard_count == 1 {
+            return Ok(());
+        }
+        if let Some(error) = self.exchange.failed.take() {
+            return Err(error.into());
+        }
+        for other in (0..self.shard_count).map(ShardIndex) {
+            if other != self.index {
+                self.hand_out_credits(turn, other, out, jobs);
+                self.journal_confirmation(turn, other)?;
+                self.pull_credits(turn, other, out);
+            }
+        }
+        Ok(())
+    }
+
+    fn hand_out_credits<L: LogStore>(
+        &mut self,
+        turn: &LedgerTurn<'_, L>,
+        to: ShardIndex,
+        out: &mut Departures<Self>,
+        jobs: &mut Jobs<Self>,
+    ) {
+        let peer = &mut self.exchange.peers[to.0 as usize];
+        let Some(after) = peer.asked_after.filter(|_| peer.reading.is_none()) else { return };
+        let mut credits = Vec::new();
+        let mut missing = Vec::new();
+        for outbound in turn.state().outbound(to, after, CREDITS_PER_PULL_MAX) {
+            let at = Position(outbound.position.0);
+            let Some(record) = turn.peek(at).or_else(|| peer.records.get(&at).map(|record| &**record)) else {
+                missing.push(at);
+                continue;
+            };
+            let event = Event::decode(record).expect("this shard encoded the event");
+            let credit = turn.state().credit_of(&outbound, &event).expect("the outbound queue names its own records");
+            credits.push(Credit {
+                number: credit.number,
+                posted: credit.posted,
+                id: credit.id.into(),
+                debit: credit.debit.into(),
+                credit: credit.credit.into(),
+                memo: credit.memo.into(),
+                amount: credit.amount,
+                debit_position: credit.debit_position,
+                time_ms: credit.decided_at.0,
+            });
+        }
+        if !missing.is_empty() {
+            let job = jobs.start(Job::Records(missing.clone()));
+            peer.reading = Some(job);
+            self.exchange.readings.insert(job, (to, missing));
+        } else if !credits.is_empty() {
+            peer.asked_after = None;
+            peer.records = HashMap::new();
+            out.push(Ticket::Credits { to }, Departure::Credits(credits));
+        }
+    }
+
+    fn journal_confirmation<L: LogStore>(
+        &mut self,
+        turn: &mut LedgerTurn<'_, L>,
+        to: ShardIndex,
+    ) -> Result<(), ShardError> {
+        let mut confirmed = self.exchange.peers[to.0 as usize].confirmed;
+        if is_planted(Bug::WatermarkOffByOne) && confirmed > OutboundNumber(0) {
+            confirmed = OutboundNumber(confirmed.0 + 1).min(turn.state().outbound_last(to));
+        }
+        if confirmed <= turn.state().outbound_confirmed(to) || !may_append(turn) {
+            return Ok(());
+        }
+        self.decide_one(turn, &Command::ConfirmCredits { to, number: confirmed }, None)?;
+        Ok(())
+    }
+
+    /// Asks `from` for credits after our watermark once that is durable, and again when the question seems lost. The question leaves
+    /// like every answer: when all that was appended, the watermark included, is durable.
+    fn pull_credits<L: LogStore>(&mut self, turn: &LedgerTurn<'_, L>, from: ShardIndex, out: &mut Departures<Self>) {
+        let peer = &mut self.exchange.peers[from.0 as usize];
+        let (sequence, watermark) = peer.applied;
+        let unanswered = peer.pulled_at.is_some_and(|at| turn.now().0.abs_diff(at.0) < PULL_RETRY_MS);
+        if unanswered || sequence > turn.durable().sequence() {
+            return;
+        }
+        peer.pulled_at = Some(turn.now());
+        out.push(Ticket::Pull { from }, Departure::Watermark(watermark));
+    }
+}

@@ -1,0 +1,131 @@
+//! Pages of an account's history: its records, newest first, each of which names the one before.
+//!
+//! ```text
+//!   newest ─▶ in memory? rows at once ─▶ job: follow the chain on the disk ─▶ rows ─▶ job … ─▶ answer
+//! ```
+//!
+//! Why a call for a history lets others pass: it writes nothing, and its records may be years old. Its answer waits for whatever was
+//! appended when its last row was made.
+
+use tidegate_disk::Disk;
+use tidegate_journal::{JournalError, LogReader, LogStore, Position};
+use tidegate_machines::RecordPosition;
+use tidegate_machines::ledger::{AccountSlot, Event, Ledger, Refusal};
+use tidegate_shard::{JobId, Jobs, Pause, Served};
+
+use super::{Departure, Job, LedgerService, LedgerTurn, ShardError};
+use crate::limits::{HISTORY_RECORDS_PER_JOB, HISTORY_RECORDS_PER_STEP, PAGE_ROWS_MAX};
+use crate::operation::{Answer, ChainedRow};
+
+/// How far a history was read.
+#[derive(Debug, Default)]
+pub(super) struct RowsRead {
+    rows: Vec<ChainedRow>,
+    next: Option<RecordPosition>,
+    job: Option<JobId>,
+}
+
+/// Follows the chain of one account's records.
+#[derive(Debug)]
+pub struct HistoryJob {
+    slot: AccountSlot,
+    from: RecordPosition,
+    records_max: usize,
+}
+
+/// The records that it met, newest first, and why it went no further, if the disk was why.
+#[derive(Debug)]
+pub struct HistoryRecords {
+    records: Vec<(RecordPosition, Box<[u8]>)>,
+    ended: Option<JournalError>,
+}
+
+impl HistoryJob {
+    pub(super) fn run<R: LogReader>(self, reader: &R) -> HistoryRecords {
+        let mut found = HistoryRecords { records: Vec::new(), ended: None };
+        let mut at = self.from;
+        while at != RecordPosition::NONE && found.records.len() < self.records_max {
+            let mut record = Vec::new();
+            if let Err(error) = reader.read(Position(at.0), &mut record) {
+                found.ended = Some(error);
+                break;
+            }
+            let before = Event::decode(&record).ok().and_then(|event| event.step_of(self.slot)).map(|step| step.prev);
+            found.records.push((at, record.into_boxed_slice()));
+            // A record that is no part of this history ends the chain; whoever makes rows of it says what that means.
+            match before.filter(|before| *before < at) {
+                Some(before) => at = before,
+                None => break,
+            }
+        }
+        found
+    }
+}
+
+impl<D: Disk, R: LogReader> LedgerService<D, R> {
+    pub(super) fn serve_history<L: LogStore>(
+        &mut self,
+        turn: &LedgerTurn<'_, L>,
+        (id, from, limit): (&str, Option<RecordPosition>, u32),
+        read: &mut RowsRead,
+        jobs: &mut Jobs<Self>,
+    ) -> Result<Served<Departure>, ShardError> {
+        let ledger = turn.state();
+        let (Some(newest), Some(slot)) = (ledger.last_position(id), ledger.slot(id)) else {
+            return Ok(done(Answer::Refused(Refusal::AccountNotFound)));
+        };
+        let limit = limit.min(PAGE_ROWS_MAX + 1) as usize;
+        let mut at = read.next.or(from).unwrap_or(newest);
+        if let Some(job) = read.job.take() {
+            let found = self.histories.remove(&job).expect("it is served again when its job has come back");
+            for (position, record) in &found.records {
+                assert_eq!(*position, at, "a job follows the chain");
+                match row_of(ledger, id, *position, record) {
+                    Some((row, before)) => {
+                        read.rows.push(row);
+                        at = before;
+                    }
+                    // A cursor that a client made up, or one of another account.
+                    None => return Ok(done(Answer::Refused(Refusal::CursorInvalid))),
+                }
+            }
+            match found.ended {
+                Some(_) if read.rows.is_empty() && from.is_some() => {
+                    return Ok(done(Answer::Refused(Refusal::CursorInvalid)));
+                }
+                Some(error) => return Err(error.into()),
+                None => {}
+            }
+        }
+        // What is not durable yet can be read from memory only; of the rest, some, and a job reads on.
+        let mut durable_left = HISTORY_RECORDS_PER_STEP;
+        while at != RecordPosition::NONE && read.rows.len() < limit && durable_left > 0 {
+            let Some(record) = turn.peek(Position(at.0)) else { break };
+            let Some((row, before)) = row_of(ledger, id, at, record) else {
+                return Ok(done(Answer::Refused(Refusal::CursorInvalid)));
+            };
+            durable_left -= usize::from(Position(at.0) < turn.durable().position());
+            read.rows.push(row);
+            at = before;
+        }
+        if at == RecordPosition::NONE || read.rows.len() >= limit {
+            return Ok(done(Answer::Rows { rows: std::mem::take(&mut read.rows), next: at }));
+        }
+        read.next = Some(at);
+        let records_max = (limit - read.rows.len()).min(HISTORY_RECORDS_PER_JOB);
+        let job = jobs.start(Job::History(HistoryJob { slot, from: at, records_max }));
+        read.job = Some(job);
+        Ok(Served::Paused(Pause::Aside(job)))
+    }
+}
+
+fn row_of(ledger: &Ledger, id: &str, at: RecordPosition, record: &[u8]) -> Option<(ChainedRow, RecordPosition)> {
+    let event = Event::decode(record).ok()?;
+    let (row, before) = ledger.history_row(id, &event)?;
+    // A history goes back in time.
+    (before < at).then_some((ChainedRow { row, at }, before))
+}
+
+fn done(answer: Answer) -> Served<Departure> {
+    Served::Done(Departure::Answer(answer))
+}
