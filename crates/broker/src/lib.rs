@@ -53,5 +53,5 @@ pub use limits::{BrokerLimits, InboxPolicy};
 pub use message::BrokerMessage;
 pub use options::BrokerOptions;
 pub use rights::{Access, Rights};
-pub use topics::{TOPICS, TopicShard, TopicsFamily};
 pub use tidegate_wire::mqtt::ReasonCode;
+pub use topics::{TOPICS, TopicShard, TopicsFamily};

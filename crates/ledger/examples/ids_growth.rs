@@ -13,8 +13,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use tidegate_journal::Position;
 use tidegate_disk::RealDisk;
+use tidegate_journal::Position;
 use tidegate_ledger::ids::{IdHash, IdIndex, IdSeed, IdsFacts, IdsOptions, Opened};
 
 const BATCH: u64 = 8190;

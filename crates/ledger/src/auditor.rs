@@ -14,7 +14,7 @@
 use std::path::PathBuf;
 
 use tidegate_disk::Disk;
-use tidegate_journal::{Cursor, Durability, GroupReader, LogReader, RecoveryReport, Sequence};
+use tidegate_journal::{Cursor, Durability, GroupReader, LogReader, Sequence};
 use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::Ledger;
 use tidegate_shard::{CompactionRule, Fold, FoldError, SnapshotError, Snapshots};
@@ -63,18 +63,18 @@ struct Round {
 }
 
 impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
-    /// An auditor of the shard whose log `reader` reads and of which `found` was recovered. It begins at the newest good snapshot that stands on that log, which an
+    /// An auditor of the shard whose log `reader` reads and of which `recovered` was found durable at its opening. It begins at the newest good snapshot that stands on that log, which an
     /// earlier fold left, or at the first record.
     pub fn open(
         snapshots: Snapshots<LedgerFamily, D>,
         reader: R,
-        found: &RecoveryReport,
+        recovered: &Durability,
         shard_count: u16,
     ) -> ShardAuditor<D, R> {
         let log = snapshots.log();
         let shard = ShardIndex(log.shard);
         // Those that cannot be used were named when the shard was recovered.
-        let begin = snapshots.newest_standing(&reader, &found.durability(), Some(found.end), &mut Vec::new());
+        let begin = snapshots.newest_standing(&reader, recovered, &mut Vec::new());
         let (start, ledger) = begin.ok().flatten().unwrap_or_else(|| (Cursor::START, Ledger::new(shard, shard_count)));
         let bytes = snapshots.newest_header().ok().flatten().map_or(0, |newest| newest.bytes);
         ShardAuditor {

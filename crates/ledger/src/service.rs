@@ -21,9 +21,7 @@ use tidegate_journal::{Durability, JournalError, LogReader, LogStore, NoRoom, Po
 use tidegate_machines::ledger::{AccountView, Command, EVENT_BYTES_MAX, Event, Ledger, Outcome};
 use tidegate_machines::{Machine, OutboundNumber, Place, ShardIndex};
 use tidegate_planted::{Bug, is_planted};
-use tidegate_shard::{
-    Departures, Derived, JobId, Jobs, Pause, Room, Served, Service, Turn, Unavailable,
-};
+use tidegate_shard::{Departures, Derived, JobId, Jobs, Pause, Room, Served, Service, Turn, Unavailable};
 
 use crate::announcer::{AnnounceRules, Announcer};
 use crate::family::LedgerFamily;
@@ -364,7 +362,9 @@ impl<D: Disk, R: LogReader> Service for LedgerService<D, R> {
 
     fn fetched(&mut self, job: JobId, found: Fetched) {
         match found {
-            Fetched::History(records) => assert!(self.histories.insert(job, records).is_none(), "a job comes back once"),
+            Fetched::History(records) => {
+                assert!(self.histories.insert(job, records).is_none(), "a job comes back once")
+            }
             Fetched::Records(records) => self.exchange.fetched(job, records),
         }
     }

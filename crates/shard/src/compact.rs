@@ -85,7 +85,7 @@ pub fn compact<F: ShardFamily, D: Disk, R: LogReader>(
         return Ok(None);
     }
     let mut passed_over = Vec::new();
-    let good = snapshots.newest_standing(reader, &end, None, &mut passed_over)?;
+    let good = snapshots.newest_standing(reader, &end, &mut passed_over)?;
     let log = snapshots.log();
     let (begin, state) = good.unwrap_or_else(|| (Cursor::START, F::Machine::new(ShardIndex(log.shard), shards)));
     if begin.position >= end.position() {

@@ -75,7 +75,10 @@ impl<M: Machine> Fold<M> {
     /// Goes on from `state`, which is the fold of `log` up to `at`. Groups are read from `from` on, which is `at` or before it: what
     /// begins at `at` is compared by the reader, which is given that cursor.
     pub fn new(log: LogId, from: Cursor, at: Cursor, state: M) -> Fold<M> {
-        assert!(from.position <= at.position && from.sequence <= at.sequence, "nothing is left out between reading and state");
+        assert!(
+            from.position <= at.position && from.sequence <= at.sequence,
+            "nothing is left out between reading and state"
+        );
         let expected = (at != from).then_some(at);
         Fold { log, state, sequence: at.sequence, expected, rest: VecDeque::new(), records: 0 }
     }
@@ -144,9 +147,12 @@ impl<M: Machine> Fold<M> {
     fn apply(&mut self, event: &M::Event<'_>, at: Place) -> Result<(), FoldError> {
         let (log, sequence, position) = (self.log, Sequence(at.sequence.0), Position(at.position.0));
         assert_eq!(sequence.0, self.sequence.0 + 1, "records are folded without a gap");
-        self.state
-            .apply_checked(event, at)
-            .map_err(|mismatch| FoldError::Misfit { log, sequence, position, what: mismatch.to_string() })?;
+        self.state.apply_checked(event, at).map_err(|mismatch| FoldError::Misfit {
+            log,
+            sequence,
+            position,
+            what: mismatch.to_string(),
+        })?;
         self.sequence = sequence;
         self.records += 1;
         Ok(())
@@ -209,27 +215,11 @@ fn place(sequence: Sequence, position: Position) -> Place {
     Place { position: RecordPosition(position.0), sequence: RecordSequence(sequence.0) }
 }
 
-/// Whether `at` is a place of the log that `reader` reads: the group behind it continues its chain. What ends at or behind `up_to`
-/// cannot be told by a group; there, `end` decides, where it is known.
-pub(crate) fn check_place<R: LogReader>(
-    reader: &R,
-    at: Cursor,
-    up_to: &Durability,
-    end: Option<Cursor>,
-) -> Result<(), JournalError> {
-    if at == Cursor::START || at.position > up_to.position() && end.is_none() {
-        return Ok(());
-    }
-    if let Some(end) = end.filter(|end| end.position <= at.position) {
-        let words = || format!("the log ends with sequence {}, position {}, chain {}", end.sequence, end.position, end.chain);
-        return if at == end { Ok(()) } else { Err(bad_cursor(at, words())) };
-    }
-    if at.position == up_to.position() {
+/// Whether `at` is a place of the log that `reader` reads, up to which it is known to be durable: the group behind it continues its
+/// chain, or the log ends there with that chain.
+pub(crate) fn check_place<R: LogReader>(reader: &R, at: Cursor, up_to: &Durability) -> Result<(), JournalError> {
+    if at == Cursor::START {
         return Ok(());
     }
     reader.groups(at, up_to)?.next_group().map(|_| ())
-}
-
-fn bad_cursor(at: Cursor, what: String) -> JournalError {
-    JournalError::BadCursor { position: at.position, sequence: at.sequence, what }
 }

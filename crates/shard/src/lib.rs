@@ -35,7 +35,7 @@ pub use commit::Durable;
 pub use compact::{Compaction, CompactionRule, compact};
 pub use fold::{Fold, FoldError};
 pub use jobs::{JobId, Jobs};
-pub use replay::{Derived, NothingDerived, OpenShard, Replayed, ReplayError, ReplayReport};
+pub use replay::{Derived, NothingDerived, OpenShard, ReplayError, ReplayReport, Replayed};
 pub use service::{Departures, Pause, Served, Service, ShardFamily, TurnOf};
 pub use shard::{Released, Shard, ShardFacts};
 pub use single::{Commands, Decided, DecidedOf, Single};

@@ -107,7 +107,11 @@ impl<F: ShardFamily, D: Disk, L: LogStore> OpenShard<F, D, L> {
     ///
     /// A log that forgets must reach back to the newest good snapshot and must not end before it. One that is whole for ever is opened
     /// from its first record, whatever snapshots there are.
-    pub fn open<G: Logs<Log = L>>(logs: &G, snapshots: Snapshots<F, D>, options: Options) -> Result<Self, JournalError> {
+    pub fn open<G: Logs<Log = L>>(
+        logs: &G,
+        snapshots: Snapshots<F, D>,
+        options: Options,
+    ) -> Result<Self, JournalError> {
         let mut passed_over = Vec::new();
         if F::FAMILY.retention == Retention::SinceSnapshot {
             match snapshots.newest_first() {
@@ -122,7 +126,7 @@ impl<F: ShardFamily, D: Disk, L: LogStore> OpenShard<F, D, L> {
                             }
                         };
                         let Opened { log, report } = logs.open(snapshots.log(), cursor, options)?;
-                        match check_place(&log.reader()?, cursor, &report.durability(), Some(report.end)) {
+                        match check_place(&log.reader()?, cursor, &report.durability()) {
                             Ok(()) => {
                                 let start = Some((cursor, state));
                                 return Ok(OpenShard { snapshots: snapshots.clone(), log, report, start, passed_over });
@@ -160,10 +164,8 @@ impl<F: ShardFamily, D: Disk, L: LogStore> OpenShard<F, D, L> {
         let (at, state, from) = match self.start {
             Some((at, state)) => (at, state, at),
             None => {
-                let found = begin(&self.snapshots, &reader, &end, self.report.end, derived.covered(), &mut passed_over);
-                found.unwrap_or_else(|| {
-                    (Cursor::START, F::Machine::new(ShardIndex(id.shard), shards), Cursor::START)
-                })
+                let found = begin(&self.snapshots, &reader, &end, derived.covered(), &mut passed_over);
+                found.unwrap_or_else(|| (Cursor::START, F::Machine::new(ShardIndex(id.shard), shards), Cursor::START))
             }
         };
         let mut report = ReplayReport { snapshot_sequence: at.sequence.0, ..ReplayReport::default() };
@@ -194,7 +196,6 @@ fn begin<F: ShardFamily, D: Disk, R: LogReader>(
     snapshots: &Snapshots<F, D>,
     reader: &R,
     up_to: &Durability,
-    end: Cursor,
     covered: Position,
     passed_over: &mut Vec<String>,
 ) -> Option<(Cursor, F::Machine, Cursor)> {
@@ -206,11 +207,12 @@ fn begin<F: ShardFamily, D: Disk, R: LogReader>(
     for snapshot in found {
         match snapshot {
             Err(error) => passed_over.push(error.to_string()),
-            Ok((cursor, _)) if cursor.sequence > end.sequence => {
+            Ok((cursor, _)) if cursor.sequence > up_to.sequence() => {
                 let sequence = cursor.sequence;
-                passed_over.push(format!("snapshot at sequence {sequence} is ahead of the log's end {}", end.sequence));
+                passed_over
+                    .push(format!("snapshot at sequence {sequence} is ahead of the log's end {}", up_to.sequence()));
             }
-            Ok((cursor, state)) => match check_place(reader, cursor, up_to, Some(end)) {
+            Ok((cursor, state)) => match check_place(reader, cursor, up_to) {
                 Err(error) => passed_over.push(of_another_history(cursor, &error)),
                 Ok(()) => {
                     let (at, state) = best.take().unwrap_or((cursor, state));

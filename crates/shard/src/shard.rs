@@ -252,7 +252,8 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         self.failed = Some(Arc::new(stop));
         self.inbox_bytes = 0;
         self.front_waits_for = None;
-        let undecided = self.resumed.drain(..).chain(self.aside.drain(..).map(|(_, work)| work)).chain(self.inbox.drain(..));
+        let undecided =
+            self.resumed.drain(..).chain(self.aside.drain(..).map(|(_, work)| work)).chain(self.inbox.drain(..));
         let undurable = self.commits.abandon_undurable().map(|(ticket, _)| ticket);
         self.abandoned.extend(undurable.chain(undecided.map(|work| work.ticket)));
     }

@@ -118,19 +118,18 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
         Ok(self.names()?.into_iter().rev().map(|name| self.read(&self.folder.join(name))))
     }
 
-    /// The newest good snapshot that stands on the log which `reader` reads. `up_to`: how far may be read; `end`: where the log ends, if
-    /// that is known. Those that cannot be used are put into `passed_over`, in words.
+    /// The newest good snapshot that stands on the log which `reader` reads. Those that cannot be used, because they
+    /// are damaged, of another history, or ahead of `up_to`, are put into `passed_over`, in words.
     pub fn newest_standing<R: LogReader>(
         &self,
         reader: &R,
         up_to: &Durability,
-        end: Option<Cursor>,
         passed_over: &mut Vec<String>,
     ) -> Result<Option<(Cursor, F::Machine)>, SnapshotError> {
         for snapshot in self.newest_first()? {
             match snapshot {
                 Err(error) => passed_over.push(error.to_string()),
-                Ok((cursor, state)) => match check_place(reader, cursor, up_to, end) {
+                Ok((cursor, state)) => match check_place(reader, cursor, up_to) {
                     Ok(()) => return Ok(Some((cursor, state))),
                     Err(error) => passed_over.push(of_another_history(cursor, &error)),
                 },
@@ -174,7 +173,8 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
     fn write_to(&self, file: &impl DiskFile, cursor: Cursor, state: &F::Machine) -> std::io::Result<()> {
         let mut body_bytes = 0;
         state.write_snapshot(&mut |part| body_bytes += part.len() as u64);
-        let mut writer = HashedWriter { file, offset: 0, waiting: Vec::new(), hasher: blake3::Hasher::new(), done: Ok(()) };
+        let mut writer =
+            HashedWriter { file, offset: 0, waiting: Vec::new(), hasher: blake3::Hasher::new(), done: Ok(()) };
         writer.write(&header(self.log, cursor, body_bytes));
         state.write_snapshot(&mut |part| writer.write(part));
         writer.finish()

@@ -54,7 +54,7 @@ pub(super) enum Wait {
 impl<L: LogStore> Broker<L> {
     /// Asks a shard of this worker, named by its place among them.
     pub(super) fn call(&mut self, shard: u16, command: Command, wait: Wait) {
-        self.shards[shard as usize].call(command, Waiting(wait));
+        self.shards[shard as usize].call(Waiting(wait), command);
     }
 
     /// The number of a shard in the directory, by its place among this worker's.

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidegate_journal::Position;
 use tidegate_disk::Disk;
+use tidegate_journal::Position;
 
 use super::manifest::Manifest;
 use super::merge::Merge;

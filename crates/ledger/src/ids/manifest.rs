@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use tidegate_journal::Position;
 use tidegate_disk::{Disk, DiskFile};
+use tidegate_journal::Position;
 
 use super::run::RunHeader;
 use super::{IdSeed, IdsError};

@@ -41,8 +41,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tidegate_journal::Position;
 use tidegate_disk::Disk;
+use tidegate_journal::Position;
 
 use builder::View;
 use filter::Filter;

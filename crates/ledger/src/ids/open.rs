@@ -14,8 +14,8 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
-use tidegate_journal::Position;
 use tidegate_disk::Disk;
+use tidegate_journal::Position;
 
 use super::builder::Builder;
 use super::filter::Filter;

@@ -11,8 +11,8 @@
 
 use std::path::{Path, PathBuf};
 
-use tidegate_journal::Position;
 use tidegate_disk::DiskFile;
+use tidegate_journal::Position;
 
 use super::entry::Entry;
 use super::{IdHash, IdsError};

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use tidegate_journal::Position;
 use tidegate_disk::{Disk, DiskFile};
+use tidegate_journal::Position;
 
 use super::IdsError;
 use super::entry::Entry;

@@ -8,8 +8,8 @@ mod threads;
 
 use std::path::{Path, PathBuf};
 
-use tidegate_journal::Position;
 use tidegate_disk::FakeDisk;
+use tidegate_journal::Position;
 
 use super::*;
 

@@ -2,9 +2,7 @@
 
 use tidegate_disk::Disk;
 use tidegate_journal::{JournalError, LogReader, LogStore, Position};
-use tidegate_machines::ledger::{
-    Command, Event, Ledger, Outcome, Refusal, Ruling, Transfer, check_transfer, shard_of,
-};
+use tidegate_machines::ledger::{Command, Event, Ledger, Outcome, Refusal, Ruling, Transfer, check_transfer, shard_of};
 use tidegate_machines::{Decision, Machine, ShardIndex};
 use tidegate_shard::{Jobs, Pause, Room, Served};
 
@@ -391,11 +389,7 @@ impl<D: Disk, R: LogReader> LedgerService<D, R> {
 
     /// Journals what other shards said about accounts that this one did not know. False when the group is full: what was adopted is
     /// known then, and a later step goes on with the rest.
-    fn adopt<L: LogStore>(
-        &mut self,
-        turn: &mut LedgerTurn<'_, L>,
-        facts: &[AccountFact],
-    ) -> Result<bool, ShardError> {
+    fn adopt<L: LogStore>(&mut self, turn: &mut LedgerTurn<'_, L>, facts: &[AccountFact]) -> Result<bool, ShardError> {
         for fact in facts {
             let Some((asset, kind)) = &fact.found else { continue };
             if turn.state().slot(&fact.id).is_some() {

@@ -48,7 +48,10 @@ impl<D: Disk, R: LogReader> LedgerService<D, R> {
     }
 
     fn describe(&self, ledger: &Ledger, id: &str) -> AccountFact {
-        AccountFact { id: id.into(), found: self.local_account(ledger, id).map(|account| (account.asset, account.kind)) }
+        AccountFact {
+            id: id.into(),
+            found: self.local_account(ledger, id).map(|account| (account.asset, account.kind)),
+        }
     }
 }
 

@@ -11,35 +11,30 @@ impl Ledger {
     /// part of that history, or names accounts that do not exist.
     pub fn history_row(&self, account: &str, event: &Event<'_>) -> Option<(HistoryRow, RecordPosition)> {
         let slot = self.slot(account)?;
+        let step = event.step_of(slot)?;
         let id = |slot: AccountSlot| self.accounts.get(slot).map(|account| Box::<str>::from(&*account.id));
-        let (step, row) = match *event {
+        let row = match *event {
             Event::Transferred { time, id: transfer, debit, credit, amount, memo } => {
-                let step = touched(slot, Some(debit), Some(credit))?;
-                (step, (transfer, RowKind::Transfer, id(debit.slot)?, id(credit.slot())?, amount, memo, time))
+                (transfer, RowKind::Transfer, id(debit.slot)?, id(credit.slot())?, amount, memo, time)
             }
             Event::HoldPlaced { time, hold, debit } => {
-                let step = touched(slot, Some(debit), None)?;
                 let ids = (id(debit.slot)?, id(hold.credit)?);
-                (step, (hold.id, RowKind::Hold, ids.0, ids.1, hold.amount, hold.memo, time))
+                (hold.id, RowKind::Hold, ids.0, ids.1, hold.amount, hold.memo, time)
             }
             Event::HoldPosted { time, hold, posted, debit, credit } => {
-                let step = touched(slot, Some(debit), Some(credit))?;
-                (step, (hold.id, RowKind::Post, id(debit.slot)?, id(credit.slot())?, posted, hold.memo, time))
+                (hold.id, RowKind::Post, id(debit.slot)?, id(credit.slot())?, posted, hold.memo, time)
             }
             Event::HoldVoided { time, hold, debit } => {
-                let step = touched(slot, Some(debit), None)?;
                 let ids = (id(debit.slot)?, id(hold.credit)?);
-                (step, (hold.id, RowKind::Void, ids.0, ids.1, hold.amount, hold.memo, time))
+                (hold.id, RowKind::Void, ids.0, ids.1, hold.amount, hold.memo, time)
             }
             Event::HoldExpired { time, hold, debit } => {
-                let step = touched(slot, Some(debit), None)?;
                 let ids = (id(debit.slot)?, id(hold.credit)?);
-                (step, (hold.id, RowKind::Expire, ids.0, ids.1, hold.amount, hold.memo, time))
+                (hold.id, RowKind::Expire, ids.0, ids.1, hold.amount, hold.memo, time)
             }
             Event::CreditReceived { posted, id: transfer, debit, credit, amount, memo, decided_at, .. } => {
-                let step = touched(slot, None, Some(CreditStep::Here(credit)))?;
                 let kind = if posted { RowKind::Post } else { RowKind::Transfer };
-                (step, (transfer, kind, debit.into(), id(credit.slot)?, amount, memo, decided_at))
+                (transfer, kind, debit.into(), id(credit.slot)?, amount, memo, decided_at)
             }
             Event::AccountOpened { .. }
             | Event::AccountAdopted { .. }
@@ -59,6 +54,27 @@ impl Ledger {
             balance_after: step.after,
         };
         Some((row, step.prev))
+    }
+}
+
+impl Event<'_> {
+    /// What this event did to the account in `slot`, with the place of the event that did something to it before; `None` if it is no
+    /// part of that account's history.
+    pub fn step_of(&self, slot: AccountSlot) -> Option<AccountStep> {
+        match *self {
+            Event::Transferred { debit, credit, .. } | Event::HoldPosted { debit, credit, .. } => {
+                touched(slot, Some(debit), Some(credit))
+            }
+            Event::HoldPlaced { debit, .. } | Event::HoldVoided { debit, .. } | Event::HoldExpired { debit, .. } => {
+                touched(slot, Some(debit), None)
+            }
+            Event::CreditReceived { credit, .. } => touched(slot, None, Some(CreditStep::Here(credit))),
+            Event::AccountOpened { .. }
+            | Event::AccountAdopted { .. }
+            | Event::Refused { .. }
+            | Event::IdClaimed { .. }
+            | Event::CreditsConfirmed { .. } => None,
+        }
     }
 }
 
