@@ -9,7 +9,7 @@
 //!
 //! Promise: what leaves a shard is durable, and what a client asked once is done once.
 //!
-//! Invariant: a shard knows machines and journals, never sockets, threads or clocks; `ring` is the only place where threads meet.
+//! Invariant: a shard knows machines and journals, never sockets, threads or clocks.
 
 pub mod announcer;
 pub mod auditor;
@@ -22,7 +22,6 @@ pub mod message;
 pub mod operation;
 pub mod planted;
 pub mod replay;
-pub mod ring;
 pub mod router;
 pub mod snapshot;
 pub mod topics;

@@ -8,8 +8,6 @@ use tidegate_machines::ledger::{EVENT_BYTES_MAX, TRANSFERS_PER_REQUEST_MAX};
 pub const ENDPOINT_REQUESTS_MAX: usize = 8_192;
 /// Bytes of requests that one endpoint may have under way.
 pub const ENDPOINT_REQUEST_BYTES_MAX: usize = 64 << 20;
-/// Messages that wait in one ring between two threads. More wait with their sender, bounded by its requests under way.
-pub const RING_MESSAGES: usize = 1 << 10;
 /// Records that one step of a shard reads for histories before it serves others.
 pub const HISTORY_RECORDS_PER_STEP: usize = 64;
 /// Rows of one page of history, and accounts of one page of a list.
