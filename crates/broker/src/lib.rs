@@ -44,7 +44,7 @@ pub mod subscriptions;
 mod template;
 mod topic_tree;
 
-pub use action::{Action, Admitted, Denied, LedgerTicket};
+pub use action::{Action, Admitted, Denied, RequestTicket, RequestTopic};
 pub use broker::{Broker, ConnectionTraits, DrainPlan, Waiting};
 pub use facts::{BrokerFacts, SharedFacts};
 pub use key::ConnectionKey;

@@ -18,4 +18,5 @@ mod pieces;
 pub mod queue;
 pub mod topic;
 
+pub use ledger::shard_of;
 pub use number::{Amount, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
