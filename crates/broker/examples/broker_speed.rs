@@ -41,7 +41,16 @@ fn broker() -> Bench {
     let limits = BrokerLimits { sys_interval_ms: 0, outbox_bytes_max: 8 << 20, ..BrokerLimits::default() };
     let facts = Arc::new(SharedFacts::new(1));
     Broker::new(
-        BrokerOptions { worker: 0, workers: 1, topic_shards: 1, limits, facts, seed: 1, version: "" },
+        BrokerOptions {
+            worker: 0,
+            workers: 1,
+            topic_shards: 1,
+            limits,
+            facts,
+            seed: 1,
+            request_topics: Vec::new(),
+            version: "",
+        },
         Vec::new(),
     )
 }

@@ -36,28 +36,34 @@ pub enum Action {
         /// The connection.
         key: ConnectionKey,
     },
-    /// A transfer arrived on `$ledger/transfers`: decide it and [`crate::Broker::answer`].
-    AskLedger {
-        /// Goes back with the answer.
-        ticket: LedgerTicket,
+    /// A request arrived on a topic that a service answers: let it, and [`crate::Broker::respond`].
+    Request {
+        /// Goes back with the response.
+        ticket: RequestTicket,
+        /// Which topic.
+        topic: RequestTopic,
         /// On whose behalf.
         rights: Arc<dyn Rights>,
-        /// The body, JSON as for `POST /v1/transfers`.
+        /// What was published.
         payload: Box<[u8]>,
     },
-    /// Whether `account` is a collector decides whether this connection may subscribe: ask the ledger and answer with
-    /// [`crate::Broker::collector`]. Nothing more is read from the connection until then.
-    AskCollector {
+    /// Whether `condition` holds decides whether this connection may subscribe: find out and answer with [`crate::Broker::confirm`].
+    /// Nothing more is read from the connection until then.
+    Confirm {
         /// The connection.
         key: ConnectionKey,
-        /// The account.
-        account: Box<str>,
+        /// What its rights named in [`crate::Access::IfConfirmed`].
+        condition: Box<str>,
     },
 }
 
-/// Names a question to the ledger that is under way.
+/// Names a request that is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LedgerTicket(pub u64);
+pub struct RequestTicket(pub u64);
+
+/// A topic that a service answers, by its place in [`crate::BrokerOptions::request_topics`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RequestTopic(pub u16);
 
 /// The shell's yes to a CONNECT.
 #[derive(Clone, Debug)]

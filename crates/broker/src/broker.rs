@@ -8,10 +8,10 @@ mod durable;
 mod errand;
 mod hand;
 mod leave;
-mod ledger;
 mod order;
 mod publish;
 mod recover;
+mod request;
 mod retain;
 mod route;
 mod subscribe;
@@ -31,7 +31,7 @@ use tidegate_wire::mqtt::{Packet, ReasonCode, Split, check_filter, decode_client
 
 use crate::clients::Clients;
 use crate::connection::{Flags, Life, NONE, Turn};
-use crate::limits::PEER_ITEMS_MAX;
+use crate::limits::{PEER_ITEMS_MAX, REQUEST_TOPICS_MAX};
 use crate::peer::{Item, Peers};
 use crate::retained::Retained;
 use crate::rights::Again;
@@ -98,7 +98,7 @@ pub struct Broker<L: LogStore> {
     retains_under_way: usize,
     retaining: order::RetainsUnderWay,
     errands: Errands,
-    questions: HashMap<u64, ledger::Question>,
+    requests: HashMap<u64, request::Request>,
     tickets: u64,
     delayed: BinaryHeap<Reverse<(TimeMs, u64, delayed::ByNumber)>>,
     delayed_number: u64,
@@ -121,6 +121,8 @@ impl<L: LogStore> Broker<L> {
     /// A broker over the topic shards that belong to its worker (shard n with n % workers == worker, ascending). It serves when
     /// [`Broker::is_serving`] says so. What was connected when the shards' process ended is found disconnected, without goodbye.
     pub fn new(options: BrokerOptions, shards: Vec<TopicShard<L>>) -> Broker<L> {
+        let topics = options.request_topics.len();
+        assert!(topics <= REQUEST_TOPICS_MAX, "{topics} request topics, and each PUBLISH is compared with all of them");
         let mut chance = Chance(options.seed);
         let mut broker = Broker {
             clients: Clients::new(options.limits.clone()),
@@ -139,7 +141,7 @@ impl<L: LogStore> Broker<L> {
             retains_under_way: 0,
             retaining: order::RetainsUnderWay::default(),
             errands: Errands::default(),
-            questions: HashMap::new(),
+            requests: HashMap::new(),
             tickets: 0,
             delayed: BinaryHeap::new(),
             delayed_number: 0,

@@ -110,8 +110,8 @@ pub(crate) struct Extra {
     pub aliases_out: Vec<Box<str>>,
     /// A smaller bound on packets than the broker's; 0 for none.
     pub packet_bytes_max: u32,
-    /// Answers about collectors for the SUBSCRIBE at the front of the input.
-    pub collectors: Vec<(Box<str>, bool)>,
+    /// Conditions that were asked about for the SUBSCRIBE at the front of the input, and whether they hold.
+    pub confirmed: Vec<(Box<str>, bool)>,
     /// Answers to the SUBSCRIBE or UNSUBSCRIBE at the front of the input, which waits for the journal.
     pub parked: Option<Parked>,
     /// What it may still publish.
@@ -127,7 +127,7 @@ impl Extra {
             aliases_out_max,
             aliases_out,
             packet_bytes_max,
-            collectors,
+            confirmed,
             parked,
             bucket,
         } = self;
@@ -136,7 +136,7 @@ impl Extra {
             && *aliases_out_max == 0
             && aliases_out.is_empty()
             && *packet_bytes_max == 0
-            && collectors.is_empty()
+            && confirmed.is_empty()
             && parked.is_none()
             && bucket.is_none()
     }

@@ -45,7 +45,7 @@ mod template;
 mod topic_tree;
 pub mod topics;
 
-pub use action::{Action, Admitted, Denied, LedgerTicket};
+pub use action::{Action, Admitted, Denied, RequestTicket, RequestTopic};
 pub use broker::{Broker, ConnectionTraits, DrainPlan, Waiting};
 pub use facts::{BrokerFacts, SharedFacts};
 pub use key::ConnectionKey;

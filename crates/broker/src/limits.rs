@@ -14,10 +14,12 @@ pub const POOLED_BUFFERS_MAX: usize = 1_024;
 pub const POOLED_BUFFER_BYTES_MAX: usize = 16 << 10;
 /// Items that wait for a peer whose ring is full before this worker stops reading from publishers.
 pub const PEER_ITEMS_MAX: usize = 64 << 10;
-/// Questions to the ledger under way per worker.
-pub const LEDGER_QUESTIONS_MAX: usize = 8_192;
-/// Bytes of a body for `$ledger/transfers`.
-pub const LEDGER_BODY_BYTES_MAX: usize = 1 << 20;
+/// Topics that services answer. Each PUBLISH is compared with all of them.
+pub const REQUEST_TOPICS_MAX: usize = 16;
+/// Requests on such topics under way per worker.
+pub const REQUESTS_MAX: usize = 8_192;
+/// Bytes of a request.
+pub const REQUEST_BYTES_MAX: usize = 1 << 20;
 /// Largest `{seconds}` in `$delayed/{seconds}/{topic}`, as EMQX has it.
 pub const DELAY_SECONDS_MAX: u64 = 4_294_967;
 /// Messages of QoS 0 that wait in memory for their time under `$delayed`, per worker.

@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 
 /// The rights of one user, asked at each PUBLISH and SUBSCRIBE. Shared between threads, so what it remembers is its own affair.
 ///
-/// `Any`, so that a shell finds its own type again where the broker gives the rights back (`Action::AskLedger`).
+/// `Any`, so that a shell finds its own type again where the broker gives the rights back (`Action::Request`).
 pub trait Rights: Any + Send + Sync + fmt::Debug {
     /// Whom these rights belong to; `None` for anonymous. A reload finds the new rights by it.
     fn user(&self) -> Option<&str>;
@@ -28,8 +28,9 @@ pub enum Access {
     Allowed,
     /// No.
     Denied,
-    /// Yes, if this ledger account is a collector, which only the ledger knows. Means no where the broker cannot ask (PUBLISH).
-    IfCollector(Box<str>),
+    /// Yes, if this condition holds. What it says only the shell knows, and it may have to ask somebody ([`crate::Action::Confirm`]).
+    /// Means no where nothing can wait for the answer (PUBLISH). A condition that holds once holds for ever.
+    IfConfirmed(Box<str>),
 }
 
 /// The rights of all connections of a worker: each object once, however many connections share it.

@@ -9,7 +9,7 @@
 //! Promise: the same JSON and the same outcomes as over HTTP, because the same code reads, checks and answers it.
 
 use hashbrown::HashMap;
-use tidegate_broker::{ConnectionKey, LedgerTicket};
+use tidegate_broker::{ConnectionKey, RequestTicket, RequestTopic};
 use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::{AccountKind, AccountView};
 use tidegate_shard::message::{Reply, Request};
@@ -22,13 +22,21 @@ use crate::http::{Problem, TransferCall, account_json};
 const KINDS_REMEMBERED: usize = 65_536;
 /// Votes that wait for a kind.
 const PARKED_MAX: usize = 4_096;
+/// What all topics of the ledger begin with: only it publishes there.
+pub const PREFIX: &str = "$ledger/";
+/// Where transfers are asked for.
+pub const TRANSFERS: &str = "$ledger/transfers";
 /// Where figures are announced, followed by the account's id.
-const ACCOUNTS: &str = "$ledger/accounts/";
+pub const ACCOUNTS: &str = "$ledger/accounts/";
+/// The filter of all figures.
+pub const ALL_ACCOUNTS: &str = "$ledger/accounts/#";
+/// What is published there is for the ledger to answer. A [`RequestTopic`] is a place in this list.
+pub const REQUEST_TOPICS: [&str; 1] = [TRANSFERS];
 
 /// What the broker wants to know.
 #[derive(Debug)]
 enum Question {
-    Transfer { ticket: LedgerTicket, call: TransferCall },
+    Transfer { ticket: RequestTicket, call: TransferCall },
     Collector { key: ConnectionKey, account: Box<str> },
 }
 
@@ -38,7 +46,7 @@ pub enum LedgerAnswer {
     /// To a transfer: the body, JSON.
     Transfer {
         /// Which question.
-        ticket: LedgerTicket,
+        ticket: RequestTicket,
         /// An outcome, or a problem.
         body: Vec<u8>,
     },
@@ -67,11 +75,25 @@ impl LedgerTopics {
         LedgerTopics { desk: Desk::new(KINDS_REMEMBERED, PARKED_MAX), parts: HashMap::new(), shards }
     }
 
-    /// Decides the transfers in `payload` on behalf of `identity`; `None` (anonymous) may not make any. `Some` when the answer is
-    /// there at once.
-    pub fn transfer(
+    /// Answers what was published on one of [`REQUEST_TOPICS`], on behalf of `identity`. `Some` when the answer is there at once.
+    pub fn request(
         &mut self,
-        ticket: LedgerTicket,
+        topic: RequestTopic,
+        ticket: RequestTicket,
+        identity: Option<&Identity>,
+        payload: &[u8],
+        start: &mut impl FnMut(u64, Request),
+    ) -> Option<LedgerAnswer> {
+        match REQUEST_TOPICS[usize::from(topic.0)] {
+            TRANSFERS => self.transfer(ticket, identity, payload, start),
+            other => unreachable!("{other} is listed and has no answer"),
+        }
+    }
+
+    /// Decides the transfers in `payload`; `None` (anonymous) may not make any.
+    fn transfer(
+        &mut self,
+        ticket: RequestTicket,
         identity: Option<&Identity>,
         payload: &[u8],
         start: &mut impl FnMut(u64, Request),

@@ -21,5 +21,6 @@ mod pieces;
 pub mod queue;
 pub mod topic;
 
+pub use ledger::shard_of;
 pub use machine::{Decision, Machine, Place};
 pub use number::{Amount, OutboundNumber, RecordPosition, RecordSequence, ShardIndex, TimeMs};

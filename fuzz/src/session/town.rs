@@ -93,6 +93,7 @@ impl Town {
                 limits: self.limits.clone(),
                 facts: Arc::clone(&facts),
                 seed: self.starts * 1_000 + u64::from(worker),
+                request_topics: vec!["$ledger/transfers".into()],
                 version: "fuzz",
             };
             let shards = (0..TOPIC_SHARDS).filter(|shard| shard % WORKERS == worker);
@@ -288,9 +289,9 @@ impl Town {
                 assert!(client >= WITNESSES, "witness {client} is sent away for what others did: {rest:02x?}");
                 self.clients[client].closed();
             }
-            Action::AskLedger { ticket, payload, .. } => broker.answer(ticket, Ok(&payload), now),
-            Action::AskCollector { key, account } => {
-                broker.collector(key, &account, account.starts_with("candidate"), now);
+            Action::Request { ticket, payload, .. } => broker.respond(ticket, Ok(&payload), now),
+            Action::Confirm { key, condition } => {
+                broker.confirm(key, &condition, condition.starts_with("candidate"), now);
             }
         }
     }
@@ -377,7 +378,7 @@ impl Rights for Person {
 
     fn may_subscribe(&self, _client_id: &str, filter: &str) -> Access {
         match filter.strip_prefix("$ledger/accounts/") {
-            Some(account) => Access::IfCollector(account.into()),
+            Some(account) => Access::IfConfirmed(account.into()),
             None if filter.starts_with("secret/") => Access::Denied,
             None => Access::Allowed,
         }

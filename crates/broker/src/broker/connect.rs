@@ -10,7 +10,7 @@
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_machines::ledger::shard_of;
+use tidegate_machines::shard_of;
 use tidegate_machines::topic::{Command, Origin};
 use tidegate_wire::mqtt::{ConnAckOut, Connect, ReasonCode, Version, check_topic, decode_connect, encode_connack};
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_machines::ledger::shard_of;
+use tidegate_machines::shard_of;
 use tidegate_machines::topic::{Command, Message, MessageMeta, Origin};
 use tidegate_wire::mqtt::{ReasonCode, check_topic};
 

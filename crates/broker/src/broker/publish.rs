@@ -7,7 +7,6 @@ use tidegate_wire::mqtt::{AckKind, Publish, QoS, ReasonCode, Version, encode_ack
 
 use super::retain::Kept;
 use super::{Broker, Progress, Routed};
-use crate::Access;
 use crate::connection::{Bucket, Connection, Flags};
 use crate::flow::{Answer, Incoming, IncomingStage};
 use crate::parcel::Parcel;
@@ -15,6 +14,7 @@ use crate::peer::{AskedBy, Publisher, Source, Ticket};
 use crate::reason::{About, words};
 use crate::retained::Retained;
 use crate::session::SessionFlags;
+use crate::{Access, RequestTopic};
 
 impl<L: LogStore> Broker<L> {
     /// A PUBLISH of a connected client.
@@ -106,17 +106,17 @@ impl<L: LogStore> Broker<L> {
     }
 
     fn publish_on(&mut self, index: u32, place: u32, topic: &str, publish: &Publish<'_>, now: TimeMs) -> Progress {
-        let (refused, is_ledger) = self.judge(index, place, topic, publish);
-        if let Some(reason) = refused {
-            match reason {
-                ReasonCode::QUOTA_EXCEEDED => self.clients.facts.dropped_too_large += 1,
-                _ => self.clients.facts.dropped_unauthorized += 1,
+        match self.judge(index, place, topic, publish) {
+            Ok(None) => {}
+            Ok(Some(request_topic)) => return self.request(index, place, request_topic, publish, now),
+            Err(reason) => {
+                match reason {
+                    ReasonCode::QUOTA_EXCEEDED => self.clients.facts.dropped_too_large += 1,
+                    _ => self.clients.facts.dropped_unauthorized += 1,
+                }
+                self.reply(index, place, publish, reason, Routed::default(), now);
+                return Progress::Taken;
             }
-            self.reply(index, place, publish, reason, Routed::default(), now);
-            return Progress::Taken;
-        }
-        if is_ledger {
-            return self.ask_ledger(index, place, publish, now);
         }
         let mut properties = std::mem::take(&mut self.properties);
         properties.clear();
@@ -137,31 +137,38 @@ impl<L: LogStore> Broker<L> {
         Progress::Taken
     }
 
-    /// Whether the client may publish there, and whether it speaks to the ledger.
-    fn judge(&self, index: u32, place: u32, topic: &str, publish: &Publish<'_>) -> (Option<ReasonCode>, bool) {
+    /// Whether the client may publish there, and whether a service answers it.
+    fn judge(
+        &self,
+        index: u32,
+        place: u32,
+        topic: &str,
+        publish: &Publish<'_>,
+    ) -> Result<Option<RequestTopic>, ReasonCode> {
         let rights = self.rights.get(self.clients.connections[index].rights);
         let client_id = &self.clients.sessions[place].client_id;
         let subject = match topic.strip_prefix("$delayed/") {
             // The right is about the topic on which it will appear.
             Some(rest) => match rest.split_once('/') {
                 Some((_, subject)) if !subject.is_empty() => subject,
-                _ => return (Some(ReasonCode::TOPIC_NAME_INVALID), false),
+                _ => return Err(ReasonCode::TOPIC_NAME_INVALID),
             },
             None => topic,
         };
-        if subject == super::ledger::TRANSFERS_TOPIC && subject != topic {
-            // A vote is decided when it is asked for, or not at all.
-            return (Some(ReasonCode::TOPIC_NAME_INVALID), false);
+        let request_topic = self.request_topic(subject);
+        if request_topic.is_some() && subject != topic {
+            // A request is answered when it is made, or not at all.
+            return Err(ReasonCode::TOPIC_NAME_INVALID);
         }
         match rights.may_publish(client_id, subject) {
             // It could not be retained: so it is not acknowledged as if it were. [MQTT-3.3.1-5]
             Access::Allowed
                 if publish.retain && publish.qos != QoS::AtMostOnce && !Retained::<Kept>::admits(subject) =>
             {
-                (Some(ReasonCode::QUOTA_EXCEEDED), false)
+                Err(ReasonCode::QUOTA_EXCEEDED)
             }
-            Access::Allowed => (None, topic == super::ledger::TRANSFERS_TOPIC),
-            Access::Denied | Access::IfCollector(_) => (Some(ReasonCode::NOT_AUTHORIZED), false),
+            Access::Allowed => Ok(request_topic),
+            Access::Denied | Access::IfConfirmed(_) => Err(ReasonCode::NOT_AUTHORIZED),
         }
     }
 

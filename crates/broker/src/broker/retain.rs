@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_machines::ledger::shard_of;
+use tidegate_machines::shard_of;
 use tidegate_machines::topic::{Command, Message, MessageMeta};
 use tidegate_wire::mqtt::ReasonCode;
 
@@ -118,7 +118,7 @@ impl<L: LogStore> Broker<L> {
         self.expect(gathered, said, now);
     }
 
-    /// Publishes a message of the server's own (`$SYS`, `$ledger`), QoS 0, not journaled; an empty retained payload clears.
+    /// Publishes a message of the server's own (such as `$SYS`), QoS 0, not journaled; an empty retained payload clears.
     pub fn announce(&mut self, topic: &str, payload: &[u8], retained: bool, now: TimeMs) {
         let meta = MessageMeta { qos: 0, retain: retained, expires_at: None };
         if retained {

@@ -5,7 +5,7 @@
 //!                        └─ durable ─▶ journal ─▶ every replica ─▶ SUBACK ─▶ retained messages
 //! ```
 //!
-//! A SUBSCRIBE that must wait (for the journal, or for the ledger's word about a collector) stays at the front of the connection's
+//! A SUBSCRIBE that must wait (for the journal, or for a condition of a right) stays at the front of the connection's
 //! input, and nothing behind it is read: so what a client sends after it is matched with it.
 
 use tidegate_journal::LogStore;
@@ -31,7 +31,7 @@ impl<L: LogStore> Broker<L> {
         if let Some(parked) = parked {
             return self.subscribed(index, place, subscribe, &parked, now);
         }
-        if self.asks_collectors(index, place, subscribe) {
+        if self.asks_conditions(index, place, subscribe) {
             return Progress::Parked;
         }
         let mut parked = Parked { codes: Vec::new(), known: Vec::new(), remaining: 0 };
@@ -67,7 +67,7 @@ impl<L: LogStore> Broker<L> {
             parked.remaining += 1;
         }
         if let Some(extra) = &mut self.clients.connections[index].extra {
-            extra.collectors.clear();
+            extra.confirmed.clear();
         }
         if parked.remaining == 0 {
             return self.subscribed(index, place, subscribe, &parked, now);
@@ -118,7 +118,7 @@ impl<L: LogStore> Broker<L> {
         let Ok(filter) = check_filter(subscription.filter) else { return ReasonCode::TOPIC_FILTER_INVALID };
         match self.access(index, place, filter.filter) {
             Access::Allowed => {}
-            Access::Denied | Access::IfCollector(_) => return ReasonCode::NOT_AUTHORIZED,
+            Access::Denied | Access::IfConfirmed(_) => return ReasonCode::NOT_AUTHORIZED,
         }
         let session = &self.clients.sessions[place];
         let is_known = self.entry_of(place, subscription.filter).is_some();
@@ -131,48 +131,48 @@ impl<L: LogStore> Broker<L> {
         ReasonCode(subscription.qos as u8)
     }
 
-    /// The right to a filter, with what the ledger said about collectors put in.
+    /// The right to a filter, with what is known about its condition put in.
     fn access(&self, index: u32, place: u32, filter: &str) -> Access {
         let connection = &self.clients.connections[index];
         let rights = self.rights.get(connection.rights);
         match rights.may_subscribe(&self.clients.sessions[place].client_id, filter) {
-            Access::IfCollector(account) => {
-                let answers = connection.extra.as_ref().map_or(&[][..], |extra| &extra.collectors[..]);
-                match answers.iter().find(|(asked, _)| *asked == account) {
+            Access::IfConfirmed(condition) => {
+                let known = connection.extra.as_ref().map_or(&[][..], |extra| &extra.confirmed[..]);
+                match known.iter().find(|(asked, _)| *asked == condition) {
                     Some((_, true)) => Access::Allowed,
                     Some((_, false)) => Access::Denied,
-                    None => Access::IfCollector(account),
+                    None => Access::IfConfirmed(condition),
                 }
             }
             access => access,
         }
     }
 
-    /// Asks the ledger about accounts on which a right depends. True when an answer is awaited.
-    fn asks_collectors(&mut self, index: u32, place: u32, subscribe: &Subscribe<'_>) -> bool {
+    /// Asks whether a condition holds on which a right depends. True when an answer is awaited.
+    fn asks_conditions(&mut self, index: u32, place: u32, subscribe: &Subscribe<'_>) -> bool {
         let key = self.clients.key(index);
         let asked = subscribe.subscriptions().find_map(|subscription| {
             let filter = check_filter(subscription.filter).ok()?;
             match self.access(index, place, filter.filter) {
-                Access::IfCollector(account) => Some(account),
+                Access::IfConfirmed(condition) => Some(condition),
                 _ => None,
             }
         });
-        let Some(account) = asked else { return false };
+        let Some(condition) = asked else { return false };
         // One at a time: a SUBSCRIBE with two of them is rare.
-        self.actions.push(Action::AskCollector { key, account });
+        self.actions.push(Action::Confirm { key, condition });
         self.clients.connections[index].flags.set(Flags::PARKED);
         true
     }
 
-    /// The answer to [`Action::AskCollector`].
-    pub fn collector(&mut self, key: ConnectionKey, account: &str, is_collector: bool, now: TimeMs) {
+    /// The answer to [`Action::Confirm`].
+    pub fn confirm(&mut self, key: ConnectionKey, condition: &str, holds: bool, now: TimeMs) {
         let Some(index) = self.clients.index(key) else { return };
         let connection = &mut self.clients.connections[index];
         if !connection.flags.has(Flags::PARKED) {
             return;
         }
-        connection.extra().collectors.push((account.into(), is_collector));
+        connection.extra().confirmed.push((condition.into(), holds));
         connection.flags.clear(Flags::PARKED);
         self.resume(index, now);
     }
@@ -333,7 +333,7 @@ impl<L: LogStore> Broker<L> {
             .map(|node| self.trie.filter(*node))
             .filter(|filter| {
                 let parts = check_filter(filter).expect("it was subscribed to");
-                // What only the ledger knows was asked when it was subscribed to; a collector stays one.
+                // A condition was asked about when it was subscribed to; one that held holds for ever.
                 self.access(index, place, parts.filter) == Access::Denied
             })
             .map(Into::into)

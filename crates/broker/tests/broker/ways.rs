@@ -57,6 +57,34 @@ fn a_transfer_is_answered_to_its_sender_only() {
 }
 
 #[test]
+fn a_request_reaches_its_service_and_no_subscriber() {
+    check(
+        "a: CONNECT; a: SUBSCRIBE # qos=1; b: CONNECT; b: SUBSCRIBE r
+         b: PUBLISH other/service ask qos=1 response=r; b: PUBLISH other/service/x ask qos=1 response=r
+         b: PUBLISH $delayed/1/other/service ask qos=1 response=r; b: PUBLISH other/service ask retain response=elsewhere",
+        expect![[r#"
+            a: CONNECT
+                a < CONNACK success
+            a: SUBSCRIBE # qos=1
+                a < SUBACK 1 1
+            b: CONNECT
+                b < CONNACK success
+            b: SUBSCRIBE r
+                b < SUBACK 1 0
+            b: PUBLISH other/service ask qos=1 response=r
+                b < PUBLISH r other:ask
+                b < PUBACK 2
+            b: PUBLISH other/service/x ask qos=1 response=r
+                a < PUBLISH other/service/x ask qos=1 id=1 response=r
+                b < PUBACK 3
+            b: PUBLISH $delayed/1/other/service ask qos=1 response=r
+                b < PUBACK 4 0x90 topic_name_invalid
+            b: PUBLISH other/service ask retain response=elsewhere
+        "#]],
+    );
+}
+
+#[test]
 fn accounts_may_be_watched_if_they_are_collectors() {
     check(
         "a: CONNECT; a: SUBSCRIBE $ledger/accounts/candidate:1 $ledger/accounts/wallet:dave $ledger/accounts/candidate:2

@@ -29,10 +29,10 @@ impl Talk {
     }
 
     fn transfer(&mut self, identity: Option<&Identity>, payload: &str) -> Option<Value> {
-        let ticket = LedgerTicket(7);
+        let ticket = RequestTicket(7);
         let Talk { topics, asked } = self;
-        let answer =
-            topics.transfer(ticket, identity, payload.as_bytes(), &mut |token, request| asked.push((token, request)));
+        let mut start = |token, request| asked.push((token, request));
+        let answer = topics.request(RequestTopic(0), ticket, identity, payload.as_bytes(), &mut start);
         answer.map(|answer| body(&answer))
     }
 
@@ -46,7 +46,7 @@ impl Talk {
 
 fn body(answer: &LedgerAnswer) -> Value {
     match answer {
-        LedgerAnswer::Transfer { ticket, body } if *ticket == LedgerTicket(7) => {
+        LedgerAnswer::Transfer { ticket, body } if *ticket == RequestTicket(7) => {
             serde_json::from_slice(body).expect("an answer is JSON")
         }
         other => panic!("{other:?} does not answer the transfer"),

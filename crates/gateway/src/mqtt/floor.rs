@@ -15,7 +15,7 @@ use super::settings::{MqttAuthenticator, MqttSettings};
 use super::verdicts::Verdicts;
 use super::{Admission, ListenerIndex};
 use crate::http::WebSocketDoor;
-use crate::ledger_topics::LedgerTopics;
+use crate::ledger_topics::{LedgerTopics, REQUEST_TOPICS};
 use crate::listener::listen;
 use crate::mesh::Bed;
 use crate::metrics::NodeMetrics;
@@ -97,6 +97,7 @@ impl MqttFloor {
             limits: self.settings.limits.clone(),
             facts: self.facts.clone(),
             seed: getrandom::u64().context("cannot draw a random number")?,
+            request_topics: REQUEST_TOPICS.map(Into::into).into(),
             version: VERSION,
         };
         Ok(MqttPort::new(

@@ -329,9 +329,9 @@ impl<L: LogStore> MqttPort<L> {
 
     fn answer(&mut self, answer: LedgerAnswer, now: TimeMs) {
         match answer {
-            LedgerAnswer::Transfer { ticket, body } => self.broker.answer(ticket, Ok(&body), now),
+            LedgerAnswer::Transfer { ticket, body } => self.broker.respond(ticket, Ok(&body), now),
             LedgerAnswer::Collector { key, account, is_collector } => {
-                self.broker.collector(key, &account, is_collector, now);
+                self.broker.confirm(key, &account, is_collector, now);
             }
         }
     }

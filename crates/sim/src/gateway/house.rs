@@ -97,6 +97,7 @@ impl House {
                 limits: limits.clone(),
                 facts: facts.clone(),
                 seed: chance.number(),
+                request_topics: Vec::new(),
                 version: "simulated",
             };
             Broker::new(options, shards)
@@ -143,8 +144,8 @@ impl House {
                     events.push(Event::Moves { from: (worker, key), to, bytes })
                 }
                 Action::Close { key } => events.push(Event::Closes((worker, key))),
-                Action::AskLedger { .. } | Action::AskCollector { .. } => {
-                    unreachable!("nobody asks for the ledger here")
+                Action::Request { .. } | Action::Confirm { .. } => {
+                    unreachable!("no service is behind these brokers, and no right has a condition")
                 }
             }
         }

@@ -71,6 +71,7 @@ impl Node {
                 limits: BrokerLimits { sys_interval_ms: 0, ..BrokerLimits::default() },
                 facts: facts.clone(),
                 seed: u64::from(worker) + 1,
+                request_topics: Vec::new(),
                 version: env!("CARGO_PKG_VERSION"),
             };
             // Sessions that end with their connection never reach a shard.

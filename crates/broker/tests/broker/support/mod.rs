@@ -26,7 +26,8 @@
 //!
 //! Users: `nobody` is refused; `gone` has no rights after `reload`; topics that begin with `secret/` are for nobody, `$SYS` may be
 //! read, after `reload` `closed/` is for nobody either. `$ledger/accounts/X` may be subscribed to if X is a collector, which those are
-//! whose name begins with `candidate`. A transfer is answered with `ok:` and what was asked.
+//! whose name begins with `candidate`. A request on
+//! `$ledger/transfers` is answered with `ok:` and what was asked, one on `other/service` with `other:` and that.
 
 // Several test programs share it, and none of them needs all of it.
 #![allow(dead_code)]

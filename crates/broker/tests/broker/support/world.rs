@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tidegate_broker::{
     Access, Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionKey, ConnectionTraits, Denied, DrainPlan,
-    ReasonCode, Rights, SharedFacts, Waiting,
+    ReasonCode, RequestTopic, Rights, SharedFacts, Waiting,
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::step::Step;
@@ -88,6 +88,7 @@ impl World {
                     limits: limits.clone(),
                     facts: Arc::clone(&facts),
                     seed: self.starts * 1000 + u64::from(worker),
+                    request_topics: vec!["$ledger/transfers".into(), "other/service".into()],
                     version: "test",
                 };
                 Broker::new(options, shards.map(|shard| self.open_shard(shard)).collect())
@@ -303,12 +304,13 @@ impl World {
                 heard.add(&name, lines);
                 heard.add(&name, vec!["closed".to_owned()]);
             }
-            Action::AskLedger { ticket, payload, .. } => {
-                let answer = [b"ok:", &payload[..]].concat();
-                self.brokers[worker].answer(ticket, Ok(&answer), now);
+            Action::Request { ticket, topic, payload, .. } => {
+                let who: &[u8] = if topic == RequestTopic(0) { b"ok:" } else { b"other:" };
+                let response = [who, &payload[..]].concat();
+                self.brokers[worker].respond(ticket, Ok(&response), now);
             }
-            Action::AskCollector { key, account } => {
-                self.brokers[worker].collector(key, &account, account.starts_with("candidate"), now);
+            Action::Confirm { key, condition } => {
+                self.brokers[worker].confirm(key, &condition, condition.starts_with("candidate"), now);
             }
         }
     }
@@ -397,7 +399,7 @@ impl Rights for ScriptRights {
 
     fn may_subscribe(&self, _client_id: &str, filter: &str) -> Access {
         match filter.strip_prefix("$ledger/accounts/") {
-            Some(account) => Access::IfCollector(account.into()),
+            Some(account) => Access::IfConfirmed(account.into()),
             None => self.access(filter),
         }
     }

@@ -9,11 +9,8 @@ use super::pattern::Names;
 use super::rule::{Acl, Effect, OrdinaryTopics, Role};
 use crate::auth::grant::{Grant, Pattern};
 use crate::auth::identity::{self, Identity, Rights};
+use crate::ledger_topics::{ACCOUNTS, ALL_ACCOUNTS, PREFIX, TRANSFERS};
 
-/// Where transfers are asked for.
-const TRANSFERS: &str = "$ledger/transfers";
-/// Where balances are announced, followed by the account's id.
-const ACCOUNTS: &str = "$ledger/accounts/";
 /// Where the server says how it is doing.
 const SYS: &str = "$SYS/#";
 
@@ -98,7 +95,7 @@ impl ClientRights {
         }
         let granted = self.granted(|grant| match grant {
             // What the server says there must be its own word: a grant of everything does not make up balances.
-            Grant::Everything => !topic.starts_with("$SYS/") && !topic.starts_with("$ledger/"),
+            Grant::Everything => !topic.starts_with("$SYS/") && !topic.starts_with(PREFIX),
             Grant::Publish(pattern) => pattern.narrow(names).is_some_and(|filter| filter_matches(&filter, topic)),
             _ => false,
         });
@@ -114,7 +111,7 @@ impl ClientRights {
             }
             Grant::Sys => filter_covers(SYS, filter),
             // Balances of more than one account at once.
-            Grant::Read(Pattern::Any) => filter_covers("$ledger/accounts/#", filter),
+            Grant::Read(Pattern::Any) => filter_covers(ALL_ACCOUNTS, filter),
             _ => false,
         });
         match filter.strip_prefix(ACCOUNTS) {
@@ -129,7 +126,7 @@ impl ClientRights {
         match identity.rights().may_read(account, None) {
             identity::Access::Allowed => Access::Allowed,
             identity::Access::Forbidden => Access::Denied,
-            identity::Access::IfCollector => Access::IfCollector(account.into()),
+            identity::Access::IfCollector => Access::IfConfirmed(account.into()),
         }
     }
 

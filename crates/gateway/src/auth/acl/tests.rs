@@ -48,7 +48,7 @@ fn may_as(acl: &Arc<Acl>, holder: Holder, client_id: &str, topic: &str) -> Strin
     let word = |access, yes: &str| match access {
         Access::Allowed => yes.to_owned(),
         Access::Denied => "-".to_owned(),
-        Access::IfCollector(account) => format!("?{account}"),
+        Access::IfConfirmed(account) => format!("?{account}"),
     };
     let publishes = match topic.contains(['+', '#']) {
         true => " ".to_owned(),

@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 
 use mio::Registry;
 use mio::unix::SourceFd;
-use tidegate_broker::{Action, ConnectionKey, Denied, LedgerTicket, ReasonCode, Rights};
+use tidegate_broker::{Action, ConnectionKey, Denied, ReasonCode, RequestTicket, RequestTopic, Rights};
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_shard::operation::EndpointIndex;
@@ -44,16 +44,17 @@ impl<L: LogStore> MqttPort<L> {
                     }
                     Action::HandOff { key, worker, bytes } => self.hand_off(key, worker, bytes, endpoint, registry),
                     Action::Close { key } => self.closing.push(key),
-                    Action::AskLedger { ticket, rights, payload } => {
-                        self.ask_ledger(ticket, &*rights, &payload, host, now);
+                    Action::Request { ticket, topic, rights, payload } => {
+                        self.ask_ledger(ticket, topic, &*rights, &payload, host, now);
                     }
-                    Action::AskCollector { key, account } => {
+                    // The only rights with a condition: the account must be a collector.
+                    Action::Confirm { key, condition: account } => {
                         if host.has_room() {
                             let mut start = |token, request| host.start(token, request);
                             self.ledger.collector(key, account, &mut start);
                         } else {
                             // Nobody knows now, and who may not is the safer guess.
-                            self.broker.collector(key, &account, false, now);
+                            self.broker.confirm(key, &account, false, now);
                         }
                     }
                 }
@@ -113,18 +114,19 @@ impl<L: LogStore> MqttPort<L> {
 
     fn ask_ledger(
         &mut self,
-        ticket: LedgerTicket,
+        ticket: RequestTicket,
+        topic: RequestTopic,
         rights: &dyn Rights,
         payload: &[u8],
         host: &mut impl Host,
         now: TimeMs,
     ) {
         if !host.has_room() {
-            return self.broker.answer(ticket, Err(ReasonCode::SERVER_BUSY), now);
+            return self.broker.respond(ticket, Err(ReasonCode::SERVER_BUSY), now);
         }
         let identity = self.authenticator.identity(rights);
         let mut start = |token, request| host.start(token, request);
-        if let Some(answer) = self.ledger.transfer(ticket, identity.as_ref(), payload, &mut start) {
+        if let Some(answer) = self.ledger.request(topic, ticket, identity.as_ref(), payload, &mut start) {
             self.answer(answer, now);
         }
     }

@@ -1,0 +1,106 @@
+//! Topics that a service answers: a request published on one of them, and its response on the response topic (MQTT 5, section 4.10).
+//!
+//! ```text
+//!   PUBLISH request topic, response topic ─▶ Action::Request ─▶ (shell, service) ─▶ respond ─▶ PUBLISH to the same session, PUBACK
+//! ```
+//!
+//! The response goes to the requester's own session only, if it subscribes to the response topic: so a client can make the server
+//! write nowhere but to itself.
+//!
+//! Invariant: which topics these are the options say; what a request asks only the service knows.
+
+use tidegate_journal::LogStore;
+use tidegate_machines::TimeMs;
+use tidegate_machines::topic::MessageMeta;
+use tidegate_wire::mqtt::{Publish, QoS, ReasonCode};
+
+use super::{Broker, Progress, Routed};
+use crate::limits::{REQUEST_BYTES_MAX, REQUESTS_MAX};
+use crate::parcel::Parcel;
+use crate::peer::{AskedBy, Source, Ticket};
+use crate::session::SessionRef;
+use crate::{Action, RequestTicket, RequestTopic};
+
+/// A request that is under way.
+#[derive(Debug)]
+pub(super) struct Request {
+    session: SessionRef,
+    asked_by: Option<AskedBy>,
+    qos: u8,
+    response_topic: Option<Box<str>>,
+    /// The properties of the response: the request's correlation data.
+    properties: Box<[u8]>,
+}
+
+impl<L: LogStore> Broker<L> {
+    /// Whether a service answers what is published there.
+    pub(super) fn request_topic(&self, topic: &str) -> Option<RequestTopic> {
+        let place = self.options.request_topics.iter().position(|known| **known == *topic)?;
+        Some(RequestTopic(place as u16))
+    }
+
+    /// A publication on a request topic, by a client that may.
+    pub(super) fn request(
+        &mut self,
+        index: u32,
+        place: u32,
+        topic: RequestTopic,
+        publish: &Publish<'_>,
+        now: TimeMs,
+    ) -> Progress {
+        if self.requests.len() >= REQUESTS_MAX || publish.payload.len() > REQUEST_BYTES_MAX {
+            self.reply(index, place, publish, ReasonCode::QUOTA_EXCEEDED, Routed::default(), now);
+            return Progress::Taken;
+        }
+        let source = self.source(place, publish);
+        self.tickets += 1;
+        let ticket = RequestTicket(self.tickets);
+        let request = Request {
+            session: self.clients.session_ref(place),
+            asked_by: source.asked_by,
+            qos: publish.qos as u8,
+            response_topic: publish.properties.response_topic.map(Into::into),
+            properties: correlation(publish.properties.correlation_data),
+        };
+        let earlier = self.requests.insert(ticket.0, request);
+        assert!(earlier.is_none(), "ticket {} names one request", ticket.0);
+        let rights = self.rights.get(self.clients.connections[index].rights).clone();
+        self.actions.push(Action::Request { ticket, topic, rights, payload: publish.payload.into() });
+        let outstanding = u16::from(publish.qos != QoS::AtMostOnce);
+        self.reply(index, place, publish, ReasonCode::SUCCESS, Routed { outstanding, workers: 0, matched: true }, now);
+        Progress::Taken
+    }
+
+    /// The answer to [`Action::Request`]: the payload of the response, or why there is none.
+    pub fn respond(&mut self, ticket: RequestTicket, response: Result<&[u8], ReasonCode>, now: TimeMs) {
+        let Some(request) = self.requests.remove(&ticket.0) else { return };
+        if let (Ok(payload), Some(topic)) = (response, &request.response_topic) {
+            self.deliver_response(&request, topic, payload, now);
+        }
+        if let Some(AskedBy { ticket: asked @ Ticket::Answer { .. }, .. }) = request.asked_by {
+            self.said(asked, response.err().unwrap_or(ReasonCode::SUCCESS), now);
+        }
+    }
+
+    fn deliver_response(&mut self, request: &Request, topic: &str, payload: &[u8], now: TimeMs) {
+        let mut found = std::mem::take(&mut self.matches);
+        self.trie.matches_of_worker(topic, self.options.worker as u8, &mut found);
+        let own: Vec<_> = found
+            .receivers(self.options.worker as u8)
+            .iter()
+            .filter(|entry| entry.session == request.session.index && entry.generation == request.session.generation)
+            .copied()
+            .collect();
+        self.matches = found;
+        let meta = MessageMeta { qos: request.qos, retain: false, expires_at: None };
+        let mut parcel = Parcel::new(topic, &request.properties, payload, meta);
+        self.deliver_here(&mut parcel, &own, [].iter(), true, &Source::default(), now);
+    }
+}
+
+/// Correlation data as an encoded property: identifier 0x09, binary data. `[MQTT-3.3.2-16]`
+fn correlation(data: Option<&[u8]>) -> Box<[u8]> {
+    let Some(data) = data else { return Box::default() };
+    let length = data.len() as u16;
+    [&[0x09][..], &length.to_be_bytes(), data].concat().into()
+}
