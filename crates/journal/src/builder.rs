@@ -17,8 +17,15 @@ pub struct GroupBuilder {
     base: Position,
     first_sequence: Sequence,
     records: u32,
-    bytes_max: usize,
+    limits: GroupLimits,
     body: Vec<u8>,
+}
+
+/// How large a group and each of its records may become, see [`crate::Options`].
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct GroupLimits {
+    pub group_bytes_max: usize,
+    pub record_bytes_max: usize,
 }
 
 /// Why a record was not appended.
@@ -32,12 +39,22 @@ pub enum NoRoom {
 
 impl GroupBuilder {
     /// An empty group at `base` whose first record will be `first_sequence`; `recycled` is emptied and reused.
-    pub fn new(base: Position, first_sequence: Sequence, bytes_max: usize, mut recycled: Vec<u8>) -> GroupBuilder {
+    pub(crate) fn new(
+        base: Position,
+        first_sequence: Sequence,
+        limits: GroupLimits,
+        mut recycled: Vec<u8>,
+    ) -> GroupBuilder {
+        assert!(first_sequence.0 >= 1, "records are numbered from 1");
+        assert!(
+            GROUP_HEADER_BYTES + RECORD_HEADER_BYTES + limits.record_bytes_max <= limits.group_bytes_max,
+            "a group holds the largest record"
+        );
         recycled.clear();
-        GroupBuilder { base, first_sequence, records: 0, bytes_max, body: recycled }
+        GroupBuilder { base, first_sequence, records: 0, limits, body: recycled }
     }
 
-    /// Lets `write` encode one record (1 to [`RECORD_BYTES_MAX`] bytes) at the end of the buffer; returns where it will stand.
+    /// Lets `write` encode one record (1 to [`crate::Options::record_bytes_max`] bytes) at the end of the buffer; returns where it will stand.
     ///
     /// Panics when the record is empty or too large, or the group over its limit: ask [`GroupBuilder::has_room`] first.
     #[inline]
@@ -46,8 +63,9 @@ impl GroupBuilder {
         self.body.extend_from_slice(&[0; RECORD_HEADER_BYTES]);
         write(&mut self.body);
         let len = self.body.len().wrapping_sub(at + RECORD_HEADER_BYTES);
-        assert!(len.wrapping_sub(1) < RECORD_BYTES_MAX, "a record has 1 to {RECORD_BYTES_MAX} bytes");
-        assert!(self.bytes() <= self.bytes_max, "a group has at most {} bytes", self.bytes_max);
+        let GroupLimits { group_bytes_max, record_bytes_max } = self.limits;
+        assert!(len.wrapping_sub(1) < record_bytes_max, "a record has 1 to {record_bytes_max} bytes");
+        assert!(self.bytes() <= group_bytes_max, "a group has at most {group_bytes_max} bytes");
         self.count(at, len)
     }
 
@@ -59,10 +77,10 @@ impl GroupBuilder {
         self.body.extend_from_slice(&[0; RECORD_HEADER_BYTES]);
         write(&mut self.body);
         let payload_bytes = self.body.len().wrapping_sub(at + RECORD_HEADER_BYTES);
-        let alone = GROUP_HEADER_BYTES + RECORD_HEADER_BYTES + payload_bytes;
+        // One of the largest size fits a group that holds nothing else: `GroupBuilder::new` asserts it.
         let fault = match payload_bytes {
-            _ if payload_bytes > RECORD_BYTES_MAX || alone > self.bytes_max => Some(NoRoom::Ever),
-            _ if self.bytes() > self.bytes_max => Some(NoRoom::Here),
+            _ if payload_bytes > self.limits.record_bytes_max => Some(NoRoom::Ever),
+            _ if self.bytes() > self.limits.group_bytes_max => Some(NoRoom::Here),
             _ => None,
         };
         if let Some(fault) = fault {
@@ -83,7 +101,7 @@ impl GroupBuilder {
     /// Whether a further record of `payload_bytes` fits.
     #[inline]
     pub fn has_room(&self, payload_bytes: usize) -> bool {
-        self.bytes() + RECORD_HEADER_BYTES + payload_bytes <= self.bytes_max
+        self.bytes() + RECORD_HEADER_BYTES + payload_bytes <= self.limits.group_bytes_max
     }
 
     /// Bytes on disk so far, group header and record headers included.

@@ -1,16 +1,19 @@
-//! The data directory: who it is, how many shards of each kind it has, and that only one process uses it.
+//! The data directory: who it is, which families of logs it has, how many shards of each, and that only one process uses it.
 //!
 //! ```text
 //!   data/
-//!     LOCK                  held (flock) while a process lives; says which
-//!     DIRECTORY             format version, shard counts, creation time, random id; a text for people, with a checksum
-//!     journal/shard-<n>/    one log each: shards of the ledger,
-//!     journal/topics-<n>/   shards of topics
+//!     LOCK                      held (flock) while a process lives; says which
+//!     DIRECTORY                 format version, families, creation time, random id; a text for people, with a checksum
+//!     journal/<family>-<n>/     one log each
 //! ```
 //!
-//! Why the logs are created before `DIRECTORY` gets its name: from then on a missing segment is a loss, not a beginning. A
-//! directory of version 1 knows no topics. Whoever opens it to serve it gives it their logs, and then the new description, in the
-//! same way: until the rename it is a directory of version 1, after it one of version 2.
+//! Why the logs are created before `DIRECTORY` gets its name: from then on a missing segment is a loss, not a beginning. A family
+//! that is wanted and not yet listed is added in the same way: its logs, then a new description that replaces the old one.
+//!
+//! Why the families are written down: a program that knows less of them than the directory has would serve a part and call it all,
+//! and one that believes a log may forget must not open one that was promised to be whole.
+
+mod description;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -19,22 +22,38 @@ use std::path::{Path, PathBuf};
 
 use crate::disk::{Disk, RealDisk};
 use crate::folder::Folder;
-use crate::group::checksum;
 use crate::groups::missing_segment;
-use crate::limits::SHARDS_MAX;
-use crate::{Cursor, JournalError, LogId, recovery};
+use crate::limits::{FAMILIES_MAX, SHARDS_MAX};
+use crate::{Cursor, Family, JournalError, LogId, Retention, recovery};
 
-/// The version of the directory's layout that this program writes. It reads version 1, which has no shards of topics, as well.
-pub const DIRECTORY_VERSION: u32 = 2;
-/// The version before there were shards of topics.
-const WITHOUT_TOPICS: u32 = 1;
+use description::{Description, Listed};
+
+/// The version of the directory's layout.
+pub const DIRECTORY_VERSION: u32 = 3;
 
 const DIRECTORY: &str = "DIRECTORY";
 const DIRECTORY_NEW: &str = "DIRECTORY.new";
 const LOCK: &str = "LOCK";
-const TITLE: &str = "tidegate data directory";
-/// A description is seven short lines; more is somebody else's file.
-const DESCRIPTION_BYTES_MAX: u64 = 4096;
+
+/// Whether a family's number of shards may differ from what is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShardCount {
+    /// What is wanted is what must be: a key's shard follows from the number, which somebody configured.
+    Fixed,
+    /// The directory keeps the number that it began with, whatever is wanted later: ask [`Directory::shards`].
+    Kept,
+}
+
+/// A family that a program serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Which.
+    pub family: Family,
+    /// How many shards; 1 to [`SHARDS_MAX`].
+    pub shards: u16,
+    /// Whether a directory with another number is refused or keeps it.
+    pub count: ShardCount,
+}
 
 /// A data directory, locked for as long as this value lives.
 #[derive(Debug)]
@@ -44,58 +63,61 @@ pub struct Directory {
     _lock: File,
 }
 
-/// What `DIRECTORY` says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Description {
-    shards: u16,
-    /// Zero in a description of version 1, and only there.
-    topic_shards: u16,
-    created_at_ms: u64,
-    id: u64,
-}
-
 impl Directory {
-    /// Opens the directory at `path`, or creates it with `shards` shards of the ledger and `topic_shards` of topics (1 to
-    /// [`SHARDS_MAX`] each) and their empty logs. One that has no topics yet gets `topic_shards` of them; one that has keeps its
-    /// own number, because a client's shard follows from it: ask [`Directory::topic_shards`].
+    /// Opens the directory at `path`, or creates it with the wanted families and their empty logs. One that lacks a wanted family
+    /// gets it.
     ///
-    /// Refuses a directory of an unknown version or another count of ledger shards, one that another process uses, and one whose
-    /// description or whose logs are missing.
-    pub fn open_or_create(
-        path: &Path,
-        shards: u16,
-        topic_shards: u16,
-        created_at_ms: u64,
-    ) -> Result<Directory, JournalError> {
+    /// Refuses a directory of another version, one that another process uses, one whose description or whose logs are missing; one
+    /// with a family that is not wanted (it would not be served), and one that has a wanted family otherwise than it is wanted.
+    pub fn open_or_create(path: &Path, wanted: &[Wanted], created_at_ms: u64) -> Result<Directory, JournalError> {
+        check(wanted);
         RealDisk.create_dir_all(path).map_err(|cause| JournalError::io("create", path, cause))?;
         let lock = lock(path)?;
         if !exists(&path.join(DIRECTORY))? {
-            create(path, shards, topic_shards, created_at_ms)?;
+            create(path, wanted, created_at_ms)?;
         }
-        let mut directory = Directory::described(path, lock)?;
-        let found = directory.description.shards;
-        if found != shards {
-            let what = format!(
-                "it was created with {found} shards and cannot be used with {shards}: a key's shard follows from their \
-                 number. Set data.shards = {found}, or begin another directory"
-            );
-            return Err(refuse(path, what));
+        let mut description = Description::read(&path.join(DIRECTORY))?;
+        for listed in &description.families {
+            if !wanted.iter().any(|wanted| wanted.family.number == listed.number) {
+                return Err(refuse(path, unknown_family(listed)));
+            }
         }
-        if directory.description.topic_shards == 0 {
-            directory.description = upgrade(path, directory.description, topic_shards)?;
+        for wanted in wanted {
+            match description.family(wanted.family.number) {
+                Some(listed) => agree(path, listed, &wanted.family)?,
+                None => continue,
+            }
+            let found = description.shards(wanted.family.number);
+            if wanted.count == ShardCount::Fixed && found != wanted.shards {
+                return Err(refuse(path, other_count(wanted, found)));
+            }
         }
-        Ok(directory)
+        let families: Vec<Family> = wanted.iter().map(|wanted| wanted.family).collect();
+        find_logs(path, &description, &families)?;
+        if wanted.iter().any(|wanted| description.family(wanted.family.number).is_none()) {
+            description = extend(path, description, wanted)?;
+        }
+        Ok(Directory { path: path.to_path_buf(), description, _lock: lock })
     }
 
-    /// Opens an existing directory, with as many shards as it has, and changes nothing in it.
-    pub fn open(path: &Path) -> Result<Directory, JournalError> {
+    /// Opens an existing directory for a tool that reads logs of `families`, and changes nothing in it. What it has of other
+    /// families is left alone: see [`Directory::others`].
+    pub fn open(path: &Path, families: &[Family]) -> Result<Directory, JournalError> {
         if !exists(&path.join(DIRECTORY))? {
             return Err(refuse(
                 path,
                 "there is no file DIRECTORY in it: not a data directory, or one that never started".into(),
             ));
         }
-        Directory::described(path, lock(path)?)
+        let lock = lock(path)?;
+        let description = Description::read(&path.join(DIRECTORY))?;
+        for family in families {
+            if let Some(listed) = description.family(family.number) {
+                agree(path, listed, family)?;
+            }
+        }
+        find_logs(path, &description, families)?;
+        Ok(Directory { path: path.to_path_buf(), description, _lock: lock })
     }
 
     /// Where it is.
@@ -103,181 +125,174 @@ impl Directory {
         &self.path
     }
 
-    /// How many shards of the ledger it has.
-    pub fn shards(&self) -> u16 {
-        self.description.shards
+    /// How many shards of this family it has: none if it was opened with [`Directory::open`] and never had any.
+    pub fn shards(&self, family: Family) -> u16 {
+        self.description.shards(family.number)
     }
 
-    /// How many shards of topics it has: none if it is of version 1 and was opened with [`Directory::open`].
-    pub fn topic_shards(&self) -> u16 {
-        self.description.topic_shards
+    /// The logs of all shards of this family, ascending.
+    pub fn logs(&self, family: Family) -> impl Iterator<Item = LogId> + use<> {
+        let id = self.description.id;
+        (0..self.shards(family)).map(move |shard| family.log(id, shard))
+    }
+
+    /// Names of the families that are not among `families`: what a tool did not look at.
+    pub fn others(&self, families: &[Family]) -> impl Iterator<Item = &str> {
+        let is_other = |listed: &&Listed| families.iter().all(|family| family.number != listed.number);
+        self.description.families.iter().filter(is_other).map(|listed| &*listed.name)
+    }
+
+    /// The random number that it got when it was created; every [`LogId`] of it has that.
+    pub fn id(&self) -> u64 {
+        self.description.id
     }
 
     /// When it was created, in milliseconds since the Unix epoch.
     pub fn created_at_ms(&self) -> u64 {
         self.description.created_at_ms
     }
+}
 
-    /// The log of one shard of the ledger.
-    pub fn log(&self, shard: u16) -> LogId {
-        assert!(shard < self.shards(), "the directory has {} shards", self.shards());
-        LogId::ledger(self.description.id, shard)
-    }
-
-    /// The logs of all shards of the ledger.
-    pub fn logs(&self) -> impl Iterator<Item = LogId> + use<> {
-        self.description.logs()
-    }
-
-    /// The logs of all shards of topics.
-    pub fn topic_logs(&self) -> impl Iterator<Item = LogId> + use<> {
-        self.description.topic_logs()
-    }
-
-    fn described(path: &Path, lock: File) -> Result<Directory, JournalError> {
-        let description = Description::read(&path.join(DIRECTORY))?;
-        let directory = Directory { path: path.to_path_buf(), description, _lock: lock };
-        for log in directory.logs().chain(directory.topic_logs()) {
-            let folder = Folder::new(RealDisk, path, log);
-            if !exists(&folder.path)? || folder.list_segments()?.is_empty() {
-                return Err(missing_segment(&Cursor::START, None));
-            }
+/// What a program wants is written in it; a contradiction is a bug.
+fn check(wanted: &[Wanted]) {
+    assert!((1..=FAMILIES_MAX).contains(&wanted.len()), "a directory has 1 to {FAMILIES_MAX} families");
+    for (index, Wanted { family, shards, .. }) in wanted.iter().enumerate() {
+        family.check();
+        assert!((1..=SHARDS_MAX).contains(shards), "a family has 1 to {SHARDS_MAX} shards, not {shards}");
+        let others = wanted[..index].iter().map(|other| other.family);
+        for other in others {
+            assert!(other.number != family.number, "family {} is wanted twice", family.number);
+            assert!(other.name != family.name, "two families are called \"{}\"", family.name);
         }
-        Ok(directory)
     }
 }
 
 /// Creates the logs and then the description. A creation that was cut short goes on with the identity it had begun with.
-fn create(path: &Path, shards: u16, topic_shards: u16, created_at_ms: u64) -> Result<(), JournalError> {
-    for count in [shards, topic_shards] {
-        assert!((1..=SHARDS_MAX).contains(&count), "a directory has 1 to {SHARDS_MAX} shards of a kind, not {count}");
-    }
-    let begun = path.join(DIRECTORY_NEW);
-    let description = match Description::read(&begun) {
-        Ok(description) if description.shards == shards && description.topic_shards == topic_shards => description,
-        _ if exists(&path.join("journal"))? => {
+fn create(path: &Path, wanted: &[Wanted], created_at_ms: u64) -> Result<(), JournalError> {
+    let none = |id| Description { families: Vec::new(), created_at_ms, id };
+    let begun = match Description::read(&path.join(DIRECTORY_NEW)) {
+        Ok(begun) => goes_on(&begun, &Description { created_at_ms: begun.created_at_ms, ..none(begun.id) }, wanted),
+        Err(_) => None,
+    };
+    let description = match begun {
+        Some(begun) => begun,
+        None if exists(&path.join("journal"))? => {
             let what = "there is a journal in it but no file DIRECTORY: restore that file from a copy";
             return Err(refuse(path, what.into()));
         }
-        _ => {
-            let description = Description { shards, topic_shards, created_at_ms, id: random_id(path)? };
-            description.write(&begun)?;
+        None => {
+            let description = none(random_id(path)?).with(wanted);
+            description.write(&path.join(DIRECTORY_NEW))?;
             description
         }
     };
-    finish(path, &description)
+    finish(path, &none(description.id), &description, wanted)
 }
 
-/// Gives a directory of version 1 its shards of topics. One that was cut short goes on with the number it had begun with.
-fn upgrade(path: &Path, found: Description, topic_shards: u16) -> Result<Description, JournalError> {
-    assert!((1..=SHARDS_MAX).contains(&topic_shards), "1 to {SHARDS_MAX} shards of topics, not {topic_shards}");
-    let begun = path.join(DIRECTORY_NEW);
-    let goes_on = |begun: &Description| begun.topic_shards > 0 && Description { topic_shards: 0, ..*begun } == found;
-    let description = match Description::read(&begun) {
-        Ok(description) if goes_on(&description) => description,
-        _ => {
-            let description = Description { topic_shards, ..found };
-            description.write(&begun)?;
+/// Gives a directory the families that it lacks. What was cut short goes on with the numbers that it had begun with.
+fn extend(path: &Path, found: Description, wanted: &[Wanted]) -> Result<Description, JournalError> {
+    let begun = Description::read(&path.join(DIRECTORY_NEW)).ok().and_then(|begun| goes_on(&begun, &found, wanted));
+    let description = match begun {
+        Some(begun) => begun,
+        None => {
+            let description = found.clone().with(wanted);
+            description.write(&path.join(DIRECTORY_NEW))?;
             description
         }
     };
-    finish(path, &description)?;
+    finish(path, &found, &description, wanted)?;
     Ok(description)
 }
 
-/// Creates the logs that are not there yet, and then gives the description its name.
-fn finish(path: &Path, description: &Description) -> Result<(), JournalError> {
-    for log in description.logs().chain(description.topic_logs()) {
-        recovery::create(RealDisk, path, log)?;
+/// The description that was `begun`, if it is what `found` becomes with what is wanted now.
+fn goes_on(begun: &Description, found: &Description, wanted: &[Wanted]) -> Option<Description> {
+    let as_begun: Vec<Wanted> = wanted
+        .iter()
+        .map(|wanted| match (wanted.count, begun.shards(wanted.family.number)) {
+            (ShardCount::Kept, shards @ 1..) => Wanted { shards, ..*wanted },
+            _ => *wanted,
+        })
+        .collect();
+    let expected = found.clone().with(&as_begun);
+    (*begun == expected).then_some(expected)
+}
+
+/// Creates the logs that `found` lacks, and then gives the description its name.
+fn finish(path: &Path, found: &Description, description: &Description, wanted: &[Wanted]) -> Result<(), JournalError> {
+    for Wanted { family, .. } in wanted.iter().filter(|wanted| found.family(wanted.family.number).is_none()) {
+        for shard in 0..description.shards(family.number) {
+            let folder = Folder::new(RealDisk, path, family, family.log(description.id, shard));
+            recovery::create(&folder)?;
+            if !recovery::is_untouched(&folder)? {
+                let what = format!(
+                    "there are records in {}, and DIRECTORY does not list family {} \"{}\": restore DIRECTORY from a copy",
+                    folder.path.display(),
+                    family.number,
+                    family.name
+                );
+                return Err(refuse(path, what));
+            }
+        }
     }
-    let begun = path.join(DIRECTORY_NEW);
     let failed = |cause| JournalError::io("create", &path.join(DIRECTORY), cause);
-    fs::rename(&begun, path.join(DIRECTORY)).map_err(failed)?;
+    fs::rename(path.join(DIRECTORY_NEW), path.join(DIRECTORY)).map_err(failed)?;
     RealDisk.sync_dir(path).map_err(failed)
 }
 
-impl Description {
-    fn logs(&self) -> impl Iterator<Item = LogId> + use<> {
-        let id = self.id;
-        (0..self.shards).map(move |shard| LogId::ledger(id, shard))
-    }
-
-    fn topic_logs(&self) -> impl Iterator<Item = LogId> + use<> {
-        let id = self.id;
-        (0..self.topic_shards).map(move |shard| LogId::topics(id, shard))
-    }
-
-    fn text(&self) -> String {
-        let Description { shards, topic_shards, created_at_ms, id } = self;
-        let (version, topics) = match topic_shards {
-            0 => (WITHOUT_TOPICS, String::new()),
-            _ => (DIRECTORY_VERSION, format!("topic_shards = {topic_shards}\n")),
-        };
-        let body = format!(
-            "{TITLE}\nformat_version = {version}\nshards = {shards}\n{topics}created_at_ms = {created_at_ms}\nid = {id:016x}\n"
-        );
-        format!("{body}checksum = {:08x}\n", checksum(body.as_bytes()))
-    }
-
-    fn write(&self, path: &Path) -> Result<(), JournalError> {
-        let failed = |cause| JournalError::io("write", path, cause);
-        let mut file = File::create(path).map_err(failed)?;
-        file.write_all(self.text().as_bytes()).map_err(failed)?;
-        file.sync_all().map_err(failed)?;
-        RealDisk.sync_dir(path.parent().unwrap_or(Path::new("."))).map_err(failed)
-    }
-
-    fn read(path: &Path) -> Result<Description, JournalError> {
-        let mut text = String::new();
-        File::open(path)
-            .and_then(|file| file.take(DESCRIPTION_BYTES_MAX).read_to_string(&mut text))
-            .map_err(|cause| JournalError::io("read", path, cause))?;
-        Description::parse(&text).map_err(|fault| match fault {
-            Fault::Version(found) => {
-                JournalError::UnknownVersion { path: path.to_path_buf(), found, known: DIRECTORY_VERSION }
+/// That every listed log of these families is there.
+fn find_logs(path: &Path, description: &Description, families: &[Family]) -> Result<(), JournalError> {
+    for family in families {
+        for shard in 0..description.shards(family.number) {
+            let folder = Folder::new(RealDisk, path, family, family.log(description.id, shard));
+            if !exists(&folder.path)? || folder.list_segments()?.is_empty() {
+                return Err(missing_segment(&Cursor::START, None));
             }
-            Fault::Unreadable(what) => {
-                refuse(path.parent().unwrap_or(path), format!("its file DIRECTORY is damaged: {what}"))
-            }
-        })
-    }
-
-    /// The version is looked at before everything else, because only it is promised to stay where it is.
-    fn parse(text: &str) -> Result<Description, Fault> {
-        let number = |key: &str, radix| {
-            let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
-            let digits = line.ok_or_else(|| Fault::Unreadable(format!("{key} is missing")))?;
-            u64::from_str_radix(digits, radix).map_err(|_| Fault::Unreadable(format!("{key} = {digits}: not a number")))
-        };
-        if text.lines().next() != Some(TITLE) {
-            return Err(Fault::Unreadable(format!("it does not begin with \"{TITLE}\"")));
-        }
-        let version = number("format_version", 10)?;
-        let version = u32::try_from(version).unwrap_or(u32::MAX);
-        if version != DIRECTORY_VERSION && version != WITHOUT_TOPICS {
-            return Err(Fault::Version(version));
-        }
-        let count = |key| {
-            let count = u16::try_from(number(key, 10)?).ok().filter(|count| (1..=SHARDS_MAX).contains(count));
-            count.ok_or_else(|| Fault::Unreadable(format!("{key}: out of range")))
-        };
-        let description = Description {
-            shards: count("shards")?,
-            topic_shards: if version == WITHOUT_TOPICS { 0 } else { count("topic_shards")? },
-            created_at_ms: number("created_at_ms", 10)?,
-            id: number("id", 16)?,
-        };
-        if description.text() == text {
-            Ok(description)
-        } else {
-            Err(Fault::Unreadable("its checksum does not match".into()))
         }
     }
+    Ok(())
 }
 
-enum Fault {
-    Version(u32),
-    Unreadable(String),
+/// That the program means by this number what the directory does.
+fn agree(path: &Path, listed: &Listed, family: &Family) -> Result<(), JournalError> {
+    if listed.name != family.name {
+        let what = format!(
+            "its family {} is \"{}\", and this program calls it \"{}\": use the program that wrote it",
+            listed.number, listed.name, family.name
+        );
+        return Err(refuse(path, what));
+    }
+    if listed.retention != family.retention {
+        let promise = |retention| match retention {
+            Retention::Whole => "keeps its logs whole for ever",
+            Retention::SinceSnapshot => "forgets what snapshots hold",
+        };
+        let what = format!(
+            "its family {} \"{}\" {}, and this program's {}: use the program that wrote it",
+            listed.number,
+            listed.name,
+            promise(listed.retention),
+            promise(family.retention)
+        );
+        return Err(refuse(path, what));
+    }
+    Ok(())
+}
+
+fn unknown_family(listed: &Listed) -> String {
+    format!(
+        "it has a family {} \"{}\" ({} shards) that this program does not serve: use a program that does, or begin another \
+         directory",
+        listed.number, listed.name, listed.shards
+    )
+}
+
+fn other_count(wanted: &Wanted, found: u16) -> String {
+    let Wanted { family, shards, .. } = wanted;
+    format!(
+        "it was created with {found} shards of family {} \"{}\" and cannot be used with {shards}: a key's shard follows from \
+         their number. Configure {found}, or begin another directory",
+        family.number, family.name
+    )
 }
 
 /// Takes the lock, or says who has it. The kernel releases it when the process ends, however it ends.

@@ -83,7 +83,11 @@ pub enum JournalError {
         what: String,
     },
     /// The files were written by a program that knows another format.
-    #[error("{}: format version {found} is unknown: this program knows version {known}", path.display())]
+    #[error(
+        "{}: format version {found} is unknown: this program knows version {known} and converts nothing. Keep this data \
+         directory for the program that wrote it, and begin a new one with this program",
+        path.display()
+    )]
     UnknownVersion {
         /// The file.
         path: PathBuf,

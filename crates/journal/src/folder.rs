@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::disk::{Disk, DiskFile};
+use crate::limits::SHARDS_MAX;
 use crate::segment::{SEGMENT_HEADER_BYTES, SegmentFault, SegmentHeader, parse_segment_name, segment_name};
-use crate::{Cursor, JournalError, LogId, Position};
+use crate::{Cursor, Family, JournalError, LogId, Position, Retention};
 
 /// The folder of one log on some disk.
 #[derive(Clone, Debug)]
@@ -13,6 +14,38 @@ pub(crate) struct Folder<D: Disk> {
     pub disk: D,
     pub path: PathBuf,
     pub log: LogId,
+    pub retention: Retention,
+}
+
+/// The folders of all logs of a data directory.
+#[derive(Clone, Debug)]
+pub(crate) struct Folders<D: Disk> {
+    disk: D,
+    data: Arc<Path>,
+    families: Arc<[Family]>,
+}
+
+impl<D: Disk> Folders<D> {
+    pub fn new(disk: D, data: &Path, families: &[Family]) -> Folders<D> {
+        families.iter().for_each(Family::check);
+        for (index, family) in families.iter().enumerate() {
+            let is_new =
+                families[..index].iter().all(|other| other.number != family.number && other.name != family.name);
+            assert!(is_new, "family {} \"{}\" is declared twice", family.number, family.name);
+        }
+        Folders { disk, data: data.into(), families: families.into() }
+    }
+
+    /// The folder of `log`, whose family was declared.
+    pub fn of(&self, log: LogId) -> Folder<D> {
+        Folder::new(self.disk.clone(), &self.data, self.family_of(log), log)
+    }
+
+    /// The family of `log`. One that was not declared is a bug of the caller.
+    pub fn family_of(&self, log: LogId) -> &Family {
+        let family = self.families.iter().find(|family| family.number == log.family);
+        family.unwrap_or_else(|| panic!("{log}: its family was not declared"))
+    }
 }
 
 /// The same with the kind of disk forgotten, so that readers need no type parameter.
@@ -23,13 +56,24 @@ pub(crate) trait Segments: Send {
     fn open(&self, first: Position) -> Result<(Arc<dyn DiskFile>, Cursor), JournalError>;
     /// Whose log it is.
     fn log(&self) -> LogId;
+    /// Whether the beginning of the log may be gone.
+    fn may_forget(&self) -> bool;
     /// The path of the segment that begins at `first`.
     fn path(&self, first: Position) -> PathBuf;
 }
 
 impl<D: Disk> Folder<D> {
-    pub fn new(disk: D, data: &Path, log: LogId) -> Folder<D> {
-        Folder { disk, path: log.folder(data), log }
+    /// `journal/<family>-<shard>` in the data directory `data`.
+    pub fn new(disk: D, data: &Path, family: &Family, log: LogId) -> Folder<D> {
+        assert_eq!(family.number, log.family, "{log}: not a log of family \"{}\"", family.name);
+        assert!(log.shard < SHARDS_MAX, "{log}: a directory has fewer shards of a family");
+        let path = data.join("journal").join(format!("{}-{}", family.name, log.shard));
+        Folder { disk, path, log, retention: family.retention }
+    }
+
+    /// Whether the beginning of the log may be gone, see [`crate::forget`].
+    pub fn may_forget(&self) -> bool {
+        self.retention == Retention::SinceSnapshot
     }
 
     pub fn segment_path(&self, first: Position) -> PathBuf {
@@ -89,6 +133,10 @@ impl<D: Disk> Segments for Folder<D> {
 
     fn log(&self) -> LogId {
         self.log
+    }
+
+    fn may_forget(&self) -> bool {
+        Folder::may_forget(self)
     }
 
     fn path(&self, first: Position) -> PathBuf {

@@ -12,11 +12,9 @@
 //! Why a function on files and no matter of the writer: sealed segments belong to nobody any more, and unlinking a large file takes
 //! milliseconds that a shard's thread does not have. Any thread may call it while the log is written and read.
 
-use std::path::Path;
-
 use crate::disk::Disk;
 use crate::folder::Folder;
-use crate::{JournalError, LogId, Position};
+use crate::{JournalError, Position};
 
 /// What was removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,13 +25,9 @@ pub struct Forgotten {
     pub positions: u64,
 }
 
-/// Removes the segments of `log` all of whose records stand before `before`, durably.
-///
-/// The caller holds a durable snapshot of all that the records before `before` say. Panics for a log of a ledger, which forgets
-/// nothing.
-pub fn forget_before<D: Disk>(disk: D, data: &Path, log: LogId, before: Position) -> Result<Forgotten, JournalError> {
-    assert!(log.kind.may_forget(), "the log of a ledger is whole for ever");
-    let folder = Folder::new(disk, data, log);
+/// Removes the segments all of whose records stand before `before`, durably.
+pub(crate) fn forget_before<D: Disk>(folder: &Folder<D>, before: Position) -> Result<Forgotten, JournalError> {
+    assert!(folder.may_forget(), "{}: it is whole for ever and forgets nothing", folder.log);
     let mut forgotten = Forgotten::default();
     let segments = folder.list_segments()?;
     for pair in segments.windows(2) {

@@ -17,12 +17,14 @@ use crate::{ChainHash, Cursor, LogId, Position, Records, Sequence};
 /// The first bytes of every group.
 pub const GROUP_MAGIC: [u8; 4] = *b"TGGR";
 /// The version of this format, in groups, segments and marks.
-pub const FORMAT_VERSION: u16 = 1;
+pub const FORMAT_VERSION: u8 = 2;
 /// Bytes of a group's header on disk.
 pub const GROUP_HEADER_BYTES: usize = 120;
 /// Bytes before each record's payload.
 pub const RECORD_HEADER_BYTES: usize = 8;
 
+/// A record has at least a byte.
+const RECORD_BYTES_MIN: usize = RECORD_HEADER_BYTES + 1;
 /// The part of the header that the chain hash covers; the hash itself and the checksum follow.
 const HASHED_BYTES: usize = 80;
 const CHECKSUM_OFFSET: usize = GROUP_HEADER_BYTES - 4;
@@ -67,8 +69,7 @@ impl GroupHeader {
     pub fn encode(&self) -> [u8; GROUP_HEADER_BYTES] {
         let mut bytes = [0; GROUP_HEADER_BYTES];
         bytes[0..4].copy_from_slice(&GROUP_MAGIC);
-        bytes[4..6].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-        bytes[6..8].copy_from_slice(&self.log.shard_field().to_le_bytes());
+        bytes[4..8].copy_from_slice(&version_and_log(&self.log));
         bytes[8..16].copy_from_slice(&self.log.directory.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.first_sequence.0.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.base.0.to_le_bytes());
@@ -91,12 +92,9 @@ impl GroupHeader {
         if checksum(&bytes[..CHECKSUM_OFFSET]) != u32_at(bytes, CHECKSUM_OFFSET) {
             return Err(GroupFault::HeaderChecksum);
         }
-        let version = u16::from_le_bytes([bytes[4], bytes[5]]);
-        if version != FORMAT_VERSION {
-            return Err(GroupFault::UnknownVersion(version));
-        }
+        let log = log_at(bytes, 4, 8).map_err(GroupFault::UnknownVersion)?;
         let header = GroupHeader {
-            log: LogId::from_fields(u64_at(bytes, 8), u16::from_le_bytes([bytes[6], bytes[7]])),
+            log,
             first_sequence: Sequence(u64_at(bytes, 16)),
             base: Position(u64_at(bytes, 24)),
             synced_up_to: Position(u64_at(bytes, 32)),
@@ -108,6 +106,8 @@ impl GroupHeader {
         let bounded = header.total_bytes() <= GROUP_BYTES_MAX
             && header.base.0.checked_add(GROUP_BYTES_MAX as u64).is_some()
             && header.first_sequence.0 >= 1
+            && header.record_count >= 1
+            && header.body_bytes as usize / RECORD_BYTES_MIN >= header.record_count as usize
             && header.first_sequence.0.checked_add(u64::from(header.record_count)).is_some()
             && header.synced_up_to <= header.base;
         if bounded { Ok(header) } else { Err(GroupFault::Absurd) }
@@ -140,7 +140,7 @@ impl GroupHeader {
         if records.is_exhausted() && count == self.record_count as usize { Ok(()) } else { Err(GroupFault::Absurd) }
     }
 
-    fn first_bad_record(&self, body: &[u8]) -> Option<GroupFault> {
+    pub(crate) fn first_bad_record(&self, body: &[u8]) -> Option<GroupFault> {
         let mut records = self.records(body);
         for (sequence, at, payload) in records.by_ref() {
             let checksum = u32_at(body, (at.0 - self.base.0) as usize - GROUP_HEADER_BYTES + 4);
@@ -169,7 +169,7 @@ pub enum GroupFault {
     /// The header's checksum does not match.
     HeaderChecksum,
     /// A group of a format that this program does not know.
-    UnknownVersion(u16),
+    UnknownVersion(u8),
     /// Checksums match, but the numbers cannot be: not written by this program.
     Absurd,
     /// A group of another log.
@@ -304,6 +304,26 @@ pub(crate) fn checksum(bytes: &[u8]) -> u32 {
 
 fn chain_hash(header: &[u8], body: &[u8]) -> ChainHash {
     ChainHash(*blake3::Hasher::new().update(header).update(body).finalize().as_bytes())
+}
+
+/// The version, and which log of its directory: version, family, shard.
+pub(crate) fn version_and_log(log: &LogId) -> [u8; 4] {
+    let [low, high] = log.shard.to_le_bytes();
+    [FORMAT_VERSION, log.family, low, high]
+}
+
+/// The log that bytes at `offset` name, of the directory whose id is at `directory`; `Err` is the version when it is another one.
+///
+/// Why a byte is enough for the version: version 1 had two, the low one first, so that it still is named.
+pub(crate) fn log_at(bytes: &[u8], offset: usize, directory: usize) -> Result<LogId, u8> {
+    match bytes[offset] {
+        FORMAT_VERSION => Ok(LogId {
+            directory: u64_at(bytes, directory),
+            family: bytes[offset + 1],
+            shard: u16::from_le_bytes([bytes[offset + 2], bytes[offset + 3]]),
+        }),
+        other => Err(other),
+    }
 }
 
 pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> u32 {

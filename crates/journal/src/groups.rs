@@ -9,7 +9,7 @@ use crate::folder::Segments;
 use crate::group::{FORMAT_VERSION, GroupFault, RECORD_HEADER_BYTES};
 use crate::scan::{Found, SegmentScan};
 use crate::segment::{offset_of, segment_name};
-use crate::{Cursor, JournalError, LogId, Position, Sequence};
+use crate::{Cursor, Durability, JournalError, Position, Sequence};
 
 /// Iterates over groups in order, verifying checksums and the chain. Lives on any thread, beside the writer.
 pub struct GroupReader {
@@ -17,33 +17,54 @@ pub struct GroupReader {
     segments: Vec<Position>,
     scan: Option<SegmentScan>,
     cursor: Cursor,
-    up_to: Position,
+    up_to: Durability,
     started: bool,
+    checks_every_record: bool,
 }
 
 impl GroupReader {
-    pub(crate) fn new(source: Box<dyn Segments>, at: Cursor, up_to: Position) -> Result<GroupReader, JournalError> {
-        if at.position > up_to {
-            return Err(bad_cursor(&at, format!("the log ends at position {up_to}")));
+    pub(crate) fn new(source: Box<dyn Segments>, at: Cursor, up_to: Durability) -> Result<GroupReader, JournalError> {
+        if at.position > up_to.position() {
+            return Err(bad_cursor(&at, format!("the log ends at position {}", up_to.position())));
+        }
+        // A cursor at the end has no group behind it that could show that it is from another history.
+        if at.position == up_to.position() && !up_to.agrees_with(&at) {
+            return Err(bad_cursor(&at, format!("the log ends there with {}", up_to.describe())));
         }
         let segments = source.list()?;
-        Ok(GroupReader { source, segments, scan: None, cursor: at, up_to, started: false })
+        Ok(GroupReader { source, segments, scan: None, cursor: at, up_to, started: false, checks_every_record: false })
+    }
+
+    /// Looks at the checksum of each record as well. The chain hash covers it, so that it only shows a writer that was wrong.
+    pub(crate) fn checking_every_record(mut self) -> GroupReader {
+        self.checks_every_record = true;
+        self
     }
 
     /// The next group; `None` at the durable end.
     pub fn next_group(&mut self) -> Result<Option<Group<'_>>, JournalError> {
-        if self.cursor.position >= self.up_to {
+        let up_to = self.up_to.position();
+        if self.cursor.position >= up_to {
             return Ok(None);
         }
         let found = self.find_next()?;
         let end = found.header.end();
-        if end.position > self.up_to {
-            return Err(bad_cursor(&self.cursor, format!("position {} is within a group", self.up_to)));
+        assert!(end.position > self.cursor.position && end.sequence > self.cursor.sequence, "a group has records");
+        if end.position > up_to {
+            return Err(bad_cursor(&self.cursor, format!("position {up_to} is within a group")));
+        }
+        if end.position == up_to && !self.up_to.agrees_with(&end) {
+            return Err(self.judge_end(end));
         }
         let base = self.cursor.position;
+        let body = self.scan.as_ref().map(|scan| scan.bytes(found.body)).unwrap_or_default();
+        if self.checks_every_record
+            && let Some(fault) = found.header.first_bad_record(body)
+        {
+            return Err(self.judge(fault));
+        }
         self.cursor = end;
         self.started = true;
-        let body = self.scan.as_ref().map(|scan| scan.bytes(found.body)).unwrap_or_default();
         Ok(Some(Group {
             first_sequence: found.header.first_sequence,
             base,
@@ -57,9 +78,12 @@ impl GroupReader {
         self.cursor
     }
 
-    /// Lets the iteration go on to `up_to`, which has become durable since.
-    pub fn extend_to(&mut self, up_to: Position) {
-        self.up_to = self.up_to.max(up_to);
+    /// Lets the iteration go on to `up_to`, which has become durable since. One that says less changes nothing.
+    pub fn extend_to(&mut self, up_to: &Durability) {
+        if up_to.position() > self.up_to.position() {
+            assert!(up_to.sequence() > self.up_to.sequence(), "what became durable since has records");
+            self.up_to = *up_to;
+        }
     }
 
     fn find_next(&mut self) -> Result<Found, JournalError> {
@@ -78,7 +102,7 @@ impl GroupReader {
 
     fn try_scan(&mut self) -> Result<Result<Found, GroupFault>, JournalError> {
         let scan = self.scan.as_mut().expect("a segment was entered");
-        let limit = offset_of(scan.first(), self.up_to);
+        let limit = offset_of(scan.first(), self.up_to.position());
         let first = scan.first();
         scan.group_after(&self.cursor, limit).map_err(|cause| JournalError::io("read", &self.source.path(first), cause))
     }
@@ -91,7 +115,7 @@ impl GroupReader {
     fn enter_segment(&mut self) -> Result<(), JournalError> {
         let index = self.segments.partition_point(|first| *first <= self.cursor.position);
         let Some(first) = index.checked_sub(1).map(|index| self.segments[index]) else {
-            return Err(before_the_first(self.source.log(), &self.cursor, self.segments.first().copied()));
+            return Err(before_the_first(&*self.source, &self.cursor, self.segments.first().copied()));
         };
         if self.scan.as_ref().is_some_and(|scan| scan.first() == first) {
             return Ok(());
@@ -107,11 +131,26 @@ impl GroupReader {
     /// The segment may have been forgotten since the folder was listed.
     fn judge_open(&mut self, first: Position, error: JournalError) -> Result<JournalError, JournalError> {
         self.segments = self.source.list()?;
-        let is_forgotten = self.source.log().kind.may_forget() && self.segments.first().is_some_and(|now| *now > first);
+        let is_forgotten = self.source.may_forget() && self.segments.first().is_some_and(|now| *now > first);
         Ok(match is_forgotten {
-            true => before_the_first(self.source.log(), &self.cursor, self.segments.first().copied()),
+            true => before_the_first(&*self.source, &self.cursor, self.segments.first().copied()),
             false => error,
         })
+    }
+
+    /// The last group ends where it should, but not as the log went on from there: it is not the group that was there.
+    fn judge_end(&self, end: Cursor) -> JournalError {
+        JournalError::Damaged {
+            segment: segment_name(self.scan.as_ref().map_or(end.position, SegmentScan::first)),
+            offset: self.scan.as_ref().map_or(0, |scan| offset_of(scan.first(), self.cursor.position)),
+            what: format!(
+                "the group there ends with sequence {}, chain {}, and the log went on from {}",
+                end.sequence,
+                end.chain,
+                self.up_to.describe()
+            ),
+            lost: "unknown: groups or records were removed or exchanged".into(),
+        }
     }
 
     /// The first group after a cursor that came from elsewhere may show that the cursor is wrong, and not the log.
@@ -176,9 +215,9 @@ pub(crate) fn damage(
 }
 
 /// The error for a place before the first segment that is there: forgotten, if such a log may forget.
-pub(crate) fn before_the_first(log: LogId, cursor: &Cursor, begins: Option<Position>) -> JournalError {
+pub(crate) fn before_the_first(source: &dyn Segments, cursor: &Cursor, begins: Option<Position>) -> JournalError {
     match begins {
-        Some(begins) if log.kind.may_forget() => JournalError::Forgotten { at: cursor.position, begins },
+        Some(begins) if source.may_forget() => JournalError::Forgotten { at: cursor.position, begins },
         _ => missing_segment(cursor, begins),
     }
 }

@@ -6,10 +6,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::builder::record_in;
+use crate::builder::{GroupLimits, record_in};
 use crate::group::GROUP_HEADER_BYTES;
 use crate::limits::GROUPS_IN_FLIGHT_MAX;
-use crate::{Cursor, GroupBuilder, NotReady, Position, Sequence};
+use crate::{Cursor, Durability, GroupBuilder, NotReady, Options, Position, Sequence};
 
 /// A group on its way to disk.
 #[derive(Debug)]
@@ -53,29 +53,32 @@ pub(crate) struct InFlight {
     recent_bytes_max: usize,
     recycled: Vec<Vec<u8>>,
     group_bytes_max: usize,
+    record_bytes_max: usize,
     next: Position,
     last_sequence: Sequence,
-    durable: Position,
+    durable: Durability,
 }
 
 impl InFlight {
-    pub fn new(end: Cursor, group_bytes_max: usize, recent_bytes_max: usize) -> InFlight {
+    pub fn new(end: Cursor, options: &Options) -> InFlight {
         InFlight {
             groups: VecDeque::with_capacity(GROUPS_IN_FLIGHT_MAX),
             recent: VecDeque::new(),
             recent_bytes: 0,
-            recent_bytes_max,
+            recent_bytes_max: options.recent_bytes_max,
             recycled: Vec::with_capacity(GROUPS_IN_FLIGHT_MAX + 1),
-            group_bytes_max,
+            group_bytes_max: options.group_bytes_max,
+            record_bytes_max: options.record_bytes_max,
             next: end.position,
             last_sequence: end.sequence,
-            durable: end.position,
+            durable: Durability::at(end),
         }
     }
 
     pub fn begin(&mut self) -> GroupBuilder {
         let buffer = self.recycled.pop().unwrap_or_default();
-        GroupBuilder::new(self.next, Sequence(self.last_sequence.0 + 1), self.group_bytes_max, buffer)
+        let limits = GroupLimits { group_bytes_max: self.group_bytes_max, record_bytes_max: self.record_bytes_max };
+        GroupBuilder::new(self.next, Sequence(self.last_sequence.0 + 1), limits, buffer)
     }
 
     /// Takes a filled group; `None` when it is empty.
@@ -90,25 +93,37 @@ impl InFlight {
         assert!(self.groups.len() < GROUPS_IN_FLIGHT_MAX, "ready() is asked before submit");
         let (base, first_sequence, records) = (group.base(), group.first_sequence(), group.records());
         let submitted = Arc::new(Submitted { base, first_sequence, records, body: group.into_body(), since });
+        assert!(submitted.end() > self.next, "a log only grows");
+        assert!(submitted.last_sequence() > self.last_sequence, "a group has records");
         self.next = submitted.end();
         self.last_sequence = submitted.last_sequence();
         self.groups.push_back(submitted.clone());
         Some(submitted)
     }
 
-    /// Forgets the groups up to `sequence`, which are durable.
-    pub fn settle(&mut self, sequence: Sequence) {
+    /// Forgets the groups up to `sequence`, which are durable; says up to where all is.
+    pub fn settle(&mut self, sequence: Sequence) -> Durability {
+        assert!(
+            sequence <= self.last_sequence,
+            "record {sequence} is durable, and {} was the last",
+            self.last_sequence
+        );
+        assert!(sequence >= self.durable.sequence(), "what was durable cannot become undone");
         while self.groups.front().is_some_and(|group| group.last_sequence() <= sequence) {
             let group = self.groups.pop_front().expect("looked at above");
-            self.durable = group.end();
+            self.durable = Durability::unchained(group.end(), group.last_sequence());
             // The writer has let go of it before it said that it is durable.
             if let Some(group) = Arc::into_inner(group) {
                 self.keep_recent(group);
             }
         }
+        assert_eq!(self.durable.sequence(), sequence, "whole groups become durable");
+        assert!(self.durable.position() <= self.next, "only what was submitted becomes durable");
+        self.durable
     }
 
     fn keep_recent(&mut self, group: Submitted) {
+        assert!(self.recent.back().is_none_or(|last| last.end() == group.base), "recent groups follow each other");
         self.recent_bytes += group.body.capacity();
         self.recent.push_back(group);
         while self.recent_bytes > self.recent_bytes_max {
@@ -116,6 +131,7 @@ impl InFlight {
             self.recent_bytes -= oldest.body.capacity();
             self.recycle(oldest.body);
         }
+        assert!(self.recent_bytes <= self.recent_bytes_max);
     }
 
     /// Whether [`InFlight::settle`] with this sequence would forget a group.
@@ -134,27 +150,17 @@ impl InFlight {
         Err(if disk_full { NotReady::DiskFull } else { NotReady::Busy })
     }
 
-    /// Copies the record at `at` if its group is in flight, or was not long ago.
-    pub fn read_record(&self, at: Position, into: &mut Vec<u8>) -> bool {
+    /// The record at `at` if its group is in flight, or was not long ago.
+    #[inline]
+    pub fn peek(&self, at: Position) -> Option<&[u8]> {
         let in_flight = self.groups.iter().map(Arc::as_ref).rev().find(|group| group.holds(at));
         let group = in_flight.or_else(|| {
             let after = self.recent.partition_point(|group| group.base <= at);
             self.recent.get(after.checked_sub(1)?).filter(|group| group.holds(at))
         });
-        let payload = group.and_then(|group| {
-            let offset = at.0.checked_sub(group.base.0 + GROUP_HEADER_BYTES as u64)?;
-            record_in(&group.body, offset as usize)
-        });
-        if let Some(payload) = payload {
-            into.clear();
-            into.extend_from_slice(payload);
-        }
-        payload.is_some()
-    }
-
-    /// Where the durable part ends.
-    pub fn durable(&self) -> Position {
-        self.durable
+        let group = group?;
+        let offset = at.0.checked_sub(group.base.0 + GROUP_HEADER_BYTES as u64)?;
+        record_in(&group.body, offset as usize)
     }
 
     /// Sequence of the last record submitted.

@@ -3,52 +3,58 @@
 //! ```text
 //!   records ─▶ GroupBuilder ─submit─▶ companion thread: checksum, chain hash, write, fdatasync ─▶ poll_durable
 //!                                                                     │
-//!   read_record / read_from ◀──────────── segment files ◀─────────────┘
+//!   LogReader: read, groups ◀──────────── segment files ◀─────────────┘
 //! ```
 //!
-//! The layers, from the bytes up: [`disk`] (files, real or faked), [`group`] and [`segment`] (formats), `writer` and
-//! [`recovery`] (one log's tail), [`reader`] (everything behind the tail), [`LocalLog`] and [`StepLog`] (the
-//! [`LogStore`]s: with a companion thread, or stepped by a simulator), [`directory`] (who may use which files).
+//! The layers, from the bytes up: [`group`] and [`segment`] (formats), `writer` and `recovery` (one log's tail), `reader`
+//! (everything behind the tail), [`LocalLogs`] and [`StepLogs`] (the [`LogStore`]s: with a companion thread, or stepped by a
+//! simulator), [`directory`] (who may use which files). Whoever uses logs knows [`Logs`], [`LogStore`] and [`LogReader`] only.
 //!
 //! Invariant: nothing here knows what a record means.
 
 mod aftermath;
-pub mod builder;
-pub mod cursor;
+mod builder;
+mod cursor;
 pub mod directory;
-pub mod disk;
-pub mod error;
-pub mod facts;
+mod durability;
+mod error;
+mod facts;
+mod family;
 mod folder;
-pub mod forget;
+mod forget;
 pub mod group;
 mod groups;
 mod in_flight;
 pub mod limits;
-pub mod local;
-pub mod options;
+mod local;
+mod options;
 pub mod planted;
-pub mod reader;
-pub mod recovery;
+mod reader;
+mod recovery;
 mod scan;
+mod scrub;
 pub mod segment;
 pub mod step;
-pub mod store;
+mod store;
 mod writer;
 
 use std::fmt;
 
 pub use builder::{GroupBuilder, NoRoom};
 pub use cursor::{ChainHash, Cursor};
+pub use durability::Durability;
 pub use error::{JournalError, NotReady};
 pub use facts::BatchFacts;
+pub use family::{Family, LogId, Retention};
+pub use forget::Forgotten;
 pub use groups::{Group, GroupReader, Records};
-pub use local::LocalLog;
-pub use options::{LogId, LogKind, Options};
-pub use reader::Reader;
+pub use local::{LocalLog, LocalLogs};
+pub use options::Options;
 pub use recovery::RecoveryReport;
-pub use step::StepLog;
-pub use store::LogStore;
+pub use scrub::Scrubbed;
+pub use step::{Step, StepHandle, StepLog, StepLogs};
+pub use store::{LogReader, LogStore, Logs, Opened, Wake};
+pub use tidegate_disk as disk;
 
 /// Where a record (or a group) stands in its shard's journal. Opaque to callers and strictly increasing; never zero for a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -3,12 +3,18 @@
 /// Largest commit group in bytes, header and records together.
 pub const GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Largest record in bytes, without its own header. A record is one event: tens of bytes in a ledger, a whole message in a shard
-/// of topics.
+/// Largest record in bytes that any log may have, without its own header (see [`crate::Options::record_bytes_max`]). A record is one
+/// event: tens of bytes in a ledger, a whole message in a shard of topics.
 pub const RECORD_BYTES_MAX: usize = 1024 * 1024;
 
-/// Shards of one kind that a directory may have; what names a shard in files leaves no room for more.
+/// Shards of one family that a directory may have.
 pub const SHARDS_MAX: u16 = 1 << 15;
+
+/// Families that a directory may list.
+pub const FAMILIES_MAX: usize = 32;
+
+/// Bytes of a family's name.
+pub const FAMILY_NAME_BYTES_MAX: usize = 32;
 
 /// Size of a segment file unless the data directory says otherwise.
 pub const SEGMENT_BYTES: u64 = 256 * 1024 * 1024;
@@ -29,8 +35,8 @@ pub const ZERO_AHEAD_BYTES: u64 = 4 * 1024 * 1024;
 /// Groups that may be submitted and not yet durable. One is being synced, one waits behind it, one gives slack.
 pub const GROUPS_IN_FLIGHT_MAX: usize = 3;
 
-/// Memory of durable groups that are kept for look-ups, per log.
-pub(crate) const RECENT_BYTES_MAX: usize = 8 << 20;
+/// Memory of durable groups that are kept for look-ups in a log that has any, see [`crate::Options::recent_bytes_max`].
+pub const RECENT_BYTES_MAX: usize = 8 << 20;
 
 /// Segment files that a reader keeps open.
 pub const OPEN_SEGMENTS_MAX: usize = 64;

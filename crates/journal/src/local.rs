@@ -1,7 +1,7 @@
 //! The log of one shard on local files. Its shard's thread never waits: a companion thread seals, writes and syncs.
 //!
 //! ```text
-//!   shard's thread                              companion thread "journal-<n>"
+//!   shard's thread                              companion thread "log-<family>-<n>"
 //!   begin_group ─▶ fill ─▶ submit ══channel══▶ seal, write ─▶ fdatasync ─┐
 //!   poll_durable ◀────────── durable: AtomicU64 ◀────────────────────────┴─▶ wake()
 //!                            room, failure        claim room ahead; mark the tail when idle
@@ -12,30 +12,60 @@
 mod companion;
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use crate::disk::Disk;
-use crate::folder::Folder;
-use crate::groups::bad_cursor;
+use crate::folder::Folders;
 use crate::in_flight::{InFlight, Submitted};
 use crate::limits::{FACTS_WAITING_MAX, GROUPS_IN_FLIGHT_MAX};
+use crate::reader::Reader;
+use crate::store::Wake;
 use crate::{
-    BatchFacts, Cursor, GroupBuilder, GroupReader, JournalError, LogId, LogKind, LogStore, NotReady, Options, Position,
-    Reader, RecoveryReport, Sequence, recovery,
+    BatchFacts, Cursor, Durability, Family, GroupBuilder, JournalError, LogId, LogReader, LogStore, Logs, NotReady,
+    Opened, Options, Position, RecoveryReport, Sequence, recovery,
 };
 
 use companion::Companion;
 
-/// Called from the companion thread whenever there is something new to poll. Must be quick and must not block.
-pub type Wake = Arc<dyn Fn() + Send + Sync>;
+/// The logs of a data directory, each written by a thread of its own.
+#[derive(Clone, Debug)]
+pub struct LocalLogs<D: Disk> {
+    folders: Folders<D>,
+}
+
+impl<D: Disk> LocalLogs<D> {
+    /// The logs of these families in the data directory `data`.
+    pub fn new(disk: D, data: &Path, families: &[Family]) -> LocalLogs<D> {
+        LocalLogs { folders: Folders::new(disk, data, families) }
+    }
+}
+
+impl<D: Disk> Logs for LocalLogs<D> {
+    type Log = LocalLog<D>;
+
+    fn open(&self, id: LogId, since: Cursor, options: Options) -> Result<Opened<LocalLog<D>>, JournalError> {
+        LocalLog::open(&self.folders, id, since, options)
+    }
+
+    fn reader(&self, id: LogId) -> Result<Reader<D>, JournalError> {
+        Reader::of(self.folders.of(id))
+    }
+
+    fn inspect(&self, id: LogId, since: Cursor) -> Result<RecoveryReport, JournalError> {
+        recovery::inspect(&self.folders.of(id), since)
+    }
+
+    fn create(&self, id: LogId) -> Result<(), JournalError> {
+        recovery::create(&self.folders.of(id))
+    }
+}
 
 /// What the companion tells the shard's thread.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Progress {
     /// Sequence of the last durable record.
     durable: AtomicU64,
@@ -47,6 +77,8 @@ struct Progress {
     failure: OnceLock<JournalError>,
     /// Whether `failure` is set; looked at on every poll.
     failed: AtomicBool,
+    /// Whom the companion wakes. Locked once a batch, and by nobody for longer than it takes to copy a pointer.
+    wake: Mutex<Option<Wake>>,
 }
 
 impl Progress {
@@ -62,89 +94,68 @@ impl Progress {
         }
         Err(self.failure.get().cloned().unwrap_or(JournalError::Closed))
     }
+
+    fn durable(&self) -> Sequence {
+        Sequence(self.durable.load(Ordering::Acquire))
+    }
+
+    fn wake(&self) {
+        let wake = self.waker().clone();
+        if let Some(wake) = wake {
+            wake();
+        }
+    }
+
+    fn waker(&self) -> MutexGuard<'_, Option<Wake>> {
+        self.wake.lock().expect("no holder of this lock panics")
+    }
 }
 
-/// One shard's journal on local files.
+/// One shard's log on local files.
 ///
-/// Dropping it ends the companion as [`LocalLog::close`] does, without saying how that went.
+/// Dropping it ends the companion as [`LogStore::close`] does, without saying how that went.
 pub struct LocalLog<D: Disk> {
     in_flight: InFlight,
     progress: Arc<Progress>,
     groups: Option<SyncSender<Arc<Submitted>>>,
     facts: Receiver<BatchFacts>,
     reader: Reader<D>,
-    recovered: Cursor,
     companion: Option<JoinHandle<()>>,
 }
 
 impl<D: Disk> LocalLog<D> {
-    /// Opens (or begins) the log in the data directory `data`, cuts a torn tail and starts the companion thread.
-    ///
-    /// Refuses with [`JournalError::Damaged`] what a crash cannot explain. Reads the last segment whole.
-    pub fn open(
-        disk: D,
-        data: &Path,
-        log: LogId,
-        options: Options,
-        wake: Wake,
-    ) -> Result<(Self, RecoveryReport), JournalError> {
-        LocalLog::open_since(disk, data, log, options, Cursor::START, wake)
-    }
-
-    /// The same for a log of which nothing before `since`, the cursor of a snapshot, need be there. What is behind it must be,
-    /// and is refused as [`JournalError::BadCursor`] when it ends before it; that the chain goes on from it shows in the first
-    /// group that is read from there.
-    pub fn open_since(
-        disk: D,
-        data: &Path,
-        log: LogId,
-        options: Options,
+    /// Opens the log and starts its companion thread. Reads the last segment whole.
+    fn open(
+        folders: &Folders<D>,
+        id: LogId,
         since: Cursor,
-        wake: Wake,
-    ) -> Result<(Self, RecoveryReport), JournalError> {
-        let (writer, report) = recovery::open(disk.clone(), data, log, options, since)?;
-        let reader = Reader::of(Folder::new(disk, data, log))?;
+        options: Options,
+    ) -> Result<Opened<LocalLog<D>>, JournalError> {
+        let folder = folders.of(id);
+        let path = folder.path.clone();
+        let (writer, report) = recovery::open(folder.clone(), options, since)?;
+        let reader = Reader::of(folder)?;
         let progress = Arc::new(Progress::default());
         progress.durable.store(report.end.sequence.0, Ordering::Relaxed);
         let (groups, inbox) = sync_channel(GROUPS_IN_FLIGHT_MAX);
         let (fact_sender, facts) = sync_channel(FACTS_WAITING_MAX);
-        let mut companion = Companion::new(writer, inbox, progress.clone(), fact_sender, wake);
+        let mut companion = Companion::new(writer, inbox, progress.clone(), fact_sender);
         // The first group finds room already claimed.
         companion.claim_room();
         // The kernel keeps fifteen bytes of a thread's name.
-        let kind = if log.kind == LogKind::Topics { "topics-" } else { "" };
-        let name = format!("journal-{kind}{}", log.shard);
         let companion = thread::Builder::new()
-            .name(name)
+            .name(format!("log-{}-{}", folders.family_of(id).name, id.shard))
             .spawn(move || companion.run())
-            .map_err(|cause| JournalError::io("start the companion thread of", &log.folder(data), cause))?;
-        let opened = LocalLog {
-            in_flight: InFlight::new(report.end, options.group_bytes_max, log.kind.recent_bytes_max()),
+            .map_err(|cause| JournalError::io("start the companion thread of", &path, cause))?;
+        let log = LocalLog {
+            in_flight: InFlight::new(report.end, &options),
             progress,
             groups: Some(groups),
             facts,
             reader,
-            recovered: report.end,
             companion: Some(companion),
         };
-        Ok((opened, report))
-    }
-
-    /// Hands the facts of all batches since the last call to `each`. What nobody drains is dropped beyond
-    /// [`crate::limits::FACTS_WAITING_MAX`] batches.
-    pub fn drain_facts(&mut self, each: impl FnMut(BatchFacts)) {
-        self.facts.try_iter().for_each(each);
-    }
-
-    /// Another reader of this log, for the auditor's thread.
-    pub fn reader(&self) -> Result<Reader<D>, JournalError> {
-        self.reader.another()
-    }
-
-    /// Syncs what was submitted, marks the tail and ends the companion thread. Waits for the disk.
-    pub fn close(mut self) -> Result<Sequence, JournalError> {
-        self.end_companion();
-        self.poll_durable()
+        Ok(Opened { log, report })
     }
 
     fn end_companion(&mut self) {
@@ -162,6 +173,8 @@ impl<D: Disk> Drop for LocalLog<D> {
 }
 
 impl<D: Disk> LogStore for LocalLog<D> {
+    type Reader = Reader<D>;
+
     fn begin_group(&mut self) -> GroupBuilder {
         self.in_flight.begin()
     }
@@ -186,45 +199,42 @@ impl<D: Disk> LogStore for LocalLog<D> {
         }
     }
 
-    fn poll_durable(&mut self) -> Result<Sequence, JournalError> {
+    fn poll_durable(&mut self) -> Result<Durability, JournalError> {
         self.progress.check()?;
-        let durable = Sequence(self.progress.durable.load(Ordering::Acquire));
-        self.in_flight.settle(durable);
-        Ok(durable)
+        Ok(self.in_flight.settle(self.progress.durable()))
     }
 
     fn has_news(&self) -> bool {
-        let durable = Sequence(self.progress.durable.load(Ordering::Acquire));
-        self.progress.check().is_err() || self.in_flight.would_settle(durable)
-    }
-
-    fn durable_position(&self) -> Position {
-        self.in_flight.durable()
+        self.progress.check().is_err() || self.in_flight.would_settle(self.progress.durable())
     }
 
     fn last_sequence(&self) -> Sequence {
         self.in_flight.last_sequence()
     }
 
-    fn read_record(&self, at: Position, into: &mut Vec<u8>) -> Result<(), JournalError> {
-        if self.in_flight.read_record(at, into) { Ok(()) } else { self.reader.read_record(at, into) }
+    #[inline]
+    fn peek(&self, at: Position) -> Option<&[u8]> {
+        self.in_flight.peek(at)
     }
 
-    fn read_from(&self, at: Cursor) -> Result<GroupReader, JournalError> {
-        check_against(&at, &self.recovered)?;
-        self.reader.read_from(at, self.in_flight.durable())
+    fn reader(&self) -> Result<Reader<D>, JournalError> {
+        self.reader.another()
     }
-}
 
-/// A cursor at the recovered end has no group behind it that could show that it is from another history.
-pub(crate) fn check_against(at: &Cursor, recovered: &Cursor) -> Result<(), JournalError> {
-    if at.position == recovered.position && at != recovered {
-        return Err(bad_cursor(
-            at,
-            format!("the log ends there with sequence {}, chain {}", recovered.sequence, recovered.chain),
-        ));
+    fn set_wake(&mut self, wake: Wake) {
+        *self.progress.waker() = Some(wake);
     }
-    Ok(())
+
+    fn take_facts(&mut self, each: &mut dyn FnMut(BatchFacts)) {
+        self.facts.try_iter().for_each(each);
+    }
+
+    fn close(mut self) -> Result<Sequence, JournalError> {
+        self.end_companion();
+        let durable = self.poll_durable()?.sequence();
+        assert_eq!(durable, self.last_sequence(), "a log that did not fail has made all of it durable");
+        Ok(durable)
+    }
 }
 
 #[cfg(test)]

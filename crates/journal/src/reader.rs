@@ -5,16 +5,17 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::Arc;
 
 use crate::disk::{Disk, DiskFile};
 use crate::folder::{Folder, read_up_to};
+use crate::forget::forget_before;
 use crate::group::{RECORD_HEADER_BYTES, record_checksum, u32_at};
-use crate::groups::before_the_first;
+use crate::groups::{before_the_first, missing_segment};
 use crate::limits::{OPEN_SEGMENTS_MAX, RECORD_BYTES_MAX};
+use crate::scrub::scrub;
 use crate::segment::{offset_of, segment_name};
-use crate::{Cursor, GroupReader, JournalError, LogId, Position};
+use crate::{Cursor, Durability, Forgotten, GroupReader, JournalError, LogReader, Position, Scrubbed};
 
 /// Most records fit the first read; longer ones take a second.
 const FIRST_READ_BYTES: usize = 512;
@@ -32,29 +33,35 @@ struct OpenSegments<F> {
 }
 
 impl<D: Disk> Reader<D> {
-    /// A reader of the log `log` in the data directory `data`.
-    pub fn open(disk: D, data: &Path, log: LogId) -> Result<Reader<D>, JournalError> {
-        Reader::of(Folder::new(disk, data, log))
-    }
-
     pub(crate) fn of(folder: Folder<D>) -> Result<Reader<D>, JournalError> {
         let open = RefCell::new(OpenSegments { firsts: folder.list_segments()?, files: VecDeque::new() });
         Ok(Reader { folder, open })
     }
 
-    /// Another reader of the same log, for another thread.
-    pub fn another(&self) -> Result<Reader<D>, JournalError> {
+    /// The place of the segment's first group, or why there is no segment.
+    fn begins(&self, first: Option<&Position>) -> Result<Cursor, JournalError> {
+        match first {
+            Some(first) => Ok(self.folder.open_segment(*first)?.1),
+            None => Err(missing_segment(&Cursor::START, None)),
+        }
+    }
+
+    /// `place`, or where the log begins if it has forgotten that.
+    pub(crate) fn first_at_or_after(&self, place: Cursor) -> Result<Cursor, JournalError> {
+        if !self.folder.may_forget() {
+            return Ok(place);
+        }
+        let begins = self.begins(self.folder.list_segments()?.first())?;
+        Ok(if begins.position > place.position { begins } else { place })
+    }
+}
+
+impl<D: Disk> LogReader for Reader<D> {
+    fn another(&self) -> Result<Reader<D>, JournalError> {
         Reader::of(self.folder.clone())
     }
 
-    /// First positions of the segments that there are now, in order. All but the last are sealed: what stands before the last
-    /// one's first position is durable.
-    pub fn segments(&self) -> Result<Vec<Position>, JournalError> {
-        self.folder.list_segments()
-    }
-
-    /// Replaces `into` with the record at `at`, which the caller knows to be durable, after checking its checksum.
-    pub fn read_record(&self, at: Position, into: &mut Vec<u8>) -> Result<(), JournalError> {
+    fn read(&self, at: Position, into: &mut Vec<u8>) -> Result<(), JournalError> {
         let mut open = self.open.borrow_mut();
         match open.read_record(&self.folder, at, into) {
             // The writer may have gone on in a new segment since the folder was listed.
@@ -65,9 +72,22 @@ impl<D: Disk> Reader<D> {
         }
     }
 
-    /// Iterates over the groups from `at` to `up_to`, which the caller knows to be durable.
-    pub fn read_from(&self, at: Cursor, up_to: Position) -> Result<GroupReader, JournalError> {
-        GroupReader::new(Box::new(self.folder.clone()), at, up_to)
+    fn groups(&self, from: Cursor, up_to: &Durability) -> Result<GroupReader, JournalError> {
+        GroupReader::new(Box::new(self.folder.clone()), from, *up_to)
+    }
+
+    /// Where the last segment begins. All before it was durable before that segment had a name.
+    fn settled_end(&self) -> Result<Durability, JournalError> {
+        let segments = self.folder.list_segments()?;
+        Ok(Durability::at(self.begins(segments.last())?))
+    }
+
+    fn forget_before(&self, before: Position) -> Result<Forgotten, JournalError> {
+        forget_before(&self.folder, before)
+    }
+
+    fn scrub(&self, from: Cursor, bytes: u64) -> Result<Scrubbed, JournalError> {
+        scrub(self, from, bytes)
     }
 }
 
@@ -83,7 +103,7 @@ impl<F: DiskFile> OpenSegments<F> {
         };
         let file = match self.file(folder, first) {
             // The segment may have been forgotten since the folder was listed.
-            Err(error) if folder.log.kind.may_forget() => {
+            Err(error) if folder.may_forget() => {
                 self.firsts = folder.list_segments()?;
                 let is_there = self.segment_of(at) == Some(first);
                 return Err(if is_there { error } else { self.absent(folder, at) });
@@ -123,7 +143,7 @@ impl<F: DiskFile> OpenSegments<F> {
     }
 
     fn absent<D: Disk<File = F>>(&self, folder: &Folder<D>, at: Position) -> JournalError {
-        before_the_first(folder.log, &Cursor { position: at, ..Cursor::START }, self.firsts.first().copied())
+        before_the_first(folder, &Cursor { position: at, ..Cursor::START }, self.firsts.first().copied())
     }
 
     fn segment_of(&self, at: Position) -> Option<Position> {

@@ -7,14 +7,13 @@
 //!                                                    └─ see `aftermath`         was durable:      Damaged, refused
 //! ```
 //!
-//! A log of topics may begin later than at its first record: whoever opens it names the cursor of a snapshot, and everything from
-//! there on must be there. Without one, and for a ledger always, it is everything.
+//! A log that may forget may begin later than at its first record: whoever opens it names the cursor of a snapshot, and everything
+//! from there on must be there. Without one, and for a log that is whole for ever always, it is everything.
 //!
 //! What was read may be in the page cache only (the last process was killed before its sync, or its sync failed and the
 //! kernel called the pages clean). So whatever no later claim proves durable is written once more and synced before it counts.
 
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 
 use crate::aftermath::Aftermath;
@@ -23,9 +22,11 @@ use crate::folder::{Folder, Segments, read_up_to};
 use crate::group::GroupFault;
 use crate::groups::{bad_cursor, damage, missing_segment};
 use crate::scan::SegmentScan;
-use crate::segment::{MARK_BYTES, Mark, MarkKind, SPARE_NAME, SegmentHeader, offset_of, segment_name};
+use crate::segment::{
+    MARK_BYTES, Mark, MarkKind, SEGMENT_HEADER_BYTES, SPARE_NAME, SegmentHeader, offset_of, segment_name,
+};
 use crate::writer::{Active, Writer, is_full};
-use crate::{Cursor, JournalError, LogId, Options, Position};
+use crate::{Cursor, Durability, JournalError, LogId, Options, Position};
 
 /// What was found, and done, when a log was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,6 +41,15 @@ pub struct RecoveryReport {
     pub groups_verified: u64,
     /// Bytes of groups that were never acknowledged and were cut from the tail. Zero after a graceful stop.
     pub bytes_cut: u64,
+    /// Apart from `end`, so that nobody else makes one.
+    durability: Durability,
+}
+
+impl RecoveryReport {
+    /// [`RecoveryReport::end`], up to which everything is durable (after an inspection: will be, once the log is opened).
+    pub fn durability(&self) -> Durability {
+        self.durability
+    }
 }
 
 /// How a log was left.
@@ -59,33 +69,21 @@ struct Inspection {
 }
 
 /// Looks at a log without changing a byte; `bytes_cut` is what opening it would cut. For the offline audit.
-pub fn inspect<D: Disk>(disk: D, data: &Path, log: LogId) -> Result<RecoveryReport, JournalError> {
-    inspect_since(disk, data, log, Cursor::START)
-}
-
-/// The same for a log of which nothing before `since`, the cursor of a snapshot, need be there.
-pub fn inspect_since<D: Disk>(disk: D, data: &Path, log: LogId, since: Cursor) -> Result<RecoveryReport, JournalError> {
-    Ok(Inspection::of(&Folder::new(disk, data, log), since)?.report())
-}
-
-/// Creates the first, empty segment of a log, durably, unless it has segments already.
-pub fn create<D: Disk>(disk: D, data: &Path, log: LogId) -> Result<(), JournalError> {
-    create_in(&Folder::new(disk, data, log))
+/// Nothing before `since`, the cursor of a snapshot, need be there if the log may forget.
+pub(crate) fn inspect<D: Disk>(folder: &Folder<D>, since: Cursor) -> Result<RecoveryReport, JournalError> {
+    Ok(Inspection::of(folder, since)?.report())
 }
 
 /// Opens a log for writing: creates it, or inspects it and repairs its tail. Nothing before `since` need be there.
 pub(crate) fn open<D: Disk>(
-    disk: D,
-    data: &Path,
-    log: LogId,
+    folder: Folder<D>,
     options: Options,
     since: Cursor,
 ) -> Result<(Writer<D>, RecoveryReport), JournalError> {
     options.check();
-    let folder = Folder::new(disk, data, log);
     // With a snapshot there was a log: its absence is a loss, not a beginning.
     if since == Cursor::START {
-        create_in(&folder)?;
+        create(&folder)?;
     }
     // Names that a killed process left may be in memory only. They must last before a mark relies on them: a power failure
     // in between once made the last segment vanish behind a mark that promised it.
@@ -106,10 +104,9 @@ impl Inspection {
         let segments = folder.list_segments()?;
         let begins = segments.first().map(|first| folder.open_segment(*first)).transpose()?.map(|(_, begins)| begins);
         let is_whole = begins == Some(Cursor::START);
-        let reaches_back =
-            folder.log.kind.may_forget() && begins.is_some_and(|begins| begins.position <= since.position);
+        let reaches_back = folder.may_forget() && begins.is_some_and(|begins| begins.position <= since.position);
         if !is_whole && !reaches_back {
-            let missing_from = if folder.log.kind.may_forget() { since } else { Cursor::START };
+            let missing_from = if folder.may_forget() { since } else { Cursor::START };
             return Err(missing_segment(&missing_from, segments.first().copied()));
         }
         let mut unsealed = None;
@@ -182,6 +179,7 @@ impl Inspection {
             segments: self.segments.len(),
             groups_verified: self.groups_verified,
             bytes_cut: self.bytes_cut,
+            durability: Durability::at(self.end),
         }
     }
 }
@@ -264,7 +262,8 @@ fn foreign_mark(file: &dyn DiskFile, log: LogId, end_offset: u64, end: &Cursor) 
     Ok(mark.map(|mark| mark.end))
 }
 
-fn create_in<D: Disk>(folder: &Folder<D>) -> Result<(), JournalError> {
+/// Creates the first, empty segment of a log, durably, unless it has segments already.
+pub(crate) fn create<D: Disk>(folder: &Folder<D>) -> Result<(), JournalError> {
     let disk = &folder.disk;
     disk.create_dir_all(&folder.path).map_err(|cause| JournalError::io("create", &folder.path, cause))?;
     if !folder.list_segments()?.is_empty() {
@@ -281,6 +280,17 @@ fn create_in<D: Disk>(folder: &Folder<D>) -> Result<(), JournalError> {
     file.sync_data().map_err(failed)?;
     disk.rename(&spare, &path).map_err(failed)?;
     disk.sync_dir(&folder.path).map_err(failed)
+}
+
+/// Whether a log is as [`create`] leaves it: nobody has opened it yet.
+pub(crate) fn is_untouched<D: Disk>(folder: &Folder<D>) -> Result<bool, JournalError> {
+    if folder.list_segments()? != [Cursor::START.position] {
+        return Ok(false);
+    }
+    let (file, begins) = folder.open_segment(Cursor::START.position)?;
+    let path = folder.segment_path(Cursor::START.position);
+    let bytes = file.len().map_err(|cause| JournalError::io("look at", &path, cause))?;
+    Ok(begins == Cursor::START && bytes == SEGMENT_HEADER_BYTES as u64)
 }
 
 /// Writes the mark that a crash kept from a complete segment.

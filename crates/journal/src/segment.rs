@@ -9,7 +9,7 @@
 //! A mark says "everything before me is durable" and is no part of the log: it has no position of its own. Why it exists: a
 //! flipped bit in the very last group could otherwise not be told from a write that a crash had torn.
 
-use crate::group::{FORMAT_VERSION, GROUP_HEADER_BYTES, checksum, hash_at, u32_at, u64_at};
+use crate::group::{GROUP_HEADER_BYTES, checksum, hash_at, log_at, u32_at, u64_at, version_and_log};
 use crate::{Cursor, LogId, Position, Sequence};
 
 /// Bytes of a segment file before its first group: one page, so that groups begin on a page of their own.
@@ -62,7 +62,7 @@ pub enum SegmentFault {
     /// The checksum does not match, or bytes are missing.
     Checksum,
     /// A format that this program does not know.
-    UnknownVersion(u16),
+    UnknownVersion(u8),
 }
 
 impl SegmentHeader {
@@ -70,8 +70,7 @@ impl SegmentHeader {
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![0; SEGMENT_HEADER_BYTES];
         bytes[0..8].copy_from_slice(&SEGMENT_MAGIC);
-        bytes[8..10].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-        bytes[10..12].copy_from_slice(&self.log.shard_field().to_le_bytes());
+        bytes[8..12].copy_from_slice(&version_and_log(&self.log));
         bytes[16..24].copy_from_slice(&self.log.directory.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.first.position.0.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.first.sequence.0.to_le_bytes());
@@ -90,11 +89,7 @@ impl SegmentHeader {
         if checksum(&bytes[..SEGMENT_CHECKSUM_OFFSET]) != u32_at(bytes, SEGMENT_CHECKSUM_OFFSET) {
             return Err(SegmentFault::Checksum);
         }
-        let version = u16::from_le_bytes([bytes[8], bytes[9]]);
-        if version != FORMAT_VERSION {
-            return Err(SegmentFault::UnknownVersion(version));
-        }
-        let log = LogId::from_fields(u64_at(bytes, 16), u16::from_le_bytes([bytes[10], bytes[11]]));
+        let log = log_at(bytes, 8, 16).map_err(SegmentFault::UnknownVersion)?;
         Ok(SegmentHeader { log, first: cursor_at(bytes, 24) })
     }
 }
@@ -124,8 +119,7 @@ impl Mark {
     pub fn encode(&self) -> [u8; MARK_BYTES] {
         let mut bytes = [0; MARK_BYTES];
         bytes[0..4].copy_from_slice(&MARK_MAGIC);
-        bytes[4..6].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-        bytes[6..8].copy_from_slice(&self.log.shard_field().to_le_bytes());
+        bytes[4..8].copy_from_slice(&version_and_log(&self.log));
         bytes[8..16].copy_from_slice(&self.log.directory.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.end.position.0.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.end.sequence.0.to_le_bytes());
@@ -149,14 +143,12 @@ impl Mark {
         if checksum(&bytes[..MARK_CHECKSUM_OFFSET]) != u32_at(bytes, MARK_CHECKSUM_OFFSET) {
             return Err(SegmentFault::Checksum);
         }
-        let version = u16::from_le_bytes([bytes[4], bytes[5]]);
-        let kind = match (version, u16::from_le_bytes([bytes[64], bytes[65]])) {
-            (FORMAT_VERSION, 1) => MarkKind::Tail,
-            (FORMAT_VERSION, 2) => MarkKind::Sealed,
-            (FORMAT_VERSION, _) => return Err(SegmentFault::Checksum),
-            (version, _) => return Err(SegmentFault::UnknownVersion(version)),
+        let log = log_at(bytes, 4, 8).map_err(SegmentFault::UnknownVersion)?;
+        let kind = match u16::from_le_bytes([bytes[64], bytes[65]]) {
+            1 => MarkKind::Tail,
+            2 => MarkKind::Sealed,
+            _ => return Err(SegmentFault::Checksum),
         };
-        let log = LogId::from_fields(u64_at(bytes, 8), u16::from_le_bytes([bytes[6], bytes[7]]));
         Ok(Mark { log, kind, end: cursor_at(bytes, 16) })
     }
 }

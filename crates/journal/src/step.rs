@@ -1,29 +1,87 @@
 //! The same log without a thread: a simulator decides when each write and sync happens, and can crash between any two.
+//!
+//! ```text
+//!   StepLog, owned by the shard: begin_group, submit, poll_durable, peek ─┐
+//!                                                                         ├─ Bench: the writer, what waits for it
+//!   StepHandle, held by whoever steps: step, proven_up_to ────────────────┘
+//! ```
+//!
+//! Why two halves: a shard owns its log and need not hand it out for somebody to play the disk.
 
 use std::collections::VecDeque;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::disk::Disk;
-use crate::folder::Folder;
+use crate::folder::{Folder, Folders};
 use crate::in_flight::{InFlight, Submitted};
-use crate::local::check_against;
+use crate::reader::Reader;
+use crate::store::Wake;
 use crate::writer::{Claim, Writer};
 use crate::{
-    Cursor, GroupBuilder, GroupReader, JournalError, LogId, LogStore, NotReady, Options, Position, Reader,
-    RecoveryReport, Sequence, recovery,
+    BatchFacts, Cursor, Durability, Family, GroupBuilder, JournalError, LogId, LogReader, LogStore, Logs, NotReady,
+    Opened, Options, Position, RecoveryReport, Sequence, recovery,
 };
 
-/// One shard's journal, stepped by its owner. Dropping it does nothing to the disk, as a crash does nothing.
+/// The logs of a data directory, each stepped by a [`StepHandle`].
+#[derive(Clone, Debug)]
+pub struct StepLogs<D: Disk> {
+    folders: Folders<D>,
+}
+
+impl<D: Disk> StepLogs<D> {
+    /// The logs of these families in the data directory `data`.
+    pub fn new(disk: D, data: &Path, families: &[Family]) -> StepLogs<D> {
+        StepLogs { folders: Folders::new(disk, data, families) }
+    }
+}
+
+impl<D: Disk> Logs for StepLogs<D> {
+    type Log = StepLog<D>;
+
+    fn open(&self, id: LogId, since: Cursor, options: Options) -> Result<Opened<StepLog<D>>, JournalError> {
+        StepLog::open(self.folders.of(id), since, options)
+    }
+
+    fn reader(&self, id: LogId) -> Result<Reader<D>, JournalError> {
+        Reader::of(self.folders.of(id))
+    }
+
+    fn inspect(&self, id: LogId, since: Cursor) -> Result<RecoveryReport, JournalError> {
+        recovery::inspect(&self.folders.of(id), since)
+    }
+
+    fn create(&self, id: LogId) -> Result<(), JournalError> {
+        recovery::create(&self.folders.of(id))
+    }
+}
+
+/// One shard's log, stepped from outside. Dropping it does nothing to the disk, as a crash does nothing.
 pub struct StepLog<D: Disk> {
-    writer: Writer<D>,
     in_flight: InFlight,
+    handle: StepHandle<D>,
+    reader: Reader<D>,
+}
+
+/// Steps a [`StepLog`]. Clones step the same one; one that outlives its log still writes what was submitted.
+pub struct StepHandle<D: Disk> {
+    bench: Arc<Mutex<Bench<D>>>,
+}
+
+impl<D: Disk> Clone for StepHandle<D> {
+    fn clone(&self) -> StepHandle<D> {
+        StepHandle { bench: self.bench.clone() }
+    }
+}
+
+/// What the log and whoever steps it share: the part that a companion thread has in a [`crate::LocalLog`].
+struct Bench<D: Disk> {
+    writer: Writer<D>,
     /// Submitted and not yet written.
     waiting: VecDeque<Arc<Submitted>>,
-    reader: Reader<D>,
-    recovered: Cursor,
     disk_full: bool,
     failure: Option<JournalError>,
+    wake: Option<Wake>,
 }
 
 /// What a step did.
@@ -43,56 +101,60 @@ pub enum Step {
 }
 
 impl<D: Disk> StepLog<D> {
-    /// Opens (or begins) the log in the data directory `data` and cuts a torn tail.
-    pub fn open(disk: D, data: &Path, log: LogId, options: Options) -> Result<(Self, RecoveryReport), JournalError> {
-        StepLog::open_since(disk, data, log, options, Cursor::START)
+    fn open(folder: Folder<D>, since: Cursor, options: Options) -> Result<Opened<StepLog<D>>, JournalError> {
+        let (writer, report) = recovery::open(folder.clone(), options, since)?;
+        let reader = Reader::of(folder)?;
+        let in_flight = InFlight::new(report.end, &options);
+        let mut bench = Bench { writer, waiting: VecDeque::new(), disk_full: false, failure: None, wake: None };
+        while bench.claim_room()? == Claim::Claimed {}
+        let handle = StepHandle { bench: Arc::new(Mutex::new(bench)) };
+        Ok(Opened { log: StepLog { in_flight, handle, reader }, report })
     }
 
-    /// The same for a log of which nothing before `since`, the cursor of a snapshot, need be there.
-    pub fn open_since(
-        disk: D,
-        data: &Path,
-        log: LogId,
-        options: Options,
-        since: Cursor,
-    ) -> Result<(Self, RecoveryReport), JournalError> {
-        let (writer, report) = recovery::open(disk.clone(), data, log, options, since)?;
-        let reader = Reader::of(Folder::new(disk, data, log))?;
-        let in_flight = InFlight::new(report.end, options.group_bytes_max, log.kind.recent_bytes_max());
-        let (waiting, recovered) = (VecDeque::new(), report.end);
-        let mut log = StepLog { writer, in_flight, waiting, reader, recovered, disk_full: false, failure: None };
-        while log.claim_room()? == Claim::Claimed {}
-        Ok((log, report))
+    /// The other half of this log, for whoever steps it.
+    pub fn handle(&self) -> StepHandle<D> {
+        self.handle.clone()
     }
 
-    /// Performs one pending unit of work: first a sync, then a write, then room, then the mark of the tail.
+    /// [`StepHandle::step`], for an owner that steps it itself.
     pub fn step(&mut self) -> Result<Step, JournalError> {
-        self.check()?;
-        let done = self.next_step();
+        self.handle.step()
+    }
+
+    /// [`StepHandle::proven_up_to`].
+    pub fn proven_up_to(&self) -> Position {
+        self.handle.proven_up_to()
+    }
+}
+
+impl<D: Disk> StepHandle<D> {
+    /// Performs one pending unit of work: first a sync, then a write, then room, then the mark of the tail.
+    pub fn step(&self) -> Result<Step, JournalError> {
+        let mut bench = self.bench();
+        bench.check()?;
+        let done = bench.next_step();
         if let Err(error) = &done {
-            self.failure = Some(error.clone());
+            bench.failure = Some(error.clone());
+        }
+        let wake = bench.wake.clone().filter(|_| matches!(done, Ok(Step::Synced | Step::Claimed) | Err(_)));
+        drop(bench);
+        if let Some(wake) = wake {
+            wake();
         }
         done
     }
 
     /// Position up to which the disk can prove what was durable: damage before it is always told from a torn tail.
     pub fn proven_up_to(&self) -> Position {
-        self.writer.proven_up_to()
+        self.bench().writer.proven_up_to()
     }
 
-    /// Another reader of this log.
-    pub fn reader(&self) -> Result<Reader<D>, JournalError> {
-        self.reader.another()
+    fn bench(&self) -> MutexGuard<'_, Bench<D>> {
+        self.bench.lock().expect("no holder of this lock panics")
     }
+}
 
-    /// Finishes everything and marks the tail, as a graceful stop does.
-    pub fn close(mut self) -> Result<Sequence, JournalError> {
-        while self.writer.has_unsynced() || !self.waiting.is_empty() || !self.writer.is_marked() {
-            self.step()?;
-        }
-        self.poll_durable()
-    }
-
+impl<D: Disk> Bench<D> {
     fn next_step(&mut self) -> Result<Step, JournalError> {
         if self.writer.has_unsynced() {
             self.writer.sync()?;
@@ -124,53 +186,77 @@ impl<D: Disk> StepLog<D> {
         Ok(claim)
     }
 
+    /// Whether nothing is left to write, sync or mark.
+    fn is_at_rest(&self) -> bool {
+        !self.writer.has_unsynced() && self.waiting.is_empty() && self.writer.is_marked()
+    }
+
     fn check(&self) -> Result<(), JournalError> {
         self.failure.clone().map_or(Ok(()), Err)
     }
 }
 
 impl<D: Disk> LogStore for StepLog<D> {
+    type Reader = Reader<D>;
+
     fn begin_group(&mut self) -> GroupBuilder {
         self.in_flight.begin()
     }
 
     fn ready(&self) -> Result<(), NotReady> {
-        self.check()?;
-        self.in_flight.ready(self.writer.room_up_to(), self.disk_full)
+        let bench = self.handle.bench();
+        bench.check()?;
+        self.in_flight.ready(bench.writer.room_up_to(), bench.disk_full)
     }
 
     fn submit(&mut self, group: GroupBuilder) -> Result<(), JournalError> {
-        self.check()?;
-        self.waiting.extend(self.in_flight.submit(group, None));
+        let mut bench = self.handle.bench();
+        bench.check()?;
+        bench.waiting.extend(self.in_flight.submit(group, None));
         Ok(())
     }
 
-    fn poll_durable(&mut self) -> Result<Sequence, JournalError> {
-        self.check()?;
-        let durable = self.writer.synced().sequence;
-        self.in_flight.settle(durable);
-        Ok(durable)
+    fn poll_durable(&mut self) -> Result<Durability, JournalError> {
+        let bench = self.handle.bench();
+        bench.check()?;
+        let durable = bench.writer.synced();
+        let settled = self.in_flight.settle(durable.sequence);
+        assert_eq!(settled.position(), durable.position, "the writer and the shard count alike");
+        Ok(settled)
     }
 
     fn has_news(&self) -> bool {
-        self.check().is_err() || self.in_flight.would_settle(self.writer.synced().sequence)
-    }
-
-    fn durable_position(&self) -> Position {
-        self.in_flight.durable()
+        let bench = self.handle.bench();
+        bench.check().is_err() || self.in_flight.would_settle(bench.writer.synced().sequence)
     }
 
     fn last_sequence(&self) -> Sequence {
         self.in_flight.last_sequence()
     }
 
-    fn read_record(&self, at: Position, into: &mut Vec<u8>) -> Result<(), JournalError> {
-        if self.in_flight.read_record(at, into) { Ok(()) } else { self.reader.read_record(at, into) }
+    #[inline]
+    fn peek(&self, at: Position) -> Option<&[u8]> {
+        self.in_flight.peek(at)
     }
 
-    fn read_from(&self, at: Cursor) -> Result<GroupReader, JournalError> {
-        check_against(&at, &self.recovered)?;
-        self.reader.read_from(at, self.in_flight.durable())
+    fn reader(&self) -> Result<Reader<D>, JournalError> {
+        self.reader.another()
+    }
+
+    fn set_wake(&mut self, wake: Wake) {
+        self.handle.bench().wake = Some(wake);
+    }
+
+    /// There are none: no clock, no batches.
+    fn take_facts(&mut self, _: &mut dyn FnMut(BatchFacts)) {}
+
+    fn close(mut self) -> Result<Sequence, JournalError> {
+        while !self.handle.bench().is_at_rest() {
+            self.handle.step()?;
+        }
+        let durable = self.poll_durable()?.sequence();
+        assert_eq!(durable, self.last_sequence(), "a log that did not fail has made all of it durable");
+        Ok(durable)
     }
 }
 

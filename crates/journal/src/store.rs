@@ -1,12 +1,29 @@
-//! What a shard asks of its journal, whatever it is made of: local files today, JetStream later.
+//! What a shard asks of its log, whatever it is made of: local files today, JetStream later.
+//!
+//! ```text
+//!   Logs ─open─▶ LogStore   one shard's thread: append, poll, peek; never waits
+//!     │             └─reader─▶ LogReader   any other thread: read, fold, forget, scrub; may wait
+//!     └─reader, inspect─▶ …                without the log's writer
+//! ```
 //!
 //! Completion-based: `submit` hands a group over and returns, `poll_durable` says how far the log is safe. Why: a local
 //! sync and a remote acknowledgement then look alike, and the shard's thread never waits for either.
 
-use crate::{Cursor, GroupBuilder, GroupReader, JournalError, NotReady, Position, Sequence};
+use std::sync::Arc;
 
-/// One shard's journal. Used by one thread, which must never be blocked by it.
-pub trait LogStore {
+use crate::{
+    BatchFacts, Cursor, Durability, Forgotten, GroupBuilder, GroupReader, JournalError, LogId, NotReady, Options,
+    Position, RecoveryReport, Scrubbed, Sequence,
+};
+
+/// Called from another thread whenever there is something new to poll. Must be quick and must not block.
+pub type Wake = Arc<dyn Fn() + Send + Sync>;
+
+/// One shard's log. Used by one thread, which must never be blocked by it.
+pub trait LogStore: Sized {
+    /// What reads it on other threads.
+    type Reader: LogReader;
+
     /// An empty group that stands where the next submitted group will stand. One is filled at a time.
     fn begin_group(&mut self) -> GroupBuilder;
 
@@ -19,22 +36,85 @@ pub trait LogStore {
     /// bug and panics. `Err` is the failure of the whole log: nothing of this group will ever be acknowledged.
     fn submit(&mut self, group: GroupBuilder) -> Result<(), JournalError>;
 
-    /// Sequence up to which everything is durable. `Err`: the log has failed for good in this process.
-    fn poll_durable(&mut self) -> Result<Sequence, JournalError>;
+    /// Up to where everything is durable. `Err`: the log has failed for good in this process.
+    fn poll_durable(&mut self) -> Result<Durability, JournalError>;
 
     /// Whether [`LogStore::poll_durable`] would now say more than last time. A caller asks once more after it announced sleep:
     /// whoever reports completions wakes only those that have announced it.
     fn has_news(&self) -> bool;
 
-    /// Where the durable part ends, as of the last [`LogStore::poll_durable`]; an auditor may read up to here.
-    fn durable_position(&self) -> Position;
-
     /// Sequence of the last record submitted.
     fn last_sequence(&self) -> Sequence;
 
-    /// Replaces `into` with the record at `at`, durable or in flight, after checking its checksum.
-    fn read_record(&self, at: Position, into: &mut Vec<u8>) -> Result<(), JournalError>;
+    /// The record at `at`, if it is in memory: in flight, or durable since not long ago. Never waits, copies nothing.
+    ///
+    /// `at` is a position that an append returned; `None` for every record that has to be read (see [`LogReader::read`]).
+    fn peek(&self, at: Position) -> Option<&[u8]>;
 
-    /// Iterates over the groups from `at` to what is durable now, verifying checksums and the chain.
-    fn read_from(&self, at: Cursor) -> Result<GroupReader, JournalError>;
+    /// A reader for another thread.
+    fn reader(&self) -> Result<Self::Reader, JournalError>;
+
+    /// Whom to wake from now on. News from before wakes nobody: ask [`LogStore::has_news`] afterwards.
+    fn set_wake(&mut self, wake: Wake);
+
+    /// Hands the facts of all batches since the last call to `each`. What nobody takes is dropped beyond
+    /// [`crate::limits::FACTS_WAITING_MAX`] batches.
+    fn take_facts(&mut self, each: &mut dyn FnMut(BatchFacts));
+
+    /// Makes durable what was submitted and ends the log in order. Waits; returns the last durable sequence.
+    fn close(self) -> Result<Sequence, JournalError>;
+}
+
+/// Reads one log beside the thread that writes it, or without one. May wait for the disk; one per thread.
+pub trait LogReader: Send + Sized {
+    /// Another reader of the same log, for another thread.
+    fn another(&self) -> Result<Self, JournalError>;
+
+    /// Replaces `into` with the record at `at`, which the caller knows to be durable, after checking its checksum.
+    fn read(&self, at: Position, into: &mut Vec<u8>) -> Result<(), JournalError>;
+
+    /// Iterates over the groups from `from` to `up_to`, verifying checksums and the chain.
+    fn groups(&self, from: Cursor, up_to: &Durability) -> Result<GroupReader, JournalError>;
+
+    /// A place, often some way behind the end, up to which the log is durable for certain, without asking its writer.
+    fn settled_end(&self) -> Result<Durability, JournalError>;
+
+    /// Lets go of what stands before `before`, as far as it can be removed without touching anything behind.
+    ///
+    /// The caller holds a durable snapshot of all that the records before `before` say. Panics for a log of
+    /// [`crate::Retention::Whole`], which forgets nothing.
+    fn forget_before(&self, before: Position) -> Result<Forgotten, JournalError>;
+
+    /// Reads and verifies groups from `from` on: about `bytes` of them, at least one, none beyond [`LogReader::settled_end`].
+    fn scrub(&self, from: Cursor, bytes: u64) -> Result<Scrubbed, JournalError>;
+}
+
+/// A log that was opened, and what was found.
+pub struct Opened<L> {
+    /// The log, ready to go on at its end.
+    pub log: L,
+    /// What was found and done.
+    pub report: RecoveryReport,
+}
+
+/// Where logs are: opens them by name. Cheap to clone, one for each thread that opens.
+pub trait Logs: Clone + Send + 'static {
+    /// What it opens.
+    type Log: LogStore;
+
+    /// Opens the log, or begins it when `since` is [`Cursor::START`] and there is none; cuts a torn tail.
+    ///
+    /// Nothing before `since`, the cursor of a snapshot, need be there if the family may forget. What is behind it must be: a log
+    /// that ends before it is refused as [`JournalError::BadCursor`]; that the chain goes on from it shows in the first group that
+    /// is read from there. Refuses with [`JournalError::Damaged`] what a crash cannot explain.
+    fn open(&self, id: LogId, since: Cursor, options: Options) -> Result<Opened<Self::Log>, JournalError>;
+
+    /// A reader of a log that another thread, or nobody, writes.
+    fn reader(&self, id: LogId) -> Result<<Self::Log as LogStore>::Reader, JournalError>;
+
+    /// What opening the log would find and do; changes nothing.
+    fn inspect(&self, id: LogId, since: Cursor) -> Result<RecoveryReport, JournalError>;
+
+    /// Begins the log, durably, unless it is there.
+    fn create(&self, id: LogId) -> Result<(), JournalError>;
 }

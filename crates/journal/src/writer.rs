@@ -237,6 +237,9 @@ impl<D: Disk> Writer<D> {
     /// more threads of the kernel. Over zeros it does not; see `docs/decisions/0002-journal-io.md` for what that is worth.
     /// Not behind a large batch: there the zeros, which are written and synced as well, cost more than they save.
     pub fn zero_ahead(&mut self) -> Result<bool, JournalError> {
+        if !self.options.zero_ahead {
+            return Ok(false);
+        }
         let last_batch_bytes = self.synced.position.0.saturating_sub(self.claimed.0);
         if last_batch_bytes > ZERO_AHEAD_BATCH_BYTES_MAX {
             return Ok(false);

@@ -17,10 +17,11 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use tidegate_journal::disk::Disk;
-use tidegate_journal::{Cursor, GroupReader, JournalError, LogId, Position, Reader, Sequence};
+use tidegate_journal::{Cursor, Durability, GroupReader, JournalError, LogId, LogReader, Position, Sequence};
 use tidegate_machines::ledger::{Event, Ledger};
 use tidegate_machines::{RecordPosition, ShardIndex};
 
+use crate::families::{self, Reader};
 use crate::limits::AUDIT_ACCOUNTS_PER_QUESTION;
 use crate::message::{AuditDifference, AuditReport};
 use crate::operation::{Answer, Figures, Operation};
@@ -69,7 +70,7 @@ impl<D: Disk> ShardAuditor<D> {
     ) -> Result<ShardAuditor<D>, JournalError> {
         let snapshot = snapshot::newest_first(&disk, data, shard).ok().and_then(|mut all| all.find_map(Result::ok));
         let (cursor, ledger) = snapshot.unwrap_or_else(|| (Cursor::START, Ledger::new(shard, shard_count)));
-        let reader = Reader::open(disk.clone(), data, log)?;
+        let reader = families::reader(&disk, data, log)?;
         Ok(ShardAuditor {
             disk,
             data: data.to_path_buf(),
@@ -100,9 +101,9 @@ impl<D: Disk> ShardAuditor<D> {
                 self.round.awaiting_end = Some((sequence, figures, more));
                 Audit::Ask(Operation::ReadDurableEnd)
             }
-            Answer::DurableEnd { position } => {
+            Answer::DurableEnd { durable } => {
                 let (sequence, figures, more) = self.round.awaiting_end.take().expect("asked after figures only");
-                if let Err(damage) = self.fold.advance(Sequence(sequence), position) {
+                if let Err(damage) = self.fold.advance(Sequence(sequence), durable) {
                     return Audit::Finished(self.report(now_ms, Some(damage)));
                 }
                 self.compare(sequence, &figures);
@@ -223,7 +224,7 @@ impl<D: Disk> Fold<D> {
     }
 
     /// Folds up to and including `sequence`, reading groups that end at or before `durable`.
-    fn advance(&mut self, sequence: Sequence, durable: Position) -> Result<(), String> {
+    fn advance(&mut self, sequence: Sequence, durable: Durability) -> Result<(), String> {
         if let Some(damage) = &self.damage {
             return Err(damage.clone());
         }
@@ -234,17 +235,17 @@ impl<D: Disk> Fold<D> {
         folded
     }
 
-    fn try_advance(&mut self, target: Sequence, durable: Position) -> Result<(), String> {
+    fn try_advance(&mut self, target: Sequence, durable: Durability) -> Result<(), String> {
         self.fold_rest(target)?;
         if self.sequence >= target {
             return Ok(());
         }
         let mut groups = match self.groups.take() {
             Some(mut groups) => {
-                groups.extend_to(durable);
+                groups.extend_to(&durable);
                 groups
             }
-            None => self.reader.read_from(self.start, durable).map_err(|error| error.to_string())?,
+            None => self.reader.groups(self.start, &durable).map_err(|error| error.to_string())?,
         };
         while self.sequence < target {
             let Some(group) = groups.next_group().map_err(|error| error.to_string())? else {

@@ -276,7 +276,7 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
         worked |= self.announce_figures(now);
         worked |= self.writer.submit()?;
         let released = self.release(out)?;
-        self.ids.maintain(self.writer.log().durable_position())?;
+        self.ids.maintain(self.writer.durable().position())?;
         Ok(worked || released || released_before)
     }
 

@@ -15,6 +15,7 @@ pub mod announcer;
 pub mod auditor;
 pub mod commit;
 pub mod core;
+pub mod families;
 pub mod ids;
 pub mod limits;
 mod log_writer;

@@ -29,8 +29,8 @@ pub const PULL_RETRY_MS: u64 = 500;
 pub const TOPIC_COMMANDS_WAITING_MAX: usize = 16_384;
 /// Their bytes, messages included.
 pub const TOPIC_COMMAND_BYTES_WAITING_MAX: usize = 16 << 20;
-/// Sealed segments of a log of topics behind its newest snapshot that make another one worth it.
-pub const SEGMENTS_PER_COMPACTION: usize = 2;
+/// Sealed bytes of a log of topics behind its newest snapshot that make another one worth it: about two segments.
+pub const BYTES_PER_COMPACTION: u64 = 112 << 20;
 
 /// What a transfer's record takes beyond its texts, at most: framing, numbers, back pointers.
 pub const RECORD_OVERHEAD_BYTES: usize = 160;

@@ -7,7 +7,11 @@
 //!
 //! Why both kinds of shard use this and nothing else: when a group is submitted, and what a full disk means, is decided once.
 
-use tidegate_journal::{GroupBuilder, JournalError, LogStore, NoRoom, NotReady, Position, Sequence};
+use std::cell::OnceCell;
+
+use tidegate_journal::{
+    Durability, GroupBuilder, JournalError, LogReader, LogStore, NoRoom, NotReady, Position, Sequence,
+};
 
 use crate::planted::{Bug, is_planted};
 
@@ -17,6 +21,10 @@ pub(crate) struct LogWriter<L: LogStore> {
     group: GroupBuilder,
     appended: Sequence,
     groups: u64,
+    /// As of the last poll.
+    durable: Durability,
+    /// For what is not in memory any more; opened when first needed.
+    reader: OnceCell<L::Reader>,
 }
 
 impl<L: LogStore> LogWriter<L> {
@@ -24,7 +32,8 @@ impl<L: LogStore> LogWriter<L> {
     pub fn new(mut log: L) -> LogWriter<L> {
         let appended = log.last_sequence();
         let group = log.begin_group();
-        LogWriter { log, group, appended, groups: 0 }
+        let durable = log.poll_durable().expect("a log that was just opened has not failed");
+        LogWriter { log, group, appended, groups: 0, durable, reader: OnceCell::new() }
     }
 
     /// Whether a record of up to `bytes` may be appended now. An empty group may start only with room on the disk for all of it.
@@ -71,8 +80,26 @@ impl<L: LogStore> LogWriter<L> {
 
     /// Sequence up to which everything is durable: what a [`crate::commit::CommitQueue`] may advance to.
     pub fn poll_durable(&mut self) -> Result<Sequence, JournalError> {
-        let durable = self.log.poll_durable()?;
-        Ok(if is_planted(Bug::ReplyBeforeSync) { self.log.last_sequence() } else { durable })
+        self.durable = self.log.poll_durable()?;
+        Ok(if is_planted(Bug::ReplyBeforeSync) { self.log.last_sequence() } else { self.durable.sequence() })
+    }
+
+    /// Up to where the log was durable when it was last polled.
+    pub fn durable(&self) -> Durability {
+        self.durable
+    }
+
+    /// Replaces `into` with a record that was submitted: from memory, or else from the disk.
+    pub fn read_record(&self, at: Position, into: &mut Vec<u8>) -> Result<(), JournalError> {
+        if let Some(record) = self.group.record_at(at).or_else(|| self.log.peek(at)) {
+            into.clear();
+            into.extend_from_slice(record);
+            return Ok(());
+        }
+        if self.reader.get().is_none() {
+            let _ = self.reader.set(self.log.reader()?);
+        }
+        self.reader.get().expect("set above").read(at, into)
     }
 
     /// Sequence of the last record appended.

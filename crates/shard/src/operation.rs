@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use tidegate_journal::Position;
+use tidegate_journal::Durability;
 use tidegate_machines::ledger::{
     AccountKind, AccountView, Command, ContentDigest, HistoryRow, InboundCredit, Outcome, Refusal,
 };
@@ -217,10 +217,10 @@ pub enum Answer {
         /// Whether there are more slots.
         more: bool,
     },
-    /// To `ReadDurableEnd`: all groups that end at or before this position are on stable storage.
+    /// To `ReadDurableEnd`.
     DurableEnd {
-        /// The end of the last durable group.
-        position: Position,
+        /// Up to where the log is on stable storage.
+        durable: Durability,
     },
     /// To `KeepAudit` and `ReadAudit`.
     Audit(AuditReport),

@@ -12,7 +12,7 @@
 use std::path::Path;
 
 use tidegate_journal::disk::Disk;
-use tidegate_journal::{Cursor, JournalError, LogStore, Position, Sequence};
+use tidegate_journal::{Cursor, Durability, JournalError, LogReader, LogStore, Position, Sequence};
 use tidegate_machines::ledger::{Event, Ledger};
 use tidegate_machines::{RecordPosition, ShardIndex};
 
@@ -56,10 +56,11 @@ pub struct ReplayReport {
     pub ids_only: u64,
 }
 
-/// Folds the journal behind the newest good snapshot, and the ids behind those that `ids` covers. `progress` hears the sequence
+/// Folds the journal, which is durable up to `durable`, behind the newest good snapshot, and the ids behind those that `ids` covers. `progress` hears the sequence
 /// reached, now and then.
 pub fn replay<D: Disk, L: LogStore>(
     log: &L,
+    durable: &Durability,
     disk: &D,
     data: &Path,
     shard: ShardIndex,
@@ -69,7 +70,7 @@ pub fn replay<D: Disk, L: LogStore>(
 ) -> Result<(Ledger, ReplayReport), ReplayError> {
     let (end, covered) = (log.last_sequence(), ids.covered());
     let (state_at, mut ledger, read_from, mut report) = starting_point(disk, data, shard, shard_count, covered, end);
-    let mut reader = log.read_from(read_from)?;
+    let mut reader = log.reader()?.groups(read_from, durable)?;
     while let Some(group) = reader.next_group()? {
         let mut reached = group.base;
         for (sequence, position, bytes) in group.records() {

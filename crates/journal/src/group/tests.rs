@@ -2,9 +2,12 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::builder::GroupLimits;
 use crate::{GroupBuilder, NoRoom};
 
-const LOG: LogId = LogId::ledger(0x1122_3344_5566_7788, 3);
+const LOG: LogId = LogId { directory: 0x1122_3344_5566_7788, family: 5, shard: 0x0103 };
+/// The largest that may be.
+const LIMITS: GroupLimits = GroupLimits { group_bytes_max: GROUP_BYTES_MAX, record_bytes_max: RECORD_BYTES_MAX };
 
 fn before() -> Cursor {
     Cursor { position: Position(5000), sequence: Sequence(41), chain: ChainHash([9; 32]) }
@@ -12,7 +15,7 @@ fn before() -> Cursor {
 
 /// A sealed group of these records, and where `append` said they would stand.
 fn sealed(payloads: &[Vec<u8>]) -> (Vec<u8>, Vec<Position>, Cursor) {
-    let mut group = GroupBuilder::new(Position(5000), Sequence(42), GROUP_BYTES_MAX, Vec::new());
+    let mut group = GroupBuilder::new(Position(5000), Sequence(42), LIMITS, Vec::new());
     let positions: Vec<Position> =
         payloads.iter().map(|payload| group.append(|buffer| buffer.extend_from_slice(payload))).collect();
     for (at, payload) in std::iter::zip(&positions, payloads) {
@@ -101,8 +104,9 @@ fn the_bytes_are_those_of_the_format_document() {
     assert_eq!(positions, [Position(5120), Position(5131)]);
     assert_eq!(image.len(), 120 + 11 + 9);
     assert_eq!(&image[0..4], b"TGGR");
-    assert_eq!(image[4..6], [1, 0], "version");
-    assert_eq!(image[6..8], [3, 0], "shard");
+    assert_eq!(image[4], 2, "version");
+    assert_eq!(image[5], 5, "family");
+    assert_eq!(image[6..8], [3, 1], "shard");
     assert_eq!(image[8..16], [0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11], "directory");
     assert_eq!(u64_at(&image, 16), 42, "first sequence");
     assert_eq!(u64_at(&image, 24), 5000, "base");
@@ -145,14 +149,42 @@ fn a_changed_record_is_named_and_a_repaired_checksum_is_seen() {
 }
 
 #[test]
+fn a_group_of_version_1_is_named_as_such() {
+    let (mut image, ..) = sealed(&[vec![1; 40]]);
+    // As version 1 began: two bytes of version, then the shard.
+    image[4..8].copy_from_slice(&[1, 0, 3, 0]);
+    let repaired = checksum(&image[..CHECKSUM_OFFSET]);
+    image[CHECKSUM_OFFSET..GROUP_HEADER_BYTES].copy_from_slice(&repaired.to_le_bytes());
+    assert_eq!(decode(&image).unwrap_err(), GroupFault::UnknownVersion(1));
+}
+
+#[test]
+fn a_group_without_records_is_none() {
+    let (image, ..) = sealed(&[vec![1; 40]]);
+    let header = GroupHeader::decode(&image).unwrap();
+    for (record_count, body_bytes) in [(0, 0), (0, 48), (5, 44), (6, 48)] {
+        let encoded = GroupHeader { record_count, body_bytes, ..header }.encode();
+        assert_eq!(GroupHeader::decode(&encoded), Err(GroupFault::Absurd), "{record_count} in {body_bytes}");
+    }
+}
+
+#[test]
+#[should_panic(expected = "a group holds the largest record")]
+fn limits_that_contradict_each_other_are_a_bug() {
+    let limits = GroupLimits { group_bytes_max: 1000, record_bytes_max: 1000 };
+    GroupBuilder::new(Position(5000), Sequence(1), limits, Vec::new());
+}
+
+#[test]
 #[should_panic(expected = "a record has 1 to 1048576 bytes")]
 fn an_empty_record_is_a_bug() {
-    GroupBuilder::new(Position(5000), Sequence(1), GROUP_BYTES_MAX, Vec::new()).append(|_| {});
+    GroupBuilder::new(Position(5000), Sequence(1), LIMITS, Vec::new()).append(|_| {});
 }
 
 #[test]
 fn room_is_told_before_it_is_taken() {
-    let mut group = GroupBuilder::new(Position(5000), Sequence(1), 300, Vec::new());
+    let limits = GroupLimits { group_bytes_max: 300, record_bytes_max: 172 };
+    let mut group = GroupBuilder::new(Position(5000), Sequence(1), limits, Vec::new());
     assert!(group.has_room(172) && !group.has_room(173));
     group.append(|buffer| buffer.extend_from_slice(&[1; 172]));
     assert_eq!(group.bytes(), 300);
@@ -161,7 +193,8 @@ fn room_is_told_before_it_is_taken() {
 
 #[test]
 fn a_record_that_does_not_fit_leaves_the_group_as_it_was() {
-    let mut group = GroupBuilder::new(Position(5000), Sequence(42), 4 * RECORD_BYTES_MAX, Vec::new());
+    let limits = GroupLimits { group_bytes_max: 4 * RECORD_BYTES_MAX, ..LIMITS };
+    let mut group = GroupBuilder::new(Position(5000), Sequence(42), limits, Vec::new());
     let fill = |bytes: usize| move |buffer: &mut Vec<u8>| buffer.extend(std::iter::repeat_n(7, bytes));
     assert_eq!(group.try_append(fill(RECORD_BYTES_MAX + 1)), Err(NoRoom::Ever));
     assert!(group.is_empty() && group.bytes() == GROUP_HEADER_BYTES);
@@ -172,8 +205,11 @@ fn a_record_that_does_not_fit_leaves_the_group_as_it_was() {
     assert_eq!(group.try_append(fill(RECORD_BYTES_MAX)), Err(NoRoom::Here));
     assert_eq!((group.bytes(), group.records()), (bytes, 3));
     assert_eq!(group.try_append(fill(9)), Ok(next));
-    let mut small = GroupBuilder::new(Position(5000), Sequence(42), 1000, Vec::new());
-    assert_eq!(small.try_append(fill(1000)), Err(NoRoom::Ever), "no group of this log is large enough");
+    let limits = GroupLimits { group_bytes_max: 1000, record_bytes_max: 500 };
+    let mut small = GroupBuilder::new(Position(5000), Sequence(42), limits, Vec::new());
+    assert_eq!(small.try_append(fill(501)), Err(NoRoom::Ever), "no record of this log is that large");
+    small.try_append(fill(500)).unwrap();
+    assert_eq!(small.try_append(fill(500)), Err(NoRoom::Here));
 }
 
 #[test]
@@ -185,15 +221,14 @@ fn a_record_of_the_largest_size_is_sealed_and_read() {
 }
 
 #[test]
-fn the_kind_of_a_log_is_part_of_what_is_verified_and_a_ledgers_bytes_are_those_of_ever() {
+fn the_family_of_a_log_is_part_of_what_is_verified() {
     let (image, ..) = sealed(&[vec![1; 40]]);
-    assert_eq!(image[6..8], [3, 0]);
     let header = GroupHeader::decode(&image).unwrap();
-    let topics = LogId::topics(LOG.directory, LOG.shard);
-    assert_eq!(header.follows(topics, &before()), Err(GroupFault::ForeignLog(LOG)));
-    let theirs = GroupHeader { log: topics, ..header }.encode();
-    assert_eq!(GroupHeader::decode(&theirs).unwrap().log, topics);
+    let other = LogId { family: 6, ..LOG };
+    assert_eq!(header.follows(other, &before()), Err(GroupFault::ForeignLog(LOG)));
+    let theirs = GroupHeader { log: other, ..header }.encode();
+    assert_eq!(GroupHeader::decode(&theirs).unwrap().log, other);
     let mut forged = image.clone();
     forged[..GROUP_HEADER_BYTES].copy_from_slice(&theirs);
-    assert_eq!(decode(&forged).unwrap_err(), GroupFault::ChainHash, "the chain hash covers the kind");
+    assert_eq!(decode(&forged).unwrap_err(), GroupFault::ChainHash, "the chain hash covers the family");
 }

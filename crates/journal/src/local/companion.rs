@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::{Duration, Instant};
 
-use super::{Progress, Wake};
+use super::Progress;
 use crate::disk::Disk;
 use crate::in_flight::Submitted;
 use crate::limits::{DISK_FULL_RETRY_MS, GROUPS_IN_FLIGHT_MAX, IDLE_MARK_AFTER_MS};
@@ -18,7 +18,6 @@ pub(super) struct Companion<D: Disk> {
     inbox: Receiver<Arc<Submitted>>,
     progress: Arc<Progress>,
     facts: SyncSender<BatchFacts>,
-    wake: Wake,
 }
 
 /// What the companion found in its inbox.
@@ -34,9 +33,8 @@ impl<D: Disk> Companion<D> {
         inbox: Receiver<Arc<Submitted>>,
         progress: Arc<Progress>,
         facts: SyncSender<BatchFacts>,
-        wake: Wake,
     ) -> Companion<D> {
-        Companion { writer, inbox, progress, facts, wake }
+        Companion { writer, inbox, progress, facts }
     }
 
     /// Works until the log is closed or fails; then wakes its owner a last time.
@@ -44,7 +42,7 @@ impl<D: Disk> Companion<D> {
         if let Err(error) = self.work() {
             self.progress.fail(error);
         }
-        (self.wake)();
+        self.progress.wake();
     }
 
     fn work(&mut self) -> Result<(), JournalError> {
@@ -105,8 +103,10 @@ impl<D: Disk> Companion<D> {
         facts.durable_ns = since.map_or(0, |since| (synced - since).as_nanos() as u64);
         // Facts that nobody drains are worth less than a thread that goes on.
         let _ = self.facts.try_send(facts);
-        self.progress.durable.store(last.0, Ordering::Release);
-        (self.wake)();
+        assert_eq!(self.writer.synced().sequence, last, "what was written was synced");
+        let before = self.progress.durable.swap(last.0, Ordering::AcqRel);
+        assert_eq!(last.0 - before, u64::from(facts.records), "records are numbered without gaps");
+        self.progress.wake();
         Ok(())
     }
 
@@ -125,7 +125,7 @@ impl<D: Disk> Companion<D> {
         let had_room = self.progress.room_up_to.swap(room, Ordering::AcqRel);
         let was_full = self.progress.disk_full.swap(full, Ordering::AcqRel);
         if room != had_room || full != was_full {
-            (self.wake)();
+            self.progress.wake();
         }
     }
 }

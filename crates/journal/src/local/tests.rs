@@ -2,12 +2,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use super::*;
+use crate::Retention;
 use crate::disk::{FakeDisk, RealDisk};
 use crate::segment::{Mark, MarkKind, offset_of, segment_name};
 
-const LOG: LogId = LogId::ledger(7, 0);
-const SMALL: Options =
-    Options { segment_bytes: 64 * 1024, allocation_step_bytes: 16 * 1024, group_bytes_max: 8 * 1024 };
+const FAMILY: Family = Family { number: 1, name: "ledger", retention: Retention::Whole };
+const LOG: LogId = FAMILY.log(7, 0);
+const SMALL: Options = Options { group_bytes_max: 8 * 1024, record_bytes_max: 2 * 1024, ..Options::small(64 * 1024) };
 
 fn open<D: Disk>(disk: D, data: &Path) -> (LocalLog<D>, RecoveryReport, Receiver<()>) {
     let (sender, woken) = channel();
@@ -15,7 +16,8 @@ fn open<D: Disk>(disk: D, data: &Path) -> (LocalLog<D>, RecoveryReport, Receiver
         // A test that has ended no longer listens.
         let _ = sender.send(());
     });
-    let (log, report) = LocalLog::open(disk, data, LOG, SMALL, wake).unwrap();
+    let Opened { mut log, report } = LocalLogs::new(disk, data, &[FAMILY]).open(LOG, Cursor::START, SMALL).unwrap();
+    log.set_wake(wake);
     (log, report, woken)
 }
 
@@ -31,7 +33,7 @@ fn commit(log: &mut LocalLog<impl Disk>, woken: &Receiver<()>, payloads: &[Vec<u
 }
 
 fn wait_durable(log: &mut LocalLog<impl Disk>, woken: &Receiver<()>) {
-    while log.poll_durable().unwrap() < log.last_sequence() {
+    while log.poll_durable().unwrap().sequence() < log.last_sequence() {
         woken.recv().unwrap();
     }
 }
@@ -46,26 +48,25 @@ fn what_was_committed_is_read_back_over_many_segments_and_a_restart() {
         let payloads: Vec<Vec<u8>> =
             (0..20).map(|n| format!("record {round}.{n} {}", "x".repeat(50)).into_bytes()).collect();
         let positions = commit(&mut log, &woken, &payloads);
-        let mut read = Vec::new();
-        log.read_record(positions[3], &mut read).unwrap();
-        assert_eq!(read, payloads[3], "read while in flight");
+        assert_eq!(log.peek(positions[3]), Some(&payloads[3][..]), "read while in flight");
         written.extend(positions.into_iter().zip(payloads));
     }
     wait_durable(&mut log, &woken);
     let mut facts = BatchFacts::default();
-    log.drain_facts(|batch| facts.records += batch.records);
+    log.take_facts(&mut |batch| facts.records += batch.records);
     assert_eq!(facts.records, 4000);
     assert_eq!(log.close().unwrap(), Sequence(4000));
 
     let (log, report, _woken) = open(RealDisk, data.path());
     assert_eq!((report.end.sequence, report.bytes_cut), (Sequence(4000), 0));
     assert!(report.segments >= 4, "{report:?}");
-    let mut read = Vec::new();
+    let (mut read, reader) = (Vec::new(), log.reader().unwrap());
     for (at, payload) in &written {
-        log.read_record(*at, &mut read).unwrap();
+        assert_eq!(log.peek(*at), None);
+        reader.read(*at, &mut read).unwrap();
         assert_eq!(read, *payload);
     }
-    let mut groups = log.read_from(Cursor::START).unwrap();
+    let mut groups = reader.groups(Cursor::START, &report.durability()).unwrap();
     let mut replayed = Vec::new();
     while let Some(group) = groups.next_group().unwrap() {
         replayed.extend(group.records().map(|(_, at, payload)| (at, payload.to_vec())));
@@ -84,7 +85,7 @@ fn a_failed_sync_is_told_to_the_owner_and_nothing_after_it_is_acknowledged() {
     commit(&mut log, &woken, &[b"bad".to_vec()]);
     let failure = loop {
         match log.poll_durable() {
-            Ok(durable) => assert_eq!(durable, Sequence(1)),
+            Ok(durable) => assert_eq!(durable.sequence(), Sequence(1)),
             Err(failure) => break failure,
         }
         woken.recv().unwrap();
@@ -130,8 +131,8 @@ fn the_tail_is_marked_when_the_log_is_left_alone() {
     let (mut log, _, woken) = open(disk.clone(), Path::new("data"));
     commit(&mut log, &woken, &[b"last words".to_vec()]);
     wait_durable(&mut log, &woken);
-    let path = LOG.folder(Path::new("data")).join(segment_name(Cursor::START.position));
-    let offset = offset_of(Cursor::START.position, log.durable_position()) as usize;
+    let path = Path::new("data/journal/ledger-0").join(segment_name(Cursor::START.position));
+    let offset = offset_of(Cursor::START.position, log.poll_durable().unwrap().position()) as usize;
     let mark = loop {
         if let Ok(mark) = Mark::decode(&disk.contents(&path).unwrap()[offset..]) {
             break mark;

@@ -1,20 +1,21 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::disk::FakeDisk;
 use crate::group::{self, GROUP_HEADER_BYTES, Seal};
-use crate::step::Step;
-use crate::{LogStore, Reader, Sequence, StepLog};
+use crate::step::{Step, StepLogs};
+use crate::{Family, LogReader, LogStore, Logs, Opened, Retention, Sequence, StepLog};
 
-const LOG: LogId = LogId::ledger(99, 1);
-const SMALL: Options = Options { segment_bytes: 16 * 1024, allocation_step_bytes: 8 * 1024, group_bytes_max: 4 * 1024 };
+const FAMILY: Family = Family { number: 1, name: "ledger", retention: Retention::Whole };
+const LOG: LogId = FAMILY.log(99, 1);
+const SMALL: Options = Options { allocation_step_bytes: 8 * 1024, ..Options::small(16 * 1024) };
 
 fn data() -> &'static Path {
     Path::new("data")
 }
 
 fn segment(first: Position) -> PathBuf {
-    LOG.folder(data()).join(segment_name(first))
+    data().join("journal/ledger-1").join(segment_name(first))
 }
 
 fn first_segment() -> PathBuf {
@@ -22,7 +23,21 @@ fn first_segment() -> PathBuf {
 }
 
 fn reopen(disk: &FakeDisk) -> Result<(StepLog<FakeDisk>, RecoveryReport), JournalError> {
-    StepLog::open(disk.clone(), data(), LOG, SMALL)
+    let Opened { log, report } = logs(disk).open(LOG, Cursor::START, SMALL)?;
+    Ok((log, report))
+}
+
+fn logs(disk: &FakeDisk) -> StepLogs<FakeDisk> {
+    StepLogs::new(disk.clone(), data(), &[FAMILY])
+}
+
+fn folder(disk: &FakeDisk) -> Folder<FakeDisk> {
+    Folder::new(disk.clone(), data(), &FAMILY, LOG)
+}
+
+/// Where the durable part of the log ends.
+fn durable_position(log: &mut StepLog<FakeDisk>) -> Position {
+    log.poll_durable().unwrap().position()
 }
 
 /// Submits one group of `records` records, each saying its number, and steps until it is written.
@@ -43,12 +58,13 @@ fn write(log: &mut StepLog<FakeDisk>, records: usize) {
 fn commit(log: &mut StepLog<FakeDisk>, records: usize) {
     write(log, records);
     assert_eq!(log.step().unwrap(), Step::Synced);
-    assert_eq!(log.poll_durable().unwrap(), log.last_sequence());
+    assert_eq!(log.poll_durable().unwrap().sequence(), log.last_sequence());
 }
 
 /// Sequences of all records that can be read, after checking what each says.
-fn read_all(log: &StepLog<FakeDisk>) -> Result<u64, JournalError> {
-    let mut groups = log.read_from(Cursor::START)?;
+fn read_all(mut log: StepLog<FakeDisk>) -> Result<u64, JournalError> {
+    let reader = log.reader()?;
+    let mut groups = reader.groups(Cursor::START, &log.poll_durable()?)?;
     let mut last = 0;
     while let Some(group) = groups.next_group()? {
         for (sequence, at, payload) in group.records() {
@@ -56,7 +72,7 @@ fn read_all(log: &StepLog<FakeDisk>) -> Result<u64, JournalError> {
             assert_eq!(sequence, Sequence(last));
             assert!(payload.starts_with(format!("record {last} ").as_bytes()));
             let mut single = Vec::new();
-            log.read_record(at, &mut single)?;
+            reader.read(at, &mut single)?;
             assert_eq!(single, payload);
         }
     }
@@ -66,7 +82,7 @@ fn read_all(log: &StepLog<FakeDisk>) -> Result<u64, JournalError> {
 /// A copy of a disk's segments, so that one log can be harmed in many ways.
 fn copy(disk: &FakeDisk) -> FakeDisk {
     let copy = FakeDisk::new(0);
-    let folder = LOG.folder(data());
+    let folder = folder(disk).path;
     copy.create_dir_all(&folder).unwrap();
     for (path, _) in disk.files() {
         copy.create_new(&path).unwrap();
@@ -88,7 +104,7 @@ fn a_tail_torn_at_any_byte_is_cut_and_the_log_goes_on() {
     let disk = FakeDisk::new(1);
     let (mut log, _) = reopen(&disk).unwrap();
     (0..3).for_each(|_| commit(&mut log, 5));
-    let durable = log.durable_position();
+    let durable = durable_position(&mut log);
     write(&mut log, 4);
     let (start, image) =
         (offset_of(Cursor::START.position, durable) as usize, disk.contents(&first_segment()).unwrap());
@@ -108,7 +124,7 @@ fn a_tail_torn_at_any_byte_is_cut_and_the_log_goes_on() {
         drop(log);
         let (log, again) = reopen(&disk).unwrap();
         assert_eq!((again.end.sequence.0, again.bytes_cut), (report.end.sequence.0 + 1, 0));
-        assert_eq!(read_all(&log).unwrap(), again.end.sequence.0);
+        assert_eq!(read_all(log).unwrap(), again.end.sequence.0);
     }
 }
 
@@ -117,7 +133,7 @@ fn a_whole_group_behind_a_torn_one_of_the_same_batch_is_cut_with_it_and_never_co
     let disk = FakeDisk::new(1);
     let (mut log, _) = reopen(&disk).unwrap();
     commit(&mut log, 5);
-    let durable = log.durable_position();
+    let durable = durable_position(&mut log);
     for records in [3, 4] {
         let mut group = log.begin_group();
         for _ in 0..records {
@@ -143,7 +159,7 @@ fn a_flipped_bit_anywhere_in_a_marked_log_is_damage_and_never_served() {
     let disk = FakeDisk::new(1);
     let (mut log, _) = reopen(&disk).unwrap();
     (0..3).for_each(|_| commit(&mut log, 2));
-    let end = offset_of(Cursor::START.position, log.durable_position());
+    let end = offset_of(Cursor::START.position, durable_position(&mut log));
     log.close().unwrap();
     for offset in (0..76).chain(4096..end + MARK_BYTES as u64) {
         let disk = copy(&disk);
@@ -152,7 +168,7 @@ fn a_flipped_bit_anywhere_in_a_marked_log_is_damage_and_never_served() {
         let opened = reopen(&disk);
         if offset >= end {
             // Only the mark is bad: nothing of the log is.
-            assert_eq!(read_all(&opened.unwrap().0).unwrap(), 6);
+            assert_eq!(read_all(opened.unwrap().0).unwrap(), 6);
         } else {
             let (segment, at, _, lost) = damage_of(opened);
             assert_eq!(segment, "segment-00000000000000004096.tgj");
@@ -168,10 +184,10 @@ fn damage_before_a_later_group_is_told_from_a_torn_tail_without_any_mark() {
     let disk = FakeDisk::new(1);
     let (mut log, _) = reopen(&disk).unwrap();
     commit(&mut log, 2);
-    let second = log.durable_position();
+    let second = durable_position(&mut log);
     commit(&mut log, 3);
     assert_eq!(log.proven_up_to(), second);
-    let third = log.durable_position();
+    let third = durable_position(&mut log);
     commit(&mut log, 4);
     assert_eq!(log.proven_up_to(), third);
     drop(log);
@@ -191,7 +207,7 @@ fn long_log() -> (FakeDisk, Vec<Position>) {
     let (mut log, _) = reopen(&disk).unwrap();
     (0..40).for_each(|_| commit(&mut log, 20));
     log.close().unwrap();
-    let segments = Folder::new(disk.clone(), data(), LOG).list_segments().unwrap();
+    let segments = folder(&disk).list_segments().unwrap();
     assert!(segments.len() >= 4, "{segments:?}");
     (disk, segments)
 }
@@ -202,14 +218,15 @@ fn a_flipped_bit_in_a_sealed_segment_is_named_with_segment_and_offset() {
     let offset = SEGMENT_HEADER + GROUP_HEADER_BYTES as u64 + 8 + 3;
     disk.flip_bit(&segment(segments[1]), offset, 5);
     let (log, _) = reopen(&disk).unwrap();
-    let (named, at, what, lost) = damage_of(read_all(&log));
+    let reader = log.reader().unwrap();
+    let (named, at, what, lost) = damage_of(read_all(log));
     assert_eq!(named, segment_name(segments[1]));
     assert_eq!(at, SEGMENT_HEADER + GROUP_HEADER_BYTES as u64);
     assert!(what.contains("does not match its checksum"), "{what}");
     assert!(lost.starts_with("records "), "{lost}");
     let mut into = Vec::new();
     let record = Position(segments[1].0 + GROUP_HEADER_BYTES as u64);
-    let refused = log.read_record(record, &mut into).unwrap_err();
+    let refused = reader.read(record, &mut into).unwrap_err();
     assert!(matches!(refused, JournalError::NoRecord { at, .. } if at == record), "{refused}");
 }
 
@@ -254,7 +271,7 @@ fn remove_record(disk: &FakeDisk, first: Position, base: Position) {
 fn a_record_removed_with_everything_repaired_is_caught_by_what_follows() {
     let (disk, segments) = long_log();
     remove_record(&disk, segments[1], segments[1]);
-    let refused = reopen(&disk).and_then(|(log, _)| read_all(&log).map(|_| ()));
+    let refused = reopen(&disk).and_then(|(log, _)| read_all(log).map(|_| ()));
     damage_of(refused);
 
     // The same in the last segment, in a group that others follow and in the very last one.
@@ -262,7 +279,7 @@ fn a_record_removed_with_everything_repaired_is_caught_by_what_follows() {
     let (mut log, _) = reopen(&disk).unwrap();
     let mut bases = Vec::new();
     for _ in 0..3 {
-        bases.push(log.durable_position());
+        bases.push(durable_position(&mut log));
         commit(&mut log, 3);
     }
     log.close().unwrap();
@@ -310,16 +327,23 @@ fn a_group_of_another_history_is_damage_even_at_the_tail() {
 fn files_of_another_log_or_version_are_refused() {
     let (disk, segments) = long_log();
     let other = LogId { directory: 98, ..LOG };
-    let refused = StepLog::open(disk.clone(), data(), other, SMALL).err().unwrap().to_string();
-    assert!(refused.contains("it belongs to shard 1 of data directory 0000000000000063"), "{refused}");
+    let refused = logs(&disk).open(other, Cursor::START, SMALL).err().unwrap().to_string();
+    assert!(refused.contains("it belongs to log 1/1 of data directory 0000000000000063"), "{refused}");
+    assert!(refused.contains("not to log 1/1 of data directory 0000000000000062"), "{refused}");
+    // The folder is the same, the family's number is not.
+    let renumbered = Family { number: 4, ..FAMILY };
+    let logs_of_another = StepLogs::new(disk.clone(), data(), &[renumbered]);
+    let refused = logs_of_another.open(renumbered.log(99, 1), Cursor::START, SMALL).err().unwrap().to_string();
+    assert!(refused.contains("it belongs to log 1/1 of data directory 0000000000000063, not to log 4/1"), "{refused}");
 
     let mut page = disk.contents(&segment(segments[0])).unwrap()[..76].to_vec();
-    page[8] = 2;
+    page[8..10].copy_from_slice(&[1, 0]);
     let repaired = group::checksum(&page[..72]);
     page[72..].copy_from_slice(&repaired.to_le_bytes());
     disk.overwrite(&segment(segments[0]), 0, &page).unwrap();
     let refused = reopen(&disk).err().unwrap().to_string();
-    assert!(refused.ends_with("format version 2 is unknown: this program knows version 1"), "{refused}");
+    assert!(refused.contains("format version 1 is unknown: this program knows version 2"), "{refused}");
+    assert!(refused.ends_with("and begin a new one with this program"), "{refused}");
 }
 
 #[test]
@@ -328,11 +352,11 @@ fn inspecting_changes_nothing_and_foretells_what_opening_does() {
     let (mut log, _) = reopen(&disk).unwrap();
     commit(&mut log, 3);
     write(&mut log, 2);
-    let tail = offset_of(Cursor::START.position, log.durable_position());
+    let tail = offset_of(Cursor::START.position, durable_position(&mut log));
     disk.overwrite(&first_segment(), tail + 10, &[0; 20]).unwrap();
     drop(log);
     let before = disk.contents(&first_segment()).unwrap();
-    let report = inspect(disk.clone(), data(), LOG).unwrap();
+    let report = logs(&disk).inspect(LOG, Cursor::START).unwrap();
     assert_eq!((report.end.sequence, report.bytes_cut), (Sequence(3), 120 + 2 * 57));
     assert_eq!(disk.contents(&first_segment()).unwrap(), before);
     assert_eq!(reopen(&disk).unwrap().1, report);
@@ -341,19 +365,25 @@ fn inspecting_changes_nothing_and_foretells_what_opening_does() {
 #[test]
 fn a_cursor_from_elsewhere_is_refused() {
     let (disk, _) = long_log();
-    let reader = Reader::open(disk.clone(), data(), LOG).unwrap();
-    let end = inspect(disk.clone(), data(), LOG).unwrap().end;
-    let mut groups = reader.read_from(Cursor::START, end.position).unwrap();
+    let reader = logs(&disk).reader(LOG).unwrap();
+    let found = logs(&disk).inspect(LOG, Cursor::START).unwrap();
+    let (end, durable) = (found.end, found.durability());
+    let mut groups = reader.groups(Cursor::START, &durable).unwrap();
     groups.next_group().unwrap().unwrap();
     let middle = groups.cursor();
     let refused = |cursor: Cursor| {
-        let result = reader.read_from(cursor, end.position).and_then(|mut groups| groups.next_group().map(|_| ()));
+        let result = reader.groups(cursor, &durable).and_then(|mut groups| groups.next_group().map(|_| ()));
         matches!(result, Err(JournalError::BadCursor { .. }))
     };
     assert!(!refused(middle) && !refused(end));
     assert!(refused(Cursor { sequence: Sequence(7), ..middle }));
     assert!(refused(Cursor { chain: Cursor::START.chain, ..middle }));
     assert!(refused(Cursor { position: Position(end.position.0 + 1), ..end }));
-    let (log, _) = reopen(&disk).unwrap();
-    assert!(matches!(log.read_from(Cursor { sequence: Sequence(1), ..end }), Err(JournalError::BadCursor { .. })));
+    let (mut log, _) = reopen(&disk).unwrap();
+    let durable = log.poll_durable().unwrap();
+    let reader = log.reader().unwrap();
+    let at_end = |cursor| matches!(reader.groups(cursor, &durable), Err(JournalError::BadCursor { .. }));
+    assert!(!at_end(end));
+    assert!(at_end(Cursor { sequence: Sequence(1), ..end }));
+    assert!(at_end(Cursor { chain: Cursor::START.chain, ..end }), "an opened log knows its own chain");
 }

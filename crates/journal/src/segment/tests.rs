@@ -1,7 +1,7 @@
 use super::*;
 use crate::ChainHash;
 
-const LOG: LogId = LogId::ledger(0xabcd, 2);
+const LOG: LogId = LogId { directory: 0xabcd, family: 9, shard: 2 };
 
 fn place() -> Cursor {
     Cursor { position: Position(70_000), sequence: Sequence(12), chain: ChainHash([7; 32]) }
@@ -24,11 +24,14 @@ fn names_sort_like_positions_and_are_parsed_strictly() {
 fn headers_and_marks_are_read_back_and_every_flipped_bit_is_seen() {
     let header = SegmentHeader { log: LOG, first: place() };
     let page = header.encode();
+    assert_eq!(page[8..12], [2, 9, 2, 0], "version, family, shard");
+    assert_eq!(page[16..24], [0xcd, 0xab, 0, 0, 0, 0, 0, 0], "directory");
     assert_eq!(page.len(), SEGMENT_HEADER_BYTES);
     assert_eq!(SegmentHeader::decode(&page), Ok(header));
     for (kind, number) in [(MarkKind::Tail, 1), (MarkKind::Sealed, 2)] {
         let mark = Mark { log: LOG, kind, end: place() };
         let bytes = mark.encode();
+        assert_eq!(bytes[4..8], [2, 9, 2, 0], "version, family, shard");
         assert_eq!((bytes[64], bytes[65]), (number, 0));
         assert_eq!(Mark::decode(&bytes), Ok(mark));
         for bit in 0..bytes.len() * 8 {
@@ -51,9 +54,17 @@ fn short_and_unknown_bytes_are_refused() {
         assert!(SegmentHeader::decode(&page[..len]).is_err());
         assert!(Mark::decode(&page[..len]).is_err());
     }
-    let mut later = page;
-    later[8] = 2;
-    let repaired = checksum(&later[..72]);
-    later[72..76].copy_from_slice(&repaired.to_le_bytes());
-    assert_eq!(SegmentHeader::decode(&later), Err(SegmentFault::UnknownVersion(2)));
+    // Version 1 had two bytes for its number, the low one first; now the second one is the family.
+    for (bytes, version) in [([1, 0], 1), ([3, 9], 3), ([0, 2], 0)] {
+        let mut other = page.clone();
+        other[8..10].copy_from_slice(&bytes);
+        let repaired = checksum(&other[..72]);
+        other[72..76].copy_from_slice(&repaired.to_le_bytes());
+        assert_eq!(SegmentHeader::decode(&other), Err(SegmentFault::UnknownVersion(version)));
+        let mut other = Mark { log: LOG, kind: MarkKind::Tail, end: place() }.encode();
+        other[4..6].copy_from_slice(&bytes);
+        let repaired = checksum(&other[..76]);
+        other[76..80].copy_from_slice(&repaired.to_le_bytes());
+        assert_eq!(Mark::decode(&other), Err(SegmentFault::UnknownVersion(version)));
+    }
 }

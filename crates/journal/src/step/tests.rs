@@ -1,15 +1,21 @@
 use super::*;
+use crate::Retention;
 use crate::disk::FakeDisk;
 
-const LOG: LogId = LogId::ledger(5, 0);
-const SMALL: Options = Options { segment_bytes: 16 * 1024, allocation_step_bytes: 4 * 1024, group_bytes_max: 4 * 1024 };
+const FAMILY: Family = Family { number: 1, name: "ledger", retention: Retention::Whole };
+const LOG: LogId = FAMILY.log(5, 0);
+const SMALL: Options = Options::small(16 * 1024);
 
 fn data() -> &'static Path {
     Path::new("data")
 }
 
 fn open(disk: &FakeDisk) -> Result<StepLog<FakeDisk>, JournalError> {
-    StepLog::open(disk.clone(), data(), LOG, SMALL).map(|(log, _)| log)
+    Ok(opened(disk)?.log)
+}
+
+fn opened(disk: &FakeDisk) -> Result<Opened<StepLog<FakeDisk>>, JournalError> {
+    StepLogs::new(disk.clone(), data(), &[FAMILY]).open(LOG, Cursor::START, SMALL)
 }
 
 /// A log under test with what its client knows: each record says its sequence and the life in which it was submitted.
@@ -30,7 +36,7 @@ impl Client {
                 _ => log.step().map(|_| ()),
             };
             match done.and_then(|()| log.poll_durable()) {
-                Ok(durable) => self.acknowledged = self.acknowledged.max(durable.0),
+                Ok(durable) => self.acknowledged = self.acknowledged.max(durable.sequence().0),
                 Err(error) => return error,
             }
         }
@@ -48,10 +54,11 @@ impl Client {
     }
 
     /// Everything acknowledged is there, once, in order, and nothing is there that was not submitted.
-    fn check(&self, log: &StepLog<FakeDisk>, seed: u64) {
+    fn check(&self, log: &mut StepLog<FakeDisk>, seed: u64) {
         let recovered = log.last_sequence().0;
         assert!(recovered >= self.acknowledged, "seed {seed}: {recovered} of {} recovered", self.acknowledged);
-        let mut groups = log.read_from(Cursor::START).unwrap();
+        let durable = log.poll_durable().unwrap();
+        let mut groups = log.reader().unwrap().groups(Cursor::START, &durable).unwrap();
         let mut expected = self.submitted.iter();
         let mut last = Sequence(0);
         while let Some(group) = groups.next_group().unwrap() {
@@ -75,7 +82,7 @@ fn live_through(seed: u64, lives: u32, mut end_of_life: impl FnMut(&FakeDisk, u6
         // The machine may stop, and a sync may fail, while it recovers, too.
         match open(&disk) {
             Ok(mut log) => {
-                client.check(&log, seed);
+                client.check(&mut log, seed);
                 client.submitted.truncate(log.last_sequence().0 as usize);
                 client.live(&mut log, random);
             }
@@ -87,8 +94,8 @@ fn live_through(seed: u64, lives: u32, mut end_of_life: impl FnMut(&FakeDisk, u6
         end_of_life(&disk, random >> 20);
     }
     disk.kill();
-    let log = open(&disk).unwrap();
-    client.check(&log, seed);
+    let mut log = open(&disk).unwrap();
+    client.check(&mut log, seed);
     client.acknowledged
 }
 
@@ -135,12 +142,12 @@ fn a_failed_sync_stops_the_log_for_good_and_pages_called_clean_are_written_again
         let mut log = open(&disk).unwrap();
         assert_eq!(log.last_sequence(), Sequence(10));
         client.submit(&mut log, 10).unwrap();
-        while log.poll_durable().unwrap() < Sequence(20) {
+        while log.poll_durable().unwrap().sequence() < Sequence(20) {
             log.step().unwrap();
         }
         client.acknowledged = 20;
         disk.crash();
-        client.check(&open(&disk).unwrap(), seed);
+        client.check(&mut open(&disk).unwrap(), seed);
     }
 }
 
@@ -159,7 +166,7 @@ fn a_full_disk_is_refused_at_the_door_and_service_resumes() {
                 Err(NotReady::DiskFull) => {
                     full_times += 1;
                     while log.step().unwrap() != Step::Idle {}
-                    client.acknowledged = log.poll_durable().unwrap().0;
+                    client.acknowledged = log.poll_durable().unwrap().sequence().0;
                     assert_eq!(log.last_sequence().0, client.acknowledged, "what was let in becomes durable");
                     if log.ready().is_ok() {
                         // A segment was sealed meanwhile, and what it had too much was room for the next.
@@ -172,12 +179,12 @@ fn a_full_disk_is_refused_at_the_door_and_service_resumes() {
                 Err(NotReady::Failed(error)) => panic!("{error}"),
             }
             log.step().unwrap();
-            client.acknowledged = log.poll_durable().unwrap().0;
+            client.acknowledged = log.poll_durable().unwrap().sequence().0;
         }
         assert!(full_times > 3, "{full_times}");
         log.close().unwrap();
         disk.set_capacity(u64::MAX);
-        client.check(&open(&disk).unwrap(), spare);
+        client.check(&mut open(&disk).unwrap(), spare);
     }
 }
 
@@ -189,7 +196,7 @@ fn a_graceful_stop_leaves_nothing_to_cut_and_nothing_unproven() {
     client.submit(&mut log, 10).unwrap();
     assert_eq!(log.close().unwrap(), Sequence(10));
     disk.crash();
-    let (log, report) = StepLog::open(disk, data(), LOG, SMALL).unwrap();
+    let Opened { log, report } = opened(&disk).unwrap();
     assert_eq!((report.end.sequence, report.bytes_cut), (Sequence(10), 0));
     assert_eq!(log.proven_up_to(), report.end.position);
 }
@@ -200,19 +207,19 @@ fn another_reader_follows_the_writer_over_segments() {
     let mut log = open(&disk).unwrap();
     let mut client = Client { submitted: Vec::new(), acknowledged: 0, life: 1 };
     let reader = log.reader().unwrap();
-    let mut groups = reader.read_from(Cursor::START, log.durable_position()).unwrap();
+    let mut groups = reader.groups(Cursor::START, &log.poll_durable().unwrap()).unwrap();
     let (mut followed, mut single) = (0, Vec::new());
     for _ in 0..60 {
         client.submit(&mut log, 20).unwrap();
-        while log.poll_durable().unwrap() < log.last_sequence() {
+        while log.poll_durable().unwrap().sequence() < log.last_sequence() {
             log.step().unwrap();
         }
-        groups.extend_to(log.durable_position());
+        groups.extend_to(&log.poll_durable().unwrap());
         while let Some(group) = groups.next_group().unwrap() {
             for (sequence, at, payload) in group.records() {
                 followed += 1;
                 assert_eq!(sequence.0, followed);
-                reader.read_record(at, &mut single).unwrap();
+                reader.read(at, &mut single).unwrap();
                 assert_eq!(single, payload);
             }
         }

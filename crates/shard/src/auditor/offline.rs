@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use tidegate_journal::disk::Disk;
-use tidegate_journal::{Cursor, JournalError, LogId, Position, Reader, Sequence};
+use tidegate_journal::{Cursor, Durability, JournalError, LogId, LogReader, Sequence};
 use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::Ledger;
 
 use super::fold_record;
+use crate::families::{self, Reader};
 use crate::snapshot;
 
 /// What the offline audit found on one shard.
@@ -33,10 +34,10 @@ pub fn audit_shard<D: Disk>(
     log: LogId,
     shard: ShardIndex,
     shard_count: u16,
-    end: Position,
+    end: &Durability,
     mut progress: impl FnMut(Sequence),
 ) -> Result<ShardFindings, JournalError> {
-    let reader = Reader::open(disk.clone(), data, log)?;
+    let reader = families::reader(disk, data, log)?;
     let mut findings = ShardFindings {
         shard,
         records: 0,
@@ -74,12 +75,12 @@ pub fn audit_shard<D: Disk>(
 
 fn fold_all<D: Disk>(
     reader: &Reader<D>,
-    end: Position,
+    end: &Durability,
     findings: &mut ShardFindings,
     snapshots: &mut Vec<(Cursor, Ledger)>,
     progress: &mut impl FnMut(Sequence),
 ) -> Result<(), String> {
-    let mut groups = reader.read_from(Cursor::START, end).map_err(|error| error.to_string())?;
+    let mut groups = reader.groups(Cursor::START, end).map_err(|error| error.to_string())?;
     loop {
         let reached = groups.cursor();
         if let Some(at) = snapshots.iter().position(|(cursor, _)| *cursor == reached) {

@@ -1,13 +1,14 @@
 //! Serving the inbox: one decision after the other, each against the state that the last one left.
 
+use tidegate_journal::LogStore;
 use tidegate_journal::disk::Disk;
-use tidegate_journal::{GroupBuilder, JournalError, LogStore, Position};
 use tidegate_machines::ledger::{Command, Decision, Event, Outcome, Refusal, Transfer, check_transfer, shard_of};
 use tidegate_machines::{RecordPosition, ShardIndex, TimeMs};
 
 use super::{Departure, Shard, ShardError, Work};
 use crate::ids::{IdHash, IdIndex};
 use crate::limits::RECORD_OVERHEAD_BYTES;
+use crate::log_writer::LogWriter;
 use crate::message::{HoldRequest, TransferBatch, Unavailable};
 use crate::operation::{AccountFact, Answer, Operation, Picks};
 
@@ -334,7 +335,7 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
         scratch: &mut Vec<u8>,
     ) -> Result<Outcome, ShardError> {
         let prior = match id {
-            Some(id) => find_prior(&self.ids, self.writer.group(), self.writer.log(), id, scratch)?,
+            Some(id) => find_prior(&self.ids, &self.writer, id, scratch)?,
             None => None,
         };
         match self.ledger.decide(command, prior.as_ref(), now) {
@@ -405,12 +406,12 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
     }
 
     pub(super) fn has_prior(&mut self, id: &str) -> Result<bool, ShardError> {
-        Ok(find_prior(&self.ids, self.writer.group(), self.writer.log(), self.named(id), &mut self.scratch)?.is_some())
+        Ok(find_prior(&self.ids, &self.writer, self.named(id), &mut self.scratch)?.is_some())
     }
 
     /// The shard that decided on `id`, as far as this shard, the home of the id, knows.
     pub(super) fn owner_of(&mut self, id: &str) -> Result<Option<ShardIndex>, ShardError> {
-        let prior = find_prior(&self.ids, self.writer.group(), self.writer.log(), self.named(id), &mut self.scratch)?;
+        let prior = find_prior(&self.ids, &self.writer, self.named(id), &mut self.scratch)?;
         Ok(prior.map(|event| match event {
             Event::IdClaimed { owner, .. } => owner,
             _ => self.index,
@@ -456,33 +457,15 @@ impl Progress {
 /// Leaves that record in `scratch`.
 fn find_prior<'s, D: Disk, L: LogStore>(
     ids: &IdIndex<D>,
-    group: &GroupBuilder,
-    log: &L,
+    writer: &LogWriter<L>,
     Named { id, hash }: Named<'_>,
     scratch: &'s mut Vec<u8>,
 ) -> Result<Option<Event<'s>>, ShardError> {
     let found = ids.find_newest(hash, |at| -> Result<bool, ShardError> {
-        read_record(group, log, at, scratch)?;
+        writer.read_record(at, scratch)?;
         Ok(Event::decode(scratch).is_ok_and(|event| event.id() == Some(id)))
     })?;
     Ok(found.and_then(|_| Event::decode(scratch).ok()))
-}
-
-/// A record from the filling group, a group in flight, or the disk.
-pub(super) fn read_record<L: LogStore>(
-    group: &GroupBuilder,
-    log: &L,
-    at: Position,
-    into: &mut Vec<u8>,
-) -> Result<(), JournalError> {
-    match group.record_at(at) {
-        Some(record) => {
-            into.clear();
-            into.extend_from_slice(record);
-            Ok(())
-        }
-        None => log.read_record(at, into),
-    }
 }
 
 /// Facts are sorted by id.

@@ -5,7 +5,6 @@ use tidegate_journal::{LogStore, Position};
 use tidegate_machines::ledger::{AccountKind, Event, Refusal, shard_of};
 use tidegate_machines::{OutboundNumber, RecordPosition, ShardIndex};
 
-use super::decide::read_record;
 use super::{Departure, Shard, ShardError, Work};
 use crate::limits::{AUDIT_ACCOUNTS_PER_QUESTION, HISTORY_RECORDS_PER_STEP, PAGE_ROWS_MAX};
 use crate::operation::{AccountFact, Answer, ChainedRow, Credit, Figures, Operation};
@@ -34,7 +33,7 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
                 Answer::Owners(owners)
             }
             Operation::ReadFigures { first, count } => self.read_figures(*first, *count),
-            Operation::ReadDurableEnd => Answer::DurableEnd { position: self.writer.log().durable_position() },
+            Operation::ReadDurableEnd => Answer::DurableEnd { durable: self.writer.durable() },
             Operation::KeepAudit(report) => {
                 self.last_audit = report.clone();
                 Answer::Audit(report.clone())
@@ -100,7 +99,7 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
             if at == RecordPosition::NONE || read.rows.len() >= limit {
                 return Ok(Some(Answer::Rows { rows: std::mem::take(&mut read.rows), next: at }));
             }
-            let record = read_record(self.writer.group(), self.writer.log(), Position(at.0), &mut self.scratch);
+            let record = self.writer.read_record(Position(at.0), &mut self.scratch);
             if read.rows.is_empty() && from.is_some() && record.is_err() {
                 return Ok(Some(Answer::Refused(Refusal::CursorInvalid)));
             }
@@ -124,7 +123,7 @@ impl<D: Disk, L: LogStore> Shard<D, L> {
     ) -> Result<Vec<Credit>, ShardError> {
         let mut credits = Vec::new();
         for outbound in self.ledger.outbound(to, after, max) {
-            read_record(self.writer.group(), self.writer.log(), Position(outbound.position.0), &mut self.scratch)?;
+            self.writer.read_record(Position(outbound.position.0), &mut self.scratch)?;
             let event = Event::decode(&self.scratch).expect("this shard encoded the event");
             let credit = self.ledger.credit_of(&outbound, &event).expect("the outbound queue names its own records");
             credits.push(Credit {

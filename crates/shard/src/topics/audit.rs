@@ -6,12 +6,12 @@
 use std::path::Path;
 
 use tidegate_journal::disk::Disk;
-use tidegate_journal::recovery::{self, RecoveryReport};
-use tidegate_journal::{Cursor, JournalError, LogId, Reader, Sequence};
+use tidegate_journal::{Cursor, JournalError, LocalLogs, LogId, LogReader, Logs, RecoveryReport, Sequence};
 use tidegate_machines::ShardIndex;
 use tidegate_machines::topic::Topics;
 
 use super::fold::fold_group;
+use crate::families::{self, Reader};
 use crate::snapshot::{self, Snapshotted};
 
 /// What the audit found on one shard of topics.
@@ -43,7 +43,7 @@ pub fn audit_topics<D: Disk>(
     mut progress: impl FnMut(Sequence),
 ) -> Result<TopicFindings, JournalError> {
     let shard = ShardIndex(log.shard);
-    let reader = Reader::open(disk.clone(), data, log)?;
+    let reader = families::reader(disk, data, log)?;
     let mut problems = Vec::new();
     let mut snapshots: Vec<(Cursor, blake3::Hash)> = Vec::new();
     let mut oldest: Option<(Cursor, Topics)> = None;
@@ -59,7 +59,7 @@ pub fn audit_topics<D: Disk>(
         }),
     }
     let newest = snapshots.first().map_or(Cursor::START, |(cursor, _)| *cursor);
-    let log = recovery::inspect_since(disk.clone(), data, log, newest)?;
+    let log = LocalLogs::new(disk.clone(), data, &families::FAMILIES).inspect(log, newest)?;
     let is_whole = log.begins == Cursor::START.position;
     let (begin, state) = match oldest {
         Some((cursor, state)) if !is_whole => (cursor, state),
@@ -84,7 +84,7 @@ impl TopicFindings {
         snapshots: &mut Vec<(Cursor, blake3::Hash)>,
         progress: &mut impl FnMut(Sequence),
     ) -> Result<(), String> {
-        let mut groups = reader.read_from(begin, self.log.end.position).map_err(|error| error.to_string())?;
+        let mut groups = reader.groups(begin, &self.log.durability()).map_err(|error| error.to_string())?;
         loop {
             let reached = groups.cursor();
             if let Some(at) = snapshots.iter().position(|(cursor, _)| *cursor == reached) {

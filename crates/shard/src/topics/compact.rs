@@ -17,14 +17,13 @@
 use std::path::{Path, PathBuf};
 
 use tidegate_journal::disk::Disk;
-use tidegate_journal::forget::{Forgotten, forget_before};
-use tidegate_journal::{Cursor, JournalError, LogId, Reader};
+use tidegate_journal::{Cursor, Forgotten, JournalError, LogId, LogReader};
 use tidegate_machines::ShardIndex;
 use tidegate_machines::topic::Topics;
 
 use super::fold::{FoldError, fold_group};
 use super::replay::start;
-use crate::limits::SEGMENTS_PER_COMPACTION;
+use crate::families;
 use crate::snapshot::{self, SnapshotError};
 
 /// Why no snapshot was made. The log is as it was, and the next attempt begins anew.
@@ -56,28 +55,26 @@ pub struct Compaction {
     pub passed_over: Vec<String>,
 }
 
-/// Makes a snapshot of a shard of topics if at least [`SEGMENTS_PER_COMPACTION`] sealed segments lie behind its newest one, and lets
+/// Makes a snapshot of a shard of topics if at least `bytes_min` of sealed log lie behind its newest one, and lets
 /// the log forget what stands before the one it began from. `None`: not worth it yet, or `go_on` said no, which it is asked after
 /// each group.
 pub fn compact<D: Disk>(
     disk: &D,
     data: &Path,
     log: LogId,
+    bytes_min: u64,
     mut go_on: impl FnMut() -> bool,
 ) -> Result<Option<Compaction>, CompactError> {
     let shard = ShardIndex(log.shard);
-    let reader = Reader::open(disk.clone(), data, log)?;
-    let segments = reader.segments()?;
+    let reader = families::reader(disk, data, log)?;
+    let end = reader.settled_end()?;
     let covered = snapshot::newest_cursor::<D, Topics>(disk, data, shard)?.unwrap_or(Cursor::START);
-    let sealed_behind = segments.iter().filter(|first| **first > covered.position).count();
-    if sealed_behind < SEGMENTS_PER_COMPACTION {
+    if end.position().0.saturating_sub(covered.position.0) < bytes_min {
         return Ok(None);
     }
     let begin = start(disk, data, shard);
     let mut state = begin.state;
-    // All before the last segment is sealed, and was durable before that segment had a name.
-    let end = *segments.last().expect("some are sealed");
-    let mut groups = reader.read_from(begin.cursor, end)?;
+    let mut groups = reader.groups(begin.cursor, &end)?;
     let mut events = 0;
     while let Some(records) = fold_group(&mut state, shard, &mut groups)? {
         events += records;
@@ -87,6 +84,6 @@ pub fn compact<D: Disk>(
     }
     let cursor = groups.cursor();
     let snapshot = snapshot::write(disk, data, shard, cursor, &state)?;
-    let forgotten = forget_before(disk.clone(), data, log, begin.cursor.position)?;
+    let forgotten = reader.forget_before(begin.cursor.position)?;
     Ok(Some(Compaction { snapshot, cursor, events, forgotten, passed_over: begin.passed_over }))
 }

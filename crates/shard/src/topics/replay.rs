@@ -11,7 +11,7 @@
 use std::path::Path;
 
 use tidegate_journal::disk::Disk;
-use tidegate_journal::{Cursor, LogStore, Sequence};
+use tidegate_journal::{Cursor, Durability, LogReader, LogStore, Sequence};
 use tidegate_machines::ShardIndex;
 use tidegate_machines::topic::Topics;
 
@@ -20,7 +20,7 @@ use crate::snapshot;
 
 /// Where a replay begins.
 pub struct Start {
-    /// Open the log with this (`open_since`): nothing before it need be there.
+    /// Open the log with this: nothing before it need be there.
     pub cursor: Cursor,
     /// The state at that place.
     pub state: Topics,
@@ -56,9 +56,10 @@ pub fn start<D: Disk>(disk: &D, data: &Path, shard: ShardIndex) -> Start {
     Start { cursor: Cursor::START, state: Topics::new(shard), passed_over }
 }
 
-/// Folds `log`, which was opened with the cursor of `start`, up to its end. `progress` hears the sequence reached, now and then.
+/// Folds `log`, which was opened with the cursor of `start`, up to `durable`, its end. `progress` hears the sequence reached, now and then.
 pub fn replay<L: LogStore>(
     log: &L,
+    durable: &Durability,
     shard: ShardIndex,
     start: Start,
     mut progress: impl FnMut(Sequence),
@@ -66,7 +67,7 @@ pub fn replay<L: LogStore>(
     let Start { cursor, mut state, passed_over } = start;
     let snapshot_sequence = cursor.sequence.0;
     let mut report = ReplayReport { snapshot_sequence, snapshots_passed_over: passed_over, events: 0 };
-    let mut groups = log.read_from(cursor)?;
+    let mut groups = log.reader()?.groups(cursor, durable)?;
     while let Some(records) = fold_group(&mut state, shard, &mut groups)? {
         report.events += records;
         progress(groups.cursor().sequence);

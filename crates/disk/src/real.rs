@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::{Disk, DiskFile};
+use crate::{Disk, DiskFile};
 
 /// The file system of this machine.
 #[derive(Clone, Copy, Debug, Default)]

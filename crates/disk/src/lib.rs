@@ -1,9 +1,11 @@
-//! The file system as the journal sees it: few calls, each with a stated promise, so that it can be faked with malice.
+//! The file system as whoever keeps files sees it: few calls, each with a stated promise, so that it can be faked with malice.
 //!
 //! ```text
-//!   Writer, Reader, recovery ─▶ Disk ─┬─▶ RealDisk: pread, pwrite, fallocate, fdatasync
+//!   logs, snapshots, id runs ─▶ Disk ─┬─▶ RealDisk: pread, pwrite, fallocate, fdatasync
 //!                                     └─▶ FakeDisk: memory, seeded faults, crashes at any write
 //! ```
+//!
+//! Invariant: nothing here knows what is in a file.
 
 mod fake;
 mod real;

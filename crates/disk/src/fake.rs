@@ -15,7 +15,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::{Disk, DiskFile};
+use crate::{Disk, DiskFile};
 use inode::Inode;
 
 /// A disk in memory with seeded faults. Clones are handles to the same disk.

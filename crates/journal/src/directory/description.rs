@@ -1,0 +1,172 @@
+//! The text of `DIRECTORY`: for people to read, with a checksum against their changes.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+
+use super::{DIRECTORY_VERSION, Wanted, refuse};
+use crate::disk::{Disk, RealDisk};
+use crate::family::is_name;
+use crate::group::checksum;
+use crate::limits::{FAMILIES_MAX, FAMILY_NAME_BYTES_MAX, SHARDS_MAX};
+use crate::{JournalError, Retention};
+
+const TITLE: &str = "tidegate data directory";
+/// More is somebody else's file.
+const DESCRIPTION_BYTES_MAX: u64 = 4096;
+const LINES_BYTES_MAX: usize = FAMILIES_MAX * (FAMILY_NAME_BYTES_MAX + 64) + 256;
+const _: () = assert!(LINES_BYTES_MAX <= DESCRIPTION_BYTES_MAX as usize, "what is written is read whole");
+
+/// What `DIRECTORY` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Description {
+    /// By ascending number.
+    pub families: Vec<Listed>,
+    pub created_at_ms: u64,
+    pub id: u64,
+}
+
+/// A family as a directory lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Listed {
+    pub number: u8,
+    pub name: String,
+    pub retention: Retention,
+    pub shards: u16,
+}
+
+impl Description {
+    /// The family of this number.
+    pub fn family(&self, number: u8) -> Option<&Listed> {
+        self.families.iter().find(|family| family.number == number)
+    }
+
+    /// How many shards of it there are.
+    pub fn shards(&self, number: u8) -> u16 {
+        self.family(number).map_or(0, |family| family.shards)
+    }
+
+    /// The same with those of the wanted families that are not listed.
+    pub fn with(mut self, wanted: &[Wanted]) -> Description {
+        for Wanted { family, shards, .. } in wanted {
+            if self.family(family.number).is_none() {
+                let listed = Listed {
+                    number: family.number,
+                    name: family.name.into(),
+                    retention: family.retention,
+                    shards: *shards,
+                };
+                self.families.push(listed);
+            }
+        }
+        self.families.sort_by_key(|family| family.number);
+        self
+    }
+
+    /// The file's bytes.
+    pub fn text(&self) -> String {
+        let Description { families, created_at_ms, id } = self;
+        let lines: String = families.iter().map(Listed::line).collect();
+        let body = format!(
+            "{TITLE}\nformat_version = {DIRECTORY_VERSION}\n{lines}created_at_ms = {created_at_ms}\nid = {id:016x}\n"
+        );
+        let text = format!("{body}checksum = {:08x}\n", checksum(body.as_bytes()));
+        assert!(text.len() <= LINES_BYTES_MAX, "a description is read whole");
+        text
+    }
+
+    /// Writes it to a new file, durably.
+    pub fn write(&self, path: &Path) -> Result<(), JournalError> {
+        let failed = |cause| JournalError::io("write", path, cause);
+        let mut file = File::create(path).map_err(failed)?;
+        file.write_all(self.text().as_bytes()).map_err(failed)?;
+        file.sync_all().map_err(failed)?;
+        RealDisk.sync_dir(path.parent().unwrap_or(Path::new("."))).map_err(failed)
+    }
+
+    pub fn read(path: &Path) -> Result<Description, JournalError> {
+        let mut text = String::new();
+        File::open(path)
+            .and_then(|file| file.take(DESCRIPTION_BYTES_MAX).read_to_string(&mut text))
+            .map_err(|cause| JournalError::io("read", path, cause))?;
+        Description::parse(&text).map_err(|fault| match fault {
+            Fault::Version(found) => {
+                JournalError::UnknownVersion { path: path.to_path_buf(), found, known: DIRECTORY_VERSION }
+            }
+            Fault::Unreadable(what) => {
+                refuse(path.parent().unwrap_or(path), format!("its file DIRECTORY is damaged: {what}"))
+            }
+        })
+    }
+
+    /// The version is looked at before everything else, because only it is promised to stay where it is.
+    fn parse(text: &str) -> Result<Description, Fault> {
+        let number = |key: &str, radix| {
+            let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
+            let digits = line.ok_or_else(|| Fault::Unreadable(format!("{key} is missing")))?;
+            u64::from_str_radix(digits, radix).map_err(|_| Fault::Unreadable(format!("{key} = {digits}: not a number")))
+        };
+        if text.lines().next() != Some(TITLE) {
+            return Err(Fault::Unreadable(format!("it does not begin with \"{TITLE}\"")));
+        }
+        let version = u32::try_from(number("format_version", 10)?).unwrap_or(u32::MAX);
+        if version != DIRECTORY_VERSION {
+            return Err(Fault::Version(version));
+        }
+        let lines = text.lines().filter_map(|line| line.strip_prefix("family "));
+        let families = lines.map(|line| {
+            Listed::parse(line).ok_or_else(|| Fault::Unreadable(format!("\"family {line}\" describes no family")))
+        });
+        let description = Description {
+            families: families.collect::<Result<_, _>>()?,
+            created_at_ms: number("created_at_ms", 10)?,
+            id: number("id", 16)?,
+        };
+        if !(1..=FAMILIES_MAX).contains(&description.families.len()) {
+            return Err(Fault::Unreadable("it lists no families, or too many".into()));
+        }
+        let ascends = description.families.is_sorted_by(|first, second| first.number < second.number);
+        if ascends && description.text() == text {
+            Ok(description)
+        } else {
+            Err(Fault::Unreadable("its checksum does not match".into()))
+        }
+    }
+}
+
+impl Listed {
+    /// `family 1 = ledger, whole, 4 shards`.
+    fn line(&self) -> String {
+        let Listed { number, name, retention, shards } = self;
+        format!("family {number} = {name}, {}, {shards} shards\n", word(*retention))
+    }
+
+    /// Reads what stands behind `family `.
+    fn parse(line: &str) -> Option<Listed> {
+        let (number, rest) = line.split_once(" = ")?;
+        let mut parts = rest.split(", ");
+        let (name, retention, shards) = (parts.next()?, parts.next()?, parts.next()?.strip_suffix(" shards")?);
+        let listed = Listed {
+            number: number.parse().ok()?,
+            name: name.into(),
+            retention: [Retention::Whole, Retention::SinceSnapshot]
+                .into_iter()
+                .find(|kind| word(*kind) == retention)?,
+            shards: shards.parse().ok()?,
+        };
+        let bounded = listed.number > 0 && is_name(name) && (1..=SHARDS_MAX).contains(&listed.shards);
+        (bounded && parts.next().is_none()).then_some(listed)
+    }
+}
+
+fn word(retention: Retention) -> &'static str {
+    match retention {
+        Retention::Whole => "whole",
+        Retention::SinceSnapshot => "since-snapshot",
+    }
+}
+
+enum Fault {
+    Version(u32),
+    Unreadable(String),
+}
