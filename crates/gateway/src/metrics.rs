@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tidegate_broker::Waiting;
-use tidegate_journal::LocalLog;
 use tidegate_journal::disk::Disk;
+use tidegate_journal::{LocalLog, LogStore};
 use tidegate_shard::core::Shard;
 use tidegate_shard::topics::TopicShard;
 use tidegate_shard::worker::Worker;
@@ -89,7 +89,7 @@ impl ObservedShard {
         metrics.audit_sequence.set(audit.sequence as i64);
         metrics.audit_accounts_compared.set(audit.accounts_compared as i64);
         metrics.audit_differences.set(audit.differences.len() as i64 + i64::from(audit.damage.is_some()));
-        shard.log_mut().drain_facts(|batch| {
+        shard.log_mut().take_facts(&mut |batch| {
             metrics.group_records.record(batch.records.into());
             metrics.group_bytes.record(batch.bytes.into());
             metrics.journal_bytes.add(batch.bytes.into());

@@ -14,8 +14,9 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, anyhow};
 use tidegate_journal::LogId;
-use tidegate_journal::directory::Directory;
+use tidegate_journal::directory::{Directory, ShardCount, Wanted};
 use tidegate_machines::ShardIndex;
+use tidegate_shard::families::{LEDGER, TOPICS};
 use tidegate_shard::message::Request;
 use tidegate_shard::router::CursorKey;
 use tidegate_shard::worker::Worker;
@@ -102,11 +103,15 @@ impl Node {
         progress: &mut dyn FnMut(&Status),
     ) -> Result<Node> {
         let topic_shards = options.mqtt.as_ref().map_or(options.workers, |mqtt| mqtt.topic_shards);
-        let directory = Directory::open_or_create(&options.data, options.shards, topic_shards, now_ms().0)?;
-        let topic_shards = directory.topic_shards();
+        let wanted = [
+            Wanted { family: LEDGER, shards: options.shards, count: ShardCount::Fixed },
+            Wanted { family: TOPICS, shards: topic_shards, count: ShardCount::Kept },
+        ];
+        let directory = Directory::open_or_create(&options.data, &wanted, now_ms().0)?;
+        let topic_shards = directory.shards(TOPICS);
         let authenticator = authenticator()?;
         // The directory's random id: cursors outlive a restart, and nobody outside knows it.
-        let cursors = CursorKey([directory.log(0).directory, CURSORS]);
+        let cursors = CursorKey([directory.id(), CURSORS]);
         let status = Arc::new(Status::new(options.shards + topic_shards));
         let metrics = Arc::new(NodeMetrics::default());
 
@@ -193,7 +198,7 @@ impl Node {
             })?);
         }
 
-        let logs: Vec<LogId> = directory.logs().collect();
+        let logs: Vec<LogId> = directory.logs(LEDGER).collect();
         let mut node = Node {
             status: status.clone(),
             stop_edges,
@@ -214,7 +219,7 @@ impl Node {
             Ok(())
         })?);
         if options.mqtt.is_some() {
-            let keeper = TopicKeeper::new(options.data.clone(), node.directory.topic_logs().collect());
+            let keeper = TopicKeeper::new(options.data.clone(), node.directory.logs(TOPICS).collect());
             let status = node.status.clone();
             node.keeper = Some(spawn("topic-keeper".into(), move || {
                 keeper.run(&|| status.is_stopping());

@@ -1,7 +1,7 @@
 //! From the files of a data directory to shards that go on where they were, all in parallel.
 //!
 //! ```text
-//!   journal/shard-n ──▶ ledger shards (id index, replay)  ─┐
+//!   journal/ledger-n ─▶ ledger shards (id index, replay)  ─┐
 //!   journal/topics-n ─▶ topic shards (snapshot, replay)   ─┴─▶ workers: shard n to worker n modulo their number
 //! ```
 
@@ -16,9 +16,10 @@ use std::time::Instant;
 use anyhow::Result;
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::{LocalLog, LogId, Options, Sequence};
+use tidegate_journal::{Cursor, LocalLog, LocalLogs, LogId, LogStore, Logs, Opened, Options, Sequence};
 use tidegate_machines::ShardIndex;
 use tidegate_shard::core::Shard;
+use tidegate_shard::families::{FAMILIES, LEDGER, TOPICS};
 use tidegate_shard::ids::{IdIndex, IdSeed, IdsOptions};
 use tidegate_shard::replay::replay;
 use tidegate_telemetry::ShardMetrics;
@@ -61,7 +62,7 @@ pub fn recover_all(
     progress: &mut dyn FnMut(&Status),
 ) -> Result<Recovered> {
     let mut threads = Vec::new();
-    for log in directory.logs() {
+    for log in directory.logs(LEDGER) {
         let recovery = Recovery {
             data: options.data.clone(),
             log,
@@ -110,7 +111,7 @@ fn recover_topics(
         };
         spawn(format!("recover-t{}", log.shard), move || recovery.run())
     };
-    directory.topic_logs().map(start).collect()
+    directory.logs(TOPICS).map(start).collect()
 }
 
 /// What one shard's recovery needs.
@@ -135,7 +136,9 @@ impl Recovery {
         let progress = &self.status.replay[self.log.shard as usize];
         let bed = self.bed.clone();
         let wake = Arc::new(move || bed.wake());
-        let (log, found) = LocalLog::open(RealDisk, &self.data, self.log, self.journal, wake)?;
+        let logs = LocalLogs::new(RealDisk, &self.data, &FAMILIES);
+        let Opened { mut log, report: found } = logs.open(self.log, Cursor::START, self.journal)?;
+        log.set_wake(wake);
         if found.bytes_cut > 0 {
             tracing::warn!(
                 shard = index.0,
@@ -153,10 +156,18 @@ impl Recovery {
             tracing::warn!(shard = index.0, reason, "the id index is rebuilt from the journal");
         }
         let mut ids = opened.index;
-        let (ledger, report) =
-            replay(&log, &RealDisk, &self.data, index, self.shards, &mut ids, |Sequence(reached)| {
+        let (ledger, report) = replay(
+            &log,
+            &found.durability(),
+            &RealDisk,
+            &self.data,
+            index,
+            self.shards,
+            &mut ids,
+            |Sequence(reached)| {
                 progress.done.store(reached, Ordering::Relaxed);
-            })?;
+            },
+        )?;
         for passed_over in &report.snapshots_passed_over {
             tracing::warn!(shard = index.0, snapshot = passed_over, "passed over a snapshot");
         }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_journal::LogId;
 use tidegate_journal::disk::RealDisk;
+use tidegate_shard::limits::BYTES_PER_COMPACTION;
 use tidegate_shard::topics::compact;
 
 use crate::audit_loop::lower_priority;
@@ -47,7 +48,7 @@ impl TopicKeeper {
 
     fn keep(&self, log: LogId, stopped: &dyn Fn() -> bool) {
         let began = Instant::now();
-        match compact(&RealDisk, &self.data, log, || !stopped()) {
+        match compact(&RealDisk, &self.data, log, BYTES_PER_COMPACTION, || !stopped()) {
             Ok(None) => {}
             Ok(Some(done)) => tracing::info!(
                 topics = log.shard,

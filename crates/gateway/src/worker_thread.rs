@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use mio::{Events, Poll, Waker};
-use tidegate_journal::LocalLog;
 use tidegate_journal::disk::RealDisk;
+use tidegate_journal::{LocalLog, LogStore};
 use tidegate_machines::TimeMs;
 use tidegate_planted::Tampering;
 use tidegate_shard::core::Outgoing;

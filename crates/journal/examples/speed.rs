@@ -7,9 +7,14 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use tidegate_journal::directory::Directory;
+use tidegate_journal::directory::{Directory, ShardCount, Wanted};
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::{Cursor, JournalError, LocalLog, LogStore, Options, Position};
+use tidegate_journal::{
+    Cursor, Family, JournalError, LocalLogs, LogReader, LogStore, Logs, Opened, Options, Position, Retention,
+};
+
+/// What the log is created as; the bytes are those of any family.
+const FAMILY: Family = Family { number: 1, name: "speed", retention: Retention::Whole };
 
 const RECORD_BYTES: usize = 70;
 
@@ -22,13 +27,16 @@ fn main() -> Result<(), JournalError> {
     let folder = arguments.get(2).map_or_else(std::env::temp_dir, Into::into);
     let data = folder.join(format!("tidegate-journal-speed-{}", std::process::id()));
 
-    let directory = Directory::open_or_create(&data, 1, 1, 0)?;
+    let wanted = Wanted { family: FAMILY, shards: 1, count: ShardCount::Fixed };
+    let directory = Directory::open_or_create(&data, &[wanted], 0)?;
+    let (logs, id) = (LocalLogs::new(RealDisk, &data, &[FAMILY]), FAMILY.log(directory.id(), 0));
     let (wake_sender, woken) = channel();
     let wake = Arc::new(move || {
         // Nobody listens any more when the run is over.
         let _ = wake_sender.send(());
     });
-    let (mut log, _) = LocalLog::open(RealDisk, &data, directory.log(0), Options::default(), wake)?;
+    let Opened { mut log, .. } = logs.open(id, Cursor::START, Options::default())?;
+    log.set_wake(wake);
 
     let (mut appending, mut positions) = (Duration::ZERO, Vec::new());
     let payload = [7; RECORD_BYTES];
@@ -49,7 +57,7 @@ fn main() -> Result<(), JournalError> {
         }
         log.submit(group)?;
         appending += began.elapsed();
-        log.drain_facts(|batch| {
+        log.take_facts(&mut |batch| {
             batches += 1;
             write_ns += batch.write_ns;
             sync_ns += batch.sync_ns;
@@ -57,7 +65,7 @@ fn main() -> Result<(), JournalError> {
         });
     }
     let written = log.last_sequence().0;
-    while log.poll_durable()?.0 < written {
+    while log.poll_durable()?.sequence().0 < written {
         woken.recv().expect("the log is open");
     }
     let all = start.elapsed();
@@ -75,15 +83,15 @@ fn main() -> Result<(), JournalError> {
     );
 
     let reads = 200_000.min(positions.len() * 10);
-    let (mut into, began) = (Vec::new(), Instant::now());
+    let (mut into, reader, began) = (Vec::new(), log.reader()?, Instant::now());
     for index in 0..reads {
         let at: Position = positions[index.wrapping_mul(7919) % positions.len()];
-        log.read_record(at, &mut into)?;
+        reader.read(at, &mut into)?;
     }
-    println!("read_record, in the page cache  {:8.0} ns", began.elapsed().as_nanos() as f64 / reads as f64);
+    println!("read a record, page cache       {:8.0} ns", began.elapsed().as_nanos() as f64 / reads as f64);
 
     let began = Instant::now();
-    let mut groups = log.read_from(Cursor::START)?;
+    let mut groups = reader.groups(Cursor::START, &log.poll_durable()?)?;
     let (mut seen, mut bytes) = (0u64, 0usize);
     while let Some(group) = groups.next_group()? {
         for (_, _, payload) in group.records() {
@@ -96,8 +104,7 @@ fn main() -> Result<(), JournalError> {
 
     log.close()?;
     let began = Instant::now();
-    let wake = Arc::new(|| {});
-    let (log, report) = LocalLog::open(RealDisk, &data, directory.log(0), Options::default(), wake)?;
+    let Opened { log, report } = logs.open(id, Cursor::START, Options::default())?;
     println!(
         "open                            {:8.1} ms for {} segments",
         began.elapsed().as_secs_f64() * 1e3,

@@ -218,12 +218,7 @@ fn goes_on(begun: &Description, found: &Description, wanted: &[Wanted]) -> Optio
 }
 
 /// Creates the logs that `found` lacks, and then gives the description its name.
-fn finish(
-    path: &Path,
-    found: &Description,
-    description: &Description,
-    wanted: &[Wanted],
-) -> Result<(), JournalError> {
+fn finish(path: &Path, found: &Description, description: &Description, wanted: &[Wanted]) -> Result<(), JournalError> {
     for Wanted { family, .. } in wanted.iter().filter(|wanted| found.family(wanted.family.number).is_none()) {
         for shard in 0..description.shards(family.number) {
             let folder = Folder::new(RealDisk, path, family, family.log(description.id, shard));

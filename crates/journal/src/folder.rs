@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::disk::{Disk, DiskFile};
-use crate::segment::{SEGMENT_HEADER_BYTES, SegmentFault, SegmentHeader, parse_segment_name, segment_name};
 use crate::limits::SHARDS_MAX;
+use crate::segment::{SEGMENT_HEADER_BYTES, SegmentFault, SegmentHeader, parse_segment_name, segment_name};
 use crate::{Cursor, Family, JournalError, LogId, Position, Retention};
 
 /// The folder of one log on some disk.
@@ -29,7 +29,8 @@ impl<D: Disk> Folders<D> {
     pub fn new(disk: D, data: &Path, families: &[Family]) -> Folders<D> {
         families.iter().for_each(Family::check);
         for (index, family) in families.iter().enumerate() {
-            let is_new = families[..index].iter().all(|other| other.number != family.number && other.name != family.name);
+            let is_new =
+                families[..index].iter().all(|other| other.number != family.number && other.name != family.name);
             assert!(is_new, "family {} \"{}\" is declared twice", family.number, family.name);
         }
         Folders { disk, data: data.into(), families: families.into() }

@@ -103,7 +103,11 @@ impl InFlight {
 
     /// Forgets the groups up to `sequence`, which are durable; says up to where all is.
     pub fn settle(&mut self, sequence: Sequence) -> Durability {
-        assert!(sequence <= self.last_sequence, "record {sequence} is durable, and {} was the last", self.last_sequence);
+        assert!(
+            sequence <= self.last_sequence,
+            "record {sequence} is durable, and {} was the last",
+            self.last_sequence
+        );
         assert!(sequence >= self.durable.sequence(), "what was durable cannot become undone");
         while self.groups.front().is_some_and(|group| group.last_sequence() <= sequence) {
             let group = self.groups.pop_front().expect("looked at above");

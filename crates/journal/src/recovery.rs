@@ -104,8 +104,7 @@ impl Inspection {
         let segments = folder.list_segments()?;
         let begins = segments.first().map(|first| folder.open_segment(*first)).transpose()?.map(|(_, begins)| begins);
         let is_whole = begins == Some(Cursor::START);
-        let reaches_back =
-            folder.may_forget() && begins.is_some_and(|begins| begins.position <= since.position);
+        let reaches_back = folder.may_forget() && begins.is_some_and(|begins| begins.position <= since.position);
         if !is_whole && !reaches_back {
             let missing_from = if folder.may_forget() { since } else { Cursor::START };
             return Err(missing_segment(&missing_from, segments.first().copied()));

@@ -12,8 +12,8 @@
 use std::sync::Arc;
 
 use crate::{
-    BatchFacts, Cursor, Durability, Forgotten, GroupBuilder, GroupReader, JournalError, LogId, NotReady, Options, Position,
-    RecoveryReport, Scrubbed, Sequence,
+    BatchFacts, Cursor, Durability, Forgotten, GroupBuilder, GroupReader, JournalError, LogId, NotReady, Options,
+    Position, RecoveryReport, Scrubbed, Sequence,
 };
 
 /// Called from another thread whenever there is something new to poll. Must be quick and must not block.

@@ -6,10 +6,11 @@
 use std::path::Path;
 
 use tidegate_journal::disk::FakeDisk;
-use tidegate_journal::{JournalError, LogId, LogStore, StepLog, recovery};
+use tidegate_journal::{Cursor, JournalError, LogId, LogStore, Logs, Opened, StepLog, StepLogs};
 use tidegate_machines::ShardIndex;
 use tidegate_shard::auditor::{Audit, ShardAuditor};
 use tidegate_shard::core::{Outgoing, Shard};
+use tidegate_shard::families::LEDGER;
 use tidegate_shard::ids::IdIndex;
 use tidegate_shard::message::AuditReport;
 use tidegate_shard::operation::{Answer, EndpointIndex, Message, Operation};
@@ -32,9 +33,14 @@ pub const DATA: &str = "/data";
 /// A worker over a faulty disk.
 pub type SimWorker = Worker<FakeDisk, StepLog<FakeDisk>>;
 
+/// The logs on a disk.
+pub fn logs(disk: &FakeDisk) -> StepLogs<FakeDisk> {
+    StepLogs::new(disk.clone(), Path::new(DATA), &[LEDGER])
+}
+
 /// The log of a shard.
 pub fn log_id(shard: u16) -> LogId {
-    LogId::ledger(DIRECTORY_ID, shard)
+    LEDGER.log(DIRECTORY_ID, shard)
 }
 
 /// A running process.
@@ -70,7 +76,7 @@ pub struct Audits {
 
 /// Creates the logs of a new data directory, as `Directory::open_or_create` does before it gives the directory its name.
 pub fn create(disk: &FakeDisk, shards: u16) -> Result<(), JournalError> {
-    (0..shards).try_for_each(|shard| recovery::create(disk.clone(), Path::new(DATA), log_id(shard)))
+    (0..shards).try_for_each(|shard| logs(disk).create(log_id(shard)))
 }
 
 impl Node {
@@ -166,14 +172,14 @@ fn recover(
     trace: &Trace,
 ) -> Result<Shard<FakeDisk, StepLog<FakeDisk>>, String> {
     let (data, index) = (Path::new(DATA), ShardIndex(shard));
-    let (log, found) =
-        StepLog::open(disk.clone(), data, log_id(shard), plan.journal).map_err(|error| error.to_string())?;
+    let Opened { log, report: found } =
+        logs(disk).open(log_id(shard), Cursor::START, plan.journal).map_err(|error| error.to_string())?;
     let folder = data.join("ids").join(format!("shard-{shard}"));
     let opened = IdIndex::open(disk.clone(), &folder, plan.ids, found.end.position, &mut |_, _| {})
         .map_err(|error| error.to_string())?;
     let mut ids = opened.index;
-    let (ledger, report) =
-        replay(&log, disk, data, index, plan.shards, &mut ids, |_| {}).map_err(|error| error.to_string())?;
+    let (ledger, report) = replay(&log, &found.durability(), disk, data, index, plan.shards, &mut ids, |_| {})
+        .map_err(|error| error.to_string())?;
     note!(
         trace,
         "  shard {shard}: sequence {} cut {} snapshot {} passed over {:?} events {} ids {} discarded {:?}",

@@ -111,8 +111,13 @@ impl Plan {
     pub fn of(chance: &mut Chance) -> Plan {
         let group_bytes_max = *chance.one_of(&[4 << 10, 8 << 10, 16 << 10]);
         let segment_bytes = group_bytes_max as u64 * chance.within(4..=8);
-        let journal =
-            Options { segment_bytes, allocation_step_bytes: *chance.one_of(&[4 << 10, 64 << 10]), group_bytes_max };
+        let journal = Options {
+            segment_bytes,
+            allocation_step_bytes: *chance.one_of(&[4 << 10, 64 << 10]),
+            group_bytes_max,
+            record_bytes_max: group_bytes_max - 128,
+            ..Options::default()
+        };
         let ids = IdsOptions {
             freeze_at: chance.within(16..=200) as usize,
             frozen_max: chance.within(1..=2) as usize,

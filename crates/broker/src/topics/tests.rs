@@ -7,15 +7,16 @@ use std::path::Path;
 
 use tidegate_journal::disk::{Disk, FakeDisk};
 use tidegate_journal::step::Step;
-use tidegate_journal::{Cursor, LogId, Options, Position, Reader, StepLog};
+use tidegate_journal::{Cursor, LogId, Logs, Opened, Options, Position, StepLog, StepLogs};
 use tidegate_machines::topic::{Message, MessageMeta, Receiver, Slot};
 
 use super::*;
+use crate::families::TOPICS;
 use crate::snapshot::Snapshotted;
 
-const LOG: LogId = LogId::topics(7, 2);
+const LOG: LogId = TOPICS.log(7, 2);
 const SHARD: ShardIndex = ShardIndex(2);
-const SMALL: Options = Options { segment_bytes: 16 * 1024, allocation_step_bytes: 8 * 1024, group_bytes_max: 4 * 1024 };
+const SMALL: Options = Options { allocation_step_bytes: 8 * 1024, ..Options::small(16 * 1024) };
 const NOW: TimeMs = TimeMs(1_700_000_000_000);
 
 /// What tests know a command by.
@@ -55,9 +56,10 @@ fn nth(number: Number, bytes: usize) -> Command {
 /// Opens what is on `disk`, as a node does at start.
 fn open(disk: &FakeDisk) -> Result<(Tested, ReplayReport), String> {
     let start = start(disk, data(), SHARD);
-    let (log, _) =
-        StepLog::open_since(disk.clone(), data(), LOG, SMALL, start.cursor).map_err(|error| error.to_string())?;
-    let (state, report) = replay(&log, SHARD, start, |_| {}).map_err(|error| error.to_string())?;
+    let logs = StepLogs::new(disk.clone(), data(), &[TOPICS]);
+    let Opened { log, report } = logs.open(LOG, start.cursor, SMALL).map_err(|error| error.to_string())?;
+    let (state, report) =
+        replay(&log, &report.durability(), SHARD, start, |_| {}).map_err(|error| error.to_string())?;
     Ok((TopicShard::new(SHARD, state, log, limits()), report))
 }
 

@@ -1,8 +1,8 @@
 //! What one shard of topics counts.
 
 use tidegate_broker::Waiting;
-use tidegate_journal::LocalLog;
 use tidegate_journal::disk::Disk;
+use tidegate_journal::{LocalLog, LogStore};
 use tidegate_shard::topics::TopicShard;
 use tidegate_telemetry::{Counter, Gauge, Histogram, Metric, Registry};
 
@@ -58,7 +58,7 @@ impl TopicMetrics {
         self.inbox_depth.set(facts.inbox as i64);
         self.uncommitted.set(facts.waiting as i64);
         self.sequence.set(shard.appended().0 as i64);
-        shard.log_mut().drain_facts(|batch| {
+        shard.log_mut().take_facts(&mut |batch| {
             self.journal_bytes.add(batch.bytes.into());
             self.sync_latency.record(batch.sync_ns);
         });

@@ -8,9 +8,10 @@ use std::time::Instant;
 use anyhow::Result;
 use tidegate_broker::Waiting;
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::{LocalLog, LogId, Options, Sequence};
+use tidegate_journal::{LocalLog, LocalLogs, LogId, LogStore, Logs, Opened, Options, Sequence};
 use tidegate_machines::ShardIndex;
 use tidegate_machines::topic::InboxLimits;
+use tidegate_shard::families::FAMILIES;
 use tidegate_shard::topics::{TopicShard, replay, start};
 
 use crate::mesh::Bed;
@@ -49,7 +50,9 @@ impl TopicRecovery {
         let bed = self.bed.clone();
         let wake = Arc::new(move || bed.wake());
         let begin = start(&RealDisk, &self.data, index);
-        let (log, found) = LocalLog::open_since(RealDisk, &self.data, self.log, self.journal, begin.cursor, wake)?;
+        let logs = LocalLogs::new(RealDisk, &self.data, &FAMILIES);
+        let Opened { mut log, report: found } = logs.open(self.log, begin.cursor, self.journal)?;
+        log.set_wake(wake);
         if found.bytes_cut > 0 {
             tracing::warn!(
                 topics = index.0,
@@ -60,7 +63,7 @@ impl TopicRecovery {
         let end = found.end.sequence.0;
         progress.total.store(end, Ordering::Relaxed);
         let reached = |Sequence(reached)| progress.done.store(reached, Ordering::Relaxed);
-        let (state, report) = replay(&log, index, begin, reached)?;
+        let (state, report) = replay(&log, &found.durability(), index, begin, reached)?;
         for passed_over in &report.snapshots_passed_over {
             tracing::warn!(topics = index.0, snapshot = passed_over, "passed over a snapshot");
         }

@@ -50,8 +50,12 @@ impl Description {
     pub fn with(mut self, wanted: &[Wanted]) -> Description {
         for Wanted { family, shards, .. } in wanted {
             if self.family(family.number).is_none() {
-                let listed =
-                    Listed { number: family.number, name: family.name.into(), retention: family.retention, shards: *shards };
+                let listed = Listed {
+                    number: family.number,
+                    name: family.name.into(),
+                    retention: family.retention,
+                    shards: *shards,
+                };
                 self.families.push(listed);
             }
         }
@@ -145,7 +149,9 @@ impl Listed {
         let listed = Listed {
             number: number.parse().ok()?,
             name: name.into(),
-            retention: [Retention::Whole, Retention::SinceSnapshot].into_iter().find(|kind| word(*kind) == retention)?,
+            retention: [Retention::Whole, Retention::SinceSnapshot]
+                .into_iter()
+                .find(|kind| word(*kind) == retention)?,
             shards: shards.parse().ok()?,
         };
         let bounded = listed.number > 0 && is_name(name) && (1..=SHARDS_MAX).contains(&listed.shards);

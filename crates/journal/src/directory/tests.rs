@@ -1,76 +1,153 @@
 use super::*;
+use crate::limits::FAMILY_NAME_BYTES_MAX;
 use crate::segment::segment_name;
+use crate::{LocalLogs, LogStore, Logs, Opened, Options};
 
+const LEDGER: Family = Family { number: 1, name: "ledger", retention: Retention::Whole };
+const TOPICS: Family = Family { number: 2, name: "topics", retention: Retention::SinceSnapshot };
+/// A family of somebody else, with a number and a name that the others leave free.
+const COUNTER: Family = Family { number: 200, name: "counter_2", retention: Retention::SinceSnapshot };
+
+fn fixed(family: Family, shards: u16) -> Wanted {
+    Wanted { family, shards, count: ShardCount::Fixed }
+}
+
+fn kept(family: Family, shards: u16) -> Wanted {
+    Wanted { family, shards, count: ShardCount::Kept }
+}
+
+/// What a server wants that has a ledger of `shards` shards, and topics.
+fn server(shards: u16, topics: u16) -> [Wanted; 2] {
+    [fixed(LEDGER, shards), kept(TOPICS, topics)]
+}
+
+fn open(path: &Path, wanted: &[Wanted]) -> Result<Directory, JournalError> {
+    Directory::open_or_create(path, wanted, 7)
+}
+
+fn create_and_close(path: &Path, wanted: &[Wanted]) {
+    drop(open(path, wanted).unwrap());
+}
+
+#[track_caller]
 fn refusal(result: Result<Directory, JournalError>) -> String {
     result.expect_err("must be refused").to_string()
+}
+
+fn text(data: &Path) -> String {
+    fs::read_to_string(data.join(DIRECTORY)).unwrap()
+}
+
+fn first_segment(data: &Path, folder: &str) -> PathBuf {
+    data.join("journal").join(folder).join(segment_name(Cursor::START.position))
 }
 
 #[test]
 fn a_directory_is_created_once_and_found_again() {
     let data = tempfile::tempdir().unwrap();
     let path = data.path().join("a/b");
-    let first = Directory::open_or_create(&path, 3, 2, 1_700_000_000_000).unwrap();
-    let logs: Vec<LogId> = first.logs().collect();
-    assert_eq!(logs.len(), 3);
+    let first = Directory::open_or_create(&path, &server(3, 2), 1_700_000_000_000).unwrap();
+    let logs: Vec<LogId> = first.logs(LEDGER).collect();
+    assert_eq!((logs.len(), first.logs(TOPICS).count(), first.logs(COUNTER).count()), (3, 2, 0));
+    assert!(logs.iter().all(|log| log.directory == first.id() && log.family == 1));
     drop(first);
-    let again = Directory::open_or_create(&path, 3, 2, 5).unwrap();
-    assert_eq!(again.logs().collect::<Vec<_>>(), logs);
+    let again = Directory::open_or_create(&path, &server(3, 2), 5).unwrap();
+    assert_eq!(again.logs(LEDGER).collect::<Vec<_>>(), logs);
     assert_eq!(again.created_at_ms(), 1_700_000_000_000);
     drop(again);
-    assert_eq!(Directory::open(&path).unwrap().shards(), 3);
-    assert!(refusal(Directory::open(data.path())).contains("no file DIRECTORY"));
+    assert_eq!(Directory::open(&path, &[LEDGER]).unwrap().shards(LEDGER), 3);
+    assert!(refusal(Directory::open(data.path(), &[LEDGER])).contains("no file DIRECTORY"));
+}
+
+#[test]
+fn the_description_is_that_of_the_format_document() {
+    let data = tempfile::tempdir().unwrap();
+    create_and_close(data.path(), &[kept(TOPICS, 2), fixed(LEDGER, 1)]);
+    let text = text(data.path());
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        lines[..5],
+        [
+            "tidegate data directory",
+            "format_version = 3",
+            "family 1 = ledger, whole, 1 shards",
+            "family 2 = topics, since-snapshot, 2 shards",
+            "created_at_ms = 7",
+        ]
+    );
+    assert!(lines[5].starts_with("id = ") && lines[5].len() == 5 + 16, "{text}");
+    assert!(lines[6].starts_with("checksum = ") && lines.len() == 7, "{text}");
 }
 
 #[test]
 fn a_second_user_is_told_who_has_it() {
     let data = tempfile::tempdir().unwrap();
-    let _first = Directory::open_or_create(data.path(), 1, 2, 0).unwrap();
+    let _first = open(data.path(), &server(1, 2)).unwrap();
     let expected = format!(
         "data directory {}: it is in use by process {}; stop that first, or use another directory",
         data.path().display(),
         std::process::id()
     );
-    assert_eq!(refusal(Directory::open_or_create(data.path(), 1, 2, 0)), expected);
-    assert_eq!(refusal(Directory::open(data.path())), expected);
+    assert_eq!(refusal(open(data.path(), &server(1, 2))), expected);
+    assert_eq!(refusal(Directory::open(data.path(), &[LEDGER])), expected);
 }
 
 #[test]
-fn another_shard_count_is_refused() {
+fn another_count_is_refused_where_it_is_fixed_and_kept_where_it_follows_the_directory() {
     let data = tempfile::tempdir().unwrap();
-    drop(Directory::open_or_create(data.path(), 2, 2, 0).unwrap());
-    let said = refusal(Directory::open_or_create(data.path(), 4, 2, 0));
-    assert!(said.contains("created with 2 shards and cannot be used with 4"), "{said}");
-    assert!(said.contains("data.shards = 2"), "{said}");
+    create_and_close(data.path(), &server(2, 3));
+    let said = refusal(open(data.path(), &server(4, 3)));
+    assert!(said.contains("created with 2 shards of family 1 \"ledger\" and cannot be used with 4"), "{said}");
+    assert!(said.contains("Configure 2, or begin another directory"), "{said}");
+    let before = text(data.path());
+    assert_eq!(open(data.path(), &server(2, 5)).unwrap().shards(TOPICS), 3);
+    assert_eq!(text(data.path()), before);
 }
 
 #[test]
 fn an_unknown_version_is_named_even_when_the_rest_has_changed() {
     let data = tempfile::tempdir().unwrap();
-    drop(Directory::open_or_create(data.path(), 1, 2, 0).unwrap());
+    create_and_close(data.path(), &server(1, 2));
     let file = data.path().join(DIRECTORY);
-    fs::write(&file, format!("{TITLE}\nformat_version = 9\nshapes = many\n")).unwrap();
-    let said = refusal(Directory::open(data.path()));
-    assert_eq!(said, format!("{}: format version 9 is unknown: this program knows version 2", file.display()));
+    let older = "tidegate data directory\nformat_version = 2\nshards = 1\ntopic_shards = 2\n";
+    for (version, text) in
+        [(9, "tidegate data directory\nformat_version = 9\nshapes = many\n"), (2, older), (1, &older.replace('2', "1"))]
+    {
+        fs::write(&file, text).unwrap();
+        let expected = format!(
+            "{}: format version {version} is unknown: this program knows version 3 and converts nothing. Keep this data \
+             directory for the program that wrote it, and begin a new one with this program",
+            file.display()
+        );
+        assert_eq!(refusal(Directory::open(data.path(), &[LEDGER])), expected);
+        assert_eq!(refusal(open(data.path(), &server(1, 2))), expected);
+        assert_eq!(fs::read_to_string(&file).unwrap(), text, "nothing is converted");
+    }
 }
 
 #[test]
 fn a_changed_description_is_refused() {
     let data = tempfile::tempdir().unwrap();
-    drop(Directory::open_or_create(data.path(), 1, 2, 0).unwrap());
+    create_and_close(data.path(), &server(1, 2));
     let file = data.path().join(DIRECTORY);
-    let text = fs::read_to_string(&file).unwrap();
+    let text = text(data.path());
     for (from, to, reason) in [
-        ("shards = 1", "shards = 2", "checksum does not match"),
-        ("shards = 1", "shards = 0", "shards: out of range"),
-        ("topic_shards = 2", "topic_shards = 0", "topic_shards: out of range"),
-        ("topic_shards = 2", "topic_shards = 40000", "topic_shards: out of range"),
-        ("topic_shards = 2\n", "", "topic_shards is missing"),
-        ("shards = 1", "shards = one", "not a number"),
+        ("whole, 1 shards", "whole, 2 shards", "checksum does not match"),
+        ("whole, 1 shards", "since-snapshot, 1 shards", "checksum does not match"),
+        ("whole, 1 shards", "whole, 0 shards", "describes no family"),
+        ("2 shards", "40000 shards", "describes no family"),
+        ("2 shards", "many shards", "describes no family"),
+        ("whole", "partly", "describes no family"),
+        ("family 1 = ledger", "family 0 = ledger", "describes no family"),
+        ("family 1 = ledger", "family 1 = led/ger", "describes no family"),
+        ("family 1 = ledger", "family 3 = ledger", "checksum does not match"),
+        ("family 2 = topics, since-snapshot, 2 shards\n", "", "checksum does not match"),
+        ("family ", "f ", "lists no families"),
         ("id = ", "it = ", "id is missing"),
         ("tidegate", "seagate", "does not begin with"),
     ] {
         fs::write(&file, text.replace(from, to)).unwrap();
-        let said = refusal(Directory::open(data.path()));
+        let said = refusal(Directory::open(data.path(), &[LEDGER]));
         assert!(said.contains(reason), "{from} -> {to}: {said}");
     }
 }
@@ -78,84 +155,164 @@ fn a_changed_description_is_refused() {
 #[test]
 fn a_creation_cut_short_is_finished_with_the_same_identity() {
     let data = tempfile::tempdir().unwrap();
-    let first = Directory::open_or_create(data.path(), 2, 2, 0).unwrap();
-    let log = first.log(0);
+    let first = open(data.path(), &server(2, 2)).unwrap();
+    let id = first.id();
     drop(first);
     fs::rename(data.path().join(DIRECTORY), data.path().join(DIRECTORY_NEW)).unwrap();
-    fs::remove_dir_all(Folder::new(RealDisk, data.path(), LogId { shard: 1, ..log }).path).unwrap();
-    assert_eq!(Directory::open_or_create(data.path(), 2, 2, 0).unwrap().log(0), log);
+    fs::remove_dir_all(data.path().join("journal/ledger-1")).unwrap();
+    let again = open(data.path(), &server(2, 5)).unwrap();
+    assert_eq!((again.id(), again.shards(TOPICS)), (id, 2));
+    assert!(first_segment(data.path(), "ledger-1").exists());
 }
 
 #[test]
 fn a_journal_that_lost_its_description_or_its_segments_is_not_begun_anew() {
     let data = tempfile::tempdir().unwrap();
-    drop(Directory::open_or_create(data.path(), 1, 2, 0).unwrap());
-    let segment = data.path().join("journal/shard-0").join(segment_name(Cursor::START.position));
-    fs::rename(&segment, data.path().join("kept")).unwrap();
-    let said = refusal(Directory::open_or_create(data.path(), 1, 2, 0));
-    assert!(said.contains("segment-00000000000000004096.tgj: damaged") && said.contains("missing"), "{said}");
+    create_and_close(data.path(), &server(1, 2));
+    for folder in ["ledger-0", "topics-1"] {
+        let segment = first_segment(data.path(), folder);
+        fs::rename(&segment, data.path().join("kept")).unwrap();
+        let said = refusal(open(data.path(), &server(1, 2)));
+        let name = segment_name(Cursor::START.position);
+        assert!(said.contains(&format!("{name}: damaged")) && said.contains("missing"), "{said}");
+        fs::rename(data.path().join("kept"), &segment).unwrap();
+    }
     fs::remove_file(data.path().join(DIRECTORY)).unwrap();
-    let said = refusal(Directory::open_or_create(data.path(), 1, 2, 0));
+    let said = refusal(open(data.path(), &server(1, 2)));
     assert!(said.contains("there is a journal in it but no file DIRECTORY"), "{said}");
 }
 
-/// Makes of a directory what the program before this one left.
-fn downgrade(data: &Path) -> Description {
-    let directory = Directory::open(data).unwrap();
-    let older = Description { topic_shards: 0, ..directory.description };
-    for log in directory.topic_logs() {
-        fs::remove_dir_all(log.folder(data)).unwrap();
-    }
-    drop(directory);
-    older.write(&data.join(DIRECTORY)).unwrap();
-    older
-}
-
 #[test]
-fn a_directory_without_topics_gets_them_and_keeps_its_ledger() {
+fn a_family_that_is_added_gets_its_logs_and_the_others_keep_theirs() {
     let data = tempfile::tempdir().unwrap();
-    drop(Directory::open_or_create(data.path(), 2, 2, 7).unwrap());
-    let older = downgrade(data.path());
-    let text = fs::read_to_string(data.path().join(DIRECTORY)).unwrap();
-    assert!(text.contains("format_version = 1\nshards = 2\ncreated_at_ms = 7\n"), "{text}");
-    let segment = |log: LogId| log.folder(data.path()).join(segment_name(Cursor::START.position));
-    let ledger = fs::read(segment(LogId::ledger(older.id, 1))).unwrap();
+    let first = open(data.path(), &server(2, 3)).unwrap();
+    let id = first.id();
+    drop(first);
+    let ledger = fs::read(first_segment(data.path(), "ledger-1")).unwrap();
 
-    let as_it_is = Directory::open(data.path()).unwrap();
-    assert_eq!((as_it_is.shards(), as_it_is.topic_shards(), as_it_is.topic_logs().count()), (2, 0, 0));
-    drop(as_it_is);
-    assert_eq!(fs::read_to_string(data.path().join(DIRECTORY)).unwrap(), text, "an audit changes nothing");
+    let wanted = [fixed(LEDGER, 2), kept(TOPICS, 9), fixed(COUNTER, 2)];
+    let added = Directory::open_or_create(data.path(), &wanted, 8).unwrap();
+    assert_eq!((added.id(), added.created_at_ms()), (id, 7));
+    assert_eq!((added.shards(LEDGER), added.shards(TOPICS), added.shards(COUNTER)), (2, 3, 2));
+    assert_eq!(fs::read(first_segment(data.path(), "ledger-1")).unwrap(), ledger);
+    assert!(text(data.path()).contains("\nfamily 200 = counter_2, since-snapshot, 2 shards\n"));
 
-    let upgraded = Directory::open_or_create(data.path(), 2, 3, 8).unwrap();
-    assert_eq!((upgraded.topic_shards(), upgraded.created_at_ms(), upgraded.log(0).directory), (3, 7, older.id));
-    assert!(upgraded.topic_logs().all(|log| segment(log).exists()));
-    drop(upgraded);
-    assert_eq!(fs::read(segment(LogId::ledger(older.id, 1))).unwrap(), ledger);
-    // From now on it keeps its number, whatever is configured.
-    assert_eq!(Directory::open_or_create(data.path(), 2, 5, 9).unwrap().topic_shards(), 3);
-    assert_eq!(Directory::open(data.path()).unwrap().topic_shards(), 3);
-    fs::remove_file(segment(LogId::topics(older.id, 1))).unwrap();
-    assert!(refusal(Directory::open_or_create(data.path(), 2, 3, 9)).contains("missing"));
+    // It is served like the others, by whoever knows it.
+    let logs = LocalLogs::new(RealDisk, data.path(), &[LEDGER, TOPICS, COUNTER]);
+    for log in added.logs(COUNTER) {
+        let Opened { log: mut store, report } = logs.open(log, Cursor::START, Options::small(1 << 20)).unwrap();
+        assert_eq!(report.end, Cursor::START);
+        let mut group = store.begin_group();
+        group.append(|buffer| buffer.push(1));
+        store.submit(group).unwrap();
+        store.close().unwrap();
+    }
+    drop(added);
+    assert_eq!(open(data.path(), &wanted).unwrap().shards(COUNTER), 2);
+    assert!(refusal(open(data.path(), &[wanted[0], wanted[1], fixed(COUNTER, 3)])).contains("cannot be used with 3"));
+    assert!(first_segment(data.path(), "counter_2-1").exists());
 }
 
 #[test]
-fn an_upgrade_cut_short_at_any_step_is_finished_with_the_number_it_began_with() {
+fn a_family_that_the_program_does_not_serve_is_refused_and_left_alone_by_tools() {
+    let data = tempfile::tempdir().unwrap();
+    create_and_close(data.path(), &[fixed(LEDGER, 1), kept(TOPICS, 2), kept(COUNTER, 4)]);
+    let before = text(data.path());
+    let said = refusal(open(data.path(), &server(1, 2)));
+    let expected = "it has a family 200 \"counter_2\" (4 shards) that this program does not serve: use a program that does, or \
+                    begin another directory";
+    assert!(said.ends_with(expected), "{said}");
+    let tool = Directory::open(data.path(), &[LEDGER, TOPICS]).unwrap();
+    assert_eq!(tool.others(&[LEDGER, TOPICS]).collect::<Vec<_>>(), ["counter_2"]);
+    assert_eq!((tool.shards(LEDGER), tool.shards(TOPICS)), (1, 2));
+    drop(tool);
+    // A tool of that family needs to know no other, and may know one that the directory does not have.
+    let never = Family { number: 7, name: "never", ..COUNTER };
+    let tool = Directory::open(data.path(), &[COUNTER, never]).unwrap();
+    assert_eq!((tool.shards(COUNTER), tool.shards(never), tool.logs(never).count()), (4, 0, 0));
+    assert_eq!(tool.others(&[COUNTER]).collect::<Vec<_>>(), ["ledger", "topics"]);
+    assert_eq!(text(data.path()), before);
+}
+
+#[test]
+fn a_known_number_with_another_name_or_another_promise_is_refused() {
+    let data = tempfile::tempdir().unwrap();
+    create_and_close(data.path(), &server(1, 2));
+    for (family, reason) in [
+        (Family { name: "books", ..LEDGER }, "its family 1 is \"ledger\", and this program calls it \"books\""),
+        (
+            Family { retention: Retention::SinceSnapshot, ..LEDGER },
+            "its family 1 \"ledger\" keeps its logs whole for ever, and this program's forgets what snapshots hold",
+        ),
+    ] {
+        for said in [
+            refusal(open(data.path(), &[fixed(family, 1), kept(TOPICS, 2)])),
+            refusal(Directory::open(data.path(), &[family])),
+        ] {
+            assert!(said.contains(reason) && said.contains("use the program that wrote it"), "{said}");
+        }
+    }
+    // A name that is taken cannot be added under another number: both would have the same folders.
+    let renumbered = Family { number: 9, ..LEDGER };
+    let said = refusal(open(data.path(), &[fixed(renumbered, 1), kept(TOPICS, 2)]));
+    assert!(said.contains("it has a family 1 \"ledger\""), "{said}");
+}
+
+#[test]
+fn an_addition_cut_short_at_any_step_is_finished_with_the_number_it_began_with() {
     for logs_created in 0..=3 {
         for described in [false, true] {
             let data = tempfile::tempdir().unwrap();
-            drop(Directory::open_or_create(data.path(), 1, 2, 7).unwrap());
-            let older = downgrade(data.path());
-            let begun = Description { topic_shards: 3, ..older };
+            let before = open(data.path(), &[fixed(LEDGER, 1)]).unwrap();
+            let (id, found) = (before.id(), before.description.clone());
+            drop(before);
+            let begun = found.with(&[kept(TOPICS, 3)]);
             begun.write(&data.path().join(DIRECTORY_NEW)).unwrap();
-            begun.topic_logs().take(logs_created).for_each(|log| recovery::create(RealDisk, data.path(), log).unwrap());
+            let logs = LocalLogs::new(RealDisk, data.path(), &[TOPICS]);
+            (0..logs_created).for_each(|shard| logs.create(TOPICS.log(id, shard)).unwrap());
             if !described {
                 // The crash came while the new description was written.
                 fs::write(data.path().join(DIRECTORY_NEW), "tidegate data").unwrap();
             }
-            let upgraded = Directory::open_or_create(data.path(), 1, 4, 9).unwrap();
-            assert_eq!(upgraded.topic_shards(), if described { 3 } else { 4 });
-            assert_eq!(upgraded.description.id, older.id);
+            let added = open(data.path(), &server(1, 4)).unwrap();
+            assert_eq!(added.shards(TOPICS), if described { 3 } else { 4 });
+            assert_eq!(added.id(), id);
             assert!(!data.path().join(DIRECTORY_NEW).exists());
         }
     }
+}
+
+#[test]
+fn records_of_a_family_that_the_description_lacks_are_never_adopted() {
+    let data = tempfile::tempdir().unwrap();
+    create_and_close(data.path(), &[fixed(LEDGER, 1)]);
+    let older = text(data.path());
+    let directory = open(data.path(), &server(1, 1)).unwrap();
+    let logs = LocalLogs::new(RealDisk, data.path(), &[LEDGER, TOPICS]);
+    let Opened { log, .. } = logs.open(TOPICS.log(directory.id(), 0), Cursor::START, Options::small(1 << 20)).unwrap();
+    log.close().unwrap();
+    drop(directory);
+    // Somebody put back an old copy of DIRECTORY.
+    fs::write(data.path().join(DIRECTORY), older).unwrap();
+    let said = refusal(open(data.path(), &server(1, 1)));
+    assert!(said.contains("DIRECTORY does not list family 2 \"topics\": restore DIRECTORY from a copy"), "{said}");
+}
+
+#[test]
+#[should_panic(expected = "family 1 is wanted twice")]
+fn a_number_that_is_wanted_twice_is_a_bug() {
+    let data = tempfile::tempdir().unwrap();
+    let _ = open(data.path(), &[fixed(LEDGER, 1), fixed(Family { name: "other", ..LEDGER }, 1)]);
+}
+
+#[test]
+fn a_description_with_as_much_as_there_may_be_is_read_whole() {
+    let name =
+        |number: usize| -> &'static str { format!("{}{number:02}", "f".repeat(FAMILY_NAME_BYTES_MAX - 2)).leak() };
+    let family = |number: usize| Family { number: 223 + number as u8, name: name(number), ..TOPICS };
+    let wanted: Vec<Wanted> = (1..=FAMILIES_MAX).map(|number| kept(family(number), SHARDS_MAX)).collect();
+    let full = Description { families: Vec::new(), created_at_ms: u64::MAX, id: u64::MAX }.with(&wanted);
+    let data = tempfile::tempdir().unwrap();
+    full.write(&data.path().join(DIRECTORY)).unwrap();
+    assert_eq!(Description::read(&data.path().join(DIRECTORY)).unwrap(), full);
 }

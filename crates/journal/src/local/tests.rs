@@ -2,14 +2,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 
 use super::*;
-use crate::disk::{FakeDisk, RealDisk};
 use crate::Retention;
+use crate::disk::{FakeDisk, RealDisk};
 use crate::segment::{Mark, MarkKind, offset_of, segment_name};
 
 const FAMILY: Family = Family { number: 1, name: "ledger", retention: Retention::Whole };
 const LOG: LogId = FAMILY.log(7, 0);
-const SMALL: Options =
-    Options { group_bytes_max: 8 * 1024, record_bytes_max: 2 * 1024, ..Options::small(64 * 1024) };
+const SMALL: Options = Options { group_bytes_max: 8 * 1024, record_bytes_max: 2 * 1024, ..Options::small(64 * 1024) };
 
 fn open<D: Disk>(disk: D, data: &Path) -> (LocalLog<D>, RecoveryReport, Receiver<()>) {
     let (sender, woken) = channel();
@@ -17,8 +16,7 @@ fn open<D: Disk>(disk: D, data: &Path) -> (LocalLog<D>, RecoveryReport, Receiver
         // A test that has ended no longer listens.
         let _ = sender.send(());
     });
-    let Opened { mut log, report } =
-        LocalLogs::new(disk, data, &[FAMILY]).open(LOG, Cursor::START, SMALL).unwrap();
+    let Opened { mut log, report } = LocalLogs::new(disk, data, &[FAMILY]).open(LOG, Cursor::START, SMALL).unwrap();
     log.set_wake(wake);
     (log, report, woken)
 }

@@ -4,12 +4,13 @@
 use std::path::Path;
 
 use tidegate_journal::disk::FakeDisk;
-use tidegate_journal::{LogId, Options, StepLog, recovery};
+use tidegate_journal::{Cursor, LogId, Logs, Opened, Options, StepLog, StepLogs};
 use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::{AccountKind, Outcome, Transfer, shard_of};
 
 use super::*;
 use crate::announcer::AnnounceRules;
+use crate::families::LEDGER;
 use crate::ids::{BuilderKind, IdIndex, IdSeed, IdsOptions};
 use crate::message::{Reply, TransferBatch};
 use crate::replay::replay;
@@ -17,7 +18,13 @@ use crate::replay::replay;
 const DATA: &str = "/data";
 const START: TimeMs = TimeMs(1_000);
 /// Small groups and segments, so that a test fills them with little.
-const SMALL: Options = Options { segment_bytes: 1 << 20, allocation_step_bytes: 64 << 10, group_bytes_max: 16 << 10 };
+const SMALL: Options = Options {
+    allocation_step_bytes: 64 << 10,
+    group_bytes_max: 16 << 10,
+    record_bytes_max: 8 << 10,
+    recent_bytes_max: 8 << 20,
+    ..Options::small(1 << 20)
+};
 /// Far more than any request here takes.
 const STEPS_MAX: usize = 100_000;
 
@@ -32,7 +39,7 @@ impl House {
     fn open(shard_count: u16) -> House {
         let disk = FakeDisk::new(1);
         for shard in 0..shard_count {
-            recovery::create(disk.clone(), Path::new(DATA), log_id(shard)).expect("the disk is new");
+            logs(&disk).create(log_id(shard)).expect("the disk is new");
         }
         House::over(disk, shard_count)
     }
@@ -95,17 +102,23 @@ impl House {
 }
 
 fn log_id(shard: u16) -> LogId {
-    LogId::ledger(1, shard)
+    LEDGER.log(1, shard)
+}
+
+fn logs(disk: &FakeDisk) -> StepLogs<FakeDisk> {
+    StepLogs::new(disk.clone(), Path::new(DATA), &[LEDGER])
 }
 
 fn open_shard(disk: &FakeDisk, shard: u16, shard_count: u16) -> Shard<FakeDisk, StepLog<FakeDisk>> {
     let (data, index) = (Path::new(DATA), ShardIndex(shard));
-    let (log, found) = StepLog::open(disk.clone(), data, log_id(shard), SMALL).expect("it was created");
+    let opened = logs(disk).open(log_id(shard), Cursor::START, SMALL);
+    let Opened { log, report: found } = opened.expect("it was created");
     let folder = data.join("ids").join(format!("shard-{shard}"));
     let options = IdsOptions { builder: BuilderKind::Stepped, freeze_at: 1 << 12, ..IdsOptions::new(IdSeed([3, 4])) };
     let opened = IdIndex::open(disk.clone(), &folder, options, found.end.position, &mut |_, _| {});
     let mut ids = opened.expect("the index is whole").index;
-    let (ledger, _) = replay(&log, disk, data, index, shard_count, &mut ids, |_| {}).expect("the journal is whole");
+    let (ledger, _) = replay(&log, &found.durability(), disk, data, index, shard_count, &mut ids, |_| {})
+        .expect("the journal is whole");
     Shard::new(index, shard_count, 1, ledger, ids, log)
 }
 

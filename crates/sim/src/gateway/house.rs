@@ -9,9 +9,10 @@ use tidegate_broker::{
     Rights, SharedFacts, Waiting,
 };
 use tidegate_journal::disk::FakeDisk;
-use tidegate_journal::{JournalError, LogId, StepLog, recovery};
+use tidegate_journal::{JournalError, LogId, Logs, Opened, StepLog, StepLogs};
 use tidegate_machines::topic::{InboxLimits, InboxPolicy};
 use tidegate_machines::{ShardIndex, TimeMs};
+use tidegate_shard::families::TOPICS;
 use tidegate_shard::topics::{TopicShard, compact, replay, start};
 use tidegate_wire::mqtt::filter_covers;
 
@@ -74,7 +75,7 @@ impl House {
     /// Creates the logs of an empty disk.
     pub fn create(disk: &FakeDisk, plan: &Plan) {
         for shard in 0..plan.topic_shards {
-            recovery::create(disk.clone(), Path::new(DATA), log_id(shard)).expect("a new disk takes a file");
+            logs(disk).create(log_id(shard)).expect("a new disk takes a file");
         }
     }
 
@@ -185,21 +186,25 @@ impl House {
 }
 
 /// A snapshot of one shard, and the end of what lies behind it. The shard need not know.
-pub fn compact_shard(disk: &FakeDisk, shard: u16) -> Result<bool, Violation> {
-    let made = compact(disk, Path::new(DATA), log_id(shard), || true);
+pub fn compact_shard(disk: &FakeDisk, plan: &Plan, shard: u16) -> Result<bool, Violation> {
+    let made = compact(disk, Path::new(DATA), log_id(shard), 2 * plan.journal.segment_bytes * 3 / 4, || true);
     let made = made.map_err(|error| Violation::of("a log can be compacted while it is written", error.to_string()))?;
     Ok(made.is_some())
 }
 
 fn log_id(shard: u16) -> LogId {
-    LogId::topics(1, shard)
+    TOPICS.log(1, shard)
+}
+
+fn logs(disk: &FakeDisk) -> StepLogs<FakeDisk> {
+    StepLogs::new(disk.clone(), Path::new(DATA), &[TOPICS])
 }
 
 fn open_shard(disk: &FakeDisk, plan: &Plan, shard: u16) -> Result<TopicShard<Log, Waiting>, String> {
     let index = ShardIndex(shard);
     let begin = start(disk, Path::new(DATA), index);
-    let opened = StepLog::open_since(disk.clone(), Path::new(DATA), log_id(shard), plan.journal, begin.cursor);
-    let (log, _) = opened.map_err(|error: JournalError| error.to_string())?;
-    let (state, _) = replay(&log, index, begin, |_| {}).map_err(|error| error.to_string())?;
+    let opened = logs(disk).open(log_id(shard), begin.cursor, plan.journal);
+    let Opened { log, report } = opened.map_err(|error: JournalError| error.to_string())?;
+    let (state, _) = replay(&log, &report.durability(), index, begin, |_| {}).map_err(|error| error.to_string())?;
     Ok(TopicShard::new(index, state, log, INBOX))
 }

@@ -80,7 +80,12 @@ impl Plan {
             pipe_bytes: chance.within(64..=4_096) as usize,
             outbox_bytes_max: *chance.one_of(&[512, 4 << 10, 64 << 10]),
             ticks: chance.within(200..=1_200),
-            journal: Options { segment_bytes, allocation_step_bytes, group_bytes_max },
+            journal: Options {
+                allocation_step_bytes,
+                group_bytes_max,
+                record_bytes_max: group_bytes_max - 128,
+                ..Options::small(segment_bytes)
+            },
             weather,
         }
     }

@@ -203,7 +203,7 @@ impl World {
         }
         if self.chance.happens(weather.compact) && self.house.is_some() {
             let shard = self.chance.below(u64::from(self.plan.topic_shards)) as u16;
-            if compact_shard(&self.disk, shard)? {
+            if compact_shard(&self.disk, &self.plan, shard)? {
                 note!(self.trace, "log {shard} forgets what a snapshot holds");
                 self.tally.compactions += 1;
             }

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use tidegate_journal::disk::{Disk, DiskFile, FakeDisk};
 use tidegate_journal::limits::FIRST_POSITION;
 use tidegate_journal::segment::{SEGMENT_HEADER_BYTES, parse_segment_name};
-use tidegate_journal::{Position, recovery};
+use tidegate_journal::{Cursor, Logs, Position};
 use tidegate_machines::ShardIndex;
 use tidegate_shard::auditor::offline::audit_shard;
 
 use super::process::End;
 use super::{World, data};
-use crate::node::log_id;
+use crate::node::{log_id, logs};
 use crate::note;
 use crate::violation::{Violation, must};
 
@@ -205,7 +205,7 @@ impl World {
             return;
         }
         let at = Position(self.chance.within(FIRST_POSITION.0..=proven.0 - 1));
-        let folder = log_id(shard).folder(data());
+        let folder = data().join("journal").join(format!("ledger-{shard}"));
         let segments = self.disk.files().into_iter().filter(|(path, _)| path.parent() == Some(folder.as_path()));
         let first = |path: &PathBuf| path.file_name().and_then(|name| parse_segment_name(&name.to_string_lossy()));
         let within =
@@ -303,11 +303,11 @@ impl World {
 
     fn offline_findings(&self, shard: u16) -> Vec<String> {
         let log = log_id(shard);
-        let end = match recovery::inspect(self.disk.clone(), data(), log) {
-            Ok(found) => found.end.position,
+        let end = match logs(&self.disk).inspect(log, Cursor::START) {
+            Ok(found) => found.durability(),
             Err(error) => return vec![error.to_string()],
         };
-        match audit_shard(&self.disk, data(), log, ShardIndex(shard), self.plan.shards, end, |_| {}) {
+        match audit_shard(&self.disk, data(), log, ShardIndex(shard), self.plan.shards, &end, |_| {}) {
             Ok(findings) => findings.problems,
             Err(error) => vec![error.to_string()],
         }

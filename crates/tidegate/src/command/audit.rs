@@ -7,19 +7,21 @@ use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::recovery::{self, RecoveryReport};
+use tidegate_journal::{Cursor, LocalLogs, Logs, RecoveryReport};
 use tidegate_machines::ShardIndex;
 use tidegate_shard::auditor::offline::{ShardFindings, audit_between, audit_shard};
+use tidegate_shard::families::{FAMILIES, LEDGER, TOPICS};
 use tidegate_shard::topics::audit::{TopicFindings, audit_topics};
 
 /// Audits every shard of the ledger, what lies between them, and every shard of topics. Reads only; exit 0 only if all agree.
 pub fn run(data: &Path) -> Result<ExitCode> {
-    let directory = Directory::open(data)?;
+    let directory = Directory::open(data, &FAMILIES)?;
+    let logs = LocalLogs::new(RealDisk, data, &FAMILIES);
     let mut findings = Vec::new();
     let mut problems = Vec::new();
-    for log in directory.logs() {
+    for log in directory.logs(LEDGER) {
         let shard = ShardIndex(log.shard);
-        let found = match recovery::inspect(RealDisk, data, log) {
+        let found = match logs.inspect(log, Cursor::START) {
             Ok(found) => found,
             Err(damage) => {
                 problems.push(format!("shard {shard}: {damage}"));
@@ -28,9 +30,10 @@ pub fn run(data: &Path) -> Result<ExitCode> {
         };
         report_cut("shard", shard, &found);
         let bar = bar(Some(found.end.sequence.0));
-        let audited = audit_shard(&RealDisk, data, log, shard, directory.shards(), found.end.position, |reached| {
-            bar.set_position(reached.0);
-        });
+        let audited =
+            audit_shard(&RealDisk, data, log, shard, directory.shards(LEDGER), &found.durability(), |reached| {
+                bar.set_position(reached.0);
+            });
         bar.finish_and_clear();
         match audited {
             Ok(audited) => {
@@ -42,7 +45,7 @@ pub fn run(data: &Path) -> Result<ExitCode> {
         }
     }
     problems.extend(audit_between(&findings));
-    for log in directory.topic_logs() {
+    for log in directory.logs(TOPICS) {
         let shard = ShardIndex(log.shard);
         let bar = bar(None);
         let audited = audit_topics(&RealDisk, data, log, |reached| bar.set_position(reached.0));
@@ -55,6 +58,9 @@ pub fn run(data: &Path) -> Result<ExitCode> {
             }
             Err(damage) => problems.push(format!("topic shard {shard}: {damage}")),
         }
+    }
+    for family in directory.others(&FAMILIES) {
+        println!("logs of family \"{family}\" were not looked at: this program does not know it");
     }
     for problem in &problems {
         eprintln!("WRONG: {problem}");

@@ -1,5 +1,7 @@
 //! Snapshots of topics: made beside a shard that serves, and what is left when a machine stops, or a file is harmed, meanwhile.
 
+use tidegate_journal::segment::{parse_segment_name, segment_name};
+
 use super::*;
 use crate::snapshot;
 use crate::topics::audit::audit_topics;
@@ -24,15 +26,22 @@ fn extend(disk: &FakeDisk, shard: &mut Tested, asked: &mut Vec<Command>, more: u
     all_released(shard);
 }
 
+/// Bytes of log that two sealed segments hold at least, and one never.
+const TWO_SEGMENTS: u64 = 20_000;
+
+fn folder() -> std::path::PathBuf {
+    data().join("journal/topics-2")
+}
+
 fn segments(disk: &FakeDisk) -> Vec<Position> {
-    match disk.exists(&LOG.folder(data())).unwrap() {
-        true => Reader::open(disk.clone(), data(), LOG).unwrap().segments().unwrap(),
+    match disk.exists(&folder()).unwrap() {
+        true => disk.list(&folder()).unwrap().iter().filter_map(|name| parse_segment_name(name)).collect(),
         false => Vec::new(),
     }
 }
 
 fn compact_now(disk: &FakeDisk) -> Result<Option<Compaction>, CompactError> {
-    compact(disk, data(), LOG, || true)
+    compact(disk, data(), LOG, TWO_SEGMENTS, || true)
 }
 
 /// Snapshot files, oldest first.
@@ -156,7 +165,7 @@ fn a_compaction_that_is_stopped_leaves_everything_as_it_was() {
     shard.into_log().close().unwrap();
     let before = disk.files();
     let mut groups = 0;
-    let stopped = compact(&disk, data(), LOG, || {
+    let stopped = compact(&disk, data(), LOG, TWO_SEGMENTS, || {
         groups += 1;
         groups < 3
     });
@@ -190,7 +199,7 @@ fn the_audit_refolds_what_is_there_and_compares_the_snapshots() {
     assert!(matches!(&problems[..], [problem] if problem.contains("its hash does not verify")), "{problems:?}");
 
     // A record that was changed, with its segment whole otherwise.
-    let sealed = LOG.folder(data()).join(tidegate_journal::segment::segment_name(segments(&disk)[0]));
+    let sealed = folder().join(segment_name(segments(&disk)[0]));
     disk.flip_bit(&sealed, 4096 + 120 + 20, 2);
     let problems = audit(&disk).unwrap().problems;
     assert!(problems.iter().any(|problem| problem.contains("does not match its checksum")), "{problems:?}");

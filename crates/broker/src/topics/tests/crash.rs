@@ -14,7 +14,7 @@ fn live(shard: &mut Tested, disk: &FakeDisk, random: &mut u64, asked: &mut Vec<C
                 asked.push(command);
             }
             3 => drop(shard.step(NOW)),
-            4 if choice.is_multiple_of(5) => drop(compact(disk, data(), LOG, || true)),
+            4 if choice.is_multiple_of(5) => drop(compact(disk, data(), LOG, 20_000, || true)),
             _ => drop(shard.log_mut().step()),
         }
         for (number, answer) in all_released(shard) {

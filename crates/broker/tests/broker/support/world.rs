@@ -10,9 +10,10 @@ use tidegate_broker::{
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::step::Step;
-use tidegate_journal::{LogId, Options, StepLog};
+use tidegate_journal::{Logs, Opened, Options, StepLog, StepLogs};
 use tidegate_machines::topic::InboxLimits;
 use tidegate_machines::{ShardIndex, TimeMs};
+use tidegate_shard::families::TOPICS;
 use tidegate_shard::topics::{self, TopicShard};
 
 use super::client::Client;
@@ -102,10 +103,10 @@ impl World {
     fn open_shard(&self, shard: u16) -> TopicShard<StepLog<FakeDisk>, Waiting> {
         let (data, index) = (Path::new("data"), ShardIndex(shard));
         let start = topics::start(&self.disk, data, index);
-        let (log, _) =
-            StepLog::open_since(self.disk.clone(), data, LogId::topics(7, shard), Options::topics(), start.cursor)
-                .expect("the log opens");
-        let (state, _) = topics::replay(&log, index, start, |_| {}).expect("the log is whole");
+        let logs = StepLogs::new(self.disk.clone(), data, &[TOPICS]);
+        let Opened { log, report } =
+            logs.open(TOPICS.log(7, shard), start.cursor, Options::topics()).expect("the log opens");
+        let (state, _) = topics::replay(&log, &report.durability(), index, start, |_| {}).expect("the log is whole");
         TopicShard::new(index, state, log, self.options.inboxes.clone())
     }
 

@@ -10,9 +10,10 @@ use mio::{Events, Poll};
 use tidegate_broker::{Access, Admitted, BrokerLimits, ReasonCode, Rights};
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::step::Step;
-use tidegate_journal::{LogId, Options, StepLog};
+use tidegate_journal::{Logs, Opened, Options, StepLog, StepLogs};
 use tidegate_machines::topic::InboxLimits;
 use tidegate_shard::announcer::AnnounceRules;
+use tidegate_shard::families::TOPICS;
 use tidegate_shard::operation::EndpointIndex;
 use tidegate_shard::topics::{TopicShard, replay, start};
 
@@ -149,10 +150,10 @@ impl House {
         let (disk, metrics) = (FakeDisk::new(1), NodeMetrics::default());
         let worker = |(number, endpoint): (usize, Endpoint<Parcel>)| {
             let (data, index) = (Path::new("data"), ShardIndex(number as u16));
-            let log = LogId::topics(7, index.0);
             let begin = start(&disk, data, index);
-            let (log, _) = StepLog::open_since(disk.clone(), data, log, Options::topics(), begin.cursor).unwrap();
-            let (state, _) = replay(&log, index, begin, |_| {}).unwrap();
+            let logs = StepLogs::new(disk.clone(), data, &[TOPICS]);
+            let Opened { log, report } = logs.open(TOPICS.log(7, index.0), begin.cursor, Options::topics()).unwrap();
+            let (state, _) = replay(&log, &report.durability(), index, begin, |_| {}).unwrap();
             let shard = TopicShard::new(index, state, log, InboxLimits::default());
             let mut port = floor.port(index.0, vec![shard], endpoint.bed().clone(), &metrics).unwrap();
             let poll = Poll::new().unwrap();
