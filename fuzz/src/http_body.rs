@@ -11,7 +11,7 @@ use tidegate_gateway::auth::{
 use tidegate_gateway::http::{Backend, DrainStatus, EdgeOptions, Health, HttpCounters, HttpLimits, serve_edge};
 use tidegate_gateway::mqtt::Arrival;
 use tidegate_machines::ledger::{AccountKind, AccountView, Outcome};
-use tidegate_shard::message::{Reply, Request};
+use tidegate_ledger::message::{Reply, Request};
 
 const TOKEN: &str = "fuzz";
 const PATHS: [&str; 7] =

@@ -6,19 +6,19 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::{JournalError, LogId};
-use tidegate_machines::ShardIndex;
-use tidegate_shard::auditor::{Audit, ShardAuditor};
-use tidegate_shard::message::AuditReport;
-use tidegate_shard::operation::Operation;
+use tidegate_journal::{Durability, LogId};
+use tidegate_ledger::auditor::{Audit, ShardAuditor};
+use tidegate_ledger::message::AuditReport;
+use tidegate_ledger::operation::Operation;
+use tidegate_ledger::LedgerFamily;
+use tidegate_shard::{ShardFamily, Snapshots};
 
 use crate::background::Background;
+use crate::recovery::LocalReader;
 use crate::worker_thread::now_ms;
 
 /// How often the thread looks whether it should stop.
 const NAP: Duration = Duration::from_millis(100);
-/// Records after which a snapshot is due whatever the clock says.
-const SNAPSHOT_RECORDS: u64 = 4_000_000;
 
 /// When to audit and when to write snapshots; `None` for never.
 #[derive(Clone, Copy, Debug)]
@@ -32,22 +32,28 @@ pub struct Schedule {
 /// The auditors of all shards on the background thread.
 pub struct AuditLoop {
     background: Background,
-    auditors: Vec<ShardAuditor<RealDisk>>,
+    auditors: Vec<ShardAuditor<RealDisk, LocalReader>>,
     schedule: Schedule,
+}
+
+/// What the auditor of one shard needs of its recovery.
+pub struct AuditedLog {
+    /// Which log.
+    pub log: LogId,
+    /// Reads it.
+    pub reader: LocalReader,
+    /// How much of it was durable when it was opened.
+    pub recovered: Durability,
 }
 
 impl AuditLoop {
     /// Opens an auditor per shard.
-    pub fn open(
-        background: Background,
-        data: &Path,
-        logs: &[LogId],
-        schedule: Schedule,
-    ) -> Result<AuditLoop, JournalError> {
-        let shard_count = logs.len() as u16;
-        let auditors =
-            logs.iter().map(|log| ShardAuditor::open(RealDisk, data, *log, ShardIndex(log.shard), shard_count));
-        Ok(AuditLoop { background, auditors: auditors.collect::<Result<_, _>>()?, schedule })
+    pub fn open(background: Background, data: &Path, logs: Vec<AuditedLog>, schedule: Schedule) -> AuditLoop {
+        let shards = logs.len() as u16;
+        let auditor = |AuditedLog { log, reader, recovered }| {
+            ShardAuditor::open(Snapshots::new(RealDisk, data, log), reader, &recovered, shards)
+        };
+        AuditLoop { background, auditors: logs.into_iter().map(auditor).collect(), schedule }
     }
 
     /// Audits on schedule until `stopped`.
@@ -92,7 +98,7 @@ impl AuditLoop {
         tell(&report);
         let sound = report.differences.is_empty() && report.damage.is_none();
         let _ = self.background.call(shard, Operation::KeepAudit(report), stopped);
-        if sound && (snapshot_due || auditor.records_since_snapshot() >= SNAPSHOT_RECORDS) {
+        if sound && (snapshot_due || auditor.is_snapshot_due(LedgerFamily::COMPACTION)) {
             match auditor.snapshot() {
                 Ok(Some(path)) => tracing::info!(shard = shard.0, path = %path.display(), "wrote a snapshot"),
                 Ok(None) => {}

@@ -5,10 +5,10 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use tidegate_machines::ShardIndex;
-use tidegate_shard::core::Outgoing;
-use tidegate_shard::message::{Reply, Request, Unavailable};
-use tidegate_shard::operation::{Answer, EndpointIndex, Message, Operation};
-use tidegate_shard::router::{CursorKey, Finished, Router};
+use tidegate_ledger::operation::Outgoing;
+use tidegate_ledger::message::{Reply, Request, Unavailable};
+use tidegate_ledger::operation::{Answer, EndpointIndex, Message, Operation};
+use tidegate_ledger::router::{CursorKey, Finished, Router};
 
 use crate::mesh::Endpoint;
 use crate::parcel::Parcel;

@@ -9,7 +9,7 @@
 //! Promise: every purpose that was taken comes back exactly once, with what became of it. The number of parked requests is bounded.
 
 use slab::Slab;
-use tidegate_shard::message::{Reply, Request, Unavailable};
+use tidegate_ledger::message::{Reply, Request, Unavailable};
 
 use crate::auth::gate::{Verdict, check, not_found};
 use crate::auth::{AccountKinds, Identity};

@@ -10,11 +10,11 @@
 use std::sync::Arc;
 
 use slab::Slab;
-use tidegate_shard::core::Outgoing;
-use tidegate_shard::limits::ENDPOINT_REQUESTS_MAX;
-use tidegate_shard::message::{Reply, Request, Unavailable};
-use tidegate_shard::operation::{EndpointIndex, Message};
-use tidegate_shard::router::{CursorKey, Finished, Router};
+use tidegate_ledger::operation::Outgoing;
+use tidegate_ledger::limits::ENDPOINT_REQUESTS_MAX;
+use tidegate_ledger::message::{Reply, Request, Unavailable};
+use tidegate_ledger::operation::{EndpointIndex, Message};
+use tidegate_ledger::router::{CursorKey, Finished, Router};
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::http::{Backend, DrainStatus, Health};

@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 use tidegate_runtime::limits::RING_MESSAGES;
 use tidegate_runtime::ring::{Consumer, Producer, SleepFlag, ring};
-use tidegate_shard::operation::EndpointIndex;
+use tidegate_ledger::operation::EndpointIndex;
 
 type Wake = Box<dyn Fn() + Send + Sync>;
 

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use tidegate_broker::Waiting;
+use tidegate_broker::TopicShard;
 use tidegate_journal::disk::Disk;
 use tidegate_journal::{LocalLog, LogStore};
-use tidegate_shard::core::Shard;
-use tidegate_shard::topics::TopicShard;
-use tidegate_shard::worker::Worker;
+use tidegate_ledger::LedgerShard;
+use tidegate_ledger::worker::Worker;
 use tidegate_telemetry::{CounterFamily, Registry, ShardMetrics, render_prometheus};
 
 use crate::http::HttpCounters;
@@ -56,7 +55,7 @@ impl WorkerMetrics {
     }
 
     /// The same for shards of topics.
-    pub fn observe_topics<D: Disk>(&mut self, shards: &mut [TopicShard<LocalLog<D>, Waiting>]) {
+    pub fn observe_topics<D: Disk>(&mut self, shards: &mut [TopicShard<LocalLog<D>>]) {
         for (metrics, shard) in self.topics.iter().zip(shards) {
             metrics.observe(shard);
         }
@@ -64,28 +63,28 @@ impl WorkerMetrics {
 }
 
 impl ObservedShard {
-    fn observe<D: Disk>(&mut self, shard: &mut Shard<D, LocalLog<D>>) {
+    fn observe<D: Disk>(&mut self, shard: &mut LedgerShard<D, LocalLog<D>>) {
         let metrics = &self.metrics;
-        let facts = shard.facts();
-        metrics.applied.follow(facts.applied);
-        metrics.duplicates.follow(facts.duplicates);
-        metrics.refused.follow(facts.refused);
+        let (facts, counted) = (shard.facts(), shard.service().facts());
+        metrics.applied.follow(counted.applied);
+        metrics.duplicates.follow(counted.duplicates);
+        metrics.refused.follow(counted.refused);
         metrics.inbox_depth.set(facts.inbox as i64);
         metrics.uncommitted_replies.set(facts.waiting as i64);
-        metrics.accounts.set(i64::from(shard.ledger().slots()));
-        metrics.holds_open.set(shard.ledger().open_holds() as i64);
+        metrics.accounts.set(i64::from(shard.state_ahead().slots()));
+        metrics.holds_open.set(shard.state_ahead().open_holds() as i64);
         metrics.journal_groups.follow(facts.groups);
         metrics.journal_sequence.set(shard.appended().0 as i64);
         metrics
             .unavailable
             .add("any", facts.unavailable - std::mem::replace(&mut self.unavailable_seen, facts.unavailable));
-        follow_all(&metrics.refusals, shard.refusals(), &mut self.refusals_seen);
-        let ids = shard.ids().facts();
+        follow_all(&metrics.refusals, shard.service().refusals(), &mut self.refusals_seen);
+        let ids = shard.service().ids().facts();
         metrics.ids_runs.set(ids.runs as i64);
         metrics.ids_entries.set((ids.run_entries + ids.recent) as i64);
         metrics.ids_filter_bytes.set(ids.filter_bytes as i64);
         metrics.ids_disk_reads.follow(ids.pages_read);
-        let audit = shard.last_audit();
+        let audit = shard.service().last_audit();
         metrics.audit_sequence.set(audit.sequence as i64);
         metrics.audit_accounts_compared.set(audit.accounts_compared as i64);
         metrics.audit_differences.set(audit.differences.len() as i64 + i64::from(audit.damage.is_some()));

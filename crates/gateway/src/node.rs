@@ -13,29 +13,31 @@ use std::sync::atomic::AtomicU16;
 use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, anyhow};
-use tidegate_journal::LogId;
+use tidegate_broker::TOPICS;
+use tidegate_journal::disk::RealDisk;
+use tidegate_journal::{LocalLogs, LogId};
 use tidegate_journal::directory::{Directory, ShardCount, Wanted};
 use tidegate_machines::ShardIndex;
-use tidegate_shard::families::{LEDGER, TOPICS};
-use tidegate_shard::message::Request;
-use tidegate_shard::router::CursorKey;
-use tidegate_shard::worker::Worker;
-use tidegate_telemetry::GatewayMetrics;
+use tidegate_ledger::LEDGER;
+use tidegate_ledger::message::Request;
+use tidegate_ledger::router::CursorKey;
+use tidegate_ledger::worker::Worker;
+use tidegate_telemetry::{GatewayMetrics, ShardMetrics};
 use tokio::sync::watch;
 
-use crate::audit_loop::{AuditLoop, Schedule};
+use crate::audit_loop::{AuditLoop, AuditedLog, Schedule};
 use crate::auth::Authenticator;
 use crate::background::Background;
 use crate::binary::port::BinaryPort;
 use crate::edge::edge;
 use crate::http::{EdgeOptions, HttpLimits, serve_edge};
 use crate::listener::listen;
+use crate::log_keeper::LogKeeper;
 use crate::mesh::{Bed, mesh};
 use crate::metrics::{NodeMetrics, WorkerMetrics};
 use crate::mqtt::{MqttFloor, MqttSettings};
-use crate::recovery::recover_all;
+use crate::recovery::{FAMILIES, LocalFetchers, LocalShard, RecoveredShard, recover_all};
 use crate::status::{Phase, Status};
-use crate::topic_keeper::TopicKeeper;
 use crate::worker_thread::{Farewell, WorkerThread, now_ms};
 
 type ServerTls = Option<Arc<rustls::ServerConfig>>;
@@ -159,7 +161,13 @@ impl Node {
         }
 
         let recovered = recover_all(&options, &directory, &beds, &status, &metrics, progress)?;
-        let shards_of = share_out(recovered.ledger, options.workers, |recovered| recovered.shard.index());
+        let mut audited = Vec::new();
+        let ledger = directory.logs(LEDGER).zip(recovered.ledger).map(|(log, shard)| {
+            let RecoveredShard { shard, fetchers, recovered, reader, metrics } = shard;
+            audited.push(AuditedLog { log, reader, recovered });
+            ServedShard { shard, fetchers, metrics }
+        });
+        let shards_of = share_out(ledger.collect(), options.workers, |recovered| recovered.shard.index());
         let topics_of = share_out(recovered.topics, options.workers, |recovered| recovered.shard.index());
         let mut binary_listeners = binary_listeners.unwrap_or_default().into_iter();
         let quiet = Arc::new(AtomicU16::new(0));
@@ -168,8 +176,14 @@ impl Node {
             endpoints.into_iter().zip(shards_of.into_iter().zip(topics_of)).enumerate()
         {
             let port_metrics = GatewayMetrics::register(&metrics.registry, number, &["all"]);
-            let (shards, shard_metrics): (Vec<_>, Vec<_>) =
-                shards.into_iter().map(|recovered| (recovered.shard, recovered.metrics)).unzip();
+            let mut fetchers = Vec::new();
+            let (shards, shard_metrics): (Vec<_>, Vec<_>) = shards
+                .into_iter()
+                .map(|served| {
+                    fetchers.push(served.fetchers);
+                    (served.shard, served.metrics)
+                })
+                .unzip();
             let (topics, topic_metrics): (Vec<_>, Vec<_>) =
                 topics.into_iter().map(|recovered| (recovered.shard, recovered.metrics)).unzip();
             let mqtt = floor.as_mut().map(|floor| floor.port(number as u16, topics, endpoint.bed().clone(), &metrics));
@@ -183,6 +197,7 @@ impl Node {
             let worker = Worker::new(endpoint.index(), options.shards, options.workers, cursors, shards);
             let thread = WorkerThread::new(
                 worker,
+                fetchers,
                 port,
                 mqtt.transpose()?,
                 endpoint,
@@ -198,7 +213,6 @@ impl Node {
             })?);
         }
 
-        let logs: Vec<LogId> = directory.logs(LEDGER).collect();
         let mut node = Node {
             status: status.clone(),
             stop_edges,
@@ -213,19 +227,20 @@ impl Node {
             directory,
         };
         let background = node.seed(background, options.seed)?;
-        let audits = AuditLoop::open(background, &options.data, &logs, options.schedule)?;
+        let audits = AuditLoop::open(background, &options.data, audited, options.schedule);
         node.background = Some(spawn("background".into(), move || {
             audits.run(&|| status.is_stopping());
             Ok(())
         })?);
-        if options.mqtt.is_some() {
-            let keeper = TopicKeeper::new(options.data.clone(), node.directory.logs(TOPICS).collect());
-            let status = node.status.clone();
-            node.keeper = Some(spawn("topic-keeper".into(), move || {
-                keeper.run(&|| status.is_stopping());
-                Ok(())
-            })?);
-        }
+        let logs = LocalLogs::new(RealDisk, &options.data, &FAMILIES);
+        let topics: Vec<LogId> = node.directory.logs(TOPICS).filter(|_| options.mqtt.is_some()).collect();
+        let all: Vec<LogId> = node.directory.logs(LEDGER).chain(topics.iter().copied()).collect();
+        let keeper = LogKeeper::open(&options.data, &logs, &topics, &all)?;
+        let status = node.status.clone();
+        node.keeper = Some(spawn("log-keeper".into(), move || {
+            keeper.run(&|| status.is_stopping());
+            Ok(())
+        })?);
         node.status.serve();
         Ok(node)
     }
@@ -233,7 +248,7 @@ impl Node {
     /// Asks the seeds of the ledger, through the same rings as everyone.
     fn seed(&self, mut background: Background, seed: Vec<Request>) -> Result<Background> {
         use tidegate_machines::ledger::Outcome;
-        use tidegate_shard::message::Reply;
+        use tidegate_ledger::message::Reply;
         for request in seed {
             let asked = format!("{request:?}");
             match background.request(request, &|| false) {
@@ -285,6 +300,13 @@ impl Node {
             _ => Ok(()),
         }
     }
+}
+
+/// A shard of the ledger on its way to its worker.
+struct ServedShard {
+    shard: LocalShard,
+    fetchers: LocalFetchers,
+    metrics: ShardMetrics,
 }
 
 /// Shard n belongs to worker n modulo their number.

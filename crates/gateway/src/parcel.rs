@@ -1,7 +1,7 @@
 //! What threads send each other through the rings.
 
 use tidegate_broker::BrokerMessage;
-use tidegate_shard::operation::Message;
+use tidegate_ledger::operation::Message;
 
 use crate::mqtt::Arrival;
 

@@ -1,48 +1,46 @@
 //! From the files of a data directory to shards that go on where they were, all in parallel.
 //!
 //! ```text
-//!   journal/ledger-n ─▶ ledger shards (id index, replay)  ─┐
-//!   journal/topics-n ─▶ topic shards (snapshot, replay)   ─┴─▶ workers: shard n to worker n modulo their number
+//!   journal/ledger-n ─▶ shards of the ledger (snapshot, replay, id index) ─┐
+//!   journal/topics-n ─▶ shards of topics (snapshot, replay)               ─┴─▶ workers: shard n to worker n modulo their number
 //! ```
+//!
+//! What all families have in common is done once, by [`Recovery`]; what a family keeps beside its machine, in a file of its own.
 
+mod ledger;
 mod topics;
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use tidegate_broker::{TOPICS, TopicsFamily};
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::{Cursor, LocalLog, LocalLogs, LogId, LogStore, Logs, Opened, Options, Sequence};
-use tidegate_machines::ShardIndex;
-use tidegate_shard::core::Shard;
-use tidegate_shard::families::{FAMILIES, LEDGER, TOPICS};
-use tidegate_shard::ids::{IdIndex, IdSeed, IdsOptions};
-use tidegate_shard::replay::replay;
-use tidegate_telemetry::ShardMetrics;
+use tidegate_journal::{Family, LocalLog, LocalLogs, LogId, LogStore, Options};
+use tidegate_ledger::{LEDGER, LedgerFamily};
+use tidegate_shard::{Derived, OpenShard, Replayed, ShardFamily, Snapshots};
 
 use crate::mesh::Bed;
 use crate::metrics::NodeMetrics;
-use crate::mqtt::{AnnounceRules, MqttSettings, TopicMetrics};
-use crate::node::{NodeOptions, join, spawn};
+use crate::node::{NodeOptions, join};
 use crate::status::Status;
 
-use topics::TopicRecovery;
+pub use ledger::{LocalFetchers, LocalShard, RecoveredShard};
 pub use topics::{LocalTopicShard, RecoveredTopics};
 
-/// A shard of the ledger on this machine's files.
-pub type LocalShard = Shard<RealDisk, LocalLog<RealDisk>>;
+/// The logs of this machine.
+pub type LocalLogsHere = LocalLogs<RealDisk>;
+/// What reads one of them.
+pub type LocalReader = <LocalLog<RealDisk> as LogStore>::Reader;
 
-/// What a recovered shard's thread hands over.
-pub struct RecoveredShard {
-    /// The shard.
-    pub shard: LocalShard,
-    /// What it is counted with.
-    pub metrics: ShardMetrics,
-}
+/// The families that this program serves.
+pub const FAMILIES: [Family; 2] = [LEDGER, TOPICS];
+
+/// How often those who wait hear how far the recovery is.
+const PROGRESS_EVERY: Duration = Duration::from_millis(20);
 
 /// All shards of a directory.
 pub struct Recovered {
@@ -61,146 +59,119 @@ pub fn recover_all(
     metrics: &NodeMetrics,
     progress: &mut dyn FnMut(&Status),
 ) -> Result<Recovered> {
-    let mut threads = Vec::new();
-    for log in directory.logs(LEDGER) {
-        let recovery = Recovery {
-            data: options.data.clone(),
-            log,
-            shards: options.shards,
-            workers: options.workers,
-            journal: Options { segment_bytes: options.segment_bytes, ..Options::default() },
-            filter_bytes_max: options.ids_filter_bytes_max / options.shards as usize,
-            bed: beds[(log.shard % options.workers) as usize].clone(),
-            status: status.clone(),
-            metrics: ShardMetrics::register(&metrics.registry, log.shard),
-            announce: options.mqtt.as_ref().map(|mqtt| mqtt.announce.clone()),
-        };
-        threads.push(spawn(format!("recover-{}", log.shard), move || recovery.run())?);
+    let ledger = directory.logs(LEDGER).map(|log| {
+        let journal = Options { segment_bytes: options.segment_bytes, ..Options::default() };
+        let recovery = Recovery::<LedgerFamily>::new(options, log, log.shard, journal, beds, status);
+        ledger::start(recovery, options, metrics)
+    });
+    let ledger: Vec<_> = ledger.collect::<Result<_>>()?;
+    let mut topics = Vec::new();
+    if let Some(mqtt) = &options.mqtt {
+        for log in directory.logs(TOPICS) {
+            let (place, journal) = (options.shards + log.shard, tidegate_broker::topics::log_options());
+            let recovery = Recovery::<TopicsFamily>::new(options, log, place, journal, beds, status);
+            topics.push(topics::start(recovery, mqtt, metrics)?);
+        }
     }
-    let topics = match &options.mqtt {
-        Some(mqtt) => recover_topics(options, mqtt, directory, beds, status, metrics)?,
-        None => Vec::new(),
-    };
-    while threads.iter().any(|thread| !thread.is_finished()) || topics.iter().any(|thread| !thread.is_finished()) {
+    while ledger.iter().any(|thread| !thread.is_finished()) || topics.iter().any(|thread| !thread.is_finished()) {
         progress(status);
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(PROGRESS_EVERY);
     }
     progress(status);
-    let ledger = threads.into_iter().map(join).collect::<Result<_>>()?;
+    let ledger = ledger.into_iter().map(join).collect::<Result<_>>()?;
     Ok(Recovered { ledger, topics: topics.into_iter().map(join).collect::<Result<_>>()? })
 }
 
-fn recover_topics(
-    options: &NodeOptions,
-    mqtt: &MqttSettings,
-    directory: &Directory,
-    beds: &[Arc<Bed>],
-    status: &Arc<Status>,
-    metrics: &NodeMetrics,
-) -> Result<Vec<JoinHandle<Result<RecoveredTopics>>>> {
-    let start = |log: LogId| {
-        let recovery = TopicRecovery {
-            data: options.data.clone(),
-            log,
-            journal: Options::topics(),
-            limits: mqtt.inbox.clone(),
-            bed: beds[(log.shard % options.workers) as usize].clone(),
-            status: status.clone(),
-            place: (options.shards + log.shard) as usize,
-            metrics: TopicMetrics::register(&metrics.registry, log.shard),
-        };
-        spawn(format!("recover-t{}", log.shard), move || recovery.run())
-    };
-    directory.logs(TOPICS).map(start).collect()
-}
+/// A thread that recovers a shard.
+type Recovering<T> = JoinHandle<Result<T>>;
 
-/// What one shard's recovery needs.
-struct Recovery {
-    data: PathBuf,
-    log: LogId,
-    shards: u16,
-    workers: u16,
+/// One shard of any family, on its way back.
+struct Recovery<F: ShardFamily> {
+    logs: LocalLogsHere,
+    snapshots: Snapshots<F, RealDisk>,
     journal: Options,
-    filter_bytes_max: usize,
     bed: Arc<Bed>,
     status: Arc<Status>,
-    metrics: ShardMetrics,
-    /// Which accounts are announced on topics, if there are topics.
-    announce: Option<AnnounceRules>,
+    /// Where its progress stands among that of all shards.
+    place: usize,
+    began: Instant,
 }
 
-impl Recovery {
-    fn run(self) -> Result<RecoveredShard> {
-        let began = Instant::now();
-        let index = ShardIndex(self.log.shard);
-        let progress = &self.status.replay[self.log.shard as usize];
+/// Its log, open.
+type Open<F> = OpenShard<F, RealDisk, LocalLog<RealDisk>>;
+/// Its state, and its log.
+type Back<F> = Replayed<<F as ShardFamily>::Machine, LocalLog<RealDisk>>;
+
+impl<F: ShardFamily> Recovery<F> {
+    fn new(
+        options: &NodeOptions,
+        log: LogId,
+        place: u16,
+        journal: Options,
+        beds: &[Arc<Bed>],
+        status: &Arc<Status>,
+    ) -> Recovery<F> {
+        Recovery {
+            logs: LocalLogs::new(RealDisk, &options.data, &FAMILIES),
+            snapshots: Snapshots::new(RealDisk, &options.data, log),
+            journal,
+            bed: beds[(log.shard % options.workers) as usize].clone(),
+            status: status.clone(),
+            place: place.into(),
+            began: Instant::now(),
+        }
+    }
+
+    fn family(&self) -> &'static str {
+        F::FAMILY.name
+    }
+
+    fn shard(&self) -> u16 {
+        self.snapshots.log().shard
+    }
+
+    /// Opens the log, cuts a torn tail, and says so.
+    fn open(&self) -> Result<Open<F>> {
+        let mut open: Open<F> = OpenShard::open(&self.logs, self.snapshots.clone(), self.journal)?;
         let bed = self.bed.clone();
-        let wake = Arc::new(move || bed.wake());
-        let logs = LocalLogs::new(RealDisk, &self.data, &FAMILIES);
-        let Opened { mut log, report: found } = logs.open(self.log, Cursor::START, self.journal)?;
-        log.set_wake(wake);
+        open.log_mut().set_wake(Arc::new(move || bed.wake()));
+        let found = open.recovered();
         if found.bytes_cut > 0 {
-            tracing::warn!(
-                shard = index.0,
-                bytes = found.bytes_cut,
-                "cut a torn tail: these bytes were never acknowledged"
-            );
+            let (family, shard, bytes) = (self.family(), self.shard(), found.bytes_cut);
+            tracing::warn!(family, shard, bytes, "cut a torn tail: these bytes were never acknowledged");
         }
-        progress.total.store(found.end.sequence.0, Ordering::Relaxed);
+        self.status.replay[self.place].total.store(found.end.sequence.0, Ordering::Relaxed);
+        Ok(open)
+    }
 
-        let ids_options =
-            IdsOptions { filter_bytes_max: self.filter_bytes_max.max(1 << 16), ..IdsOptions::new(random_seed()?) };
-        let folder = ids_folder(&self.data, index);
-        let opened = IdIndex::open(RealDisk, &folder, ids_options, found.end.position, &mut |_, _| {})?;
-        if let Some(reason) = &opened.discarded {
-            tracing::warn!(shard = index.0, reason, "the id index is rebuilt from the journal");
+    /// Replays what is behind the newest snapshot that can be used, and says what was done.
+    fn replay<X: Derived<F::Machine, Error: Send + Sync + 'static>>(
+        &self,
+        open: Open<F>,
+        shards: u16,
+        derived: &mut X,
+    ) -> Result<Back<F>> {
+        let progress = &self.status.replay[self.place];
+        let sequence = open.recovered().end.sequence.0;
+        let back = open.replay(shards, derived, |reached| progress.done.store(reached.0, Ordering::Relaxed))?;
+        progress.done.store(sequence, Ordering::Relaxed);
+        let (family, shard, report) = (self.family(), self.shard(), &back.report);
+        for snapshot in &report.snapshots_passed_over {
+            tracing::warn!(family, shard, snapshot, "passed over a snapshot");
         }
-        let mut ids = opened.index;
-        let (ledger, report) = replay(
-            &log,
-            &found.durability(),
-            &RealDisk,
-            &self.data,
-            index,
-            self.shards,
-            &mut ids,
-            |Sequence(reached)| {
-                progress.done.store(reached, Ordering::Relaxed);
-            },
-        )?;
-        for passed_over in &report.snapshots_passed_over {
-            tracing::warn!(shard = index.0, snapshot = passed_over, "passed over a snapshot");
-        }
-        progress.done.store(found.end.sequence.0, Ordering::Relaxed);
-
-        let took = began.elapsed();
-        let events = report.events + report.ids_only;
-        self.metrics.recovery_nanoseconds.set(took.as_nanos() as i64);
-        self.metrics.recovery_records.set(events as i64);
-        self.metrics.snapshot_sequence.set(report.snapshot_sequence as i64);
+        let took = self.began.elapsed();
+        let records = report.events + report.derived_only;
         tracing::info!(
-            shard = index.0,
-            sequence = found.end.sequence.0,
+            family,
+            shard,
+            sequence,
             snapshot_sequence = report.snapshot_sequence,
             events = report.events,
-            ids_only = report.ids_only,
+            derived_only = report.derived_only,
             took_ms = took.as_millis() as u64,
-            events_per_s = (events as f64 / took.as_secs_f64()) as u64,
+            events_per_s = (records as f64 / took.as_secs_f64()) as u64,
             "recovered"
         );
-        let mut shard = Shard::new(index, self.shards, self.workers, ledger, ids, log);
-        if let Some(rules) = self.announce {
-            shard.announce(rules);
-        }
-        Ok(RecoveredShard { shard, metrics: self.metrics })
+        Ok(back)
     }
-}
-
-/// Where the id index of `shard` lives.
-fn ids_folder(data: &Path, shard: ShardIndex) -> PathBuf {
-    data.join("ids").join(format!("shard-{shard}"))
-}
-
-fn random_seed() -> Result<IdSeed> {
-    Ok(IdSeed([getrandom::u64()?, getrandom::u64()?]))
 }

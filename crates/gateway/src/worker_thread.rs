@@ -17,17 +17,18 @@ use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{LocalLog, LogStore};
 use tidegate_machines::TimeMs;
 use tidegate_planted::Tampering;
-use tidegate_shard::core::Outgoing;
-use tidegate_shard::message::Request;
-use tidegate_shard::operation::Message;
-use tidegate_shard::router::Finished;
-use tidegate_shard::worker::Worker;
+use tidegate_ledger::operation::Outgoing;
+use tidegate_ledger::message::Request;
+use tidegate_ledger::operation::Message;
+use tidegate_ledger::router::Finished;
+use tidegate_ledger::worker::Worker;
 
 use crate::binary::port::{BinaryPort, LISTENER, WAKER};
 use crate::mesh::Endpoint;
 use crate::metrics::WorkerMetrics;
 use crate::mqtt::{Host, MqttPort, MqttSettings, PAUSED_TICK};
 use crate::parcel::Parcel;
+use crate::recovery::LocalFetchers;
 use crate::status::Status;
 
 /// How long an idle worker sleeps at most: timers (expiries, retries, silent clients) are looked at so often.
@@ -48,6 +49,8 @@ type LocalMqtt = MqttPort<LocalLog<RealDisk>>;
 /// Everything a worker's thread owns.
 pub struct WorkerThread {
     worker: LocalWorker,
+    /// The threads that read for its shards, in the shards' order.
+    fetchers: Vec<LocalFetchers>,
     port: BinaryPort,
     mqtt: Option<LocalMqtt>,
     endpoint: Endpoint<Parcel>,
@@ -119,6 +122,7 @@ impl WorkerThread {
     #[expect(clippy::too_many_arguments, reason = "one worker's share of everything")]
     pub fn new(
         worker: LocalWorker,
+        fetchers: Vec<LocalFetchers>,
         port: BinaryPort,
         mqtt: Option<LocalMqtt>,
         endpoint: Endpoint<Parcel>,
@@ -134,7 +138,8 @@ impl WorkerThread {
             // A wake-up that fails is made up for by the next tick.
             let _ = waker.wake();
         });
-        Ok(WorkerThread { worker, port, mqtt, endpoint, poll, status, quiet, workers, metrics, farewell })
+        assert_eq!(fetchers.len(), worker.shards().len(), "somebody reads for every shard");
+        Ok(WorkerThread { worker, fetchers, port, mqtt, endpoint, poll, status, quiet, workers, metrics, farewell })
     }
 
     /// Serves until the process stops, then closes the logs of its shards.
@@ -165,7 +170,7 @@ impl WorkerThread {
                     }
                 }
                 tampering.look(|order| {
-                    let done = self.worker.shards_mut().iter_mut().any(|shard| shard.tamper(order));
+                    let done = self.worker.shards_mut().iter_mut().any(|shard| shard.state_to_tamper_with(order).tamper(order));
                     if done {
                         tracing::warn!(
                             account = order.account(),
@@ -190,11 +195,12 @@ impl WorkerThread {
             if let Some(mqtt) = &mut self.mqtt {
                 mqtt.observe_turn(took);
             }
-            let (worker, port, mqtt) = (&self.worker, &self.port, &mut self.mqtt);
+            let (worker, fetchers, port, mqtt) = (&self.worker, &self.fetchers, &self.port, &mut self.mqtt);
             let asleep = !worked
                 && self.endpoint.sleep_unless(|| {
                     port.has_work(worker.has_room())
                         || worker.has_news()
+                        || fetchers.iter().any(LocalFetchers::has_news)
                         || mqtt.as_mut().is_some_and(MqttPort::has_work)
                 });
             let nap = if self.mqtt.as_ref().is_some_and(MqttPort::has_paused) { PAUSED_TICK } else { TICK };
@@ -247,7 +253,9 @@ impl WorkerThread {
                 |token, request| room.borrow_mut().start(token, request, &mut passing.out, &mut passing.finished),
             );
         }
+        worked |= self.take_found();
         worked |= self.worker.step(now, &mut passing.out, &mut passing.finished);
+        self.hand_out_jobs();
         worked |= self.pass_on_replies(now, passing);
         for (shard, account) in self.worker.take_figures() {
             if let Some(mqtt) = &mut self.mqtt {
@@ -261,6 +269,28 @@ impl WorkerThread {
         self.endpoint.send(&mut passing.out);
         self.port.flush(self.poll.registry());
         worked
+    }
+
+    /// Brings the shards what was read for them.
+    fn take_found(&mut self) -> bool {
+        let mut worked = false;
+        for (fetchers, shard) in self.fetchers.iter_mut().zip(self.worker.shards_mut()) {
+            while let Some((job, found)) = fetchers.take() {
+                shard.fetched(job, found);
+                worked = true;
+            }
+        }
+        worked
+    }
+
+    /// Lets others read what the shards want read. What finds no room is handed out when a read has come back.
+    fn hand_out_jobs(&mut self) {
+        for (fetchers, shard) in self.fetchers.iter_mut().zip(self.worker.shards_mut()) {
+            while fetchers.has_room() {
+                let Some(job) = shard.take_job() else { break };
+                fetchers.submit(job);
+            }
+        }
     }
 
     /// Gives replies of the shards to the port whose client asked.

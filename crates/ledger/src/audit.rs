@@ -8,12 +8,13 @@ use tidegate_shard::{Findings, Snapshots};
 use crate::family::LedgerFamily;
 
 /// Folds one of `shards` shards from its first record to the end, verifying each checksum, the chain, and that each record fits;
-/// compares every snapshot on the way; checks that the shard is balanced. `progress` hears the sequence reached.
+/// compares every snapshot on the way; checks that the shard is balanced. `progress` hears the sequence reached and the last
+/// one that there is.
 pub fn audit_shard<D: Disk, G: Logs>(
     logs: &G,
     snapshots: &Snapshots<LedgerFamily, D>,
     shards: u16,
-    progress: impl FnMut(Sequence),
+    progress: impl FnMut(Sequence, Sequence),
 ) -> Result<Findings<Ledger>, JournalError> {
     let mut findings = tidegate_shard::audit(logs, snapshots, shards, progress)?;
     let shard = findings.shard;

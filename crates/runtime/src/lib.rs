@@ -1,4 +1,4 @@
-//! How threads meet: rings between two of them, and a way to sleep without missing what the other sent.
+//! How threads meet: rings between two of them, a way to sleep without missing what the other sent, and threads that wait for disks.
 //!
 //! ```text
 //!   thread A ──push──▶ [ring] ──pop──▶ thread B
@@ -9,5 +9,6 @@
 //!
 //! Invariant: nothing here knows what a message means.
 
+pub mod fetch;
 pub mod limits;
 pub mod ring;

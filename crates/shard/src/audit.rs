@@ -30,14 +30,15 @@ pub struct Findings<M> {
 }
 
 /// Folds one of `shards` shards from as far back as its log goes to the end, verifying each checksum, the chain, and that each record
-/// fits; compares every snapshot on the way. `progress` hears the sequence reached.
+/// fits; compares every snapshot on the way. `progress` hears the
+/// sequence reached and the last one that there is.
 ///
 /// `Err` when the log itself could not be opened by the next start.
 pub fn audit<F: ShardFamily, D: Disk, G: Logs>(
     logs: &G,
     snapshots: &Snapshots<F, D>,
     shards: u16,
-    mut progress: impl FnMut(Sequence),
+    mut progress: impl FnMut(Sequence, Sequence),
 ) -> Result<Findings<F::Machine>, JournalError> {
     let id = snapshots.log();
     let shard = ShardIndex(id.shard);
@@ -74,7 +75,7 @@ pub fn audit<F: ShardFamily, D: Disk, G: Logs>(
         loop {
             let reached = groups.cursor();
             findings.compare(reached, fold.state(), &mut claims);
-            progress(reached.sequence);
+            progress(reached.sequence, end.sequence());
             if fold.next_group(&mut groups, |_, _| {}).map_err(|error| error.to_string())?.is_none() {
                 return Ok(());
             }

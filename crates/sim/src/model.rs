@@ -18,7 +18,7 @@ mod page;
 use std::collections::BTreeMap;
 
 use tidegate_machines::ledger::{AccountKind, AccountView, Outcome, Refusal};
-use tidegate_shard::message::Reply;
+use tidegate_ledger::message::Reply;
 
 use crate::ask::{Ask, Content, Item};
 use crate::violation::{Violation, must};

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use tidegate_shard::core::Outgoing;
-use tidegate_shard::operation::{EndpointIndex, Message};
+use tidegate_ledger::operation::Outgoing;
+use tidegate_ledger::operation::{EndpointIndex, Message};
 
 use crate::chance::Chance;
 use crate::plan::Weather;

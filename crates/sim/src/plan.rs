@@ -4,7 +4,7 @@
 //! it (a disk that is often full never lets a journal grow to its second segment).
 
 use tidegate_journal::Options;
-use tidegate_shard::ids::{BuilderKind, IdSeed, IdsOptions};
+use tidegate_ledger::ids::{BuilderKind, IdSeed, IdsOptions};
 
 use crate::chance::Chance;
 

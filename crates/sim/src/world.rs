@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tidegate_journal::disk::FakeDisk;
-use tidegate_shard::message::Reply;
+use tidegate_ledger::message::Reply;
 
 use crate::chance::Chance;
 use crate::client::Wishes;

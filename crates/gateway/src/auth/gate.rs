@@ -5,7 +5,7 @@
 //! [`not_found`], without showing the request to the ledger.
 
 use tidegate_machines::ledger::Refusal;
-use tidegate_shard::message::Request;
+use tidegate_ledger::message::Request;
 
 use super::identity::{Access, Identity};
 use super::kinds::AccountKinds;

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use mio::{Interest, Registry, Token};
 use rustls::ServerConfig;
 use slab::Slab;
-use tidegate_shard::message::{Reply, Request};
+use tidegate_ledger::message::{Reply, Request};
 use tidegate_wire::limits::{FRAME_BYTES_MAX, TRANSFERS_MAX};
 use tidegate_wire::proto::{self, reply_frame::Body};
 use tidegate_wire::{BodyRef, decode_request, encode_reply};

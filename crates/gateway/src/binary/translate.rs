@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, Outcome, Refusal, RowKind};
-use tidegate_shard::limits::PAGE_ROWS_MAX;
-use tidegate_shard::message::{
+use tidegate_ledger::limits::PAGE_ROWS_MAX;
+use tidegate_ledger::message::{
     AuditReport, HoldRequest, Reply, Request, Span, TransferBatch, TransferItem, Unavailable,
 };
 use tidegate_wire::proto::{self, reply_frame::Body};

@@ -6,7 +6,7 @@ use axum::extract::{Path, Query, Request as HttpRequest, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, RowKind};
-use tidegate_shard::message::{Reply, Request};
+use tidegate_ledger::message::{Reply, Request};
 use utoipa::{IntoParams, ToSchema};
 
 use super::backend::Backend;

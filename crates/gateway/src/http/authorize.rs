@@ -2,7 +2,7 @@
 
 use axum::http::{HeaderMap, header};
 use tidegate_machines::ledger::AccountView;
-use tidegate_shard::message::{Reply, Request};
+use tidegate_ledger::message::{Reply, Request};
 
 use super::backend::Backend;
 use super::door::Door;
@@ -31,7 +31,7 @@ impl<B: Backend> Door<B> {
                     Verdict::Allowed => {}
                     Verdict::Denied(detail) => return Err(Problem::forbidden(detail)),
                     // Forgotten between learning and asking: more kinds are asked for at once than the cache holds.
-                    Verdict::NeedsKinds(_) => return Err(tidegate_shard::message::Unavailable::Busy.into()),
+                    Verdict::NeedsKinds(_) => return Err(tidegate_ledger::message::Unavailable::Busy.into()),
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use tidegate_shard::message::{Reply, Request};
+use tidegate_ledger::message::{Reply, Request};
 
 use crate::mqtt::Arrival;
 

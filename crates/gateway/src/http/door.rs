@@ -13,7 +13,7 @@ use axum::http::{Method, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use hyper::body::Incoming;
-use tidegate_shard::message::{Reply, Request};
+use tidegate_ledger::message::{Reply, Request};
 use tower::Service;
 
 use super::backend::Backend;

@@ -6,7 +6,7 @@ use axum::extract::{Path, Request as HttpRequest, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::Deserialize;
 use tidegate_machines::ledger::Outcome;
-use tidegate_shard::message::{HoldRequest, Reply, Request};
+use tidegate_ledger::message::{HoldRequest, Reply, Request};
 use utoipa::ToSchema;
 
 use super::accounts::path_id;

@@ -1,5 +1,5 @@
 //! The HTTP/JSON door: whatever arrives, each request gets one answer in bounded memory and time, and a reply that moves money
-//! leaves only after its record is durable, because it leaves only after the ledger's [`Reply`](tidegate_shard::message::Reply).
+//! leaves only after its record is durable, because it leaves only after the ledger's [`Reply`](tidegate_ledger::message::Reply).
 //!
 //! ```text
 //!                 edge thread: one tokio runtime, its own listener (SO_REUSEPORT)

@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use serde::Serialize;
-use tidegate_shard::message::{AuditReport, Reply, Request};
+use tidegate_ledger::message::{AuditReport, Reply, Request};
 use utoipa::ToSchema;
 
 use super::backend::{Backend, Health};

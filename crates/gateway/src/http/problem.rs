@@ -7,7 +7,7 @@ use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use serde_json::{Map, Value};
 use tidegate_machines::ledger::Refusal;
-use tidegate_shard::message::Unavailable;
+use tidegate_ledger::message::Unavailable;
 use utoipa::ToSchema;
 
 use crate::auth::AuthError;

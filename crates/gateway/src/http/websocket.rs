@@ -53,9 +53,9 @@ impl WebSocketDoor {
         let accept = check(&request, &self.settings.origins)?;
         match backend.health() {
             Health::Serving => {}
-            Health::Recovering { .. } => return Err(tidegate_shard::message::Unavailable::Recovering.into()),
-            Health::Failed { .. } => return Err(tidegate_shard::message::Unavailable::ShardFailed.into()),
-            Health::Stopping => return Err(tidegate_shard::message::Unavailable::Stopping.into()),
+            Health::Recovering { .. } => return Err(tidegate_ledger::message::Unavailable::Recovering.into()),
+            Health::Failed { .. } => return Err(tidegate_ledger::message::Unavailable::ShardFailed.into()),
+            Health::Stopping => return Err(tidegate_ledger::message::Unavailable::Stopping.into()),
         }
         let mark = self.admit(address)?;
         let (door, backend, upgrade) = (self.clone(), backend.clone(), hyper::upgrade::on(request));

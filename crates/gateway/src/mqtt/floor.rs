@@ -5,9 +5,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use tidegate_broker::{Broker, BrokerOptions, SharedFacts, Waiting};
+use tidegate_broker::{Broker, BrokerOptions, SharedFacts, TopicShard};
 use tidegate_journal::LogStore;
-use tidegate_shard::topics::TopicShard;
 
 use super::metrics::MqttMetrics;
 use super::port::MqttPort;
@@ -86,7 +85,7 @@ impl MqttFloor {
     pub fn port<L: LogStore>(
         &mut self,
         worker: u16,
-        shards: Vec<TopicShard<L, Waiting>>,
+        shards: Vec<TopicShard<L>>,
         bed: Arc<Bed>,
         metrics: &NodeMetrics,
     ) -> Result<MqttPort<L>> {

@@ -31,6 +31,6 @@ pub use settings::{
 // What the settings are made of, for who fills them in.
 pub use tidegate_broker::{BrokerLimits, DrainPlan};
 pub use tidegate_machines::topic::InboxLimits;
-pub use tidegate_shard::announcer::AnnounceRules;
+pub use tidegate_ledger::announcer::AnnounceRules;
 pub use topic_metrics::TopicMetrics;
 pub use verdicts::Verdicts;

@@ -27,8 +27,8 @@ use tidegate_broker::{Action, Broker, ConnectionKey, ConnectionTraits, DrainPlan
 use tidegate_journal::LogStore;
 use tidegate_machines::ledger::AccountView;
 use tidegate_machines::{ShardIndex, TimeMs};
-use tidegate_shard::message::{Reply, Request};
-use tidegate_shard::operation::Message;
+use tidegate_ledger::message::{Reply, Request};
+use tidegate_ledger::operation::Message;
 
 use self::accept::Door;
 use super::admission::Admission;
@@ -309,7 +309,7 @@ impl<L: LogStore> MqttPort<L> {
     fn tell_peers(&mut self, endpoint: &mut Endpoint<Parcel>) -> (bool, bool) {
         let (mut clear, mut told) = (true, false);
         for peer in (0..self.workers).filter(|peer| *peer != self.worker) {
-            let to = tidegate_shard::operation::EndpointIndex(peer);
+            let to = tidegate_ledger::operation::EndpointIndex(peer);
             if !endpoint.has_room(to) {
                 clear = false;
             } else if let Some(batch) = self.broker.take_batch(peer) {

@@ -9,7 +9,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
 use tidegate_broker::{Admitted, BrokerLimits, Denied, DrainPlan, Rights};
 use tidegate_machines::topic::InboxLimits;
-use tidegate_shard::announcer::AnnounceRules;
+use tidegate_ledger::announcer::AnnounceRules;
 
 use crate::auth::Identity;
 

@@ -1,9 +1,8 @@
 //! What one shard of topics counts.
 
-use tidegate_broker::Waiting;
+use tidegate_broker::TopicShard;
 use tidegate_journal::disk::Disk;
 use tidegate_journal::{LocalLog, LogStore};
-use tidegate_shard::topics::TopicShard;
 use tidegate_telemetry::{Counter, Gauge, Histogram, Metric, Registry};
 
 const RECORDS: Metric = Metric::plain("tidegate_topics_records_total", "Records appended by shards of topics.");
@@ -49,11 +48,11 @@ impl TopicMetrics {
     }
 
     /// Brings the registry up to date.
-    pub fn observe<D: Disk>(&self, shard: &mut TopicShard<LocalLog<D>, Waiting>) {
+    pub fn observe<D: Disk>(&self, shard: &mut TopicShard<LocalLog<D>>) {
         let facts = shard.facts();
         self.records.follow(facts.records);
         self.groups.follow(facts.groups);
-        self.refused.follow(facts.refused);
+        self.refused.follow(shard.service().unrecorded());
         self.unavailable.follow(facts.unavailable);
         self.inbox_depth.set(facts.inbox as i64);
         self.uncommitted.set(facts.waiting as i64);

@@ -1,25 +1,19 @@
-//! One shard of topics: newest good snapshot, the log behind it, and what comes of them.
-
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Instant;
+//! One shard of topics: what all shards go through, and the bounds of its inboxes.
 
 use anyhow::Result;
-use tidegate_broker::Waiting;
+use tidegate_broker::topics::open_shard;
+use tidegate_broker::{TopicShard, TopicsFamily};
+use tidegate_journal::LocalLog;
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::{LocalLog, LocalLogs, LogId, LogStore, Logs, Opened, Options, Sequence};
-use tidegate_machines::ShardIndex;
-use tidegate_machines::topic::InboxLimits;
-use tidegate_shard::families::FAMILIES;
-use tidegate_shard::topics::{TopicShard, replay, start};
+use tidegate_shard::NothingDerived;
 
-use crate::mesh::Bed;
-use crate::mqtt::TopicMetrics;
-use crate::status::Status;
+use super::{Recovering, Recovery};
+use crate::metrics::NodeMetrics;
+use crate::mqtt::{MqttSettings, TopicMetrics};
+use crate::node::spawn;
 
 /// A shard of topics on this machine's files.
-pub type LocalTopicShard = TopicShard<LocalLog<RealDisk>, Waiting>;
+pub type LocalTopicShard = TopicShard<LocalLog<RealDisk>>;
 
 /// What a recovered shard's thread hands over.
 pub struct RecoveredTopics {
@@ -29,55 +23,16 @@ pub struct RecoveredTopics {
     pub metrics: TopicMetrics,
 }
 
-/// What one shard's recovery needs.
-pub(super) struct TopicRecovery {
-    pub data: PathBuf,
-    pub log: LogId,
-    pub journal: Options,
-    pub limits: InboxLimits,
-    pub bed: Arc<Bed>,
-    pub status: Arc<Status>,
-    /// Where its progress stands among that of all shards.
-    pub place: usize,
-    pub metrics: TopicMetrics,
-}
-
-impl TopicRecovery {
-    pub fn run(self) -> Result<RecoveredTopics> {
-        let began = Instant::now();
-        let index = ShardIndex(self.log.shard);
-        let progress = &self.status.replay[self.place];
-        let bed = self.bed.clone();
-        let wake = Arc::new(move || bed.wake());
-        let begin = start(&RealDisk, &self.data, index);
-        let logs = LocalLogs::new(RealDisk, &self.data, &FAMILIES);
-        let Opened { mut log, report: found } = logs.open(self.log, begin.cursor, self.journal)?;
-        log.set_wake(wake);
-        if found.bytes_cut > 0 {
-            tracing::warn!(
-                topics = index.0,
-                bytes = found.bytes_cut,
-                "cut a torn tail: these bytes were never acknowledged"
-            );
-        }
-        let end = found.end.sequence.0;
-        progress.total.store(end, Ordering::Relaxed);
-        let reached = |Sequence(reached)| progress.done.store(reached, Ordering::Relaxed);
-        let (state, report) = replay(&log, &found.durability(), index, begin, reached)?;
-        for passed_over in &report.snapshots_passed_over {
-            tracing::warn!(topics = index.0, snapshot = passed_over, "passed over a snapshot");
-        }
-        progress.done.store(end, Ordering::Relaxed);
-        let facts = state.facts();
-        tracing::info!(
-            topics = index.0,
-            sequence = end,
-            snapshot_sequence = report.snapshot_sequence,
-            events = report.events,
-            sessions = facts.sessions,
-            took_ms = began.elapsed().as_millis() as u64,
-            "recovered"
-        );
-        Ok(RecoveredTopics { shard: TopicShard::new(index, state, log, self.limits), metrics: self.metrics })
-    }
+/// Starts the recovery of one shard.
+pub(super) fn start(
+    recovery: Recovery<TopicsFamily>,
+    mqtt: &MqttSettings,
+    metrics: &NodeMetrics,
+) -> Result<Recovering<RecoveredTopics>> {
+    let (limits, shards) = (mqtt.inbox.clone(), mqtt.topic_shards.max(recovery.shard() + 1));
+    let metrics = TopicMetrics::register(&metrics.registry, recovery.shard());
+    spawn(format!("recover-t{}", recovery.shard()), move || {
+        let back = recovery.replay(recovery.open()?, shards, &mut NothingDerived)?;
+        Ok(RecoveredTopics { shard: open_shard(back, limits)?, metrics })
+    })
 }

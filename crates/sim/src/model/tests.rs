@@ -2,7 +2,7 @@
 
 use expect_test::{Expect, expect};
 use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, Outcome, Refusal, RowKind};
-use tidegate_shard::message::Reply;
+use tidegate_ledger::message::Reply;
 
 use super::{Census, Model};
 use crate::ask::{Ask, Content, Item};

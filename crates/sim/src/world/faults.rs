@@ -7,7 +7,7 @@ use tidegate_journal::limits::FIRST_POSITION;
 use tidegate_journal::segment::{SEGMENT_HEADER_BYTES, parse_segment_name};
 use tidegate_journal::{Cursor, Logs, Position};
 use tidegate_machines::ShardIndex;
-use tidegate_shard::auditor::offline::audit_shard;
+use tidegate_ledger::auditor::offline::audit_shard;
 
 use super::process::End;
 use super::{World, data};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tidegate_machines::ledger::{AccountView, HistoryRow};
-use tidegate_shard::message::Reply;
+use tidegate_ledger::message::Reply;
 
 use super::World;
 use super::process::End;

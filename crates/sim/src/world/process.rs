@@ -2,10 +2,10 @@
 
 use tidegate_journal::step::Step;
 use tidegate_machines::TimeMs;
-use tidegate_shard::core::Outgoing;
-use tidegate_shard::message::AuditReport;
-use tidegate_shard::operation::{EndpointIndex, Message};
-use tidegate_shard::router::Finished;
+use tidegate_ledger::operation::Outgoing;
+use tidegate_ledger::message::AuditReport;
+use tidegate_ledger::operation::{EndpointIndex, Message};
+use tidegate_ledger::router::Finished;
 
 use super::World;
 use crate::node::{Endpoint, Node};

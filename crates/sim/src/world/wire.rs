@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_shard::message::{Reply, Unavailable};
+use tidegate_ledger::message::{Reply, Unavailable};
 
 use super::World;
 use crate::ask::Ask;

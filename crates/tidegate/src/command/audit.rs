@@ -5,59 +5,36 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
+use tidegate_broker::{TOPICS, TopicsFamily};
+use tidegate_gateway::recovery::FAMILIES;
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::{Cursor, LocalLogs, Logs, RecoveryReport};
-use tidegate_machines::ShardIndex;
-use tidegate_shard::auditor::offline::{ShardFindings, audit_between, audit_shard};
-use tidegate_shard::families::{FAMILIES, LEDGER, TOPICS};
-use tidegate_shard::topics::audit::{TopicFindings, audit_topics};
+use tidegate_journal::{JournalError, LocalLogs, LogId, Sequence};
+use tidegate_ledger::audit::{audit_between, audit_shard};
+use tidegate_ledger::{LEDGER, LedgerFamily};
+use tidegate_machines::ledger::Ledger;
+use tidegate_machines::topic::Topics;
+use tidegate_shard::{Findings, ShardFamily, Snapshots, audit};
 
 /// Audits every shard of the ledger, what lies between them, and every shard of topics. Reads only; exit 0 only if all agree.
 pub fn run(data: &Path) -> Result<ExitCode> {
     let directory = Directory::open(data, &FAMILIES)?;
     let logs = LocalLogs::new(RealDisk, data, &FAMILIES);
-    let mut findings = Vec::new();
     let mut problems = Vec::new();
+    let mut findings = Vec::new();
     for log in directory.logs(LEDGER) {
-        let shard = ShardIndex(log.shard);
-        let found = match logs.inspect(log, Cursor::START) {
-            Ok(found) => found,
-            Err(damage) => {
-                problems.push(format!("shard {shard}: {damage}"));
-                continue;
-            }
-        };
-        report_cut("shard", shard, &found);
-        let bar = bar(Some(found.end.sequence.0));
-        let audited =
-            audit_shard(&RealDisk, data, log, shard, directory.shards(LEDGER), &found.durability(), |reached| {
-                bar.set_position(reached.0);
-            });
-        bar.finish_and_clear();
-        match audited {
-            Ok(audited) => {
-                problems.extend(audited.problems.iter().map(|problem| format!("shard {shard}: {problem}")));
-                report(&audited);
-                findings.push(audited);
-            }
-            Err(error) => problems.push(format!("shard {shard}: {error}")),
+        let snapshots = snapshots::<LedgerFamily>(data, log);
+        let audited = with_bar(|bar| audit_shard(&logs, &snapshots, directory.shards(LEDGER), |at, end| tell(bar, at, end)));
+        if let Some(audited) = keep::<LedgerFamily>(log, audited, &mut problems) {
+            report_money(&audited);
+            findings.push(audited);
         }
     }
     problems.extend(audit_between(&findings));
     for log in directory.logs(TOPICS) {
-        let shard = ShardIndex(log.shard);
-        let bar = bar(None);
-        let audited = audit_topics(&RealDisk, data, log, |reached| bar.set_position(reached.0));
-        bar.finish_and_clear();
-        match audited {
-            Ok(audited) => {
-                problems.extend(audited.problems.iter().map(|problem| format!("topic shard {shard}: {problem}")));
-                report_cut("topic shard", shard, &audited.log);
-                report_topics(&audited);
-            }
-            Err(damage) => problems.push(format!("topic shard {shard}: {damage}")),
-        }
+        let snapshots = snapshots::<TopicsFamily>(data, log);
+        let audited = with_bar(|bar| audit(&logs, &snapshots, directory.shards(TOPICS), |at, end| tell(bar, at, end)));
+        let _: Option<Findings<Topics>> = keep::<TopicsFamily>(log, audited, &mut problems);
     }
     for family in directory.others(&FAMILIES) {
         println!("logs of family \"{family}\" were not looked at: this program does not know it");
@@ -73,52 +50,55 @@ pub fn run(data: &Path) -> Result<ExitCode> {
     Ok(ExitCode::from(2))
 }
 
-/// Progress of one shard, with its end if that is known.
-fn bar(records: Option<u64>) -> ProgressBar {
-    let (bar, template) = match records {
-        Some(records) => {
-            (ProgressBar::new(records), "auditing {bar:40} {human_pos}/{human_len} records {per_sec} {eta}")
-        }
-        None => (ProgressBar::no_length(), "auditing {human_pos} records {per_sec}"),
-    };
-    bar.with_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()))
+fn snapshots<F: ShardFamily>(data: &Path, log: LogId) -> Snapshots<F, RealDisk> {
+    Snapshots::new(RealDisk, data, log)
 }
 
-fn report_cut(kind: &str, shard: ShardIndex, found: &RecoveryReport) {
-    if found.bytes_cut > 0 {
-        println!(
-            "{kind} {shard}: {} bytes at the tail were never acknowledged; the next start cuts them",
-            found.bytes_cut
-        );
+/// Says what was found on one shard, whatever its family, and keeps what is wrong.
+fn keep<F: ShardFamily>(
+    log: LogId,
+    audited: Result<Findings<F::Machine>, JournalError>,
+    problems: &mut Vec<String>,
+) -> Option<Findings<F::Machine>> {
+    let name = format!("{} shard {}", F::FAMILY.name, log.shard);
+    let audited = audited.map_err(|damage| problems.push(format!("{name}: {damage}"))).ok()?;
+    problems.extend(audited.problems.iter().map(|problem| format!("{name}: {problem}")));
+    if audited.log.bytes_cut > 0 {
+        let cut = audited.log.bytes_cut;
+        println!("{name}: {cut} bytes at the tail were never acknowledged; the next start cuts them");
     }
-}
-
-fn report(findings: &ShardFindings) {
-    println!(
-        "shard {}: {} records verified and refolded, {} accounts, {} snapshots compared",
-        findings.shard,
-        findings.records,
-        findings.ledger.slots(),
-        findings.snapshots_compared
-    );
-    for totals in findings.ledger.totals() {
-        println!(
-            "shard {}: asset {}: balances {}, imbalance {}",
-            findings.shard,
-            totals.asset,
-            totals.balances,
-            totals.imbalance()
-        );
-    }
-}
-
-fn report_topics(findings: &TopicFindings) {
-    let begins = match findings.begins_after.0 {
+    let begins = match audited.begins_after.0 {
         0 => String::new(),
         snapshot => format!(" behind the snapshot at {snapshot}"),
     };
     println!(
-        "topic shard {}: {} records verified and refolded{begins}, {} snapshots compared",
-        findings.shard, findings.records, findings.snapshots_compared
+        "{name}: {} records verified and refolded{begins}, {} snapshots compared",
+        audited.records, audited.snapshots_compared
     );
+    Some(audited)
+}
+
+fn report_money(findings: &Findings<Ledger>) {
+    let Some(ledger) = &findings.state else { return };
+    let shard = findings.shard;
+    println!("ledger shard {shard}: {} accounts", ledger.slots());
+    for totals in ledger.totals() {
+        let (asset, balances, imbalance) = (&totals.asset, totals.balances, totals.imbalance());
+        println!("ledger shard {shard}: asset {asset}: balances {balances}, imbalance {imbalance}");
+    }
+}
+
+/// Progress of one shard; its end is known when the first group is read.
+fn with_bar<T>(audit: impl FnOnce(&ProgressBar) -> T) -> T {
+    let template = "auditing {bar:40} {human_pos}/{human_len} records {per_sec} {eta}";
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = ProgressBar::new(0).with_style(style);
+    let audited = audit(&bar);
+    bar.finish_and_clear();
+    audited
+}
+
+fn tell(bar: &ProgressBar, reached: Sequence, end: Sequence) {
+    bar.set_length(end.0);
+    bar.set_position(reached.0);
 }

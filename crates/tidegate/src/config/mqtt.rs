@@ -7,7 +7,7 @@ use tidegate_broker::{BrokerLimits, DrainPlan, InboxPolicy as CleanInboxPolicy};
 use tidegate_gateway::auth::Pattern;
 use tidegate_gateway::mqtt::{AdmissionLimits, Origins};
 use tidegate_machines::topic::{InboxLimits, InboxPolicy};
-use tidegate_shard::announcer::AnnounceRules;
+use tidegate_ledger::announcer::AnnounceRules;
 
 use super::access::one_of;
 use super::error::ConfigError;

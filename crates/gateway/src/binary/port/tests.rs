@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use mio::{Events, Poll};
-use tidegate_shard::message::Unavailable;
+use tidegate_ledger::message::Unavailable;
 use tidegate_telemetry::Registry as Metrics;
 use tidegate_wire::limits::FRAME_BYTES_MAX as FRAME_MAX;
 use tidegate_wire::proto::request_frame;

@@ -1,7 +1,7 @@
 //! Every route of the contract, as its users meet it.
 
 use serde_json::json;
-use tidegate_shard::message::Unavailable;
+use tidegate_ledger::message::Unavailable;
 
 use super::house::{House, SERVICE};
 use crate::http::{Health, HttpLimits};

@@ -7,7 +7,7 @@ use tidegate_machines::ledger::{
     AccountKind, AccountView, HistoryRow, Hold, Outcome, Refusal, RowKind, Transfer, check_hold, check_transfer,
     is_account_id,
 };
-use tidegate_shard::message::{AuditReport, HoldRequest, Reply, Request, Unavailable};
+use tidegate_ledger::message::{AuditReport, HoldRequest, Reply, Request, Unavailable};
 use tokio::sync::oneshot;
 
 use crate::http::{Backend, DrainStatus, Health};

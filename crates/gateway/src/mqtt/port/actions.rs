@@ -8,7 +8,7 @@ use mio::unix::SourceFd;
 use tidegate_broker::{Action, ConnectionKey, Denied, ReasonCode, RequestTicket, RequestTopic, Rights};
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_shard::operation::EndpointIndex;
+use tidegate_ledger::operation::EndpointIndex;
 
 use super::{Host, MqttPort};
 use crate::mesh::Endpoint;

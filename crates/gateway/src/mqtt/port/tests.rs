@@ -12,9 +12,9 @@ use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::step::Step;
 use tidegate_journal::{Logs, Opened, Options, StepLog, StepLogs};
 use tidegate_machines::topic::InboxLimits;
-use tidegate_shard::announcer::AnnounceRules;
-use tidegate_shard::families::TOPICS;
-use tidegate_shard::operation::EndpointIndex;
+use tidegate_ledger::announcer::AnnounceRules;
+use tidegate_broker::TOPICS;
+use tidegate_ledger::operation::EndpointIndex;
 use tidegate_shard::topics::{TopicShard, replay, start};
 
 use super::*;
