@@ -6,17 +6,17 @@
 use std::path::Path;
 
 use tidegate_journal::disk::FakeDisk;
-use tidegate_journal::{Cursor, JournalError, LogId, LogStore, Logs, Opened, StepLog, StepLogs};
+use tidegate_journal::{Durability, JournalError, LogId, LogStore, Logs, StepLog, StepLogs};
 use tidegate_machines::ShardIndex;
 use tidegate_ledger::auditor::{Audit, ShardAuditor};
-use tidegate_shard::core::{Outgoing, Shard};
-use tidegate_ledger::LEDGER;
+use tidegate_ledger::{LEDGER, LedgerFamily, LedgerService, LedgerShard};
 use tidegate_ledger::ids::IdIndex;
 use tidegate_ledger::message::AuditReport;
-use tidegate_ledger::operation::{Answer, EndpointIndex, Message, Operation};
-use tidegate_shard::replay::replay;
+use tidegate_ledger::operation::{Answer, EndpointIndex, Message, Operation, Outgoing};
 use tidegate_ledger::router::{CursorKey, Router};
+use tidegate_ledger::service::{Fetched, Job};
 use tidegate_ledger::worker::Worker;
+use tidegate_shard::{JobId, OpenShard, Service, Shard, Snapshots};
 
 use crate::note;
 use crate::plan::Plan;
@@ -32,6 +32,10 @@ pub const DATA: &str = "/data";
 
 /// A worker over a faulty disk.
 pub type SimWorker = Worker<FakeDisk, StepLog<FakeDisk>>;
+/// A shard over one.
+pub type SimShard = LedgerShard<FakeDisk, StepLog<FakeDisk>>;
+/// What reads its log.
+type SimReader = <StepLog<FakeDisk> as LogStore>::Reader;
 
 /// The logs on a disk.
 pub fn logs(disk: &FakeDisk) -> StepLogs<FakeDisk> {
@@ -51,6 +55,8 @@ pub struct Node {
     pub edges: Vec<Router>,
     /// One auditor per shard; on a real node they share a thread.
     pub auditors: Vec<Audits>,
+    /// Reads that the shards of each worker have asked for and that no fetch thread has done yet.
+    jobs: Vec<Vec<(ShardIndex, JobId, Job)>>,
 }
 
 /// What an endpoint is.
@@ -67,7 +73,7 @@ pub enum Endpoint {
 /// One shard's auditor and where it stands.
 pub struct Audits {
     /// The real one.
-    pub auditor: ShardAuditor<FakeDisk>,
+    pub auditor: ShardAuditor<FakeDisk, SimReader>,
     endpoint: EndpointIndex,
     /// The question that is under way.
     asked: Option<u64>,
@@ -83,9 +89,12 @@ impl Node {
     /// Starts a process: opens logs and id indexes, replays, and gives every shard to its worker. `Err` in the words that an
     /// operator would read.
     pub fn start(disk: &FakeDisk, plan: &Plan, workers: u16, trace: &Trace) -> Result<Node, String> {
-        let mut shares: Vec<Vec<Shard<FakeDisk, StepLog<FakeDisk>>>> = (0..workers).map(|_| Vec::new()).collect();
+        let mut shares: Vec<Vec<SimShard>> = (0..workers).map(|_| Vec::new()).collect();
+        let mut recovered = Vec::new();
         for shard in 0..plan.shards {
-            shares[(shard % workers) as usize].push(recover(disk, plan, workers, shard, trace)?);
+            let (served, durable) = recover(disk, plan, shard, trace)?;
+            shares[(shard % workers) as usize].push(served);
+            recovered.push(durable);
         }
         let worker_with =
             |(index, shards)| Worker::new(Node::worker_endpoint(index), plan.shards, workers, CURSORS, shards);
@@ -93,9 +102,8 @@ impl Node {
             .map(|index| Router::new(EndpointIndex(index), plan.shards, workers, CURSORS));
         let mut auditors = Vec::new();
         for shard in 0..plan.shards {
-            let data = Path::new(DATA);
-            let auditor = ShardAuditor::open(disk.clone(), data, log_id(shard), ShardIndex(shard), plan.shards)
-                .map_err(|error| error.to_string())?;
+            let reader = logs(disk).reader(log_id(shard)).map_err(|error| error.to_string())?;
+            let auditor = ShardAuditor::open(snapshots(disk, shard), reader, &recovered[shard as usize], plan.shards);
             let endpoint = EndpointIndex(workers + plan.edges + shard);
             auditors.push(Audits { auditor, endpoint, asked: None, questions: 0 });
         }
@@ -103,6 +111,7 @@ impl Node {
             workers: shares.into_iter().enumerate().map(worker_with).collect(),
             edges: edges.collect(),
             auditors,
+            jobs: (0..workers).map(|_| Vec::new()).collect(),
         })
     }
 
@@ -130,9 +139,30 @@ impl Node {
     }
 
     /// A shard.
-    pub fn shard(&self, shard: u16) -> &Shard<FakeDisk, StepLog<FakeDisk>> {
+    pub fn shard(&self, shard: u16) -> &SimShard {
         let shards = self.workers.iter().flat_map(|worker| worker.shards());
         shards.into_iter().find(|owned| owned.index() == ShardIndex(shard)).expect("every shard has a worker")
+    }
+
+    /// Takes the reads that a worker's shards want done.
+    pub fn take_jobs(&mut self, worker: usize) {
+        while let Some(job) = self.workers[worker].take_job() {
+            self.jobs[worker].push(job);
+        }
+    }
+
+    /// How many reads wait to be done for a worker.
+    pub fn jobs(&self, worker: usize) -> usize {
+        self.jobs[worker].len()
+    }
+
+    /// Does one of them, as a fetch thread would, and brings what it found.
+    pub fn run_job(&mut self, disk: &FakeDisk, worker: usize, nth: usize) {
+        let (shard, id, job) = self.jobs[worker].swap_remove(nth);
+        // A disk that has stopped gives no reader; the process ends before anybody notices what is missing.
+        let Ok(reader) = logs(disk).reader(log_id(shard.0)) else { return };
+        let found: Fetched = LedgerService::<FakeDisk, SimReader>::run(job, &reader);
+        self.workers[worker].fetched(shard, id, found);
     }
 
     /// All logs, in the order of their shards.
@@ -152,9 +182,9 @@ impl Node {
     pub fn has_settled(&self, shards: u16) -> bool {
         let pairs = (0..shards).flat_map(|from| (0..shards).map(move |to| (from, to))).filter(|(from, to)| from != to);
         pairs.into_iter().all(|(from, to)| {
-            let sent = self.shard(from).ledger().outbound_last(ShardIndex(to));
-            let confirmed = self.shard(from).ledger().outbound_confirmed(ShardIndex(to));
-            sent == confirmed && sent == self.shard(to).ledger().watermark(ShardIndex(from))
+            let sent = self.shard(from).state_ahead().outbound_last(ShardIndex(to));
+            let confirmed = self.shard(from).state_ahead().outbound_confirmed(ShardIndex(to));
+            sent == confirmed && sent == self.shard(to).state_ahead().watermark(ShardIndex(from))
         })
     }
 
@@ -164,34 +194,34 @@ impl Node {
     }
 }
 
-fn recover(
-    disk: &FakeDisk,
-    plan: &Plan,
-    workers: u16,
-    shard: u16,
-    trace: &Trace,
-) -> Result<Shard<FakeDisk, StepLog<FakeDisk>>, String> {
-    let (data, index) = (Path::new(DATA), ShardIndex(shard));
-    let Opened { log, report: found } =
-        logs(disk).open(log_id(shard), Cursor::START, plan.journal).map_err(|error| error.to_string())?;
-    let folder = data.join("ids").join(format!("shard-{shard}"));
-    let opened = IdIndex::open(disk.clone(), &folder, plan.ids, found.end.position, &mut |_, _| {})
+/// The snapshots of a shard.
+pub fn snapshots(disk: &FakeDisk, shard: u16) -> Snapshots<LedgerFamily, FakeDisk> {
+    Snapshots::new(disk.clone(), Path::new(DATA), log_id(shard))
+}
+
+fn recover(disk: &FakeDisk, plan: &Plan, shard: u16, trace: &Trace) -> Result<(SimShard, Durability), String> {
+    let open = OpenShard::open(&logs(disk), snapshots(disk, shard), plan.journal).map_err(|error| error.to_string())?;
+    let (durable, cut) = (open.recovered().durability(), open.recovered().bytes_cut);
+    let folder = Path::new(DATA).join("ids").join(format!("ledger-{shard}"));
+    let opened = IdIndex::open(disk.clone(), &folder, plan.ids, durable.position(), &mut |_, _| {})
         .map_err(|error| error.to_string())?;
     let mut ids = opened.index;
-    let (ledger, report) = replay(&log, &found.durability(), disk, data, index, plan.shards, &mut ids, |_| {})
-        .map_err(|error| error.to_string())?;
+    let back = open.replay(plan.shards, &mut ids, |_| {}).map_err(|error| error.to_string())?;
+    let (log, report) = (back.log, back.report);
     note!(
         trace,
-        "  shard {shard}: sequence {} cut {} snapshot {} passed over {:?} events {} ids {} discarded {:?}",
+        "  shard {shard}: sequence {} cut {cut} snapshot {} passed over {:?} events {} ids {} discarded {:?}",
         log.last_sequence(),
-        found.bytes_cut,
         report.snapshot_sequence,
         report.snapshots_passed_over,
         report.events,
-        report.ids_only,
+        report.derived_only,
         opened.discarded,
     );
-    Ok(Shard::new(index, plan.shards, workers, ledger, ids, log))
+    let reader = log.reader().map_err(|error| error.to_string())?;
+    let service = LedgerService::new(&back.state, ids, reader, log.last_sequence());
+    let shard = Shard::new(ShardIndex(shard), back.state, service, log).map_err(|error| error.to_string())?;
+    Ok((shard, durable))
 }
 
 impl Audits {

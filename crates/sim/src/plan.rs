@@ -6,6 +6,8 @@
 use tidegate_journal::Options;
 use tidegate_ledger::ids::{BuilderKind, IdSeed, IdsOptions};
 
+use tidegate_shard::CompactionRule;
+
 use crate::chance::Chance;
 
 /// How often things on the way go wrong; each is "so many times in a thousand".
@@ -92,8 +94,8 @@ pub struct Plan {
     pub tick_ms: u64,
     /// Ticks a client waits for an answer before it asks again.
     pub patience: u64,
-    /// Records between two snapshots.
-    pub snapshot_every: u64,
+    /// When a snapshot is worth it, for these small logs.
+    pub compaction: CompactionRule,
     /// Of ten thousand ticks, in how many a quiet auditor begins to compare.
     pub audits: u64,
     /// Sizes of the journals.
@@ -160,7 +162,7 @@ impl Plan {
             requests: if chance.happens(80) { chance.within(600..=1_500) } else { chance.within(80..=300) },
             tick_ms: chance.within(1..=10),
             patience: chance.within(30..=120),
-            snapshot_every: chance.within(20..=400),
+            compaction: CompactionRule { floor_bytes: chance.within(2_000..=40_000), ratio: 0 },
             audits: chance.within(20..=300),
             journal,
             ids,

@@ -70,6 +70,8 @@ pub struct Tally {
     pub censuses: u64,
     /// Credits that went from shard to shard.
     pub credits: u64,
+    /// Reads that shards had others do for them.
+    pub jobs: u64,
     /// Times the clock jumped.
     pub clock_jumps: u64,
 }
@@ -83,7 +85,7 @@ impl Tally {
     }
 
     /// What a set of runs should have met, with how often it did.
-    pub fn faults_met(&self) -> [(&'static str, u64); 11] {
+    pub fn faults_met(&self) -> [(&'static str, u64); 12] {
         [
             ("a crash", self.crashes),
             ("a start refused because of damage", self.refused_starts),
@@ -95,11 +97,12 @@ impl Tally {
             ("a snapshot", self.snapshots),
             ("a census", self.censuses),
             ("a credit between shards", self.credits),
+            ("a read by another thread", self.jobs),
             ("a clock jump", self.clock_jumps),
         ]
     }
 
-    fn counts(&mut self) -> [&mut u64; 16] {
+    fn counts(&mut self) -> [&mut u64; 17] {
         let Tally {
             ticks,
             sends,
@@ -116,6 +119,7 @@ impl Tally {
             snapshots,
             censuses,
             credits,
+            jobs,
             clock_jumps,
         } = self;
         [
@@ -134,6 +138,7 @@ impl Tally {
             snapshots,
             censuses,
             credits,
+            jobs,
             clock_jumps,
         ]
     }

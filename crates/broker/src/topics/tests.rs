@@ -4,24 +4,28 @@ mod compaction;
 mod crash;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use tidegate_journal::disk::{Disk, FakeDisk};
 use tidegate_journal::step::Step;
-use tidegate_journal::{Cursor, LogId, Logs, Opened, Options, Position, StepLog, StepLogs};
+use tidegate_journal::{Cursor, JournalError, LogId, Logs, LogStore, Position, Sequence, StepLog, StepLogs};
 use tidegate_machines::topic::{Message, MessageMeta, Receiver, Slot};
+use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence, ShardIndex, TimeMs};
+use tidegate_shard::{Compaction, Findings, NothingDerived, OpenShard, ReplayReport, Snapshots, compact};
 
 use super::*;
-use crate::families::TOPICS;
-use crate::snapshot::Snapshotted;
 
 const LOG: LogId = TOPICS.log(7, 2);
 const SHARD: ShardIndex = ShardIndex(2);
+const SHARDS: u16 = 3;
 const SMALL: Options = Options { allocation_step_bytes: 8 * 1024, ..Options::small(16 * 1024) };
 const NOW: TimeMs = TimeMs(1_700_000_000_000);
 
 /// What tests know a command by.
 type Number = usize;
 type Tested = TopicShard<StepLog<FakeDisk>, Number>;
+/// How it answers.
+type Answered = (Number, Result<Durable<DecidedOf<TopicCommands<Number>>>, Unavailable>);
 
 fn data() -> &'static Path {
     Path::new("data")
@@ -53,14 +57,20 @@ fn nth(number: Number, bytes: usize) -> Command {
     }
 }
 
+fn logs(disk: &FakeDisk) -> StepLogs<FakeDisk> {
+    StepLogs::new(disk.clone(), data(), &[TOPICS])
+}
+
+fn snapshots_on(disk: &FakeDisk) -> Snapshots<TopicsFamily, FakeDisk> {
+    Snapshots::new(disk.clone(), data(), LOG)
+}
+
 /// Opens what is on `disk`, as a node does at start.
 fn open(disk: &FakeDisk) -> Result<(Tested, ReplayReport), String> {
-    let start = start(disk, data(), SHARD);
-    let logs = StepLogs::new(disk.clone(), data(), &[TOPICS]);
-    let Opened { log, report } = logs.open(LOG, start.cursor, SMALL).map_err(|error| error.to_string())?;
-    let (state, report) =
-        replay(&log, &report.durability(), SHARD, start, |_| {}).map_err(|error| error.to_string())?;
-    Ok((TopicShard::new(SHARD, state, log, limits()), report))
+    let open = OpenShard::open(&logs(disk), snapshots_on(disk), SMALL).map_err(|error| error.to_string())?;
+    let back = open.replay(SHARDS, &mut NothingDerived, |_| {}).map_err(|error| error.to_string())?;
+    let report = back.report.clone();
+    Ok((open_shard(back, limits()).map_err(|error: JournalError| error.to_string())?, report))
 }
 
 fn new() -> (FakeDisk, Tested) {
@@ -74,27 +84,30 @@ fn settle(shard: &mut Tested) {
     while shard.step(NOW) | (shard.log_mut().step().unwrap() != Step::Idle) {}
 }
 
-fn all_released(shard: &mut Tested) -> Vec<(Number, Released)> {
+fn all_released(shard: &mut Tested) -> Vec<Answered> {
     std::iter::from_fn(|| shard.released()).collect()
 }
 
-fn numbers(released: &[(Number, Released)]) -> Vec<Number> {
+fn numbers(released: &[Answered]) -> Vec<Number> {
     released.iter().map(|(number, _)| *number).collect()
 }
 
 /// Two states are equal exactly when these bytes are.
 fn bytes_of(state: &Topics) -> Vec<u8> {
     let mut bytes = Vec::new();
-    state.write_body(&mut |part| bytes.extend_from_slice(part));
+    state.write_snapshot(&mut |part| bytes.extend_from_slice(part));
     bytes
 }
 
 /// The state that these commands give when each becomes a record.
 fn model(commands: &[Command]) -> Topics {
-    let mut state = Topics::new(SHARD);
+    let mut state = <Topics as Machine>::new(SHARD, SHARDS);
     for (command, sequence) in commands.iter().zip(1..) {
-        let event = state.decide(command, &limits(), NOW).unwrap();
-        state.apply(&event, sequence);
+        let Decision::Append { event, .. } = Machine::decide(&state, command, &limits(), NOW) else {
+            panic!("{command:?} is refused");
+        };
+        let at = Place { position: RecordPosition(sequence), sequence: RecordSequence(sequence) };
+        Machine::apply(&mut state, &event, at);
     }
     state
 }
@@ -103,7 +116,7 @@ fn model(commands: &[Command]) -> Topics {
 fn answers_leave_in_order_and_only_when_their_records_are_durable() {
     let (_, mut shard) = new();
     for number in 0..3 {
-        shard.call(retain(number, 40), number);
+        shard.call(number, retain(number, 40));
     }
     assert!(shard.step(NOW));
     assert_eq!((shard.appended(), shard.durable()), (Sequence(3), Sequence(0)));
@@ -129,7 +142,7 @@ fn answers_leave_in_order_and_only_when_their_records_are_durable() {
 fn what_does_not_fit_a_group_goes_into_the_next_and_what_fits_none_is_refused() {
     let (_, mut shard) = new();
     for number in 0..30 {
-        shard.call(retain(number, if number == 3 { 5000 } else { 1500 }), number);
+        shard.call(number, retain(number, if number == 3 { 5000 } else { 1500 }));
     }
     settle(&mut shard);
     let released = all_released(&mut shard);
@@ -139,7 +152,7 @@ fn what_does_not_fit_a_group_goes_into_the_next_and_what_fits_none_is_refused() 
         assert_eq!(matches!(decided, Decided::TooLarge), number == 3, "{number}: {decided:?}");
     }
     let facts = shard.facts();
-    assert_eq!((facts.records, facts.refused), (29, 1));
+    assert_eq!((facts.records, shard.service().unrecorded()), (29, 1));
     assert!(facts.groups >= 10, "two of these fit a group: {facts:?}");
 }
 
@@ -148,18 +161,17 @@ fn what_waits_undecided_is_bounded_by_whoever_asks_for_room() {
     let (_, mut shard) = new();
     let mut number = 0;
     while shard.has_room() {
-        shard.call(retain(0, 100_000), number);
+        shard.call(number, retain(0, 100_000));
         number += 1;
     }
     assert!((100..200).contains(&number), "{number}");
     settle(&mut shard);
     assert!(shard.has_room());
-    assert_eq!(shard.inbox_bytes, 0);
     assert_eq!(all_released(&mut shard).len(), number);
     while shard.has_room() {
-        shard.call(retain(6, 0), 0);
+        shard.call(0, retain(6, 0));
     }
-    assert_eq!(shard.facts().inbox, TOPIC_COMMANDS_WAITING_MAX as u64);
+    assert_eq!(shard.facts().inbox, COMMANDS_WAITING_MAX as u64);
 }
 
 #[test]
@@ -168,7 +180,7 @@ fn a_full_disk_turns_away_what_is_new_in_order_and_service_resumes() {
     disk.set_capacity(disk.used_bytes());
     let mut number = 0;
     let refused_at = loop {
-        shard.call(retain(number, 1000), number);
+        shard.call(number, retain(number, 1000));
         settle(&mut shard);
         let released = all_released(&mut shard);
         assert_eq!(numbers(&released), [number], "told at once");
@@ -180,18 +192,18 @@ fn a_full_disk_turns_away_what_is_new_in_order_and_service_resumes() {
         }
     };
     // What appends nothing is served, also then.
-    shard.call(never(), 1000);
+    shard.call(1000, never());
     settle(&mut shard);
     let released = all_released(&mut shard);
     assert!(
-        matches!(&released[..], [(1000, Ok(answer))] if matches!(answer.get(), Decided::Refused(_))),
+        matches!(&released[..], [(1000, Ok(answer))] if matches!(answer.get(), Decided::Answered(Err(_)))),
         "{released:?}"
     );
     assert_eq!(shard.facts().unavailable, 1);
 
     disk.set_capacity(u64::MAX);
     while shard.log_mut().step().unwrap() != Step::Idle {}
-    shard.call(retain(refused_at, 10), refused_at);
+    shard.call(refused_at, retain(refused_at, 10));
     settle(&mut shard);
     assert!(matches!(&all_released(&mut shard)[..], [(_, Ok(answer))] if matches!(answer.get(), Decided::Done { .. })));
 }
@@ -199,18 +211,18 @@ fn a_full_disk_turns_away_what_is_new_in_order_and_service_resumes() {
 #[test]
 fn a_failed_log_tells_all_that_wait_and_keeps_what_was_durable() {
     let (disk, mut shard) = new();
-    shard.call(retain(0, 40), 0);
+    shard.call(0, retain(0, 40));
     settle(&mut shard);
     // One is durable and not fetched yet, one is in a group whose sync fails, one comes before that is known, one after.
-    shard.call(retain(1, 40), 1);
+    shard.call(1, retain(1, 40));
     shard.step(NOW);
     while shard.log_mut().step().unwrap() != Step::Wrote {}
     disk.fail_next_sync();
     assert!(shard.log_mut().step().is_err());
-    shard.call(retain(2, 40), 2);
+    shard.call(2, retain(2, 40));
     assert!(shard.has_news() && shard.step(NOW));
     assert!(matches!(shard.failure().map(|failure| &**failure), Some(JournalError::SyncFailed { .. })));
-    shard.call(retain(3, 40), 3);
+    shard.call(3, retain(3, 40));
     assert!(!shard.step(NOW) && !shard.is_idle());
     let released = all_released(&mut shard);
     assert_eq!(numbers(&released), [0, 1, 2, 3]);

@@ -3,17 +3,18 @@
 
 use std::path::Path;
 
-use tidegate_journal::disk::FakeDisk;
-use tidegate_journal::{Cursor, LogId, Logs, Opened, Options, StepLog, StepLogs};
+use tidegate_disk::FakeDisk;
+use tidegate_journal::{LogId, Logs, Options, StepLog, StepLogs};
 use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::{AccountKind, Outcome, Transfer, shard_of};
 
 use super::*;
 use crate::announcer::AnnounceRules;
-use crate::families::LEDGER;
+use crate::family::LEDGER;
+use crate::family::LedgerFamily;
 use crate::ids::{BuilderKind, IdIndex, IdSeed, IdsOptions};
 use crate::message::{Reply, TransferBatch};
-use crate::replay::replay;
+use tidegate_shard::{OpenShard, ReplayReport, Service, Snapshots};
 
 const DATA: &str = "/data";
 const START: TimeMs = TimeMs(1_000);
@@ -46,7 +47,7 @@ impl House {
 
     /// What a start finds on this disk.
     fn over(disk: FakeDisk, shard_count: u16) -> House {
-        let shards = (0..shard_count).map(|shard| open_shard(&disk, shard, shard_count)).collect();
+        let shards = (0..shard_count).map(|shard| open_shard(&disk, shard, shard_count).0).collect();
         let worker = Worker::new(EndpointIndex(0), shard_count, 1, CursorKey([1, 2]), shards);
         House { disk, worker, now: START }
     }
@@ -56,6 +57,10 @@ impl House {
         let mut out = Outgoing::new();
         self.worker.step(self.now, &mut out, finished);
         assert!(out.is_empty(), "there is no other worker: {out:?}");
+        while let Some((shard, id, job)) = self.worker.take_job() {
+            let reader = logs(&self.disk).reader(log_id(shard.0)).expect("the disk works");
+            self.worker.fetched(shard, id, TestService::run(job, &reader));
+        }
         // A failed journal says so to its shard.
         self.worker.shards_mut().iter_mut().for_each(|shard| drop(shard.log_mut().step()));
     }
@@ -109,17 +114,25 @@ fn logs(disk: &FakeDisk) -> StepLogs<FakeDisk> {
     StepLogs::new(disk.clone(), Path::new(DATA), &[LEDGER])
 }
 
-fn open_shard(disk: &FakeDisk, shard: u16, shard_count: u16) -> Shard<FakeDisk, StepLog<FakeDisk>> {
-    let (data, index) = (Path::new(DATA), ShardIndex(shard));
-    let opened = logs(disk).open(log_id(shard), Cursor::START, SMALL);
-    let Opened { log, report: found } = opened.expect("it was created");
-    let folder = data.join("ids").join(format!("shard-{shard}"));
+type TestShard = LedgerShard<FakeDisk, StepLog<FakeDisk>>;
+type TestService = LedgerService<FakeDisk, <StepLog<FakeDisk> as LogStore>::Reader>;
+
+fn snapshots(disk: &FakeDisk, shard: u16) -> Snapshots<LedgerFamily, FakeDisk> {
+    Snapshots::new(disk.clone(), Path::new(DATA), log_id(shard))
+}
+
+fn open_shard(disk: &FakeDisk, shard: u16, shard_count: u16) -> (TestShard, ReplayReport) {
+    let open = OpenShard::open(&logs(disk), snapshots(disk, shard), SMALL).expect("it was created");
+    let folder = Path::new(DATA).join("ids").join(format!("ledger-{shard}"));
     let options = IdsOptions { builder: BuilderKind::Stepped, freeze_at: 1 << 12, ..IdsOptions::new(IdSeed([3, 4])) };
-    let opened = IdIndex::open(disk.clone(), &folder, options, found.end.position, &mut |_, _| {});
+    let durable = open.recovered().durability().position();
+    let opened = IdIndex::open(disk.clone(), &folder, options, durable, &mut |_, _| {});
     let mut ids = opened.expect("the index is whole").index;
-    let (ledger, _) = replay(&log, &found.durability(), disk, data, index, shard_count, &mut ids, |_| {})
-        .expect("the journal is whole");
-    Shard::new(index, shard_count, 1, ledger, ids, log)
+    let back = open.replay(shard_count, &mut ids, |_| {}).expect("the journal is whole");
+    let reader = back.log.reader().expect("the log has a reader");
+    let service = LedgerService::new(&back.state, ids, reader, back.log.last_sequence());
+    let shard = Shard::new(ShardIndex(shard), back.state, service, back.log).expect("the log goes on");
+    (shard, back.report)
 }
 
 fn open(id: &str, kind: AccountKind) -> Request {
@@ -202,7 +215,9 @@ fn announcing(accounts: &[&str]) -> House {
     let opened = [open("source", AccountKind::Source), open("wallet", AccountKind::Wallet)];
     house.ask_all(opened.to_vec());
     let accounts = accounts.iter().map(|pattern| Box::from(*pattern)).collect();
-    house.worker.shards_mut()[0].announce(AnnounceRules { accounts, interval_ms: 100 });
+    let shard = &mut house.worker.shards_mut()[0];
+    let ledger = shard.state_ahead().clone();
+    shard.service_mut().announce(AnnounceRules { accounts, interval_ms: 100 }, &ledger);
     house
 }
 

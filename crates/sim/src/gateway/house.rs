@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use tidegate_broker::{
     Access, Action, Admitted, Broker, BrokerLimits, BrokerMessage, BrokerOptions, ConnectionKey, ConnectionTraits,
-    Rights, SharedFacts, Waiting,
+    Rights, SharedFacts, TOPICS, TopicShard, TopicsFamily, topics::open_shard,
 };
 use tidegate_journal::disk::FakeDisk;
-use tidegate_journal::{JournalError, LogId, Logs, Opened, StepLog, StepLogs};
+use tidegate_journal::{LogId, Logs, StepLog, StepLogs};
 use tidegate_machines::topic::{InboxLimits, InboxPolicy};
-use tidegate_machines::{ShardIndex, TimeMs};
-use tidegate_shard::families::TOPICS;
-use tidegate_shard::topics::{TopicShard, compact, replay, start};
+use tidegate_machines::TimeMs;
+use tidegate_shard::{CompactionRule, NothingDerived, OpenShard, Snapshots, compact};
 use tidegate_wire::mqtt::filter_covers;
 
 use super::oracle::ClientIndex;
@@ -82,10 +81,10 @@ impl House {
     /// Starts a process over what is on the disk.
     pub fn start(disk: &FakeDisk, plan: &Plan, chance: &mut Chance) -> Result<House, Violation> {
         let facts = Arc::new(SharedFacts::new(plan.workers));
-        let mut shards: Vec<Vec<TopicShard<Log, Waiting>>> = (0..plan.workers).map(|_| Vec::new()).collect();
+        let mut shards: Vec<Vec<TopicShard<Log>>> = (0..plan.workers).map(|_| Vec::new()).collect();
         for shard in 0..plan.topic_shards {
             let recovered =
-                open_shard(disk, plan, shard).map_err(|error| Violation::of("the process starts again", error))?;
+                recover(disk, plan, shard).map_err(|error| Violation::of("the process starts again", error))?;
             shards[usize::from(shard % plan.workers)].push(recovered);
         }
         let limits =
@@ -175,7 +174,7 @@ impl House {
 
     /// The payload of a topic's retained message.
     pub fn retained(&self, topic: &str) -> Option<Vec<u8>> {
-        let mut all = self.brokers.iter().flat_map(Broker::shards).flat_map(|shard| shard.state().retained());
+        let mut all = self.brokers.iter().flat_map(Broker::shards).flat_map(|shard| shard.state_ahead().retained());
         all.find(|message| message.topic() == topic).map(|message| message.payload().to_vec())
     }
 
@@ -187,8 +186,11 @@ impl House {
 
 /// A snapshot of one shard, and the end of what lies behind it. The shard need not know.
 pub fn compact_shard(disk: &FakeDisk, plan: &Plan, shard: u16) -> Result<bool, Violation> {
-    let made = compact(disk, Path::new(DATA), log_id(shard), 2 * plan.journal.segment_bytes * 3 / 4, || true);
-    let made = made.map_err(|error| Violation::of("a log can be compacted while it is written", error.to_string()))?;
+    let rule = CompactionRule { floor_bytes: 2 * plan.journal.segment_bytes * 3 / 4, ratio: 0 };
+    let made = logs(disk).reader(log_id(shard)).map_err(|error| error.to_string()).and_then(|reader| {
+        compact(&snapshots(disk, shard), &reader, plan.topic_shards, rule, || true).map_err(|error| error.to_string())
+    });
+    let made = made.map_err(|error| Violation::of("a log can be compacted while it is written", error))?;
     Ok(made.is_some())
 }
 
@@ -200,11 +202,12 @@ fn logs(disk: &FakeDisk) -> StepLogs<FakeDisk> {
     StepLogs::new(disk.clone(), Path::new(DATA), &[TOPICS])
 }
 
-fn open_shard(disk: &FakeDisk, plan: &Plan, shard: u16) -> Result<TopicShard<Log, Waiting>, String> {
-    let index = ShardIndex(shard);
-    let begin = start(disk, Path::new(DATA), index);
-    let opened = logs(disk).open(log_id(shard), begin.cursor, plan.journal);
-    let Opened { log, report } = opened.map_err(|error: JournalError| error.to_string())?;
-    let (state, _) = replay(&log, &report.durability(), index, begin, |_| {}).map_err(|error| error.to_string())?;
-    Ok(TopicShard::new(index, state, log, INBOX))
+fn snapshots(disk: &FakeDisk, shard: u16) -> Snapshots<TopicsFamily, FakeDisk> {
+    Snapshots::new(disk.clone(), Path::new(DATA), log_id(shard))
+}
+
+fn recover(disk: &FakeDisk, plan: &Plan, shard: u16) -> Result<TopicShard<Log>, String> {
+    let open = OpenShard::open(&logs(disk), snapshots(disk, shard), plan.journal).map_err(|error| error.to_string())?;
+    let back = open.replay(plan.topic_shards, &mut NothingDerived, |_| {}).map_err(|error| error.to_string())?;
+    open_shard(back, INBOX).map_err(|error| error.to_string())
 }

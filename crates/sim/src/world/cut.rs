@@ -24,7 +24,7 @@ impl World {
 }
 
 fn check_shard(node: &Node, shard: u16) -> Result<(), Violation> {
-    let ledger = node.shard(shard).ledger();
+    let ledger = node.shard(shard).state_ahead();
     for totals in ledger.totals() {
         must(totals.imbalance() == 0, "conservation per asset at every cut", || format!("shard {shard}: {totals:?}"))?;
     }
@@ -37,7 +37,7 @@ fn check_shard(node: &Node, shard: u16) -> Result<(), Violation> {
 }
 
 fn check_between(node: &Node, from: u16, to: u16) -> Result<(), Violation> {
-    let (sender, receiver) = (node.shard(from).ledger(), node.shard(to).ledger());
+    let (sender, receiver) = (node.shard(from).state_ahead(), node.shard(to).state_ahead());
     let (last, watermark) = (sender.outbound_last(ShardIndex(to)), receiver.watermark(ShardIndex(from)));
     must(watermark <= last, "no credit is applied that was not sent", || {
         format!("shard {to} applied credit {} of shard {from}, which sent {}", watermark.0, last.0)

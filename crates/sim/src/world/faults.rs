@@ -5,13 +5,12 @@ use std::path::PathBuf;
 use tidegate_journal::disk::{Disk, DiskFile, FakeDisk};
 use tidegate_journal::limits::FIRST_POSITION;
 use tidegate_journal::segment::{SEGMENT_HEADER_BYTES, parse_segment_name};
-use tidegate_journal::{Cursor, Logs, Position};
-use tidegate_machines::ShardIndex;
-use tidegate_ledger::auditor::offline::audit_shard;
+use tidegate_journal::Position;
+use tidegate_ledger::audit::audit_shard;
 
 use super::process::End;
 use super::{World, data};
-use crate::node::{log_id, logs};
+use crate::node::{logs, snapshots};
 use crate::note;
 use crate::violation::{Violation, must};
 
@@ -302,12 +301,7 @@ impl World {
     }
 
     fn offline_findings(&self, shard: u16) -> Vec<String> {
-        let log = log_id(shard);
-        let end = match logs(&self.disk).inspect(log, Cursor::START) {
-            Ok(found) => found.durability(),
-            Err(error) => return vec![error.to_string()],
-        };
-        match audit_shard(&self.disk, data(), log, ShardIndex(shard), self.plan.shards, &end, |_| {}) {
+        match audit_shard(&logs(&self.disk), &snapshots(&self.disk, shard), self.plan.shards, |_, _| {}) {
             Ok(findings) => findings.problems,
             Err(error) => vec![error.to_string()],
         }

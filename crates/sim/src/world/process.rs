@@ -2,9 +2,8 @@
 
 use tidegate_journal::step::Step;
 use tidegate_machines::TimeMs;
-use tidegate_ledger::operation::Outgoing;
 use tidegate_ledger::message::AuditReport;
-use tidegate_ledger::operation::{EndpointIndex, Message};
+use tidegate_ledger::operation::{EndpointIndex, Message, Outgoing};
 use tidegate_ledger::router::Finished;
 
 use super::World;
@@ -90,6 +89,13 @@ impl World {
             }
             let (mut out, mut finished) = (Outgoing::new(), Finished::new());
             node.workers[worker].step(TimeMs(self.now_ms), &mut out, &mut finished);
+            node.take_jobs(worker);
+            // Fetch threads are late, and end in any order.
+            while node.jobs(worker) > 0 && !self.chance.happens(self.weather.slow_disk) {
+                let nth = self.chance.below(node.jobs(worker) as u64) as usize;
+                node.run_job(&self.disk, worker, nth);
+                self.tally.jobs += 1;
+            }
             self.pass_on(Node::worker_endpoint(worker), out, finished)?;
         }
         Ok(())
@@ -151,7 +157,7 @@ impl World {
         }
         let Some(node) = &mut self.node else { return Ok(()) };
         let auditor = &mut node.auditors[report.shard as usize].auditor;
-        if auditor.records_since_snapshot() >= self.plan.snapshot_every {
+        if auditor.is_snapshot_due(self.plan.compaction) {
             match auditor.snapshot() {
                 Ok(written) => {
                     self.tally.snapshots += u64::from(written.is_some());

@@ -3,8 +3,6 @@
 use tidegate_journal::segment::{parse_segment_name, segment_name};
 
 use super::*;
-use crate::snapshot;
-use crate::topics::audit::audit_topics;
 
 /// A shard whose log has at least `segments` segments, and what it was asked.
 fn long(disk: &FakeDisk, segments: usize) -> (Tested, Vec<Command>) {
@@ -19,7 +17,7 @@ fn extend(disk: &FakeDisk, shard: &mut Tested, asked: &mut Vec<Command>, more: u
     let wanted = segments(disk).len().max(1) - 1 + more;
     while segments(disk).len() < wanted {
         let command = nth(asked.len(), 300);
-        shard.call(command.clone(), asked.len());
+        shard.call(asked.len(), command.clone());
         asked.push(command);
         settle(shard);
     }
@@ -40,21 +38,32 @@ fn segments(disk: &FakeDisk) -> Vec<Position> {
     }
 }
 
-fn compact_now(disk: &FakeDisk) -> Result<Option<Compaction>, CompactError> {
-    compact(disk, data(), LOG, TWO_SEGMENTS, || true)
+const RULE: CompactionRule = CompactionRule { floor_bytes: TWO_SEGMENTS, ratio: 0 };
+
+fn compact_while(disk: &FakeDisk, go_on: impl FnMut() -> bool) -> Result<Option<Compaction>, String> {
+    let reader = logs(disk).reader(LOG).map_err(|error| error.to_string())?;
+    compact(&snapshots_on(disk), &reader, SHARDS, RULE, go_on).map_err(|error| error.to_string())
+}
+
+pub fn compact_now(disk: &FakeDisk) -> Result<Option<Compaction>, String> {
+    compact_while(disk, || true)
 }
 
 /// Snapshot files, oldest first.
 fn snapshots(disk: &FakeDisk) -> Vec<std::path::PathBuf> {
-    let folder = snapshot::folder::<Topics>(data(), SHARD);
-    disk.files().into_iter().map(|(path, _)| path).filter(|path| path.starts_with(&folder)).collect()
+    let on_disk = snapshots_on(disk);
+    disk.files().into_iter().map(|(path, _)| path).filter(|path| path.starts_with(on_disk.folder())).collect()
+}
+
+fn newest(disk: &FakeDisk) -> Cursor {
+    snapshots_on(disk).newest_header().unwrap().unwrap().cursor
 }
 
 #[track_caller]
 fn check(disk: &FakeDisk, asked: &[Command]) -> ReplayReport {
     let (shard, report) = open(disk).unwrap();
     assert_eq!(shard.appended().0, asked.len() as u64);
-    assert_eq!(bytes_of(shard.state()), bytes_of(&model(asked)));
+    assert_eq!(bytes_of(shard.state_ahead()), bytes_of(&model(asked)));
     report
 }
 
@@ -84,7 +93,7 @@ fn two_sealed_segments_make_a_snapshot_worth_it_and_the_second_one_lets_the_log_
     extend(&disk, &mut shard, &mut asked, 3);
     compact_now(&disk).unwrap().unwrap();
     assert_eq!(snapshots(&disk).len(), 2);
-    let newest = snapshot::newest_cursor::<_, Topics>(&disk, data(), SHARD).unwrap().unwrap();
+    let newest = newest(&disk);
     assert_eq!(check(&disk, &asked).snapshot_sequence, newest.sequence.0);
 }
 
@@ -131,7 +140,7 @@ fn a_log_that_ends_before_its_snapshot_is_refused() {
     let disk = FakeDisk::new(1);
     let asked = compacted(&disk);
     let ahead = Cursor { position: Position(1 << 40), sequence: Sequence(1 << 30), ..Cursor::START };
-    snapshot::write(&disk, data(), SHARD, ahead, &model(&asked)).unwrap();
+    snapshots_on(&disk).write(ahead, &model(&asked)).unwrap();
     let refused = open(&disk).err().unwrap();
     assert!(refused.contains("cannot read on from position") && refused.contains("the log ends at"), "{refused}");
 }
@@ -165,7 +174,7 @@ fn a_compaction_that_is_stopped_leaves_everything_as_it_was() {
     shard.into_log().close().unwrap();
     let before = disk.files();
     let mut groups = 0;
-    let stopped = compact(&disk, data(), LOG, TWO_SEGMENTS, || {
+    let stopped = compact_while(&disk, || {
         groups += 1;
         groups < 3
     });
@@ -178,19 +187,21 @@ fn a_compaction_that_is_stopped_leaves_everything_as_it_was() {
 fn the_audit_refolds_what_is_there_and_compares_the_snapshots() {
     let disk = FakeDisk::new(1);
     let asked = compacted(&disk);
-    let audit = |disk: &FakeDisk| audit_topics(disk, data(), LOG, |_| {});
+    let audit = |disk: &FakeDisk| -> Result<Findings<Topics>, JournalError> {
+        tidegate_shard::audit(&logs(disk), &snapshots_on(disk), SHARDS, |_, _| {})
+    };
     let found = audit(&disk).unwrap();
     assert_eq!((&found.problems[..], found.snapshots_compared), (&[][..], 2));
     assert_eq!(found.begins_after.0 + found.records, asked.len() as u64);
     assert!(found.begins_after > Sequence(0));
-    assert_eq!(bytes_of(&found.state), bytes_of(&model(&asked)));
+    assert_eq!(bytes_of(&found.state.unwrap()), bytes_of(&model(&asked)));
 
     // A snapshot with a good hash of another state.
-    let newest = snapshot::newest_cursor::<_, Topics>(&disk, data(), SHARD).unwrap().unwrap();
+    let newest = newest(&disk);
     disk.remove(&snapshots(&disk)[1]).unwrap();
     let mut other: Vec<Command> = asked[..newest.sequence.0 as usize].to_vec();
     other[3] = retain(49, 20);
-    snapshot::write(&disk, data(), SHARD, newest, &model(&other)).unwrap();
+    snapshots_on(&disk).write(newest, &model(&other)).unwrap();
     let problems = audit(&disk).unwrap().problems;
     assert_eq!(problems, [format!("the snapshot at sequence {} is not what the log gives", newest.sequence)]);
 

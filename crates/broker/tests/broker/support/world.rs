@@ -6,15 +6,14 @@ use std::sync::Arc;
 
 use tidegate_broker::{
     Access, Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionKey, ConnectionTraits, Denied, DrainPlan,
-    ReasonCode, RequestTopic, Rights, SharedFacts, Waiting,
+    ReasonCode, RequestTopic, Rights, SharedFacts, TOPICS, TopicShard, TopicsFamily, topics,
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::step::Step;
-use tidegate_journal::{Logs, Opened, Options, StepLog, StepLogs};
+use tidegate_journal::{StepLog, StepLogs};
 use tidegate_machines::topic::InboxLimits;
-use tidegate_machines::{ShardIndex, TimeMs};
-use tidegate_shard::families::TOPICS;
-use tidegate_shard::topics::{self, TopicShard};
+use tidegate_machines::TimeMs;
+use tidegate_shard::{NothingDerived, OpenShard, Snapshots};
 
 use super::client::Client;
 use super::script::Words;
@@ -100,14 +99,13 @@ impl World {
         assert!(self.brokers.iter().all(Broker::is_serving), "all have told all");
     }
 
-    fn open_shard(&self, shard: u16) -> TopicShard<StepLog<FakeDisk>, Waiting> {
-        let (data, index) = (Path::new("data"), ShardIndex(shard));
-        let start = topics::start(&self.disk, data, index);
+    fn open_shard(&self, shard: u16) -> TopicShard<StepLog<FakeDisk>> {
+        let (data, log) = (Path::new("data"), TOPICS.log(7, shard));
         let logs = StepLogs::new(self.disk.clone(), data, &[TOPICS]);
-        let Opened { log, report } =
-            logs.open(TOPICS.log(7, shard), start.cursor, Options::topics()).expect("the log opens");
-        let (state, _) = topics::replay(&log, &report.durability(), index, start, |_| {}).expect("the log is whole");
-        TopicShard::new(index, state, log, self.options.inboxes.clone())
+        let snapshots = Snapshots::<TopicsFamily, _>::new(self.disk.clone(), data, log);
+        let open = OpenShard::open(&logs, snapshots, topics::log_options());
+        let back = open.expect("the log opens").replay(self.options.topic_shards, &mut NothingDerived, |_| {});
+        topics::open_shard(back.expect("the log is whole"), self.options.inboxes.clone()).expect("the log goes on")
     }
 
     /// Runs a script. Returns each command with what was heard until the world had settled.

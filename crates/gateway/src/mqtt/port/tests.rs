@@ -10,12 +10,14 @@ use mio::{Events, Poll};
 use tidegate_broker::{Access, Admitted, BrokerLimits, ReasonCode, Rights};
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::step::Step;
-use tidegate_journal::{Logs, Opened, Options, StepLog, StepLogs};
+use tidegate_journal::{StepLog, StepLogs};
 use tidegate_machines::topic::InboxLimits;
 use tidegate_ledger::announcer::AnnounceRules;
 use tidegate_broker::TOPICS;
 use tidegate_ledger::operation::EndpointIndex;
-use tidegate_shard::topics::{TopicShard, replay, start};
+use tidegate_broker::topics::{log_options, open_shard};
+use tidegate_broker::TopicsFamily;
+use tidegate_shard::{NothingDerived, OpenShard, Snapshots};
 
 use super::*;
 use crate::auth::Identity;
@@ -149,13 +151,13 @@ impl House {
         let address = floor.addresses()[0].1;
         let (disk, metrics) = (FakeDisk::new(1), NodeMetrics::default());
         let worker = |(number, endpoint): (usize, Endpoint<Parcel>)| {
-            let (data, index) = (Path::new("data"), ShardIndex(number as u16));
-            let begin = start(&disk, data, index);
+            let (data, number) = (Path::new("data"), number as u16);
             let logs = StepLogs::new(disk.clone(), data, &[TOPICS]);
-            let Opened { log, report } = logs.open(TOPICS.log(7, index.0), begin.cursor, Options::topics()).unwrap();
-            let (state, _) = replay(&log, &report.durability(), index, begin, |_| {}).unwrap();
-            let shard = TopicShard::new(index, state, log, InboxLimits::default());
-            let mut port = floor.port(index.0, vec![shard], endpoint.bed().clone(), &metrics).unwrap();
+            let snapshots = Snapshots::<TopicsFamily, _>::new(disk.clone(), data, TOPICS.log(7, number));
+            let open = OpenShard::open(&logs, snapshots, log_options()).unwrap();
+            let back = open.replay(2, &mut NothingDerived, |_| {}).unwrap();
+            let shard = open_shard(back, InboxLimits::default()).unwrap();
+            let mut port = floor.port(number, vec![shard], endpoint.bed().clone(), &metrics).unwrap();
             let poll = Poll::new().unwrap();
             port.register(poll.registry()).unwrap();
             Worker { port, endpoint, poll }
