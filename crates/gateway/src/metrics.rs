@@ -81,9 +81,13 @@ impl ObservedShard {
         follow_all(&metrics.refusals, shard.service().refusals(), &mut self.refusals_seen);
         let ids = shard.service().ids().facts();
         metrics.ids_runs.set(ids.runs as i64);
-        metrics.ids_entries.set((ids.run_entries + ids.recent) as i64);
+        metrics.ids_entries.set(ids.entries as i64);
         metrics.ids_filter_bytes.set(ids.filter_bytes as i64);
+        metrics.ids_memory_bytes.set(ids.memory_bytes as i64);
+        metrics.ids_run_bytes.set(ids.run_bytes as i64);
         metrics.ids_disk_reads.follow(ids.pages_read);
+        metrics.ids_false_positives.follow(ids.false_positives);
+        metrics.ids_retries.follow(ids.retries);
         let audit = shard.service().last_audit();
         metrics.audit_sequence.set(audit.sequence as i64);
         metrics.audit_accounts_compared.set(audit.accounts_compared as i64);

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_disk::RealDisk;
 use tidegate_journal::Position;
-use tidegate_ledger::ids::{IdHash, IdIndex, IdSeed, IdsFacts, IdsOptions, Opened};
+use tidegate_ledger::ids::{IdHash, IdIndex, IdSeed, IdsError, IdsFacts, IdsOptions, Opened};
 
 const BATCH: u64 = 8190;
 const AHEAD: usize = 16;
@@ -38,10 +38,10 @@ fn main() {
     let mut index = open(&settings.dir, options, Position(0)).index;
 
     println!(
-        "|   ids, M | new id, ns | p99 batch, ns/id | + hash, ns | builder, ns | new, false hits | old id, us | pages/old | runs | generations | filter, MiB | index, MiB | RSS, MiB | disk, MiB |"
+        "|   ids, M | new id, ns | p99 batch, ns/id | + hash, ns | builder, ns | new, false hits | old id, us | pages/old | runs | filter, MiB | index, MiB | RSS, MiB | disk, MiB |"
     );
     println!(
-        "|---------:|-----------:|-----------------:|-----------:|------------:|----------------:|-----------:|----------:|-----:|------------:|------------:|-----------:|---------:|----------:|"
+        "|---------:|-----------:|-----------------:|-----------:|------------:|----------------:|-----------:|----------:|-----:|------------:|-----------:|---------:|----------:|"
     );
     let mut inserted = 0;
     let mut before = IdsFacts::default();
@@ -54,7 +54,7 @@ fn main() {
         let false_hits = (new_facts.false_positives - before.false_positives) as f64 / added;
         let pages_per_old = (facts.pages_read - new_facts.pages_read) as f64 / OLD_LOOKUPS as f64;
         println!(
-            "| {:8.1} | {:10.1} | {:16.1} | {:10.1} | {:11.1} | {:14.4}% | {:10.2} | {:9.2} | {:4} | {:11} | {:11.1} | {:10.1} | {:8.1} | {:9.1} |",
+            "| {:8.1} | {:10.1} | {:16.1} | {:10.1} | {:11.1} | {:14.4}% | {:10.2} | {:9.2} | {:4} | {:11.1} | {:10.1} | {:8.1} | {:9.1} |",
             step_end as f64 / 1e6,
             cost.index.as_nanos() as f64 / added,
             cost.slow_batch_ns,
@@ -64,9 +64,8 @@ fn main() {
             old.as_nanos() as f64 / 1e3 / OLD_LOOKUPS as f64,
             pages_per_old,
             facts.runs,
-            facts.filter_generations,
             mib(facts.filter_bytes),
-            mib(index.bytes() as u64),
+            mib(facts.memory_bytes),
             mib(resident_bytes()),
             mib(facts.run_bytes),
         );
@@ -76,13 +75,13 @@ fn main() {
     drop(index);
     let start = Instant::now();
     let opened = open(&settings.dir, options, Position(inserted * RECORD_BYTES));
-    let entries = opened.index.facts().run_entries;
+    let facts = opened.index.facts();
     println!(
         "\nopened again in {:.2} s: {} M ids verified, {:.1} ns each, {:.1} MiB in memory",
         start.elapsed().as_secs_f64(),
-        entries / 1_000_000,
-        start.elapsed().as_nanos() as f64 / entries.max(1) as f64,
-        mib(opened.index.bytes() as u64),
+        facts.entries / 1_000_000,
+        start.elapsed().as_nanos() as f64 / facts.entries.max(1) as f64,
+        mib(facts.memory_bytes),
     );
 }
 
@@ -100,7 +99,6 @@ fn insert_until(index: &mut IdIndex<RealDisk>, from: u64, to: u64) -> Cost {
     let others_before = cpu_of_others();
     let mut batches = Vec::new();
     let mut hashes: Vec<IdHash> = Vec::with_capacity(BATCH as usize);
-    let mut found = Vec::new();
     let mut texts = vec![[0u8; 36]; BATCH as usize];
     let mut first = from;
     while first < to {
@@ -118,8 +116,8 @@ fn insert_until(index: &mut IdIndex<RealDisk>, from: u64, to: u64) -> Cost {
             if let Some(ahead) = hashes.get(n + AHEAD) {
                 index.prefetch(*ahead);
             }
-            index.find(hashes[n], &mut found).expect("the index can be read");
-            assert!(found.is_empty(), "two ids of one hash: possible, but not in this sequence");
+            let found = index.find_newest(hashes[n], |_| Ok::<_, IdsError>(true)).expect("the index can be read");
+            assert!(found.is_none(), "two ids of one hash: possible, but not in this sequence");
             index.insert(hashes[n], Position((first + n as u64 + 1) * RECORD_BYTES));
         }
         first += count;
@@ -138,13 +136,12 @@ fn insert_until(index: &mut IdIndex<RealDisk>, from: u64, to: u64) -> Cost {
 /// Looks up ids from all over the history, as a client does that repeats an old request.
 fn find_old(index: &IdIndex<RealDisk>, inserted: u64) -> Duration {
     let mut text = [0; 36];
-    let mut found = Vec::new();
     let start = cpu_of_thread();
     for n in 0..OLD_LOOKUPS {
         let id = mixed(n) % inserted;
         write_text(id, &mut text);
-        index.find(index.hash(&text), &mut found).expect("the index can be read");
-        assert_eq!(found, [Position((id + 1) * RECORD_BYTES)]);
+        let found = index.find_newest(index.hash(&text), |_| Ok::<_, IdsError>(true)).expect("the index can be read");
+        assert_eq!(found, Some(Position((id + 1) * RECORD_BYTES)));
     }
     cpu_of_thread() - start
 }

@@ -230,7 +230,11 @@ fn the_names_of_the_servers_metrics() {
         tidegate_http_responses_total counter
         tidegate_ids_disk_reads_total counter
         tidegate_ids_entries gauge
+        tidegate_ids_false_positives_total counter
         tidegate_ids_filter_bytes gauge
+        tidegate_ids_memory_bytes gauge
+        tidegate_ids_retries_total counter
+        tidegate_ids_run_bytes gauge
         tidegate_ids_runs gauge
         tidegate_inbox_depth gauge
         tidegate_journal_bytes_total counter

@@ -16,11 +16,11 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_disk::Disk;
 use tidegate_journal::Position;
 
+use super::invariants::assert_in_order;
 use super::manifest::Manifest;
 use super::merge::Merge;
 use super::run::{Run, RunHeader};
@@ -41,14 +41,6 @@ pub(super) enum Step<D: Disk> {
     Published(View<D>),
 }
 
-/// Counted by the builder, read by the shard.
-#[derive(Default)]
-pub(super) struct BuilderCounters {
-    pub(super) builds: AtomicU64,
-    pub(super) merges: AtomicU64,
-    pub(super) retries: AtomicU64,
-}
-
 /// Everything that writes to the index's directory.
 pub(super) struct Builder<D: Disk> {
     disk: D,
@@ -64,7 +56,6 @@ pub(super) struct Builder<D: Disk> {
     merges: Vec<Merge<D>>,
     /// Merged away, named by no manifest once `unsaved` is false; deleted when no lookup holds them.
     retired: Vec<Arc<Run<D::File>>>,
-    counters: Arc<BuilderCounters>,
 }
 
 impl<D: Disk> Builder<D> {
@@ -87,22 +78,25 @@ impl<D: Disk> Builder<D> {
             waiting: VecDeque::new(),
             merges: Vec::new(),
             retired: Vec::new(),
-            counters: Arc::default(),
         }
-    }
-
-    pub(super) fn counters(&self) -> Arc<BuilderCounters> {
-        Arc::clone(&self.counters)
     }
 
     /// The runs as they are now.
     pub(super) fn view(&self) -> View<D> {
         let covered = self.runs.last().map_or(Position(0), |run| run.last());
+        assert_in_order(self.runs.iter().map(|run| run.header()));
         View { runs: self.runs.iter().cloned().collect(), covered }
     }
 
     /// Takes a full table; tables come in the order of their positions.
     pub(super) fn build(&mut self, table: Arc<Table>) {
+        let before = self.waiting.back().and_then(|table| table.range()).map(|(_, last)| last);
+        let before = before.or(self.runs.last().map(|run| run.last()));
+        let first = table.range().map(|(first, _)| first);
+        assert!(
+            first.is_none_or(|first| before.is_none_or(|before| before < first)),
+            "ids: {first:?} after {before:?}"
+        );
         self.waiting.push_back(table);
     }
 
@@ -149,7 +143,6 @@ impl<D: Disk> Builder<D> {
         self.waiting.pop_front();
         self.runs.push(Arc::new(run));
         self.unsaved = true;
-        self.counters.builds.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
@@ -218,7 +211,6 @@ impl<D: Disk> Builder<D> {
         let retired = self.runs.splice(at..at + replaced.len(), [Arc::new(merged)]);
         self.retired.extend(retired.inspect(|run| assert!(is_replaced(run), "merged runs are neighbours")));
         self.unsaved = true;
-        self.counters.merges.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use tidegate_disk::{Disk, DiskFile};
 use tidegate_journal::Position;
 
+use super::invariants::{are_in_order, assert_in_order};
 use super::run::RunHeader;
 use super::{IdSeed, IdsError};
 
@@ -41,6 +42,8 @@ impl Manifest {
 
     pub(super) fn encode(&self) -> Vec<u8> {
         assert!(self.runs.len() <= RUNS_MAX, "merging keeps runs few");
+        assert_in_order(&self.runs);
+        assert!(self.runs.iter().all(|run| run.number < self.next_number), "ids: a run has a number not given yet");
         let mut bytes = Vec::with_capacity(FIXED_BYTES + self.runs.len() * RunHeader::BYTES + CHECKSUM_BYTES);
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
@@ -77,7 +80,7 @@ impl Manifest {
         let runs: Option<Vec<RunHeader>> = fields.iter().map(RunHeader::decode_fields).collect();
         let runs = runs.ok_or("it describes a run that cannot be")?;
         let manifest = Manifest { seed: IdSeed([word(16), word(24)]), next_number: word(32), runs };
-        let in_order = manifest.runs.windows(2).all(|pair| pair[0].last < pair[1].first);
+        let in_order = are_in_order(&manifest.runs);
         let numbered = manifest.runs.iter().all(|run| run.number < manifest.next_number);
         if !in_order || !numbered || manifest.covered().0 != word(40) {
             return Err("its runs contradict each other".into());
@@ -149,14 +152,31 @@ mod tests {
         }
     }
 
+    /// The manifest with another value in a field, under a checksum that is right.
+    fn with(at: usize, value: u64) -> Vec<u8> {
+        let mut bytes = manifest().encode();
+        bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        let end = bytes.len() - CHECKSUM_BYTES;
+        let sum = crc_fast::crc32_iscsi(&bytes[..end]);
+        bytes[end..].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
     #[test]
     fn overlapping_runs_and_used_numbers_are_refused() {
+        let (next_number, covered, second) = (32, 40, FIXED_BYTES + RunHeader::BYTES);
+        let (number, tier, first) = (second, second + 8, second + 24);
+        for (at, value) in [(next_number, 8), (covered, 901), (number, 8), (tier, 2), (first, 500)] {
+            assert_eq!(Manifest::decode(&with(at, value)), Err("its runs contradict each other".into()), "byte {at}");
+        }
+        assert_eq!(Manifest::decode(&with(first, 600)), Ok(manifest()));
+    }
+
+    #[test]
+    #[should_panic(expected = "runs out of order")]
+    fn overlapping_runs_are_not_written() {
         let mut overlapping = manifest();
         overlapping.runs[1].first = Position(500);
-        let mut used = manifest();
-        used.next_number = 8;
-        for wrong in [overlapping, used] {
-            assert_eq!(Manifest::decode(&wrong.encode()), Err("its runs contradict each other".into()));
-        }
+        overlapping.encode();
     }
 }

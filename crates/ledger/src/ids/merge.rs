@@ -9,6 +9,7 @@ use tidegate_disk::Disk;
 
 use super::IdsError;
 use super::entry::Entry;
+use super::invariants::assert_in_order;
 use super::run::{Run, RunHeader};
 use super::run_reader::RunReader;
 use super::run_writer::RunWriter;
@@ -46,6 +47,11 @@ impl<D: Disk> Merge<D> {
         runs: &[Arc<Run<D::File>>],
     ) -> Result<Merge<D>, IdsError> {
         let (Some(oldest), Some(newest)) = (runs.first(), runs.last()) else { panic!("a merge has runs") };
+        assert_in_order(runs.iter().map(|run| run.header()));
+        assert!(
+            runs.iter().all(|run| run.header().tier + 1 == tier),
+            "ids: a merge into tier {tier} takes runs of one below"
+        );
         let entries = runs.iter().map(|run| run.entries()).sum();
         let header = RunHeader { number, tier, entries, first: oldest.first(), last: newest.last() };
         let mut inputs = Vec::with_capacity(runs.len());

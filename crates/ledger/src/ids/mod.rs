@@ -2,15 +2,15 @@
 //!
 //! ```text
 //!                    ┌─ filter: one cache line a generation ──▶ "never seen": done, the way of nearly all new ids
-//!   find(hash) ──────┤
+//!   find_newest ─────┤
 //!                    └─ "perhaps" ──▶ recent ─▶ frozen tables ─▶ runs on disk, newest first ──▶ candidate positions
 //!
 //!   insert ──▶ filter + recent ──full──▶ frozen ──durable──▶ builder: sort, write a run, manifest ──▶ merge 8 runs into one
 //! ```
 //!
-//! Promise: for each record inserted, [`IdIndex::find`] of its hash returns its position, whatever was frozen, merged, crashed
-//! or rebuilt in between. It may return positions of other records too (another id of the same hash, a record that a crash cut
-//! off): the caller compares the id in the record, and that makes the answer exact.
+//! Promise: [`IdIndex::find_newest`] offers the positions of all records inserted under a hash, newest first, until the caller
+//! accepts one, whatever was frozen, merged, crashed or rebuilt in between. Some may be of another id with the same hash: the
+//! caller compares the id in the record, and that makes the answer exact.
 //!
 //! Why a hash and not the id: 16 bytes an id on disk whatever its length, and ids in memory only while they are recent. Why it
 //! is derived: runs are a fold of the journal like all else. Anything damaged or missing is thrown away and built again.
@@ -23,6 +23,7 @@ mod entry;
 mod error;
 mod filter;
 mod hash;
+mod invariants;
 mod manifest;
 mod memory;
 mod merge;
@@ -39,7 +40,6 @@ mod worker;
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use tidegate_disk::Disk;
 use tidegate_journal::Position;
@@ -72,14 +72,14 @@ pub struct IdIndex<D: Disk> {
     worker: Worker<D>,
     /// Position of the last record inserted.
     newest: Position,
+    /// How far the journal is known to be durable.
+    durable: Position,
     counted: Counted,
 }
 
 /// What lookups count; cells, because a lookup only reads.
 #[derive(Default)]
 struct Counted {
-    lookups: Cell<u64>,
-    filter_hits: Cell<u64>,
     false_positives: Cell<u64>,
     pages_read: Cell<u64>,
 }
@@ -87,34 +87,20 @@ struct Counted {
 /// What the index holds and did since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IdsFacts {
-    /// Entries in the table that fills.
-    pub recent: u64,
-    /// Full tables not yet in a run.
-    pub frozen_tables: u64,
+    /// Records that it knows.
+    pub entries: u64,
     /// Run files that lookups may read.
     pub runs: u64,
-    /// Entries in them.
-    pub run_entries: u64,
     /// Bytes of them.
     pub run_bytes: u64,
-    /// Generations of the filter, each a cache line per lookup.
-    pub filter_generations: u64,
     /// Bytes of the filter.
     pub filter_bytes: u64,
-    /// Ids that the filter holds; beyond its design capacity false positives grow.
-    pub filter_ids: u64,
-    /// Lookups.
-    pub lookups: u64,
-    /// Lookups that the filter did not settle.
-    pub filter_hits: u64,
-    /// Of these, lookups that found nothing.
+    /// Bytes of memory in all: filter, tables, fences of the runs.
+    pub memory_bytes: u64,
+    /// Lookups that the filter did not settle and that found nothing.
     pub false_positives: u64,
     /// Pages of runs that lookups read.
     pub pages_read: u64,
-    /// Runs written from tables.
-    pub builds: u64,
-    /// Merges finished.
-    pub merges: u64,
     /// Times that the builder met an I/O error and tried again.
     pub retries: u64,
 }
@@ -126,36 +112,23 @@ impl<D: Disk> IdIndex<D> {
         self.seed.hash(id)
     }
 
-    /// Starts to load the cache lines that `find` and `insert` of this hash will touch. Call it some ids ahead.
+    /// Starts to load the cache lines that `find_newest` and `insert` of this hash will touch. Call it some ids ahead.
     #[inline]
     pub fn prefetch(&self, hash: IdHash) {
         self.filter.prefetch(hash);
         self.recent.prefetch(hash);
     }
 
-    /// Fills `out` with the positions of all records inserted under `hash`, newest first: nearly always none or one. Err when
-    /// a run cannot be read or is damaged: nobody can say then whether the id is new, so the shard must stop; opening the index
-    /// again repairs it.
-    #[inline]
-    pub fn find(&self, hash: IdHash, out: &mut Vec<Position>) -> Result<(), IdsError> {
-        out.clear();
-        self.counted.lookups.set(self.counted.lookups.get() + 1);
-        let hits = self.filter.hits(hash);
-        if hits.is_none() {
-            return Ok(());
-        }
-        self.find_beyond_the_filter(hash, hits, out)
-    }
-
-    /// The newest record under `hash` that `is_it` accepts. Asks about records in memory before it reads any page: a hold is
-    /// mostly posted soon after it was placed, and then no run is looked at.
+    /// The newest record under `hash` that `is_it` accepts; it is asked about all of them in turn, newest first, and nearly
+    /// always there is none or one. Asks about records in memory before it reads any page: a hold is mostly posted soon after it
+    /// was placed, and then no run is looked at. Err when `is_it` fails, or when a run cannot be read or is damaged: nobody can
+    /// say then whether the id is new, so the shard must stop; opening the index again repairs it.
     #[inline]
     pub fn find_newest<E: From<IdsError>>(
         &self,
         hash: IdHash,
         is_it: impl FnMut(Position) -> Result<bool, E>,
     ) -> Result<Option<Position>, E> {
-        self.counted.lookups.set(self.counted.lookups.get() + 1);
         let hits = self.filter.hits(hash);
         if hits.is_none() {
             return Ok(None);
@@ -171,8 +144,6 @@ impl<D: Disk> IdIndex<D> {
         hits: filter::Hits,
         mut is_it: impl FnMut(Position) -> Result<bool, E>,
     ) -> Result<Option<Position>, E> {
-        let counted = &self.counted;
-        counted.filter_hits.set(counted.filter_hits.get() + 1);
         let mut candidates = Vec::new();
         self.find_in_memory(hash, hits, &mut candidates);
         let in_memory = candidates.len();
@@ -183,30 +154,13 @@ impl<D: Disk> IdIndex<D> {
         }
         self.find_in_runs(hash, hits, &mut candidates)?;
         let nowhere = in_memory == 0 && candidates.is_empty();
-        counted.false_positives.set(counted.false_positives.get() + u64::from(nowhere));
+        self.counted.false_positives.set(self.counted.false_positives.get() + u64::from(nowhere));
         for at in candidates {
             if is_it(at)? {
                 return Ok(Some(at));
             }
         }
         Ok(None)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn find_beyond_the_filter(
-        &self,
-        hash: IdHash,
-        hits: filter::Hits,
-        out: &mut Vec<Position>,
-    ) -> Result<(), IdsError> {
-        let counted = &self.counted;
-        counted.filter_hits.set(counted.filter_hits.get() + 1);
-        self.find_in_memory(hash, hits, out);
-        self.find_in_runs(hash, hits, out)?;
-        out.sort_unstable_by(|a, b| b.cmp(a));
-        counted.false_positives.set(counted.false_positives.get() + u64::from(out.is_empty()));
-        Ok(())
     }
 
     /// Appends what the tables have, newest first. All of it is newer than what any run has.
@@ -217,6 +171,8 @@ impl<D: Disk> IdIndex<D> {
             }
         }
         out.sort_unstable_by(|a, b| b.cmp(a));
+        let oldest = out.last();
+        assert!(oldest.is_none_or(|at| *at > self.view.covered), "ids: memory holds {oldest:?}, which a run covers");
     }
 
     /// Appends what the runs have, newest first.
@@ -228,18 +184,20 @@ impl<D: Disk> IdIndex<D> {
             pages_read += run.find(hash, out)?;
         }
         out[begin..].sort_unstable_by(|a, b| b.cmp(a));
+        let newest = out.get(begin);
+        assert!(
+            newest.is_none_or(|at| *at <= self.view.covered),
+            "ids: a run holds {newest:?}, which it does not cover"
+        );
         self.counted.pages_read.set(self.counted.pages_read.get() + pages_read);
         Ok(())
     }
 
-    /// Notes that the record at `position` is about an id with this hash. A record that is already covered is ignored, so a
-    /// replay may begin anywhere before [`IdIndex::covered`]. Panics when positions do not increase: that is a bug.
+    /// Notes that the record at `position` is about an id with this hash. Panics when positions do not increase, or do not begin
+    /// behind [`IdIndex::covered`]: that is a bug.
     #[inline]
     pub fn insert(&mut self, hash: IdHash, position: Position) {
-        if position <= self.newest {
-            assert!(position <= self.view.covered, "positions increase: {position} after {}", self.newest);
-            return;
-        }
+        assert!(position > self.newest, "ids: positions increase: {position} after {}", self.newest);
         if self.recent.is_full() {
             self.freeze();
         }
@@ -253,22 +211,24 @@ impl<D: Disk> IdIndex<D> {
         let empty = self.spare.take().unwrap_or_else(|| Table::new(self.options.freeze_at));
         let full = std::mem::replace(&mut self.recent, empty);
         self.frozen.push_back(Arc::new(full));
+        self.assert_consistent();
     }
 
     /// Hands full tables to the builder once `durable`, the position of the journal's last durable record, is beyond them, and
     /// takes over what the builder finished. Never waits (a [`BuilderKind::Stepped`] builder does one step here). Err when a run
     /// turned out damaged; I/O errors of the builder are no errors here: it tries again, see [`IdsFacts::retries`].
     pub fn maintain(&mut self, durable: Position) -> Result<(), IdsError> {
-        self.release(durable);
+        self.durable = self.durable.max(durable);
+        self.release();
         if let Some(view) = self.worker.poll()? {
             self.take_over(view);
         }
         Ok(())
     }
 
-    fn release(&mut self, durable: Position) {
+    fn release(&mut self) {
         while let Some(table) = self.frozen.get(self.released) {
-            if table.range().is_none_or(|(_, last)| last >= durable) {
+            if table.range().is_none_or(|(_, last)| last >= self.durable) {
                 return;
             }
             self.worker.build(Arc::clone(table));
@@ -277,15 +237,23 @@ impl<D: Disk> IdIndex<D> {
     }
 
     fn take_over(&mut self, view: View<D>) {
+        assert!(
+            view.covered >= self.view.covered,
+            "ids: covered goes back: {} after {}",
+            view.covered,
+            self.view.covered
+        );
         self.view = view;
         while let Some(table) = self.frozen.front() {
             if table.range().is_some_and(|(_, last)| last > self.view.covered) {
-                return;
+                break;
             }
+            assert!(self.released > 0, "ids: a run covers a table that the builder never had");
             self.released -= 1;
             let table = self.frozen.pop_front().and_then(Arc::into_inner);
             self.spare = self.spare.take().or(table.map(Table::emptied));
         }
+        self.assert_consistent();
     }
 
     /// Whether more tables wait for the builder than planned. The shard should refuse new work ("busy") until this ends:
@@ -315,32 +283,23 @@ impl<D: Disk> IdIndex<D> {
         self.view.covered
     }
 
-    /// Memory in use, in bytes: filter, tables, fences of the runs.
-    pub fn bytes(&self) -> usize {
+    /// What the index holds and did.
+    pub fn facts(&self) -> IdsFacts {
+        IdsFacts {
+            entries: self.filter.ids(),
+            runs: self.view.runs.len() as u64,
+            run_bytes: self.view.runs.iter().map(|run| run.bytes()).sum(),
+            filter_bytes: self.filter.bytes() as u64,
+            memory_bytes: self.memory_bytes() as u64,
+            false_positives: self.counted.false_positives.get(),
+            pages_read: self.counted.pages_read.get(),
+            retries: self.worker.retries(),
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
         let tables = 1 + self.frozen.len() + usize::from(self.spare.is_some());
         let fences: usize = self.view.runs.iter().map(|run| run.fence_bytes()).sum();
         self.filter.bytes() + tables * self.recent.bytes() + fences
-    }
-
-    /// What the index holds and did.
-    pub fn facts(&self) -> IdsFacts {
-        let builder = self.worker.counters();
-        IdsFacts {
-            recent: self.recent.len() as u64,
-            frozen_tables: self.frozen.len() as u64,
-            runs: self.view.runs.len() as u64,
-            run_entries: self.view.runs.iter().map(|run| run.entries()).sum(),
-            run_bytes: self.view.runs.iter().map(|run| run.bytes()).sum(),
-            filter_generations: self.filter.generations() as u64,
-            filter_bytes: self.filter.bytes() as u64,
-            filter_ids: self.filter.ids(),
-            lookups: self.counted.lookups.get(),
-            filter_hits: self.counted.filter_hits.get(),
-            false_positives: self.counted.false_positives.get(),
-            pages_read: self.counted.pages_read.get(),
-            builds: builder.builds.load(Ordering::Relaxed),
-            merges: builder.merges.load(Ordering::Relaxed),
-            retries: builder.retries.load(Ordering::Relaxed),
-        }
     }
 }

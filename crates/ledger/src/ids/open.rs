@@ -9,7 +9,6 @@
 //! repaired, and not by a lookup, which could only stop the shard. Hashes come in order and the filter's blocks are in the
 //! order of the hashes, so this runs at the speed of memory.
 
-use std::cell::Cell;
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
@@ -82,13 +81,10 @@ impl<D: Disk> IdIndex<D> {
             view,
             worker,
             newest: covered,
-            counted: Counted {
-                lookups: Cell::new(0),
-                filter_hits: Cell::new(0),
-                false_positives: Cell::new(0),
-                pages_read: Cell::new(0),
-            },
+            durable: covered,
+            counted: Counted::default(),
         };
+        index.assert_consistent();
         Ok(Opened { index, covered, discarded })
     }
 }

@@ -149,6 +149,8 @@ impl Fences {
 impl<F: DiskFile> Run<F> {
     /// A run that was just written or verified, with the fences noted on the way.
     pub(super) fn new(file: F, path: PathBuf, header: RunHeader, fences: Fences) -> Run<F> {
+        let (found, expected) = (fences.tops.len() as u64, header.pages().div_ceil(fences.stride));
+        assert_eq!(found, expected, "ids: fences of {header:?}");
         Run { file, path, header, fences }
     }
 

@@ -27,6 +27,7 @@ pub(super) struct RunWriter<D: Disk> {
     /// Page that `buffer` begins with.
     buffer_page: u64,
     pushed: u64,
+    last: Option<Entry>,
     synced_bytes: u64,
 }
 
@@ -46,12 +47,17 @@ impl<D: Disk> RunWriter<D> {
             buffer: Vec::with_capacity(WRITE_BYTES.min(header.file_bytes() as usize)),
             buffer_page: 0,
             pushed: 0,
+            last: None,
             synced_bytes: 0,
         })
     }
 
-    /// Appends the next entry.
+    /// Appends the next entry. Panics when it is out of order or not of the run's stretch of the journal.
     pub(super) fn push(&mut self, entry: Entry) -> Result<(), IdsError> {
+        assert!(self.last < Some(entry), "ids: {entry:?} follows {:?}", self.last);
+        let stretch = self.header.first..=self.header.last;
+        assert!(stretch.contains(&entry.position), "ids: {entry:?} is not of {stretch:?}");
+        self.last = Some(entry);
         let index = (self.pushed % PAGE_ENTRIES as u64) as usize;
         if index == 0 {
             self.begin_page(entry)?;
@@ -124,4 +130,37 @@ pub(super) fn write_run<D: Disk>(
         writer.push(*entry)?;
     }
     writer.finish(dir)
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_disk::FakeDisk;
+
+    use super::super::IdHash;
+    use super::*;
+
+    fn written(entries: &[(u64, u64)]) {
+        let disk = FakeDisk::new(1);
+        disk.create_dir_all(Path::new("/ids")).expect("the disk works");
+        let entry = |(hash, at): &(u64, u64)| Entry { hash: IdHash(*hash), position: Position(*at) };
+        let sorted: Vec<_> = entries.iter().map(entry).collect();
+        write_run(&disk, Path::new("/ids"), 1, &sorted, (Position(5), Position(9))).expect("the disk works");
+    }
+
+    #[test]
+    fn a_run_is_written_in_order_of_hashes_then_positions() {
+        written(&[(1, 9), (2, 5), (2, 6), (3, 7)]);
+    }
+
+    #[test]
+    #[should_panic(expected = "follows Some(Entry { hash: IdHash(2), position: Position(6) })")]
+    fn an_entry_out_of_order_is_a_bug() {
+        written(&[(1, 9), (2, 6), (2, 5)]);
+    }
+
+    #[test]
+    #[should_panic(expected = "is not of Position(5)..=Position(9)")]
+    fn an_entry_of_another_stretch_is_a_bug() {
+        written(&[(1, 9), (2, 10)]);
+    }
 }

@@ -133,6 +133,7 @@ impl Table {
             }
         }
         sorted.append(&mut wrapped);
+        assert_eq!(sorted.len(), self.entries.len(), "ids: each entry of a table has a slot");
         finish_sorting(&mut sorted);
         sorted
     }

@@ -6,6 +6,7 @@ mod damage;
 mod model;
 mod threads;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use tidegate_disk::FakeDisk;
@@ -13,15 +14,38 @@ use tidegate_journal::Position;
 
 use super::*;
 
-/// A journal of (hash, position), the index over it, and what of it is durable.
+/// An id that no record is about.
+const UNKNOWN: u64 = u64::MAX;
+
+/// A record of the journal: which id it is about, and where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Record {
+    hash: IdHash,
+    /// Several ids may share a hash, and several records an id.
+    id: u64,
+    position: Position,
+}
+
+/// A journal, the index over it, and what of it is durable.
 struct World {
     disk: FakeDisk,
     options: IdsOptions,
     index: IdIndex<FakeDisk>,
-    journal: Vec<(IdHash, Position)>,
+    journal: Vec<Record>,
     durable: Position,
     /// Why the index was thrown away at the last open.
     discarded: Option<String>,
+}
+
+/// What one question of the ledger's came to.
+#[derive(Debug)]
+struct Answer {
+    /// Candidates that the ledger was asked about, in that order.
+    offered: Vec<Position>,
+    found: Result<Option<Position>, IdsError>,
+    /// Lookups by which the count of false positives grew, and pages read.
+    false_positives: u64,
+    pages_read: u64,
 }
 
 fn dir() -> PathBuf {
@@ -56,18 +80,18 @@ impl World {
     fn insert_new(&mut self, count: u64) {
         for _ in 0..count {
             let n = self.journal.len() as u64 + self.end().0 * 1000;
-            self.insert(self.index.hash(&n.to_le_bytes()), 1);
+            self.insert(self.index.hash(&n.to_le_bytes()), n, 1);
         }
     }
 
-    fn insert(&mut self, hash: IdHash, gap: u64) {
+    fn insert(&mut self, hash: IdHash, id: u64, gap: u64) {
         let position = Position(self.end().0 + gap);
         self.index.insert(hash, position);
-        self.journal.push((hash, position));
+        self.journal.push(Record { hash, id, position });
     }
 
     fn end(&self) -> Position {
-        self.journal.last().map_or(Position(0), |(_, position)| *position)
+        self.journal.last().map_or(Position(0), |record| record.position)
     }
 
     fn maintain(&mut self, times: usize) -> Result<(), IdsError> {
@@ -81,33 +105,61 @@ impl World {
 
     /// The journal loses what was not durable, and the index is opened again and fed the rest.
     fn recover(&mut self) {
-        self.journal.retain(|(_, position)| *position <= self.durable);
+        self.journal.retain(|record| record.position <= self.durable);
         let Opened { index, covered, discarded } = open(&self.disk, self.options, self.end());
         assert!(covered <= self.durable, "covered {covered} beyond durable {}", self.durable);
         self.index = index;
         self.discarded = discarded;
-        for (hash, position) in self.journal.iter().filter(|(_, position)| *position > covered) {
-            self.index.insert(*hash, *position);
+        for record in self.journal.iter().filter(|record| record.position > covered) {
+            self.index.insert(record.hash, record.position);
         }
     }
 
-    fn find(&self, hash: IdHash) -> Result<Vec<Position>, IdsError> {
-        let mut found = vec![Position(77)];
-        self.index.find(hash, &mut found).map(|()| found)
+    /// Asks for the newest record of `id`, as the ledger does: it reads each candidate and compares the id in it.
+    fn find_newest(&self, hash: IdHash, id: u64) -> Answer {
+        let before = self.index.facts();
+        let mut offered = Vec::new();
+        let found = self.index.find_newest(hash, |at| -> Result<bool, IdsError> {
+            offered.push(at);
+            let record = self.journal.binary_search_by_key(&at, |record| record.position);
+            Ok(self.journal[record.expect("only positions of records are offered")].id == id)
+        });
+        let after = self.index.facts();
+        let false_positives = after.false_positives - before.false_positives;
+        Answer { offered, found, false_positives, pages_read: after.pages_read - before.pages_read }
     }
 
-    /// Every hash ever inserted is found at all its positions, newest first, and nowhere else.
+    /// For each record, the newest one of its id is found, and the candidates before it are all others of its hash that are newer.
+    /// What was never inserted is not found, at the cost that is counted.
     fn check(&self) {
-        for (hash, _) in &self.journal {
-            let mut expected: Vec<_> =
-                self.journal.iter().filter(|(other, _)| other == hash).map(|(_, position)| *position).collect();
-            expected.reverse();
-            assert_eq!(self.find(*hash).expect("the disk works"), expected, "{hash:?}");
+        assert_eq!(self.index.facts().entries, self.journal.len() as u64);
+        let mut by_hash: BTreeMap<IdHash, Vec<Record>> = BTreeMap::new();
+        for record in self.journal.iter().rev() {
+            by_hash.entry(record.hash).or_default().push(*record);
+        }
+        for (hash, newest_first) in &by_hash {
+            let ids: BTreeSet<u64> = newest_first.iter().map(|record| record.id).collect();
+            for id in ids {
+                let newest = newest_first.iter().position(|record| record.id == id).expect("it is one of them");
+                self.check_answer(*hash, id, &newest_first[..=newest], Some(newest_first[newest].position));
+            }
+            self.check_answer(*hash, UNKNOWN, newest_first, None);
         }
         for n in 0..50u64 {
             let unknown = self.index.hash(format!("unknown {n}").as_bytes());
-            assert_eq!(self.find(unknown).expect("the disk works"), []);
+            self.check_answer(unknown, UNKNOWN, &[], None);
         }
+    }
+
+    fn check_answer(&self, hash: IdHash, id: u64, offered: &[Record], found: Option<Position>) {
+        let answer = self.find_newest(hash, id);
+        assert_eq!(answer.found.expect("the disk works"), found, "{hash:?}, id {id}");
+        let offered: Vec<_> = offered.iter().map(|record| record.position).collect();
+        assert_eq!(answer.offered, offered, "{hash:?}, id {id}");
+        let hits = self.index.filter.hits(hash);
+        assert!(offered.is_empty() || !hits.is_none(), "the filter never misses: {hash:?}");
+        assert_eq!(answer.false_positives, u64::from(offered.is_empty() && !hits.is_none()), "{hash:?}, id {id}");
+        assert!(!hits.is_none() || answer.pages_read == 0, "what the filter settles reads nothing: {hash:?}");
     }
 
     fn run_files(&self) -> Vec<PathBuf> {

@@ -5,14 +5,14 @@
 //! ```
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tidegate_disk::Disk;
 
-use super::builder::{Builder, BuilderCounters, Step, View};
+use super::builder::{Builder, Step, View};
 use super::table::Table;
 use super::{BuilderKind, IdsError};
 
@@ -31,7 +31,8 @@ enum Report<D: Disk> {
 /// The builder, wherever it runs.
 pub(super) struct Worker<D: Disk> {
     place: Place<D>,
-    counters: Arc<BuilderCounters>,
+    /// I/O errors that the builder met.
+    retries: Arc<AtomicU64>,
 }
 
 enum Place<D: Disk> {
@@ -41,12 +42,12 @@ enum Place<D: Disk> {
 
 impl<D: Disk> Worker<D> {
     pub(super) fn start(builder: Builder<D>, kind: BuilderKind) -> std::io::Result<Worker<D>> {
-        let counters = builder.counters();
+        let retries = Arc::new(AtomicU64::new(0));
         let place = match kind {
             BuilderKind::Stepped => Place::Here(Box::new(builder)),
-            BuilderKind::Thread => Place::Thread(BuilderThread::spawn(builder)?),
+            BuilderKind::Thread => Place::Thread(BuilderThread::spawn(builder, Arc::clone(&retries))?),
         };
-        Ok(Worker { place, counters })
+        Ok(Worker { place, retries })
     }
 
     /// Hands over a full table.
@@ -60,7 +61,7 @@ impl<D: Disk> Worker<D> {
     /// A new view, if the builder has one by now. Never waits. I/O errors are no errors here: the builder tries again.
     pub(super) fn poll(&mut self) -> Result<Option<View<D>>, IdsError> {
         let report = match &mut self.place {
-            Place::Here(builder) => step_and_report(builder, &self.counters),
+            Place::Here(builder) => step_and_report(builder, &self.retries),
             Place::Thread(thread) => thread.report(),
         };
         match report {
@@ -73,7 +74,7 @@ impl<D: Disk> Worker<D> {
     /// Waits for what the builder says next; an I/O error is an error here.
     pub(super) fn wait(&mut self) -> Result<Option<View<D>>, IdsError> {
         let report = match &mut self.place {
-            Place::Here(builder) => step_and_report(builder, &self.counters),
+            Place::Here(builder) => step_and_report(builder, &self.retries),
             Place::Thread(thread) => Some(thread.next_report()),
         };
         match report {
@@ -83,23 +84,24 @@ impl<D: Disk> Worker<D> {
         }
     }
 
-    pub(super) fn counters(&self) -> &BuilderCounters {
-        &self.counters
+    /// How often the builder met an I/O error and tried again.
+    pub(super) fn retries(&self) -> u64 {
+        self.retries.load(Ordering::Relaxed)
     }
 }
 
-fn step_and_report<D: Disk>(builder: &mut Builder<D>, counters: &BuilderCounters) -> Option<Report<D>> {
+fn step_and_report<D: Disk>(builder: &mut Builder<D>, retries: &AtomicU64) -> Option<Report<D>> {
     match builder.step() {
         Ok(Step::Published(view)) => Some(Report::View(view)),
         Ok(Step::Worked | Step::Idle) => None,
-        Err(error) => Some(judge(error, counters)),
+        Err(error) => Some(judge(error, retries)),
     }
 }
 
-fn judge<D: Disk>(error: IdsError, counters: &BuilderCounters) -> Report<D> {
+fn judge<D: Disk>(error: IdsError, retries: &AtomicU64) -> Report<D> {
     match error {
         IdsError::Io { .. } => {
-            counters.retries.fetch_add(1, Ordering::Relaxed);
+            retries.fetch_add(1, Ordering::Relaxed);
             Report::Retrying(error)
         }
         IdsError::Damaged { .. } => Report::Stopped(error),
@@ -121,7 +123,7 @@ fn yield_to_the_journal() {
 }
 
 impl<D: Disk> BuilderThread<D> {
-    fn spawn(mut builder: Builder<D>) -> std::io::Result<BuilderThread<D>> {
+    fn spawn(mut builder: Builder<D>, retries: Arc<AtomicU64>) -> std::io::Result<BuilderThread<D>> {
         let (tables, arriving) = channel();
         let (saying, reports) = channel();
         let stop = Arc::new(AtomicBool::new(false));
@@ -129,7 +131,7 @@ impl<D: Disk> BuilderThread<D> {
         let thread = std::thread::Builder::new().name("ids-builder".into());
         let handle = thread.spawn(move || {
             yield_to_the_journal();
-            run(&mut builder, &arriving, &saying, &stopped);
+            run(&mut builder, &arriving, &saying, &stopped, &retries);
         })?;
         Ok(BuilderThread { tables: Some(tables), reports, stop, handle: Some(handle) })
     }
@@ -169,8 +171,8 @@ fn run<D: Disk>(
     tables: &Receiver<Arc<Table>>,
     reports: &Sender<Report<D>>,
     stop: &AtomicBool,
+    retries: &AtomicU64,
 ) {
-    let counters = builder.counters();
     while !stop.load(Ordering::Relaxed) {
         while let Ok(table) = tables.try_recv() {
             builder.build(table);
@@ -185,7 +187,7 @@ fn run<D: Disk>(
                 Err(_) => return,
             },
             Ok(Step::Published(view)) => Report::View(view),
-            Err(error) => judge(error, &counters),
+            Err(error) => judge(error, retries),
         };
         let pause = matches!(report, Report::Retrying(_));
         let stops = matches!(report, Report::Stopped(_));

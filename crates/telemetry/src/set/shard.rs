@@ -28,8 +28,17 @@ const REPLY_SECONDS: Metric =
 const IDS_RUNS: Metric = Metric::plain("tidegate_ids_runs", "Sorted runs of the index of transfer ids.");
 const IDS_ENTRIES: Metric = Metric::plain("tidegate_ids_entries", "Transfer ids known.");
 const IDS_FILTER_BYTES: Metric = Metric::plain("tidegate_ids_filter_bytes", "Memory of the filters over those runs.");
+const IDS_MEMORY_BYTES: Metric =
+    Metric::plain("tidegate_ids_memory_bytes", "Memory of the index of transfer ids, filters included.");
+const IDS_RUN_BYTES: Metric = Metric::plain("tidegate_ids_run_bytes", "Bytes on disk of those runs.");
 const IDS_DISK_READS: Metric =
-    Metric::plain("tidegate_ids_disk_reads_total", "Look-ups of ids that had to read the disk.");
+    Metric::plain("tidegate_ids_disk_reads_total", "Pages of runs that look-ups of ids read.");
+const IDS_FALSE_POSITIVES: Metric = Metric::plain(
+    "tidegate_ids_false_positives_total",
+    "New ids that the filter took for known; when they grow, the filter is too small.",
+);
+const IDS_RETRIES: Metric =
+    Metric::plain("tidegate_ids_retries_total", "Errors of the disk while runs were written; each is tried again.");
 const SNAPSHOT_SEQUENCE: Metric = Metric::plain("tidegate_snapshot_sequence", "Sequence of the newest good snapshot.");
 const AUDIT_SEQUENCE: Metric = Metric::plain("tidegate_audit_sequence", "Sequence of the last reconciliation.");
 const AUDIT_ACCOUNTS: Metric =
@@ -84,8 +93,16 @@ pub struct ShardMetrics {
     pub ids_entries: Gauge,
     /// Memory of the filters over those runs, bytes.
     pub ids_filter_bytes: Gauge,
-    /// Look-ups of ids that had to read the disk.
+    /// Memory of the whole index, bytes.
+    pub ids_memory_bytes: Gauge,
+    /// Bytes of the runs.
+    pub ids_run_bytes: Gauge,
+    /// Pages of runs that look-ups read.
     pub ids_disk_reads: Counter,
+    /// New ids that the filter took for known.
+    pub ids_false_positives: Counter,
+    /// Errors of the disk while runs were written.
+    pub ids_retries: Counter,
     /// Sequence of the newest good snapshot.
     pub snapshot_sequence: Gauge,
     /// Sequence of the last reconciliation.
@@ -126,7 +143,11 @@ impl ShardMetrics {
             ids_runs: recorder.gauge(IDS_RUNS),
             ids_entries: recorder.gauge(IDS_ENTRIES),
             ids_filter_bytes: recorder.gauge(IDS_FILTER_BYTES),
+            ids_memory_bytes: recorder.gauge(IDS_MEMORY_BYTES),
+            ids_run_bytes: recorder.gauge(IDS_RUN_BYTES),
             ids_disk_reads: recorder.counter(IDS_DISK_READS),
+            ids_false_positives: recorder.counter(IDS_FALSE_POSITIVES),
+            ids_retries: recorder.counter(IDS_RETRIES),
             snapshot_sequence: recorder.gauge(SNAPSHOT_SEQUENCE),
             audit_sequence: recorder.gauge(AUDIT_SEQUENCE),
             audit_accounts_compared: recorder.gauge(AUDIT_ACCOUNTS),

@@ -6,8 +6,13 @@ use super::*;
 
 #[derive(Clone, Debug)]
 enum Act {
-    /// An id of a few: its hash gets several positions, and hashes stand at both ends of the range.
-    InsertKnown(u64, u64),
+    /// A hash of a few, at both ends of the range or with the same low half, for one of the ids that share it: both get several
+    /// positions.
+    InsertKnown {
+        hash: u64,
+        id: u64,
+        gap: u64,
+    },
     InsertNew(u64),
     SyncJournal,
     Maintain(usize),
@@ -20,7 +25,8 @@ enum Act {
 
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
-        4 => (prop_oneof![0..4u64, (u64::MAX - 2)..=u64::MAX], 1..50u64).prop_map(|(hash, gap)| Act::InsertKnown(hash, gap)),
+        4 => (prop_oneof![0..4u64, (0..3u64).prop_map(|high| high << 32), (u64::MAX - 2)..=u64::MAX], 0..3u64, 1..50u64)
+            .prop_map(|(hash, id, gap)| Act::InsertKnown { hash, id, gap }),
         4 => (1..20u64).prop_map(Act::InsertNew),
         4 => Just(Act::SyncJournal),
         6 => (1..12usize).prop_map(Act::Maintain),
@@ -52,7 +58,7 @@ proptest! {
         let mut world = World::new(seed, options);
         for act in acts {
             match act {
-                Act::InsertKnown(hash, gap) => world.insert(IdHash(hash), gap),
+                Act::InsertKnown { hash, id, gap } => world.insert(IdHash(hash), id, gap),
                 Act::InsertNew(count) => world.insert_new(count),
                 Act::SyncJournal => world.sync_journal(),
                 Act::Maintain(times) => world.maintain(times).expect("I/O errors are tried again"),
@@ -92,10 +98,15 @@ fn many_tables_become_few_runs_and_old_files_go() {
     }
     world.maintain(100).expect("the disk works");
     let facts = world.index.facts();
-    assert_eq!((facts.builds, facts.run_entries), (99, 396), "the last table waits for the next insert");
-    // 99 = 1 x 81 + 2 x 9 + 0 x 3 + 0 x 1
-    assert_eq!((facts.runs, facts.merges), (3, 33 + 11 + 3 + 1));
-    assert_eq!(world.run_files().len(), 3, "{:?}", world.run_files());
+    assert_eq!(world.index.covered(), Position(396), "the last table waits for the next insert");
+    // 99 tables = 1 x 81 + 2 x 9 + 0 x 3 + 0 x 1. Numbers are given to each table and each merge: 99 + 33 + 11 + 3 + 1.
+    assert_eq!(facts.runs, 3);
+    let names: Vec<_> = world.run_files().iter().map(|path| path.file_name().expect("a file").to_owned()).collect();
+    assert_eq!(names.len(), 3, "{names:?}");
+    world.insert_new(1);
+    world.sync_journal();
+    world.maintain(2).expect("the disk works");
+    assert!(world.run_files().contains(&dir().join("0000000148.run")), "{:?}", world.run_files());
     world.check();
 }
 
@@ -119,7 +130,7 @@ fn a_table_is_not_written_before_its_records_are_durable() {
     let mut world = World::new(1, small());
     world.insert_new(40);
     world.maintain(20).expect("the disk works");
-    assert_eq!((world.index.facts().builds, world.index.covered()), (0, Position(0)));
+    assert_eq!((world.run_files(), world.index.covered()), (Vec::new(), Position(0)));
     assert!(world.index.is_behind());
     world.durable = Position(8);
     world.maintain(20).expect("the disk works");
@@ -132,24 +143,22 @@ fn a_table_is_not_written_before_its_records_are_durable() {
 }
 
 #[test]
-fn replay_may_begin_before_what_is_covered() {
+#[should_panic(expected = "positions increase: 9 after 28")]
+fn a_record_that_a_run_covers_is_not_inserted_again() {
     let mut world = World::new(1, small());
     world.insert_new(30);
     world.sync_journal();
     world.maintain(60).expect("the disk works");
     world.disk.kill();
-    let Opened { mut index, covered, .. } = open(&world.disk, world.options, world.end());
-    assert!(covered > Position(0));
-    world.journal.iter().for_each(|(hash, position)| index.insert(*hash, *position));
-    world.index = index;
-    world.check();
+    let Opened { mut index, .. } = open(&world.disk, world.options, world.end());
+    index.insert(IdHash(1), Position(9));
 }
 
 #[test]
 #[should_panic(expected = "positions increase: 5 after 9")]
 fn a_position_that_goes_back_is_a_bug() {
     let mut world = World::new(1, small());
-    world.insert(IdHash(1), 9);
+    world.insert(IdHash(1), 1, 9);
     world.index.insert(IdHash(2), Position(5));
 }
 
@@ -204,11 +213,67 @@ fn entries_of_one_hash_may_fill_pages_and_hashes_may_share_their_top_half() {
     for n in 0..2000u64 {
         // 600 entries of one hash span four pages; the rest differ in the half that fences do not hold.
         let low = if n < 600 { 500 } else { n };
-        world.insert(IdHash(7 << 32 | low), 1);
+        world.insert(IdHash(7 << 32 | low), n % 7, 1);
     }
     world.insert_new(1);
     world.sync_journal();
     world.maintain(4).expect("the disk works");
-    assert_eq!(world.index.facts().run_entries, 2000);
+    assert_eq!(world.index.covered(), Position(2000));
     world.check();
+}
+
+#[test]
+fn memory_is_asked_before_any_page_and_nothing_after_what_was_accepted() {
+    let mut world = World::new(1, small());
+    let hash = IdHash(5 << 40);
+    for id in [1, 2, 1, 2, 3] {
+        world.insert(hash, id, 1);
+        world.insert_new(3);
+    }
+    world.sync_journal();
+    world.maintain(60).expect("the disk works");
+    assert_eq!((world.index.covered(), world.end()), (Position(16), Position(20)));
+    for path in world.run_files() {
+        assert!(world.disk.flip_bit(&path, run::PAGE_BYTES as u64 + 99, 1));
+    }
+    let answer = world.find_newest(hash, 3);
+    assert_eq!((answer.found.expect("no run is read"), answer.offered), (Some(Position(17)), vec![Position(17)]));
+    assert_eq!(answer.pages_read, 0);
+    let answer = world.find_newest(hash, 2);
+    assert_eq!(answer.offered, [Position(17)], "what follows is damaged, and not skipped");
+    assert!(matches!(answer.found, Err(IdsError::Damaged { .. })), "{:?}", answer.found);
+}
+
+#[test]
+fn a_candidate_that_cannot_be_read_ends_the_search() {
+    let mut world = World::new(1, small());
+    world.insert(IdHash(7), 1, 1);
+    world.insert(IdHash(7), 1, 1);
+    let mut asked = 0;
+    let unreadable = || IdsError::Damaged { path: dir(), what: "the record".into() };
+    let found = world.index.find_newest(IdHash(7), |_| -> Result<bool, IdsError> {
+        asked += 1;
+        Err(unreadable())
+    });
+    assert_eq!((found.expect_err("it was not read").to_string(), asked), (unreadable().to_string(), 1));
+}
+
+#[test]
+fn a_filter_that_is_too_small_costs_pages_and_changes_no_answer() {
+    let mut world = World::new(1, IdsOptions { freeze_at: 300, ..small() });
+    world.insert_new(9_000);
+    world.sync_journal();
+    world.maintain(300).expect("the disk works");
+    world.check();
+    let before = world.index.facts();
+    assert_eq!(before.filter_bytes, 4096, "room for 1,365 ids at full precision");
+    let tries = 1_000;
+    for n in 0..tries {
+        let unknown = world.index.hash(format!("never seen {n}").as_bytes());
+        world.check_answer(unknown, UNKNOWN, &[], None);
+    }
+    let after = world.index.facts();
+    let (misled, pages) = (after.false_positives - before.false_positives, after.pages_read - before.pages_read);
+    assert!((tries / 10..tries).contains(&misled), "{misled} of {tries}");
+    assert!(pages >= misled, "{pages} pages for {misled}: each reads a page of each run of that age");
 }

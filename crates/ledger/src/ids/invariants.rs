@@ -1,0 +1,68 @@
+//! What must be true of the parts together, asserted where one part hands over to another: a table that is full, a run that is
+//! published, a manifest that is written.
+//!
+//! ```text
+//!   runs (tier 2, 1, 1, 0)  ≤ covered <  frozen tables  <  recent table  ≤ newest        positions, without overlap
+//!   entries of runs + frozen + recent = entries of the filter
+//! ```
+//!
+//! Why in release: each is a sum over some dozens of runs once in half a million ids, and what it would find is a vote that counts
+//! twice.
+
+use tidegate_journal::Position;
+use tidegate_disk::Disk;
+
+use super::IdIndex;
+use super::run::RunHeader;
+
+/// Whether runs stand oldest first, without overlap, those merged more often before the others, each with a number of its own.
+pub(super) fn are_in_order<'a>(runs: impl IntoIterator<Item = &'a RunHeader>) -> bool {
+    first_out_of_order(runs).is_none()
+}
+
+/// Panics unless [`are_in_order`].
+pub(super) fn assert_in_order<'a>(runs: impl IntoIterator<Item = &'a RunHeader>) {
+    let wrong = first_out_of_order(runs);
+    assert!(wrong.is_none(), "ids: runs out of order: {wrong:?}");
+}
+
+fn first_out_of_order<'a>(runs: impl IntoIterator<Item = &'a RunHeader>) -> Option<(RunHeader, RunHeader)> {
+    let mut runs = runs.into_iter();
+    let mut before = runs.next()?;
+    for run in runs {
+        let follows = before.last < run.first && before.tier >= run.tier && before.number != run.number;
+        if !follows {
+            return Some((*before, *run));
+        }
+        before = run;
+    }
+    None
+}
+
+impl<D: Disk> IdIndex<D> {
+    /// Panics unless runs, tables, filter and journal agree.
+    pub(super) fn assert_consistent(&self) {
+        let covered = self.view.covered;
+        assert!(covered <= self.durable, "ids: covered {covered} is beyond durable {}", self.durable);
+        assert_in_order(self.view.runs.iter().map(|run| run.header()));
+        let last_run = self.view.runs.last().map_or(Position(0), |run| run.last());
+        assert_eq!(covered, last_run, "ids: the runs cover what their last one does");
+
+        assert!(self.released <= self.frozen.len(), "ids: the builder has {} of {}", self.released, self.frozen.len());
+        let mut last = covered;
+        for table in &self.frozen {
+            let (first, end) = table.range().expect("ids: what is frozen is full");
+            assert!(table.is_full() && last < first, "ids: a table from {first} of {} follows {last}", table.len());
+            last = end;
+        }
+        if let Some((first, end)) = self.recent.range() {
+            assert!(last < first, "ids: the recent table from {first} follows {last}");
+            last = end;
+        }
+        assert_eq!(self.newest, last, "ids: the newest record is the last one of all");
+
+        let in_runs: u64 = self.view.runs.iter().map(|run| run.entries()).sum();
+        let in_tables: usize = self.frozen.iter().map(|table| table.len()).sum::<usize>() + self.recent.len();
+        assert_eq!(self.filter.ids(), in_runs + in_tables as u64, "ids: the filter knows what runs and tables hold");
+    }
+}
