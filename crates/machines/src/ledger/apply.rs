@@ -191,11 +191,6 @@ impl Ledger {
         }
         self.check_step(debit, 0)?;
         self.holds.remove(hold.id);
-        #[cfg(feature = "fault-injection")]
-        if self.has_planted(super::fault::PlantedBug::HoldNotReleased) {
-            self.change(debit.slot, |account| account.last = position);
-            return Ok(());
-        }
         self.change(debit.slot, |account| {
             account.held -= hold.amount.get();
             account.last = position;
@@ -257,10 +252,6 @@ impl Ledger {
         let peer = &mut self.peers[from.0 as usize];
         peer.watermark = number;
         *peer.received.entry(asset).or_default() += u128::from(amount.get());
-        #[cfg(feature = "fault-injection")]
-        if self.has_planted(super::fault::PlantedBug::WatermarkOffByOne) {
-            self.peers[from.0 as usize].watermark.0 -= 1;
-        }
         self.give(CreditStep::Here(credit), amount, position);
         Ok(())
     }

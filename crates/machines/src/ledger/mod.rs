@@ -54,10 +54,6 @@ mod tests;
 pub use account::AccountSlot;
 pub use codec::EventError;
 pub use command::{Command, InboundCredit};
-#[cfg(feature = "fault-injection")]
-#[doc(hidden)]
-pub use fault::PlantedBug;
-
 pub use event::{AccountStep, CreditStep, Event, HoldFacts};
 pub use hash::{Content, ContentDigest, content_digest, id_hash, id_hash_keyed, shard_of};
 pub use inherent::Decision;

@@ -26,8 +26,6 @@ pub struct Ledger {
     pub(super) holds: OpenHolds,
     /// By shard; the own entry stays empty.
     pub(super) peers: Vec<Peer>,
-    #[cfg(feature = "fault-injection")]
-    pub(super) planted: Option<super::fault::PlantedBug>,
 }
 
 /// The sums of one asset on one shard. `balances + sent - received = 0`, always.
@@ -64,8 +62,6 @@ impl Ledger {
             assets: Assets::default(),
             holds: OpenHolds::default(),
             peers: vec![Peer::default(); shard_count as usize],
-            #[cfg(feature = "fault-injection")]
-            planted: None,
         }
     }
 

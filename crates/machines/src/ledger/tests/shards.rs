@@ -1,8 +1,8 @@
 //! What only happens between shards: claims, adopted facts, credits that follow, and the bugs of a router.
 
 use super::cluster::Cluster;
-use super::node::{Answered, Node};
-use crate::ledger::{AccountKind, Command, InboundCredit, Outcome, Refusal, Transfer, content_digest};
+use super::node::Node;
+use crate::ledger::{AccountKind, Command, InboundCredit, Outcome, Refusal, Ruling, Transfer, content_digest};
 use crate::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
 const THERE: ShardIndex = ShardIndex(1);
@@ -48,7 +48,7 @@ fn an_unknown_credit_is_asked_for_and_a_missing_one_refused_for_ever() {
     let (here, there) = (at_home_on(0), at_home_on(1));
     node.outcome(Command::OpenAccount { id: &here, asset: "credit", kind: AccountKind::Source });
     let ask = |id, credit_missing| Command::Transfer { transfer: transfer(id, &here, &there, 1), credit_missing };
-    assert_eq!(node.ask(ask("t", false)), Answered::NeedAccount);
+    assert_eq!(node.ask(ask("t", false)), Ruling::NeedAccount);
     let missing = Outcome::Refused(Refusal::CreditAccountNotFound);
     assert_eq!(node.outcome(ask("t", true)), missing);
 
@@ -122,57 +122,4 @@ fn an_account_on_the_wrong_shard_is_a_bug() {
 #[should_panic(expected = "confirms credit 1 of 0")]
 fn a_confirmation_of_what_was_never_sent_is_a_bug() {
     Node::new(0, 2).ask(Command::ConfirmCredits { to: THERE, number: OutboundNumber(1) });
-}
-
-/// The switches that the simulation uses do what they say; that their effects are found is the simulation's to show.
-#[cfg(feature = "fault-injection")]
-mod planted {
-    use super::*;
-    use crate::ledger::{Event, Hold, Ledger, PlantedBug};
-
-    #[test]
-    fn a_hold_is_not_released() {
-        let mut node = Node::new(0, 1);
-        for (id, kind) in [("a", AccountKind::Source), ("b", AccountKind::Wallet)] {
-            node.outcome(Command::OpenAccount { id, asset: "credit", kind });
-        }
-        let hold = Hold { id: "h", debit: "a", credit: "b", amount: 5, expires_in_ms: 9, memo: "" };
-        node.outcome(Command::PlaceHold { hold, credit_missing: false });
-        node.ledger.plant_for_test(PlantedBug::HoldNotReleased);
-        node.outcome(Command::VoidHold { id: "h" });
-        assert_eq!(node.ledger.account("a").expect("open").held, 5);
-        assert_eq!(node.replay().account("a").expect("open").held, 0);
-    }
-
-    #[test]
-    fn a_credit_is_taken_in_again() {
-        let mut cluster = Cluster::new(2);
-        let (here, there) = (at_home_on(0), at_home_on(1));
-        cluster.open(&here, "credit", AccountKind::Source);
-        cluster.open(&there, "credit", AccountKind::Wallet);
-        cluster.transfer(transfer("t", &here, &there, 5));
-        cluster.nodes[1].ledger.plant_for_test(PlantedBug::WatermarkOffByOne);
-        assert_eq!((cluster.deliver(0, 1, 0, 9), cluster.deliver(0, 1, 0, 9)), (1, 1));
-        assert_eq!(cluster.figures(&there), (10, 0));
-    }
-
-    #[test]
-    fn a_balance_is_tampered_with_and_the_records_disagree() {
-        let mut node = Node::new(0, 1);
-        for (id, kind) in [("a", AccountKind::Source), ("b", AccountKind::Wallet)] {
-            node.outcome(Command::OpenAccount { id, asset: "credit", kind });
-        }
-        assert!(node.ledger.tamper_for_test("b", 7) && !node.ledger.tamper_for_test("nobody", 7));
-        node.outcome(Command::Transfer { transfer: transfer("t", "a", "b", 1), credit_missing: false });
-        let mut fold = Ledger::new(ShardIndex(0), 1);
-        let folded = node.records.iter().enumerate().try_for_each(|(nth, record)| {
-            fold.apply_checked(&Event::decode(record).expect("encoded"), super::super::node::position(nth))
-        });
-        let mismatch = folded.expect_err("the balance after is wrong");
-        assert_eq!(
-            mismatch.to_string(),
-            "record 1140 (transferred, account b) does not follow from the records before it: \
-             balance is 1, the record says 8"
-        );
-    }
 }
