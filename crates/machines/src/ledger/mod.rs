@@ -43,6 +43,7 @@ mod peer;
 mod request;
 mod rules;
 mod snapshot;
+mod sound;
 mod state;
 mod validity;
 

@@ -24,6 +24,7 @@ mod inherent;
 mod machine;
 mod message;
 mod snapshot;
+mod sound;
 mod state;
 
 pub use apply::Mismatch;
