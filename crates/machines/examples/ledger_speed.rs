@@ -7,10 +7,8 @@ mod speed;
 use std::hint::black_box;
 
 use speed::{cpu_ns, report};
-use tidegate_machines::ledger::{
-    AccountKind, Command, Decision, Event, Hold, Ledger, Transfer, id_hash, id_hash_keyed,
-};
-use tidegate_machines::{RecordPosition, ShardIndex, TimeMs};
+use tidegate_machines::ledger::{AccountKind, Command, Event, Hold, Ledger, Transfer, id_hash, id_hash_keyed};
+use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence, ShardIndex, TimeMs};
 
 const ACCOUNTS: usize = 10_000;
 const TRANSFERS: usize = 4_000_000;
@@ -28,13 +26,17 @@ struct Records {
 
 impl Records {
     fn append(&mut self, ledger: &mut Ledger, command: &Command<'_>, prior: Option<&Event<'_>>) {
-        let Decision::Append { event, .. } = ledger.decide(command, prior, TimeMs(1_800_000_000_000)) else {
+        let Decision::Append { event, .. } = Machine::decide(ledger, command, prior, TimeMs(1_800_000_000_000)) else {
             panic!("{command:?} was not applied");
         };
-        event.encode(&mut self.bytes);
-        ledger.apply(&event, RecordPosition(self.bytes.len() as u64));
+        Ledger::encode(&event, &mut self.bytes);
+        Machine::apply(ledger, &event, place(self.bytes.len(), self.ends.len()));
         self.ends.push(self.bytes.len());
     }
+}
+
+fn place(end: usize, sequence: usize) -> Place {
+    Place { position: RecordPosition(end as u64), sequence: RecordSequence(sequence as u64) }
 }
 
 fn main() {
@@ -85,15 +87,16 @@ fn main() {
     let begun = cpu_ns();
     for (id, &(debit, credit)) in ids.iter().zip(&pairs) {
         let transfer = Transfer { id, debit: &wallets[debit], credit: &wallets[credit], amount: 10, memo: "" };
-        black_box(ledger.decide(&Command::Transfer { transfer, credit_missing: false }, None, TimeMs(0)));
+        let command = Command::Transfer { transfer, credit_missing: false };
+        black_box(Machine::decide(&ledger, &command, None, TimeMs(0)));
     }
     report("decide alone", begun, TRANSFERS);
 
     let mut replayed = Ledger::new(ShardIndex(0), 1);
     let begun = cpu_ns();
-    for window in records.ends.windows(2) {
-        let event = Event::decode(&records.bytes[window[0]..window[1]]).expect("encoded above");
-        replayed.apply_checked(&event, RecordPosition(window[1] as u64)).expect("decided above");
+    for (nth, window) in records.ends.windows(2).enumerate() {
+        let event = Ledger::decode(&records.bytes[window[0]..window[1]]).expect("encoded above");
+        Machine::apply_checked(&mut replayed, &event, place(window[1], nth + 1)).expect("decided above");
     }
     report("replay: decode, apply a record", begun, records.ends.len());
 
@@ -122,7 +125,7 @@ fn main() {
             let nth = n - HOLDS_OPEN;
             let record = if nth < HOLDS_OPEN { placed[nth] } else { placed[HOLDS_OPEN] + 2 * (nth - HOLDS_OPEN) };
             let bytes = records.bytes[records.ends[record]..records.ends[record + 1]].to_vec();
-            let prior = Event::decode(&bytes).expect("encoded above");
+            let prior = Ledger::decode(&bytes).expect("encoded above");
             records.append(&mut ledger, &Command::PostHold { id: &hold_ids[nth], amount: None }, Some(&prior));
         }
     }
@@ -137,7 +140,7 @@ fn main() {
     report("write an account to a snapshot", begun, SNAPSHOTS * ACCOUNTS);
     let begun = cpu_ns();
     for _ in 0..SNAPSHOTS {
-        black_box(Ledger::decode_snapshot(&bytes).expect("written above"));
+        black_box(Ledger::read_snapshot(&bytes).expect("written above"));
     }
     report("read an account of a snapshot", begun, SNAPSHOTS * ACCOUNTS);
 }

@@ -8,10 +8,8 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use speed::{cpu_ns, report};
-use tidegate_machines::topic::{
-    Command, Event, InboxLimits, InboxPolicy, Message, MessageMeta, Receiver, Slot, Topics,
-};
-use tidegate_machines::{ShardIndex, TimeMs};
+use tidegate_machines::topic::{Command, InboxLimits, InboxPolicy, Message, MessageMeta, Receiver, Slot, Topics};
+use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence, ShardIndex, TimeMs};
 
 const NOW: TimeMs = TimeMs(1_800_000_000_000);
 /// Durable sessions that receive.
@@ -38,11 +36,14 @@ impl Shard {
 
     /// Decides, encodes, applies.
     fn ask(&mut self, command: &Command) {
-        let event = self.topics.decide(command, &self.limits, NOW).expect("nothing is refused here");
+        let Decision::Append { event, .. } = Machine::decide(&self.topics, command, &self.limits, NOW) else {
+            panic!("{command:?} was refused");
+        };
         self.record.clear();
-        event.encode(&mut self.record);
+        Topics::encode(&event, &mut self.record);
         self.sequence += 1;
-        self.topics.apply(&event, self.sequence);
+        let place = Place { position: RecordPosition(self.sequence), sequence: RecordSequence(self.sequence) };
+        Machine::apply(&mut self.topics, &event, place);
     }
 
     fn open(&mut self, nth: u32) {
@@ -101,7 +102,7 @@ fn main() {
     shard.publish(&[7; 64], [0].into_iter());
     let record = shard.record.clone();
     let begun = cpu_ns();
-    (0..MESSAGES).for_each(|_| drop(black_box(Event::decode(&record))));
+    (0..MESSAGES).for_each(|_| drop(black_box(Topics::decode(&record))));
     report("decode a publish", begun, MESSAGES);
 
     let mut shard = Shard::new(0);
@@ -116,7 +117,7 @@ fn main() {
     report("write it to a snapshot", begun, IDLE as usize);
     println!("{:>10.1} bytes of it", bytes.len() as f64 / f64::from(IDLE));
     let begun = cpu_ns();
-    black_box(Topics::decode_snapshot(&bytes).expect("written above"));
+    black_box(Topics::read_snapshot(&bytes).expect("written above"));
     report("read it from a snapshot", begun, IDLE as usize);
 }
 

@@ -9,13 +9,21 @@ pub(crate) struct Chunks<'s, S: FnMut(&[u8]) + ?Sized> {
     sink: &'s mut S,
 }
 
+impl<S: FnMut(&[u8]) + ?Sized> Drop for Chunks<'_, S> {
+    fn drop(&mut self) {
+        assert!(self.buffer.is_empty() || std::thread::panicking(), "the last chunk was never handed on");
+    }
+}
+
 impl<'s, S: FnMut(&[u8]) + ?Sized> Chunks<'s, S> {
     pub fn new(sink: &'s mut S) -> Chunks<'s, S> {
         Chunks { buffer: Vec::with_capacity(CHUNK_BYTES + 1024), sink }
     }
 
     pub fn put(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let before = self.buffer.len();
         write(&mut self.buffer);
+        assert!(self.buffer.len() >= before, "bytes are appended");
         if self.buffer.len() >= CHUNK_BYTES {
             self.flush();
         }

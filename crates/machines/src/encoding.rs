@@ -6,6 +6,11 @@ use crate::{OutboundNumber, RecordPosition, ShardIndex};
 
 /// Bytes of the longest varint of 64 bits.
 pub(crate) const VARINT_BYTES_MAX: usize = 10;
+/// Bytes of the longest varint of 128 bits.
+const VARINT_128_BYTES_MAX: usize = 19;
+
+const _: () = assert!(VARINT_BYTES_MAX == u64::BITS.div_ceil(7) as usize);
+const _: () = assert!(VARINT_128_BYTES_MAX == u128::BITS.div_ceil(7) as usize);
 
 /// Bytes that are not what was expected; `what` names the part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +111,7 @@ impl<'a> Reader<'a> {
 
     pub fn varint_128(&mut self, what: &'static str) -> Parsed<u128> {
         let mut value = 0u128;
-        for (index, &byte) in self.rest.iter().take(19).enumerate() {
+        for (index, &byte) in self.rest.iter().take(VARINT_128_BYTES_MAX).enumerate() {
             value |= u128::from(byte & 0x7f) << (7 * index);
             if byte < 0x80 {
                 let too_long = byte == 0 && index > 0;
@@ -134,6 +139,7 @@ impl<'a> Reader<'a> {
     /// A text of `min` to `max` bytes of UTF-8.
     #[inline]
     pub fn text(&mut self, min: usize, max: usize, what: &'static str) -> Parsed<&'a str> {
+        debug_assert!(min <= max, "no text is {min} to {max} bytes long");
         let length = self.varint(what)?;
         if length < min as u64 || length > max as u64 {
             return Err(Malformed { what });

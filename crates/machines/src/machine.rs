@@ -104,3 +104,6 @@ pub trait Machine: Sized {
     /// state: for the end of a replay, for tests and for simulation.
     fn assert_sound(&self);
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -30,6 +30,11 @@ impl TimeMs {
     pub const MAX: TimeMs = TimeMs((1 << 48) - 1);
 }
 
+// A balance after any number of transfers is the sum of what sources issued, which is capped at this.
+const _: () = assert!(Amount::MAX.0 == i64::MAX as u64 && Amount::new(0).is_none());
+// What is due so many seconds after a time never passes 64 bits.
+const _: () = assert!(TimeMs::MAX.0.checked_add(u32::MAX as u64 * 1000).is_some());
+
 /// Which shard, counted from zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShardIndex(pub u16);

@@ -6,6 +6,8 @@
 const PIECE_BITS: u32 = 10;
 const PIECE: usize = 1 << PIECE_BITS;
 
+const _: () = assert!(PIECE_BITS < u32::BITS && PIECE.is_power_of_two());
+
 /// A list of `T` that only grows.
 #[derive(Debug)]
 pub(crate) struct Pieces<T> {
@@ -28,8 +30,12 @@ impl<T> Pieces<T> {
         if self.len as usize == self.pieces.len() * PIECE {
             self.pieces.push(Vec::with_capacity(PIECE));
         }
-        self.pieces.last_mut().expect("was pushed when the others were full").push(item);
-        self.len += 1;
+        let last = self.pieces.last_mut().expect("was pushed when the others were full");
+        assert!(last.len() < PIECE, "a piece never grows, so that what is in it never moves");
+        last.push(item);
+        let in_last = last.len();
+        self.len = self.len.checked_add(1).expect("a place is a number of 32 bits");
+        assert_eq!(self.len as usize, (self.pieces.len() - 1) * PIECE + in_last, "all pieces but the last are full");
     }
 
     #[inline]

@@ -8,6 +8,7 @@ use hashbrown::HashTable;
 
 use super::account_id::AccountId;
 use super::asset::AssetIndex;
+use super::limits::ACCOUNTS_MAX;
 use super::request::{AccountKind, AccountView};
 use crate::{RecordPosition, ShardIndex};
 
@@ -40,6 +41,23 @@ impl Account {
     /// How far a source can fall below zero once all its holds are posted: what it counts against the issuance cap.
     pub fn reserve(&self) -> u64 {
         reserve(self.kind, self.balance, self.held)
+    }
+
+    /// What holds of every account between two events. A few comparisons: asked after each.
+    #[inline]
+    pub fn assert_sound(&self) {
+        let net = self.credited.wrapping_sub(self.debited) as i128;
+        assert!(net == i128::from(self.balance), "the balance of {} is not credited - debited", &*self.id);
+        match self.kind {
+            AccountKind::Wallet => {
+                let is_covered = self.balance >= 0 && self.held <= self.balance as u64;
+                assert!(is_covered, "wallet {} is below zero, or below what it has held", &*self.id);
+            }
+            AccountKind::Collector => {
+                assert!(self.debited == 0 && self.held == 0, "collector {} was debited", &*self.id);
+            }
+            AccountKind::Source => {}
+        }
     }
 
     /// Whether its money (or its part's) is on `shard`.
@@ -113,16 +131,34 @@ impl Accounts {
 
     /// Adds an account whose id is new; `listed` when its money is here.
     pub fn push(&mut self, account: Account, listed: bool) {
-        debug_assert!(self.find(&account.id).is_none());
+        debug_assert!(self.find(&account.id).is_none(), "account {} is there", &*account.id);
         let slot = self.len();
+        assert!(slot < ACCOUNTS_MAX, "there is no slot left");
         if listed {
-            self.in_order.insert(account.id.clone(), AccountSlot(slot));
+            let before = self.in_order.insert(account.id.clone(), AccountSlot(slot));
+            assert!(before.is_none(), "account {} was listed", &*account.id);
         }
         let hash = self.hasher.hash_one(account.id.as_bytes());
         self.by_slot.push(account);
         let (by_slot, hasher) = (&self.by_slot, &self.hasher);
         let entry = Entry { tag: hash as u32, slot };
         self.by_id.insert_unique(hash, entry, |entry| hasher.hash_one(by_slot[entry.slot as usize].id.as_bytes()));
+        assert_eq!(self.by_id.len(), self.by_slot.len(), "every account is found by its id");
+        assert!(self.in_order.len() <= self.by_slot.len(), "more accounts are listed than there are");
+    }
+
+    /// Walks all and panics if the three indices do not fit each other. `is_listed` says whose money is here.
+    pub fn assert_sound(&self, is_listed: impl Fn(&Account) -> bool) {
+        assert_eq!(self.by_id.len(), self.by_slot.len(), "every account is found by its id");
+        for (slot, account) in (0..).map(AccountSlot).zip(self.iter()) {
+            let id = &*account.id;
+            assert_eq!(self.find(id), Some(slot), "account {id} is not found where it is");
+            let listed = is_listed(account).then_some(slot);
+            assert_eq!(self.in_order.get(&account.id).copied(), listed, "account {id} is listed elsewhere");
+            account.assert_sound();
+        }
+        let listed = self.iter().filter(|account| is_listed(account)).count();
+        assert_eq!(self.in_order.len(), listed, "accounts are listed that are not here");
     }
 
     pub fn iter(&self) -> std::slice::Iter<'_, Account> {

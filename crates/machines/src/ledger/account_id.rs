@@ -8,6 +8,8 @@ use std::cmp::Ordering;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::limits::ACCOUNT_ID_BYTES_MAX;
+
 const SHORT_BYTES_MAX: usize = 22;
 
 /// Text of an id, ordered by its bytes. Cheap to clone.
@@ -18,6 +20,7 @@ pub(super) enum AccountId {
 }
 
 const _: () = assert!(size_of::<AccountId>() == 24);
+const _: () = assert!(SHORT_BYTES_MAX < ACCOUNT_ID_BYTES_MAX && SHORT_BYTES_MAX <= u8::MAX as usize);
 
 impl AccountId {
     #[inline]
@@ -31,6 +34,7 @@ impl AccountId {
 
 impl From<&str> for AccountId {
     fn from(text: &str) -> AccountId {
+        assert!(!text.is_empty() && text.len() <= ACCOUNT_ID_BYTES_MAX, "an id of {} bytes", text.len());
         let mut bytes = [0; SHORT_BYTES_MAX];
         match bytes.get_mut(..text.len()) {
             Some(short) => {

@@ -174,6 +174,7 @@ impl Ledger {
         same(debit.slot, "credit account of the hold", hold.credit.0, credit.slot().0)?;
         self.check_credit(credit, debit.slot, asset, posted)?;
         self.holds.remove(hold.id);
+        assert!(self.holds.find(hold.id).is_none(), "a hold is closed once");
         self.take(debit, posted, hold.amount.get(), position);
         self.give(credit, posted, position);
         Ok(())
@@ -195,7 +196,7 @@ impl Ledger {
         self.holds.remove(hold.id);
         let released = if is_planted(Bug::HoldAmountKept) { 0 } else { hold.amount.get() };
         self.change(debit.slot, |account| {
-            account.held -= released;
+            account.held = account.held.checked_sub(released).expect("open holds are in what is held");
             account.last = position;
         });
         Ok(())
@@ -237,6 +238,7 @@ impl Ledger {
         };
         let listed = account.is_on(self.shard);
         self.accounts.push(account, listed);
+        assert_eq!(self.accounts.find(id), Some(slot), "account {id} is found where it was put");
         Ok(())
     }
 
@@ -252,11 +254,10 @@ impl Ledger {
         let next = self.peer(from).watermark.0 + 1;
         same(credit.slot, "next credit of that shard", next, number.0)?;
         let asset = self.check_step(credit, i128::from(amount.get()))?.asset;
-        let peer = &mut self.peers[from.0 as usize];
-        if !is_planted(Bug::CreditAppliedTwice) {
-            peer.watermark = number;
+        self.peers[from.0 as usize].take_in(number, asset, amount);
+        if is_planted(Bug::CreditAppliedTwice) {
+            self.peers[from.0 as usize].watermark = OutboundNumber(number.0 - 1);
         }
-        *peer.received.entry(asset).or_default() += u128::from(amount.get());
         self.give(CreditStep::Here(credit), amount, position);
         Ok(())
     }
@@ -332,7 +333,7 @@ impl Ledger {
 
     fn check_reserve(&self, slot: AccountSlot, asset: AssetIndex, balance: i64, held: u64) -> Checked<()> {
         let before = self.accounts.get(slot).expect("checked before").reserve();
-        let others = self.assets.get(asset).reserve.saturating_sub(before);
+        let others = self.assets.get(asset).reserve.checked_sub(before).expect("every source is in the sum");
         let after = i128::from(others) + i128::from(super::account::reserve(AccountKind::Source, balance, held));
         if after > i128::from(self.issuance_cap()) {
             return Err(wrong(Some(slot), "issuance at most", self.issuance_cap(), after));
@@ -364,7 +365,7 @@ impl Ledger {
     fn take(&mut self, step: AccountStep, amount: Amount, released: u64, position: RecordPosition) {
         self.change(step.slot, |account| {
             account.balance = step.after;
-            account.held -= released;
+            account.held = account.held.checked_sub(released).expect("open holds are in what is held");
             account.debited += u128::from(amount.get());
             account.last = position;
         });
@@ -380,6 +381,7 @@ impl Ledger {
             }),
             CreditStep::Outbound { slot, .. } => {
                 let account = self.accounts.get(slot).expect("checked before");
+                assert!(!account.is_on(self.shard), "a credit leaves for the shard that it is on");
                 let peer = &mut self.peers[account.home.0 as usize];
                 peer.push(position, slot, amount);
                 *peer.sent.entry(account.asset).or_default() += u128::from(amount.get());
@@ -392,12 +394,14 @@ impl Ledger {
     fn change(&mut self, slot: AccountSlot, change: impl FnOnce(&mut Account)) {
         let account = self.accounts.get_mut(slot).expect("checked before");
         if account.kind != AccountKind::Source {
-            return change(account);
+            change(account);
+            return account.assert_sound();
         }
         let before = account.reserve();
         change(account);
-        let after = account.reserve();
-        let reserve = &mut self.assets.get_mut(account.asset).reserve;
-        *reserve = reserve.saturating_sub(before).saturating_add(after);
+        account.assert_sound();
+        self.assets.replace_reserve(account.asset, before, account.reserve());
+        let issued = self.assets.get(account.asset).reserve;
+        assert!(issued <= self.issuance_cap(), "sources issued {issued}, more than the cap");
     }
 }

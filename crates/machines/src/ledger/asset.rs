@@ -31,11 +31,21 @@ impl Assets {
         if let Some(index) = self.find(name) {
             return index;
         }
-        let index = AssetIndex(self.by_index.len() as u32);
+        let index = AssetIndex(self.len());
         let name: Arc<str> = name.into();
-        self.by_name.insert(name.clone(), index);
+        let before = self.by_name.insert(name.clone(), index);
+        assert!(before.is_none(), "an asset that was not found was there");
         self.by_index.push(Asset { name, reserve: 0 });
+        assert_eq!(self.by_index.len(), self.by_name.len(), "every asset is found by its name");
         index
+    }
+
+    /// A source of the asset counted `before` in its reserve and counts `after` now.
+    #[inline]
+    pub fn replace_reserve(&mut self, index: AssetIndex, before: u64, after: u64) {
+        let reserve = &mut self.by_index[index.0 as usize].reserve;
+        let others = reserve.checked_sub(before).expect("every source is in the sum");
+        *reserve = others.checked_add(after).expect("what sources issue is capped");
     }
 
     #[inline]
@@ -53,6 +63,14 @@ impl Assets {
     }
 
     pub fn len(&self) -> u32 {
-        self.by_index.len() as u32
+        u32::try_from(self.by_index.len()).expect("there are fewer assets than accounts")
+    }
+
+    /// Walks all and panics if the two indices do not fit each other.
+    pub fn assert_sound(&self) {
+        assert_eq!(self.by_index.len(), self.by_name.len(), "every asset is found by its name");
+        for (index, asset) in self.iter() {
+            assert_eq!(self.find(&asset.name), Some(index), "asset {} is not found", asset.name);
+        }
     }
 }

@@ -47,6 +47,10 @@ const ID_CLAIMED: u8 = 9;
 const CREDIT_RECEIVED: u8 = 10;
 const CREDITS_CONFIRMED: u8 = 11;
 
+const _: () = assert!(CREDITS_CONFIRMED <= KIND_MASK && KIND_MASK ^ MEMO ^ OUTBOUND ^ POSTED == u8::MAX);
+// The time of an event is six bytes after its tag.
+const _: () = assert!(TIME_MS_MAX >> 48 == 0);
+
 impl<'a> Event<'a> {
     /// Appends the event's bytes to `out`: at most [`EVENT_BYTES_MAX`].
     #[inline]
@@ -231,7 +235,7 @@ fn allow_flags(tag: u8, flags: u8) -> Parsed<()> {
 
 #[inline]
 fn put_head(out: &mut Vec<u8>, tag: u8, time: TimeMs) {
-    debug_assert!(time.0 <= TIME_MS_MAX);
+    assert!(time.0 <= TIME_MS_MAX, "a time that no record can carry");
     // Tag and 48 bits of time in one piece.
     let head = (u64::from(tag) | time.0 << 8).to_le_bytes();
     out.extend_from_slice(&head[..7]);

@@ -199,6 +199,7 @@ impl Ledger {
     /// A post or void that came too late journals the expiry that the tick has not got to yet. So the refusal stays true
     /// even if the clock goes back after a restart.
     fn expire_late<'a>(&self, open: &OpenHold, hold: HoldFacts<'a>, now: TimeMs) -> Decided<'a> {
+        assert!(open.expires_at <= now, "hold {} is not over", hold.id);
         Decision::Append {
             event: Event::HoldExpired { time: now, hold, debit: self.step(open.debit, 0) },
             outcome: Ruling::Outcome(Outcome::Refused(Refusal::HoldExpired)),
@@ -214,6 +215,10 @@ impl Ledger {
         match (self.holds.find(id), prior) {
             (Some(open), Some(Event::HoldPlaced { hold, .. })) => {
                 assert_eq!(hold.id, id, "the prior event is about another id");
+                let agree = (hold.credit, hold.amount, hold.expires_in_ms);
+                assert_eq!(agree, (open.credit, open.amount, open.expires_in_ms), "hold {id} was placed otherwise");
+                let debit = self.accounts.get(open.debit).expect("a hold is on an account");
+                assert!(debit.held >= open.amount.get(), "hold {id} is not in what is held");
                 Ok((open, *hold))
             }
             (None, closed) => Err(closed),
@@ -282,6 +287,7 @@ impl Ledger {
     pub(super) fn decide_receive<'a>(&self, credit: &InboundCredit<'a>, now: TimeMs) -> Decided<'a> {
         let InboundCredit { from, number, posted, id, debit, credit, amount, memo, debit_position, decided_at } =
             *credit;
+        assert!(from != self.shard, "shard {from} sends itself credit {}", number.0);
         let expected = OutboundNumber(self.watermark(from).0 + 1);
         if number < expected {
             return Decision::Answer(Ruling::AppliedBefore);
@@ -313,6 +319,7 @@ impl Ledger {
     }
 
     pub(super) fn decide_confirm<'a>(&self, to: ShardIndex, number: OutboundNumber, now: TimeMs) -> Decided<'a> {
+        assert!(to != self.shard, "shard {to} confirms what it sent itself");
         let peer = self.peer(to);
         assert!(number <= peer.last(), "shard {to} confirms credit {} of {}", number.0, peer.last().0);
         if number <= peer.confirmed() {
@@ -337,6 +344,7 @@ impl Ledger {
     #[inline]
     fn step(&self, slot: AccountSlot, change: i128) -> AccountStep {
         let account = self.accounts.get(slot).expect("found accounts are there");
+        assert!(account.is_on(self.shard), "the history of an account is where its money is");
         let after = i64::try_from(i128::from(account.balance) + change).expect("what sources issue is capped");
         AccountStep { slot, prev: account.last, after }
     }

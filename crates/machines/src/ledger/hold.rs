@@ -19,6 +19,7 @@ pub(super) struct HoldId {
 impl HoldId {
     /// Takes an id of at most [`TRANSFER_ID_BYTES_MAX`] bytes.
     pub fn new(id: &str) -> HoldId {
+        assert!(!id.is_empty() && id.len() <= TRANSFER_ID_BYTES_MAX, "an id of {} bytes", id.len());
         let mut bytes = [0; TRANSFER_ID_BYTES_MAX];
         bytes[..id.len()].copy_from_slice(id.as_bytes());
         HoldId { bytes, length: id.len() as u8 }
@@ -94,7 +95,27 @@ impl OpenHolds {
         };
         let (entries, hasher) = (&self.entries, &self.hasher);
         self.by_id.insert_unique(hash, entry, |&entry| hasher.hash_one(entries[entry as usize].id.as_bytes()));
-        self.by_expiry.insert(key, entry);
+        let before = self.by_expiry.insert(key, entry);
+        assert!(before.is_none(), "one record placed two holds");
+        self.assert_counts();
+    }
+
+    /// Each hold is in both indices, each entry either a hold's or free.
+    #[inline]
+    fn assert_counts(&self) {
+        assert!(self.by_id.len() == self.by_expiry.len(), "a hold is in one index only");
+        assert!(self.by_id.len() + self.free.len() == self.entries.len(), "an entry is neither a hold's nor free");
+    }
+
+    /// Walks all and panics if the two indices and the entries do not fit each other.
+    pub fn assert_sound(&self) {
+        self.assert_counts();
+        for (key, &entry) in &self.by_expiry {
+            let hold = &self.entries[entry as usize];
+            assert_eq!(hold.key(), *key, "hold {} stands elsewhere in the order of expiry", hold.id.as_str());
+            let found = self.find(hold.id.as_str()).map(std::ptr::from_ref);
+            assert_eq!(found, Some(std::ptr::from_ref(hold)), "hold {} is not found where it is", hold.id.as_str());
+        }
     }
 
     /// Forgets a hold that is open.
@@ -106,8 +127,10 @@ impl OpenHolds {
             .find_entry(hash, |&entry| entries[entry as usize].id.as_bytes() == id.as_bytes())
             .expect("only an open hold is removed");
         let (entry, _) = found.remove();
-        self.by_expiry.remove(&self.entries[entry as usize].key());
+        let by_expiry = self.by_expiry.remove(&self.entries[entry as usize].key());
+        assert!(by_expiry == Some(entry), "an open hold is in the order of expiry");
         self.free.push(entry);
+        self.assert_counts();
     }
 
     /// The hold that expires first.

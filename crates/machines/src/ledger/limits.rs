@@ -33,5 +33,11 @@ const _: () = assert!(
         <= EVENT_BYTES_MAX
 );
 const _: () = assert!(EVENT_HEAD_BYTES_MAX + (2 + ACCOUNT_ID_BYTES_MAX) + (2 + ASSET_BYTES_MAX) <= EVENT_BYTES_MAX);
+// A hold's end is a time that fits 64 bits, whenever it was placed.
+const _: () = assert!(TIME_MS_MAX.checked_add(HOLD_EXPIRES_IN_MS_MAX).is_some());
+// A linked group is decided as one, and each of its credits may wait for the same shard.
+const _: () = assert!(TRANSFERS_PER_REQUEST_MAX <= OUTBOUND_PENDING_MAX);
+// An id is kept in place with its length in one byte.
+const _: () = assert!(TRANSFER_ID_BYTES_MAX <= u8::MAX as usize);
 // The length of an id and of an asset fits one byte of a varint or two.
 const _: () = assert!(ACCOUNT_ID_BYTES_MAX < 1 << 14 && MEMO_BYTES_MAX < 1 << 14);

@@ -7,6 +7,7 @@ use hashbrown::HashMap;
 
 use super::account::{Account, AccountSlot, reserve};
 use super::asset::AssetIndex;
+use super::limits::TRANSFERS_PER_REQUEST_MAX;
 use super::outcome::Refusal;
 use super::request::{AccountKind, Transfer};
 use super::rules::{Figures, Verdict};
@@ -39,9 +40,11 @@ impl Overlay<'_> {
         }
         let (before, held) = self.figures(slot, account);
         let after = i64::try_from(i128::from(before) + change).expect("what sources issue is capped");
+        assert!(account.kind != AccountKind::Wallet || i128::from(after) >= i128::from(held), "a wallet is overdrawn");
         self.balances.insert(slot, after);
         if account.kind == AccountKind::Source {
-            let others = self.asset_reserve(account.asset).saturating_sub(reserve(account.kind, before, held));
+            let before = reserve(account.kind, before, held);
+            let others = self.asset_reserve(account.asset).checked_sub(before).expect("every source is in the sum");
             self.reserves.insert(account.asset, others + reserve(account.kind, after, held));
         }
     }
@@ -58,6 +61,7 @@ impl Ledger {
     ) -> Result<(), (usize, Refusal)> {
         let mut overlay = Overlay { ledger: self, balances: HashMap::new(), reserves: HashMap::new() };
         for (index, transfer) in transfers.enumerate() {
+            assert!(index < TRANSFERS_PER_REQUEST_MAX, "a group of more than {TRANSFERS_PER_REQUEST_MAX}");
             overlay.admit(&transfer).map_err(|refusal| (index, refusal))?;
         }
         Ok(())

@@ -89,6 +89,6 @@ impl Machine for Ledger {
     }
 
     fn assert_sound(&self) {
-        assert_eq!(self.check_sums(), Ok(()), "the sums of shard {}", self.shard);
+        self.assert_all_sound();
     }
 }

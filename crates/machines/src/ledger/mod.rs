@@ -33,7 +33,6 @@ mod event;
 mod hash;
 mod history;
 mod hold;
-mod inherent;
 mod limits;
 mod linked;
 mod machine;
@@ -43,6 +42,7 @@ mod peer;
 mod request;
 mod rules;
 mod snapshot;
+mod sound;
 mod state;
 mod validity;
 
@@ -54,7 +54,6 @@ pub use codec::EventError;
 pub use command::{Command, InboundCredit};
 pub use event::{AccountStep, CreditStep, Event, HoldFacts};
 pub use hash::{Content, ContentDigest, content_digest, id_hash, id_hash_keyed, shard_of};
-pub use inherent::Decision;
 pub use limits::{
     ACCOUNT_ID_BYTES_MAX, ACCOUNTS_MAX, ASSET_BYTES_MAX, EVENT_BYTES_MAX, HOLD_EXPIRES_IN_MS_MAX, MEMO_BYTES_MAX,
     OUTBOUND_PENDING_MAX, TIME_MS_MAX, TRANSFER_ID_BYTES_MAX, TRANSFERS_PER_REQUEST_MAX,

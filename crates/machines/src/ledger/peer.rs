@@ -65,15 +65,35 @@ impl Peer {
         self.outbound.len()
     }
 
+    /// Adds the next credit, which a record after all others decided.
     pub fn push(&mut self, position: RecordPosition, slot: AccountSlot, amount: Amount) {
+        let is_next = self.outbound.back().is_none_or(|(last, ..)| *last < position);
+        assert!(is_next, "a credit follows another that was decided later");
         self.outbound.push_back((position, slot, amount));
     }
 
-    /// Forgets up to `number`, which is between `confirmed` and `last`.
+    /// Forgets up to `number`, which is above `confirmed` and at most `last`.
     pub fn confirm(&mut self, number: OutboundNumber) {
-        let count = (number.0 - self.confirmed.0) as usize;
-        self.outbound.drain(..count);
+        let last = self.last();
+        assert!(self.confirmed < number && number <= last, "credit {} of {} is confirmed", number.0, last.0);
+        self.outbound.drain(..(number.0 - self.confirmed.0) as usize);
         self.confirmed = number;
+        assert!(self.last() == last, "numbers are not given again");
+    }
+
+    /// Takes in the next credit of the other shard.
+    pub fn take_in(&mut self, number: OutboundNumber, asset: AssetIndex, amount: Amount) {
+        assert!(number.0 == self.watermark.0 + 1, "credit {} follows {}", number.0, self.watermark.0);
+        self.watermark = number;
+        *self.received.entry(asset).or_default() += u128::from(amount.get());
+    }
+
+    /// Whether there never was a credit in either direction.
+    pub fn is_untouched(&self) -> bool {
+        self.last() == OutboundNumber(0)
+            && self.watermark == OutboundNumber(0)
+            && self.sent.is_empty()
+            && self.received.is_empty()
     }
 
     /// Those after `after`, in order.
@@ -81,6 +101,7 @@ impl Peer {
         let skip = usize::try_from(after.0.saturating_sub(self.confirmed.0)).unwrap_or(usize::MAX);
         let skip = skip.min(self.outbound.len());
         let first = self.confirmed.0 + skip as u64 + 1;
+        debug_assert!(first > after.0 || skip == self.outbound.len(), "a credit that was asked for is passed over");
         self.outbound.range(skip..).zip(first..).map(|(&(position, slot, amount), number)| OutboundCredit {
             number: OutboundNumber(number),
             position,

@@ -64,6 +64,7 @@ impl Ledger {
         if let Err(refusal) = self.may_leave(from, balance, held, amount, figures) {
             return Verdict::Refuse(refusal);
         }
+        assert!(debit_slot != credit_slot, "{debit} and {credit} are two ids of one account");
         assert!(from.home == self.shard, "a debit of {debit} came to shard {}, not its home {}", self.shard, from.home);
         Verdict::Admit { debit: debit_slot, credit: credit_slot }
     }
@@ -80,13 +81,14 @@ impl Ledger {
         let after = i128::from(balance) - i128::from(held) - i128::from(amount.get());
         match from.kind {
             AccountKind::Wallet if after < 0 => {
-                let available = u64::try_from(after + i128::from(amount.get())).unwrap_or(0);
+                let available = u64::try_from(after + i128::from(amount.get()));
+                let available = available.expect("a wallet has what it has held");
                 Err(Refusal::InsufficientFunds { available })
             }
             AccountKind::Wallet => Ok(()),
             AccountKind::Source => {
                 let before = super::account::reserve(from.kind, balance, held);
-                let others = figures.asset_reserve(from.asset).saturating_sub(before);
+                let others = figures.asset_reserve(from.asset).checked_sub(before).expect("every source is in the sum");
                 let reserve = i128::from(others) + (-after).max(0);
                 if reserve > i128::from(self.issuance_cap()) { Err(Refusal::Overflow) } else { Ok(()) }
             }
@@ -99,6 +101,7 @@ impl Ledger {
         if let Err(refusal) = check_accounts(debit, credit) {
             return Verdict::Invalid(refusal);
         }
+        assert!(debit != credit, "a form that was not checked");
         if self.accounts.find(debit).is_none() {
             let home = super::hash::shard_of(debit, self.shard_count);
             assert!(home == self.shard, "a debit of {debit} came to shard {}, not its home {home}", self.shard);

@@ -4,6 +4,8 @@
 //! on how memory came to be. Reading trusts nothing: every rule that the fold keeps is checked again, so that a damaged or
 //! forged snapshot is an error and never a wrong balance.
 
+use std::collections::BTreeMap;
+
 use super::account::{Account, AccountSlot};
 use super::asset::AssetIndex;
 use super::codec::get_account_kind;
@@ -16,12 +18,15 @@ use super::validity::{check_expiry, is_account_id, is_asset, is_transfer_id};
 use super::{hash::shard_of, limits::ACCOUNTS_MAX};
 use crate::chunks::Chunks;
 use crate::encoding::{Malformed, Parsed, Reader, put_text, put_varint, put_varint_128, put_zigzag, require};
-use crate::{Amount, TimeMs};
+use crate::{Amount, OutboundNumber, RecordPosition, TimeMs};
 
 /// Version of the layout; the first thing in the bytes.
 const VERSION: u64 = 1;
 /// No sum comes near: 2^63 transfers of the largest amount.
 const GROSS_MAX: u128 = 1 << 126;
+
+// The difference of two sums fits the type that it is counted in.
+const _: () = assert!(GROSS_MAX <= i128::MAX as u128);
 
 /// Bytes that are not a snapshot of a ledger, or one that breaks the ledger's rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -95,6 +100,10 @@ impl Ledger {
         let ledger = get_ledger(&mut reader)?;
         reader.end("bytes after the end")?;
         ledger.check_sums()?;
+        // What was let in is what the fold could have made.
+        if cfg!(debug_assertions) {
+            ledger.assert_parts_fit();
+        }
         Ok(ledger)
     }
 
@@ -130,6 +139,7 @@ fn get_ledger(reader: &mut Reader<'_>) -> Parsed<Ledger> {
     for _ in 0..accounts {
         get_account(reader, &mut ledger)?;
     }
+    assert_eq!(ledger.accounts.len(), accounts, "every account has its slot");
     for _ in 0..reader.varint("count of holds")? {
         let hold = get_hold(reader, &ledger)?;
         ledger.holds.insert(hold);
@@ -168,6 +178,7 @@ fn get_account(reader: &mut Reader<'_>, ledger: &mut Ledger) -> Parsed<()> {
         account.last = reader.position("last record")?;
         check_account(&account, ledger)?;
     }
+    // A sum of damaged figures may pass 64 bits; then it is above the cap.
     let reserve = &mut ledger.assets.get_mut(asset).reserve;
     *reserve = reserve.saturating_add(account.reserve());
     ledger.accounts.push(account, is_here);
@@ -273,17 +284,19 @@ fn get_peer(reader: &mut Reader<'_>, ledger: &Ledger, shard: usize) -> Parsed<Pe
     let pending = reader.varint("pending credits")?;
     require(confirmed.0.checked_add(pending).is_some_and(|last| last < u64::MAX), "pending credits")?;
     require(watermark.0 < u64::MAX, "watermark")?;
-    let mut before = None;
+    let (mut before, mut under_way) = (RecordPosition::NONE, BTreeMap::<AssetIndex, u128>::new());
     for _ in 0..pending {
         let position = reader.position("record of a credit")?;
         let slot = AccountSlot(reader.u32("account of a credit")?);
         let amount = get_amount(reader)?;
-        require(before < Some(position) && position <= ledger.position, "record of a credit")?;
-        let theirs = |account: &Account| account.home.0 as usize == shard && !account.is_on(ledger.shard);
-        require(ledger.accounts.get(slot).is_some_and(theirs), "account of a credit")?;
+        require(before < position && position <= ledger.position, "record of a credit")?;
+        let theirs = |account: &&Account| account.home.0 as usize == shard && !account.is_on(ledger.shard);
+        let account = ledger.accounts.get(slot).filter(theirs).ok_or(Malformed { what: "account of a credit" })?;
+        *under_way.entry(account.asset).or_default() += u128::from(amount.get());
         peer.push(position, slot, amount);
-        before = Some(position);
+        before = position;
     }
+    assert_eq!(peer.pending() as u64, pending, "all credits were read");
     for sums in [&mut peer.sent, &mut peer.received] {
         for _ in 0..reader.u32("sums by asset")? {
             let asset = get_asset(reader, ledger)?;
@@ -293,5 +306,9 @@ fn get_peer(reader: &mut Reader<'_>, ledger: &Ledger, shard: usize) -> Parsed<Pe
             sums.insert(asset, sum);
         }
     }
+    let is_sent = |(asset, sum): (&AssetIndex, &u128)| peer.sent.get(asset).is_some_and(|sent| sum <= sent);
+    require(under_way.iter().all(is_sent), "more credits are under way than were sent")?;
+    require(peer.last() != OutboundNumber(0) || peer.sent.is_empty(), "money was sent without a credit")?;
+    require(watermark != OutboundNumber(0) || peer.received.is_empty(), "money was taken in without a credit")?;
     Ok(peer)
 }

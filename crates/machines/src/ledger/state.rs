@@ -224,6 +224,7 @@ impl Ledger {
     /// The sums by asset, in the order of first use. Takes time in proportion to the accounts.
     pub fn totals(&self) -> Vec<AssetTotals> {
         let mut balances = vec![0i128; self.assets.len() as usize];
+        assert!(self.peers[usize::from(self.shard.0)].is_untouched(), "shard {} sent itself something", self.shard);
         for account in self.accounts.iter() {
             balances[account.asset.0 as usize] += i128::from(account.balance);
         }
@@ -244,7 +245,8 @@ impl Ledger {
 
     /// The time a decision is made at: the clock's, but never before an earlier event's.
     pub(super) fn time_of(&self, now: TimeMs) -> TimeMs {
-        TimeMs(now.0.min(super::limits::TIME_MS_MAX)).max(self.time)
+        assert!(self.time <= TimeMs::MAX, "an event of a time that no record can carry");
+        now.min(TimeMs::MAX).max(self.time)
     }
 
     /// The most that this shard's sources of one asset may be below zero together. With every shard at its cap, all money
@@ -253,6 +255,7 @@ impl Ledger {
         i64::MAX as u64 / u64::from(self.shard_count)
     }
 
+    #[inline]
     pub(super) fn peer(&self, shard: ShardIndex) -> &Peer {
         &self.peers[shard.0 as usize]
     }

@@ -36,6 +36,8 @@ impl<B> Bodies<B> {
         self.bytes += u64::from(bytes);
         match self.free.pop() {
             Some(index) => {
+                let before = &self.records[index];
+                assert!(before.body.is_none() && before.copies == 0, "a place is used again while its body waits");
                 self.records[index] = record;
                 BodyIndex(index)
             }
@@ -55,23 +57,28 @@ impl<B> Bodies<B> {
     /// Its bytes.
     #[inline]
     pub fn bytes_of(&self, index: BodyIndex) -> u32 {
-        self.records[index.0].bytes
+        let record = &self.records[index.0];
+        assert!(record.copies > 0, "an entry waits for a body that is gone");
+        record.bytes
     }
 
     /// One more entry waits for it.
     pub fn retain(&mut self, index: BodyIndex) {
-        self.records[index.0].copies += 1;
+        let copies = &mut self.records[index.0].copies;
+        assert!(*copies > 0, "a body that is gone waits again");
+        *copies = copies.checked_add(1).expect("fewer entries wait than memory has room for");
     }
 
     /// One entry waits for it no more.
     #[inline]
     pub(super) fn release(&mut self, index: BodyIndex) {
         let record = &mut self.records[index.0];
-        record.copies -= 1;
+        record.copies = record.copies.checked_sub(1).expect("an entry leaves a body that is gone");
         if record.copies == 0 {
-            record.body = None;
-            self.bytes -= u64::from(record.bytes);
+            assert!(record.body.take().is_some(), "a body leaves once");
+            self.bytes = self.bytes.checked_sub(u64::from(record.bytes)).expect("its bytes are in the sum");
             self.free.push(index.0);
+            assert!(self.bytes == 0 || !self.is_empty(), "bytes of no body are left");
         }
     }
 
@@ -83,7 +90,8 @@ impl<B> Bodies<B> {
 
     /// How many.
     pub fn len(&self) -> usize {
-        self.records.len() as usize - self.free.len()
+        let free = self.free.len();
+        (self.records.len() as usize).checked_sub(free).expect("no more places are free than there are")
     }
 
     /// Whether there are none.
@@ -94,5 +102,22 @@ impl<B> Bodies<B> {
     /// Bytes of all, each counted once.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Walks all and panics if counts and sums are not those of `waiting`: for each entry anywhere, the body that it waits for.
+    pub fn assert_sound(&self, waiting: impl Iterator<Item = BodyIndex>) {
+        let mut copies = vec![0u32; self.records.len() as usize];
+        waiting.for_each(|body| copies[body.0 as usize] += 1);
+        let mut bytes = 0;
+        for (index, (record, waiting)) in self.records.iter().zip(&copies).enumerate() {
+            assert_eq!(record.copies, *waiting, "entries that wait for body {index}");
+            assert_eq!(record.body.is_some(), record.copies > 0, "body {index} is there while it is waited for");
+            bytes += if record.copies > 0 { u64::from(record.bytes) } else { 0 };
+        }
+        assert_eq!(self.bytes, bytes, "bytes of all bodies");
+        let mut free = self.free.clone();
+        free.sort_unstable();
+        let empty = (0..).zip(&copies).filter(|(_, copies)| **copies == 0).map(|(index, _)| index);
+        assert!(empty.eq(free), "places without a body are free, each once");
     }
 }

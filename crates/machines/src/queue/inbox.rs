@@ -95,7 +95,9 @@ impl Waiting {
         }
         if self.places.len() > SWEEP_MIN && self.len < self.places.len() / 2 {
             self.places.retain(|place| place.entry.is_some());
+            assert!(self.places.len() == self.len, "a place is neither an entry's nor a hole");
         }
+        assert!(self.len <= self.places.len(), "every entry has a place");
     }
 }
 
@@ -109,8 +111,9 @@ impl Inbox {
     #[inline]
     pub fn push(&mut self, entry: Entry, bytes: u32) -> u64 {
         let number = self.next;
-        self.next += 1;
+        self.next = number.checked_add(1).expect("fewer entries come than 64 bits count");
         let waiting = self.waiting.get_or_insert_default();
+        debug_assert!(waiting.places.back().is_none_or(|last| last.number < number), "numbers grow");
         waiting.places.push_back(Place { number, entry: Some(entry) });
         waiting.len += 1;
         waiting.bytes += u64::from(bytes);
@@ -127,10 +130,13 @@ impl Inbox {
     pub fn remove<B>(&mut self, number: u64, bodies: &mut Bodies<B>) -> bool {
         let Some(waiting) = &mut self.waiting else { return false };
         let Some(entry) = waiting.get_mut(number).and_then(|place| place.entry.take()) else { return false };
-        waiting.len -= 1;
-        waiting.bytes -= u64::from(bodies.bytes_of(entry.body));
+        assert!(number < self.next, "an entry has a number that was not given yet");
+        waiting.len = waiting.len.checked_sub(1).expect("the entry was counted");
+        let bytes = u64::from(bodies.bytes_of(entry.body));
+        waiting.bytes = waiting.bytes.checked_sub(bytes).expect("its bytes are in the sum");
         bodies.release(entry.body);
         if waiting.len == 0 {
+            assert!(waiting.bytes == 0, "bytes of no entry are left");
             self.waiting = None;
         } else {
             waiting.sweep();
@@ -141,7 +147,13 @@ impl Inbox {
     /// Takes all entries out.
     pub fn clear<B>(&mut self, bodies: &mut Bodies<B>) {
         let Some(waiting) = self.waiting.take() else { return };
-        waiting.places.iter().filter_map(|place| place.entry.as_ref()).for_each(|entry| bodies.release(entry.body));
+        let (mut len, mut bytes) = (0, 0);
+        for entry in waiting.places.iter().filter_map(|place| place.entry.as_ref()) {
+            len += 1;
+            bytes += u64::from(bodies.bytes_of(entry.body));
+            bodies.release(entry.body);
+        }
+        assert_eq!((len, bytes), (waiting.len, waiting.bytes), "entries and their bytes are counted");
     }
 
     /// Notes that the other side has an entry, as the record `sequence` says; whether it was there and only queued.
@@ -150,6 +162,7 @@ impl Inbox {
         let place = self.waiting.as_mut().and_then(|waiting| waiting.get_mut(number));
         match place.and_then(|place| place.entry.as_mut()) {
             Some(entry) if entry.state == EntryState::Queued => {
+                assert!(entry.sequence < sequence, "an entry is received by a later record");
                 entry.state = EntryState::Received;
                 entry.sequence = sequence;
                 true
@@ -196,5 +209,28 @@ impl Inbox {
     /// Bytes of the bodies that wait.
     pub fn bytes(&self) -> u64 {
         self.waiting.as_ref().map_or(0, |waiting| waiting.bytes)
+    }
+
+    /// Walks all and panics if counts, sums and numbers do not fit the entries.
+    pub fn assert_sound<B>(&self, bodies: &Bodies<B>) {
+        let Some(waiting) = &self.waiting else { return };
+        let entries = || waiting.places.iter().filter_map(|place| place.entry.as_ref());
+        assert!(waiting.len > 0, "an inbox in which nothing waits has memory of its own");
+        assert_eq!(waiting.len, entries().count(), "entries that wait");
+        let bytes: u64 = entries().map(|entry| u64::from(bodies.bytes_of(entry.body))).sum();
+        assert_eq!(waiting.bytes, bytes, "bytes that wait");
+        let numbers = || waiting.places.iter().map(|place| place.number);
+        assert!(numbers().is_sorted_by(|one, next| one < next), "entries stand in the order of their numbers");
+        assert!(numbers().all(|number| number < self.next), "an entry has a number that was not given yet");
+        assert!(
+            waiting.places.front().is_some_and(|place| place.entry.is_some()),
+            "holes stand before the first entry"
+        );
+        let holes = waiting.places.len() - waiting.len;
+        assert!(holes <= SWEEP_MIN.max(waiting.len + 1), "{holes} holes are not swept out");
+        for number in numbers() {
+            let place = &waiting.places[waiting.place_from(number)];
+            assert_eq!(place.number, number, "an entry is not found where it is");
+        }
     }
 }

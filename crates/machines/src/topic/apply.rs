@@ -3,7 +3,9 @@
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use super::command::{DropReason, Receiver, Slot, Will};
+use hashbrown::HashMap;
+
+use super::command::{DropReason, Origin, Receiver, Slot, Will};
 use super::decide::evictable;
 use super::event::Event;
 use super::message::Message;
@@ -47,6 +49,7 @@ pub enum Mismatch {
 impl Topics {
     /// Applies an event that fits. `sequence` is the number of its record.
     pub(super) fn fold(&mut self, event: &Event, sequence: u64) {
+        assert!(sequence > self.sequence, "record {sequence} comes after record {}", self.sequence);
         self.sequence = sequence;
         match event {
             Event::SessionOpened { slot, client_id, expiry_s, will } => {
@@ -71,14 +74,13 @@ impl Topics {
             }
             Event::Unsubscribed { slot, filter } => {
                 let session = self.session_mut(*slot);
-                if let Ok(place) = session.subscription(filter) {
-                    session.subscriptions.remove(place);
-                    session.subscriptions.shrink_to_fit();
-                    self.counts.subscriptions -= 1;
-                }
+                let place = session.subscription(filter).expect("an event removes a subscription that is there");
+                session.subscriptions.remove(place);
+                session.subscriptions.shrink_to_fit();
+                take(&mut self.counts.subscriptions, 1);
             }
             Event::Published { message, drop_at, origin, receivers, evicted, dropped, .. } => {
-                self.origins.extend(*origin);
+                self.remember(*origin);
                 self.counts.dropped_full += u64::from(*dropped);
                 if let Some(message) = message {
                     self.publish(message, *drop_at, receivers, evicted, sequence);
@@ -87,7 +89,8 @@ impl Topics {
             Event::Acknowledged { slot, number } => self.remove(*slot, *number),
             Event::Received { slot, number } => {
                 self.forget_drop(*slot, *number);
-                self.session_mut(*slot).inbox.mark_received(*number, sequence);
+                let is_marked = self.session_mut(*slot).inbox.mark_received(*number, sequence);
+                assert!(is_marked, "entry {number} is received once");
             }
             Event::Dropped { slot, number, reason } => {
                 self.remove(*slot, *number);
@@ -98,27 +101,39 @@ impl Topics {
             }
             Event::OriginForgotten(origin) => {
                 let parts: Vec<_> = self.origins.range(origin.parts()).copied().collect();
-                for part in parts {
-                    self.origins.remove(&part);
-                }
+                assert!(!parts.is_empty(), "an origin is forgotten that was not known");
+                self.forget(&parts);
             }
             Event::OriginsForgotten { shard, incarnation } => {
                 let all: Vec<_> = self.origins_of(*shard, *incarnation).collect();
-                for origin in all {
-                    self.origins.remove(&origin);
-                }
+                self.forget(&all);
             }
             Event::Retained(message) => self.retain(message),
             Event::Delayed { at, message, origin } => {
-                self.origins.extend(*origin);
-                self.delayed.insert(sequence, (*at, Arc::clone(message)));
-                self.timers.insert((*at, Timer::Delayed(sequence)));
+                self.remember(*origin);
+                let before = self.delayed.insert(sequence, (*at, Arc::clone(message)));
+                assert!(before.is_none(), "one record delays one message");
+                self.set_timer(*at, Timer::Delayed(sequence));
             }
             Event::DelayedSent { id } => {
-                if let Some((at, _)) = self.delayed.remove(id) {
-                    self.timers.remove(&(at, Timer::Delayed(*id)));
-                }
+                let (at, _) = self.delayed.remove(id).expect("a delayed message is sent once");
+                self.clear_timer(at, Timer::Delayed(*id));
             }
+        }
+    }
+
+    /// The origin is known from now on.
+    fn remember(&mut self, origin: Option<Origin>) {
+        if let Some(origin) = origin {
+            let is_new = self.origins.insert(origin);
+            assert!(is_new, "a message is taken once");
+        }
+    }
+
+    fn forget(&mut self, origins: &[Origin]) {
+        for origin in origins {
+            let is_known = self.origins.remove(origin);
+            assert!(is_known, "an origin was just looked at");
         }
     }
 
@@ -149,13 +164,8 @@ impl Topics {
                 must(!origin.is_some_and(|origin| self.origins.contains(&origin)), "the message was taken before")?;
                 must(evicted.len() <= receivers.len(), "more make room than receive")?;
                 must(message.is_some() != receivers.is_empty(), "a message goes with those who receive it")?;
-                for (index, receiver) in receivers.iter().enumerate() {
-                    // Two copies for one inbox: the second may need the room of the first.
-                    let waits = session(receiver.slot)?.inbox.len() as u64 + index as u64;
-                    let makes_room = evicted.get(index).copied().unwrap_or(0);
-                    must(u64::from(makes_room) <= waits, "more make room than wait")?;
-                }
-                Ok(())
+                receivers.iter().try_for_each(|receiver| session(receiver.slot).map(drop))?;
+                must(self.can_make_room(receivers, evicted), "more make room than wait")
             }
             Event::Received { slot, number } => {
                 let entry = session(*slot)?.inbox.entry(*number).ok_or(Mismatch::NoEntry(*number))?;
@@ -173,6 +183,20 @@ impl Topics {
         }
     }
 
+    /// Whether in each inbox as many wait as are to make room, when the turn of each receiver comes.
+    fn can_make_room(&self, receivers: &[Receiver], evicted: &[u32]) -> bool {
+        // By inbox, how many more were to make room than copies came. There may be two copies for one inbox.
+        let mut taken: HashMap<Slot, i64> = HashMap::new();
+        receivers.iter().zip(evicted).all(|(receiver, count)| {
+            let taken = taken.entry(receiver.slot).or_default();
+            *taken += i64::from(*count);
+            let wanted = usize::try_from(*taken).unwrap_or(0);
+            *taken -= 1;
+            let inbox = self.session(receiver.slot).map(|session| &session.inbox);
+            inbox.is_some_and(|inbox| evictable(inbox).take(wanted).count() == wanted)
+        })
+    }
+
     fn open(&mut self, slot: Slot, client_id: &str, expiry_s: u32, will: Option<Will>, sequence: u64) {
         let session = Session {
             client_id: client_id.into(),
@@ -184,38 +208,54 @@ impl Topics {
             inbox: Inbox::default(),
         };
         self.place(slot, session);
+        self.assert_slots_counted();
     }
 
     /// Puts a session where there is none; a slot in use again leaves the list of free ones.
     pub(super) fn place(&mut self, slot: Slot, session: Session) {
+        assert!(session.incarnation <= self.sequence, "a session was opened by a record that is to come");
         let hash = self.hash(&session.client_id);
         if self.free.front() == Some(&slot) {
             self.free.pop_front();
-            self.sessions[slot.0] = Some(session);
+            let before = self.sessions[slot.0].replace(session);
+            assert!(before.is_none(), "a slot that is free has a session");
         } else {
+            assert!(slot.0 == self.sessions.len(), "a session opens in slot {} of {}", slot.0, self.sessions.len());
             self.sessions.push(Some(session));
         }
         let (sessions, hasher) = (&self.sessions, &self.hasher);
         let client_id = |slot: &Slot| &*sessions[slot.0].as_ref().expect("a session that is found by its id").client_id;
         self.by_client_id.insert_unique(hash, slot, |slot| hasher.hash_one(client_id(slot).as_bytes()));
         self.counts.sessions += 1;
+        assert!(self.by_client_id.len() as u64 == self.counts.sessions, "every session is found by its client id");
+    }
+
+    /// Each slot has a session or is free.
+    fn assert_slots_counted(&self) {
+        let slots = self.counts.sessions + self.free.len() as u64;
+        assert!(slots == u64::from(self.sessions.len()), "a slot has no session and is not free");
     }
 
     fn end(&mut self, slot: Slot) {
         self.change(slot, |session| session.detached_at = None);
         let mut session = self.sessions[slot.0].take().expect("the session was just looked at");
         let hash = self.hash(&session.client_id);
-        if let Ok(found) = self.by_client_id.find_entry(hash, |other| *other == slot) {
-            found.remove();
-        }
+        let found = self.by_client_id.find_entry(hash, |other| *other == slot);
+        found.expect("every session is found by its client id").remove();
         for (number, entry) in session.inbox.entries_from(0) {
-            self.timers.remove(&(self.bodies.get(entry.body).drop_at, Timer::Entry(slot, number)));
+            let drop_at = self.bodies.get(entry.body).drop_at;
+            if drop_at != TimeMs(0) && entry.state == EntryState::Queued {
+                let is_set = self.timers.remove(&(drop_at, Timer::Entry(slot, number)));
+                assert!(is_set, "entry {number} has a timer while it waits");
+            }
         }
-        self.counts.sessions -= 1;
-        self.counts.subscriptions -= session.subscriptions.len() as u64;
-        self.counts.inbox_messages -= session.inbox.len() as u64;
+        take(&mut self.counts.sessions, 1);
+        take(&mut self.counts.subscriptions, session.subscriptions.len() as u64);
+        take(&mut self.counts.inbox_messages, session.inbox.len() as u64);
         session.inbox.clear(&mut self.bodies);
+        assert!(session.inbox.is_empty(), "an inbox ends with its session");
         self.free.push_back(slot);
+        self.assert_slots_counted();
     }
 
     /// Changes a session, and its timers with it.
@@ -230,9 +270,23 @@ impl Topics {
 
     fn reset_timer(&mut self, before: Option<TimeMs>, after: Option<TimeMs>, timer: Timer) {
         if before != after {
-            before.map(|at| self.timers.remove(&(at, timer)));
-            after.map(|at| self.timers.insert((at, timer)));
+            if let Some(at) = before {
+                self.clear_timer(at, timer);
+            }
+            if let Some(at) = after {
+                self.set_timer(at, timer);
+            }
         }
+    }
+
+    fn set_timer(&mut self, at: TimeMs, timer: Timer) {
+        let is_new = self.timers.insert((at, timer));
+        assert!(is_new, "a timer is set twice");
+    }
+
+    fn clear_timer(&mut self, at: TimeMs, timer: Timer) {
+        let is_set = self.timers.remove(&(at, timer));
+        assert!(is_set, "a timer is cleared that is not set");
     }
 
     pub(super) fn subscribe(&mut self, slot: Slot, subscription: Subscription) {
@@ -245,6 +299,10 @@ impl Topics {
                     session.subscriptions.reserve_exact(1);
                 }
                 session.subscriptions.insert(place, subscription);
+                let around =
+                    &session.subscriptions[place.saturating_sub(1)..(place + 2).min(session.subscriptions.len())];
+                let is_sorted = around.is_sorted_by(|one, next| one.filter < next.filter);
+                assert!(is_sorted, "subscriptions stand in the order of their filters");
                 self.counts.subscriptions += 1;
             }
         }
@@ -258,6 +316,7 @@ impl Topics {
         evicted: &[u32],
         sequence: u64,
     ) {
+        assert!(evicted.len() <= receivers.len(), "more make room than receive");
         let bytes = u32::try_from(message.body_bytes()).expect("a message fits a record");
         let body = self.bodies.put(Body { message: Arc::clone(message), drop_at }, bytes, receivers.len() as u32);
         for (index, receiver) in receivers.iter().enumerate() {
@@ -275,9 +334,11 @@ impl Topics {
             let number = self.session_mut(slot).inbox.push(entry, bytes);
             self.counts.inbox_messages += 1;
             if drop_at != TimeMs(0) {
-                self.timers.insert((drop_at, Timer::Entry(slot, number)));
+                self.set_timer(drop_at, Timer::Entry(slot, number));
             }
         }
+        let counted = self.counts.inbox_messages;
+        assert!(counted >= self.bodies.len() as u64, "a body waits in no inbox");
     }
 
     /// The oldest entries make room.
@@ -285,6 +346,7 @@ impl Topics {
         if count > 0 {
             let inbox = &self.session_mut(slot).inbox;
             let oldest: Vec<u64> = evictable(inbox).take(count as usize).map(|(number, _)| number).collect();
+            assert!(oldest.len() == count as usize, "{count} make room where {} wait", oldest.len());
             oldest.iter().for_each(|number| self.remove(slot, *number));
             self.counts.evicted += oldest.len() as u64;
         }
@@ -293,9 +355,9 @@ impl Topics {
     fn remove(&mut self, slot: Slot, number: u64) {
         self.forget_drop(slot, number);
         let session = self.sessions[slot.0].as_mut().expect("an event is about a session that is there");
-        if session.inbox.remove(number, &mut self.bodies) {
-            self.counts.inbox_messages -= 1;
-        }
+        let is_gone = session.inbox.remove(number, &mut self.bodies);
+        assert!(is_gone, "entry {number} leaves once");
+        take(&mut self.counts.inbox_messages, 1);
     }
 
     /// The entry does not expire any more.
@@ -304,9 +366,10 @@ impl Topics {
             return;
         }
         let entry = self.session(slot).and_then(|session| session.inbox.entry(number));
-        let drop_at = entry.map_or(TimeMs(0), |entry| self.bodies.get(entry.body).drop_at);
+        let waiting = entry.filter(|entry| entry.state == EntryState::Queued);
+        let drop_at = waiting.map_or(TimeMs(0), |entry| self.bodies.get(entry.body).drop_at);
         if drop_at != TimeMs(0) {
-            self.timers.remove(&(drop_at, Timer::Entry(slot, number)));
+            self.clear_timer(drop_at, Timer::Entry(slot, number));
         }
     }
 
@@ -319,10 +382,16 @@ impl Topics {
                 self.retained.insert(message.topic().into(), Arc::clone(message))
             }
         };
-        self.retained_bytes -= before.as_ref().map_or(0, bytes);
+        take(&mut self.retained_bytes, before.as_ref().map_or(0, bytes));
+        assert!(self.retained_bytes == 0 || !self.retained.is_empty(), "bytes of no retained message are left");
     }
 
     fn session_mut(&mut self, slot: Slot) -> &mut Session {
         self.sessions[slot.0].as_mut().expect("an event is about a session that is there")
     }
+}
+
+/// Lowers a count or a sum by what was in it.
+fn take(count: &mut u64, by: u64) {
+    *count = count.checked_sub(by).expect("what leaves was counted when it came");
 }

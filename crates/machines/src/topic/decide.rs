@@ -107,6 +107,7 @@ impl Topics {
         let mut evicted: Vec<u32> = Vec::new();
         let mut dropped = 0;
         for receiver in receivers {
+            assert!((1..=2).contains(&receiver.qos), "QoS {} needs no inbox", receiver.qos);
             let Some(session) = self.session(receiver.slot) else { continue };
             match self.room(&session.inbox, bytes, limits) {
                 Room::After(count) => {
@@ -123,6 +124,8 @@ impl Topics {
         if accepted.is_empty() && dropped == 0 {
             return Err(Refusal::Nothing);
         }
+        assert!(accepted.len() + dropped as usize <= receivers.len(), "a receiver is counted twice");
+        assert!(evicted.is_empty() || evicted.len() <= accepted.len(), "room is made for nobody");
         Ok(Event::Published {
             at: now,
             message: (!accepted.is_empty()).then(|| Arc::clone(message)),
@@ -146,7 +149,7 @@ impl Topics {
         // Each message makes room for itself, so this looks at few, unless a large one follows many small ones.
         for (count, (_, entry)) in (1..).zip(evictable(inbox)) {
             messages -= 1;
-            held -= u64::from(self.bodies.bytes_of(entry.body));
+            held = held.checked_sub(self.bodies.bytes_of(entry.body).into()).expect("its bytes are in the sum");
             if fits(messages, held) {
                 return Room::After(count);
             }
@@ -165,7 +168,9 @@ impl Topics {
 
     /// The slot that the next session gets.
     pub(super) fn next_slot(&self) -> Slot {
-        self.free.front().copied().unwrap_or(Slot(self.sessions.len()))
+        let slot = self.free.front().copied().unwrap_or(Slot(self.sessions.len()));
+        assert!(self.session(slot).is_none(), "the next slot is taken");
+        slot
     }
 
     pub(super) fn origins_of(&self, shard: u16, incarnation: u64) -> impl Iterator<Item = Origin> + '_ {

@@ -3,6 +3,7 @@
 use super::command::{DropReason, Slot};
 use super::state::{Timer, Topics};
 use crate::TimeMs;
+use crate::queue::EntryState;
 
 /// Something whose time has come. It stays due until a command has dealt with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,17 +37,20 @@ pub enum Due {
 impl Topics {
     /// What is due at `now`, the longest due first.
     pub fn due(&self, now: TimeMs) -> impl Iterator<Item = Due> + '_ {
-        self.timers.iter().take_while(move |(at, _)| *at <= now).map(|(_, timer)| match *timer {
+        self.timers.iter().take_while(move |(at, _)| *at <= now).map(|(at, timer)| match *timer {
             Timer::Will(slot) => Due::Will { slot },
             Timer::SessionEnd(slot) => Due::SessionExpiry { slot },
             Timer::Delayed(id) => Due::Delayed { id },
-            Timer::Entry(slot, number) => Due::Drop { slot, number, reason: self.reason_to_drop(slot, number) },
+            Timer::Entry(slot, number) => Due::Drop { slot, number, reason: self.reason_to_drop(slot, number, *at) },
         })
     }
 
-    fn reason_to_drop(&self, slot: Slot, number: u64) -> DropReason {
+    fn reason_to_drop(&self, slot: Slot, number: u64, at: TimeMs) -> DropReason {
         let entry = self.session(slot).and_then(|session| session.inbox.entry(number));
-        let body = self.bodies.get(entry.expect("only what waits has a timer").body);
+        let entry = entry.expect("only what waits has a timer");
+        assert!(entry.state == EntryState::Queued, "what its receiver has is not dropped");
+        let body = self.bodies.get(entry.body);
+        assert!(body.drop_at == at, "an entry is due when its stay is over");
         if body.message.expires_at() == Some(body.drop_at) { DropReason::Expired } else { DropReason::Aged }
     }
 

@@ -20,10 +20,10 @@ mod command;
 mod decide;
 mod due;
 mod event;
-mod inherent;
 mod machine;
 mod message;
 mod snapshot;
+mod sound;
 mod state;
 
 pub use apply::Mismatch;

@@ -17,8 +17,10 @@ use crate::queue::{Bodies, BodyIndex, Entry, EntryState, Inbox};
 
 /// Version of the layout; the first thing in the bytes.
 const VERSION: u64 = 1;
-/// Numbers of entries and counts stay below this, so that they never overflow.
+/// Numbers of records, of entries, and counts stay below this, so that they never overflow.
 const NUMBER_MAX: u64 = 1 << 62;
+
+const _: () = assert!(NUMBER_MAX.checked_mul(2).is_some());
 
 /// Bytes that are not a snapshot of a topic shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -88,6 +90,10 @@ impl Topics {
         }
         let topics = read_topics(&mut reader)?;
         reader.end("bytes after the end")?;
+        // What was let in is what the fold could have made.
+        if cfg!(debug_assertions) {
+            topics.assert_all_sound();
+        }
         Ok(topics)
     }
 }
@@ -117,7 +123,9 @@ impl Writer<'_> {
 
     fn inbox(&mut self, inbox: &Inbox, bodies: &Bodies<Body>) {
         self.numbers(&[inbox.next_number(), inbox.len() as u64]);
+        let mut left = inbox.len();
         for (number, entry) in inbox.entries_from(0) {
+            left = left.checked_sub(1).expect("no more entries come than were counted");
             let known = self.bodies.len() as u64;
             let body = *self.bodies.entry(entry.body).or_insert(known);
             self.chunks.put(|out| {
@@ -132,6 +140,7 @@ impl Writer<'_> {
                 }
             });
         }
+        assert_eq!(left, 0, "as many entries are written as were counted");
     }
 }
 
@@ -144,6 +153,7 @@ fn put_entry(out: &mut Vec<u8>, entry: &Entry) {
 fn read_topics(reader: &mut Reader<'_>) -> Parsed<Topics> {
     let mut topics = Topics::new(reader.shard("shard")?);
     topics.sequence = reader.varint("sequence")?;
+    require(topics.sequence < NUMBER_MAX, "sequence")?;
     let mut bodies: Vec<BodyIndex> = Vec::new();
     for slot in 0..reader.u32("sessions")? {
         match reader.byte("session")? {
@@ -193,6 +203,7 @@ fn read_free(reader: &mut Reader<'_>, topics: &mut Topics) -> Parsed<()> {
         require(is_free && seen.insert(slot), "free slot")?;
         topics.free.push_back(slot);
     }
+    assert_eq!(topics.free.len(), empty, "every slot without a session is free");
     Ok(())
 }
 
@@ -231,7 +242,8 @@ fn read_inbox(reader: &mut Reader<'_>, slot: Slot, topics: &mut Topics, bodies: 
         // Numbers between entries are those of entries that have left.
         require(number >= inbox.next_number() && number < next, "number of an entry")?;
         let sequence = reader.varint("record of an entry")?;
-        require(sequence <= topics.sequence, "record of an entry")?;
+        let is_later = topics.session(slot).is_some_and(|session| session.incarnation < sequence);
+        require(is_later && sequence <= topics.sequence, "record of an entry")?;
         let copy = copy(reader, RECEIVED_FLAG)?;
         let state = if copy.flags == RECEIVED_FLAG { EntryState::Received } else { EntryState::Queued };
         let body = read_body(reader, topics, bodies)?;
@@ -246,6 +258,7 @@ fn read_inbox(reader: &mut Reader<'_>, slot: Slot, topics: &mut Topics, bodies: 
         topics.counts.inbox_messages += 1;
     }
     inbox.skip_to(next);
+    assert_eq!(inbox.next_number(), next, "the next entry has the number that was written");
     topics.sessions[slot.0].as_mut().expect("it was just placed").inbox = inbox;
     Ok(())
 }

@@ -5,8 +5,9 @@
 
 use expect_test::{Expect, expect};
 
-use super::node::{Answered, Node};
-use crate::ledger::{AccountKind, Command, Hold, Outcome, Refusal, Transfer};
+use super::node::Node;
+use crate::Machine;
+use crate::ledger::{AccountKind, Command, Hold, Outcome, Refusal, Ruling, Transfer};
 
 fn check(script: &str, expected: Expect) {
     let mut node = Node::new(0, 1);
@@ -17,11 +18,7 @@ fn check(script: &str, expected: Expect) {
             out += &format!("{step} -> {said}\n");
         }
     }
-    assert_eq!(
-        super::node::snapshot(&node.replay()),
-        super::node::snapshot(&node.ledger),
-        "a replay is the live state"
-    );
+    node.check();
     expected.assert_eq(&out);
 }
 
@@ -54,8 +51,8 @@ fn run(node: &mut Node, step: &str) -> String {
         _ => Command::Transfer { transfer: transfer(&words), credit_missing: false },
     };
     match node.ask(command) {
-        Answered::Outcome(Outcome::Applied) if matches!(command, Command::OpenAccount { .. }) => String::new(),
-        Answered::Outcome(outcome) => word(outcome),
+        Ruling::Outcome(Outcome::Applied) if matches!(command, Command::OpenAccount { .. }) => String::new(),
+        Ruling::Outcome(outcome) => word(outcome),
         other => format!("{other:?}"),
     }
 }
@@ -319,10 +316,10 @@ fn a_hold_expires_by_the_tick() {
         expect![[r#"
             c1: shop>a 5 -> applied
             hold h1: a>c 4 for 1000 -> applied
-            expire h1 -> Nothing
+            expire h1 -> AppliedBefore
             expire h1 -> applied
             show a -> balance 5, held 0, credited 5, debited 0
-            expire h1 -> Nothing
+            expire h1 -> AppliedBefore
             post h1 -> refused: hold_expired
             void h1 -> refused: hold_expired
             rows a -> 
@@ -518,7 +515,7 @@ fn the_clock_may_go_back_and_time_does_not() {
     assert_eq!(run(&mut node, "v2: a>c 1"), "applied");
     assert_eq!(node.ledger.time().0, crate::ledger::TIME_MS_MAX);
     assert_eq!(run(&mut node, "hold h: a>c 1 for 1000"), "applied");
-    assert_eq!(super::node::snapshot(&node.replay()), super::node::snapshot(&node.ledger));
+    node.check();
 }
 
 #[test]

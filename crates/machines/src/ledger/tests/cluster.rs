@@ -1,11 +1,13 @@
 //! Some shards, and what stands between them: claims of ids, facts of accounts, credits that follow. A stand-in for the
 //! router, which messages reach in any order the test likes.
 
-use super::node::{Answered, Node, nth};
+use super::node::Node;
 use crate::ledger::{
-    AccountKind, Command, Event, Hold, Outcome, Refusal, Transfer, check_hold, check_transfer, content_digest, shard_of,
+    AccountKind, Command, Event, Hold, Ledger, Outcome, Refusal, Ruling, Transfer, check_hold, check_transfer,
+    content_digest, shard_of,
 };
-use crate::{OutboundNumber, ShardIndex};
+use crate::machine::tests::nth;
+use crate::{Machine, OutboundNumber, ShardIndex};
 
 #[derive(Clone)]
 pub struct Cluster {
@@ -39,8 +41,8 @@ impl Cluster {
             return Outcome::Refused(refusal);
         }
         match self.nodes[shard].ask(Command::Transfer { transfer, credit_missing: false }) {
-            Answered::Outcome(outcome) => outcome,
-            Answered::NeedAccount => {
+            Ruling::Outcome(outcome) => outcome,
+            Ruling::NeedAccount => {
                 let credit_missing = !self.adopt(transfer.credit, shard);
                 self.nodes[shard].outcome(Command::Transfer { transfer, credit_missing })
             }
@@ -57,8 +59,8 @@ impl Cluster {
             return Outcome::Refused(refusal);
         }
         match self.nodes[shard].ask(Command::PlaceHold { hold, credit_missing: false }) {
-            Answered::Outcome(outcome) => outcome,
-            Answered::NeedAccount => {
+            Ruling::Outcome(outcome) => outcome,
+            Ruling::NeedAccount => {
                 let credit_missing = !self.adopt(hold.credit, shard);
                 self.nodes[shard].outcome(Command::PlaceHold { hold, credit_missing })
             }
@@ -127,11 +129,11 @@ impl Cluster {
         let after = OutboundNumber(watermark.0.saturating_sub(back));
         let mut taken = 0;
         for outbound in sender.ledger.outbound(ShardIndex(to as u16), after, max) {
-            let event = Event::decode(&sender.records[nth(outbound.position)]).expect("was encoded");
+            let event = Ledger::decode(&sender.records[nth(outbound.position)]).expect("was encoded");
             let credit = sender.ledger.credit_of(&outbound, &event).expect("the record that sent it");
             match receiver.ask(Command::ReceiveCredit(credit)) {
-                Answered::Outcome(Outcome::Applied) => taken += 1,
-                Answered::Nothing => assert!(outbound.number <= watermark),
+                Ruling::Outcome(Outcome::Applied) => taken += 1,
+                Ruling::AppliedBefore => assert!(outbound.number <= watermark),
                 other => panic!("{credit:?} came to {other:?}"),
             }
         }
@@ -144,16 +146,16 @@ impl Cluster {
         let (sender, receiver) = pair(&mut self.nodes, from, to);
         let after = OutboundNumber(watermark.0 + 1);
         let Some(outbound) = sender.ledger.outbound(ShardIndex(to as u16), after, 1).next() else { return };
-        let event = Event::decode(&sender.records[nth(outbound.position)]).expect("was encoded");
+        let event = Ledger::decode(&sender.records[nth(outbound.position)]).expect("was encoded");
         let credit = sender.ledger.credit_of(&outbound, &event).expect("the record that sent it");
-        assert_eq!(receiver.ask(Command::ReceiveCredit(credit)), Answered::Gap(after));
+        assert_eq!(receiver.ask(Command::ReceiveCredit(credit)), Ruling::Gap { expected: after });
     }
 
     /// Tells `from` that `to` holds what it took in.
     pub fn confirm(&mut self, from: usize, to: usize) {
         let number = self.nodes[to].ledger.watermark(ShardIndex(from as u16));
         let answered = self.nodes[from].ask(Command::ConfirmCredits { to: ShardIndex(to as u16), number });
-        assert!(matches!(answered, Answered::Outcome(Outcome::Applied) | Answered::Nothing));
+        assert!(matches!(answered, Ruling::Outcome(Outcome::Applied) | Ruling::AppliedBefore));
     }
 
     /// Expires all holds whose time is over.

@@ -2,8 +2,10 @@
 
 use proptest::prelude::*;
 
-use crate::ledger::{AccountKind, AccountSlot, AccountStep, CreditStep, EVENT_BYTES_MAX, Event, HoldFacts, Refusal};
-use crate::{Amount, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
+use crate::ledger::{
+    AccountKind, AccountSlot, AccountStep, CreditStep, EVENT_BYTES_MAX, Event, HoldFacts, Ledger, Refusal,
+};
+use crate::{Amount, Machine, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
 fn text(min: usize, max: usize) -> impl Strategy<Value = String> {
     prop_oneof![
@@ -139,7 +141,7 @@ impl Parts {
 
 fn encoded(event: &Event<'_>) -> Vec<u8> {
     let mut bytes = Vec::new();
-    event.encode(&mut bytes);
+    Ledger::encode(event, &mut bytes);
     bytes
 }
 
@@ -149,7 +151,7 @@ proptest! {
         for event in parts.events() {
             let bytes = encoded(&event);
             prop_assert!(bytes.len() <= EVENT_BYTES_MAX);
-            prop_assert_eq!(Event::decode(&bytes), Ok(event));
+            prop_assert_eq!(Ledger::decode(&bytes), Ok(event));
         }
     }
 
@@ -157,9 +159,9 @@ proptest! {
     fn an_event_cut_short_or_continued_is_none(parts in parts(), cut in any::<prop::sample::Index>()) {
         for event in parts.events() {
             let mut bytes = encoded(&event);
-            prop_assert!(Event::decode(&bytes[..cut.index(bytes.len())]).is_err());
+            prop_assert!(Ledger::decode(&bytes[..cut.index(bytes.len())]).is_err());
             bytes.push(0);
-            prop_assert!(Event::decode(&bytes).is_err());
+            prop_assert!(Ledger::decode(&bytes).is_err());
         }
     }
 
@@ -174,7 +176,7 @@ proptest! {
                 let at = at.index(bytes.len());
                 bytes[at] = *to;
             }
-            if let Ok(event) = Event::decode(&bytes) {
+            if let Ok(event) = Ledger::decode(&bytes) {
                 prop_assert_eq!(encoded(&event), bytes);
             }
         }
@@ -186,7 +188,7 @@ proptest! {
         if let Some(first) = bytes.first_mut() {
             *first = *first & 0xe0 | kind;
         }
-        if let Ok(event) = Event::decode(&bytes) {
+        if let Ok(event) = Ledger::decode(&bytes) {
             prop_assert_eq!(encoded(&event), bytes);
         }
     }

@@ -2,17 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::ledger::{Command, Decision, Event, HistoryRow, Ledger, Outcome, Transfer};
-use crate::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
-
-/// What came of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answered {
-    Outcome(Outcome),
-    NeedAccount,
-    Gap(OutboundNumber),
-    Nothing,
-}
+use crate::ledger::{Command, Event, HistoryRow, Ledger, Outcome, Ruling, Transfer};
+use crate::machine::tests as machine;
+use crate::{Decision, Machine, RecordPosition, ShardIndex, TimeMs};
 
 #[derive(Clone)]
 pub struct Node {
@@ -22,15 +14,6 @@ pub struct Node {
     pub now: u64,
 }
 
-/// Where the nth record stands: increasing, not dense, never zero.
-pub fn position(nth: usize) -> RecordPosition {
-    RecordPosition(1_000 + 70 * nth as u64)
-}
-
-pub fn nth(position: RecordPosition) -> usize {
-    ((position.0 - 1_000) / 70) as usize
-}
-
 impl Node {
     pub fn new(shard: u16, shard_count: u16) -> Node {
         let ledger = Ledger::new(ShardIndex(shard), shard_count);
@@ -38,11 +21,11 @@ impl Node {
     }
 
     pub fn prior(&self, id: &str) -> Option<Event<'_>> {
-        self.latest.get(id).map(|&nth| Event::decode(&self.records[nth]).expect("was encoded"))
+        self.latest.get(id).map(|&nth| Ledger::decode(&self.records[nth]).expect("was encoded"))
     }
 
-    /// Decides, twice to see that it is the same, and appends.
-    pub fn ask(&mut self, command: Command<'_>) -> Answered {
+    /// Decides and appends.
+    pub fn ask(&mut self, command: Command<'_>) -> Ruling {
         let id = match command {
             Command::Transfer { transfer, .. } => transfer.id,
             Command::PlaceHold { hold, .. } => hold.id,
@@ -53,39 +36,29 @@ impl Node {
             _ => "",
         };
         let prior_record = self.latest.get(id).map(|&nth| self.records[nth].clone());
-        let prior = prior_record.as_deref().map(|record| Event::decode(record).expect("was encoded"));
-        let decision = self.ledger.decide(&command, prior.as_ref(), TimeMs(self.now));
-        assert_eq!(decision, self.ledger.decide(&command, prior.as_ref(), TimeMs(self.now)), "decide is a function");
-        match decision {
+        let prior = prior_record.as_deref().map(|record| Ledger::decode(record).expect("was encoded"));
+        match machine::ask(&mut self.ledger, &mut self.records, &command, prior.as_ref(), TimeMs(self.now)) {
             Decision::Append { event, outcome } => {
-                self.append(&event);
-                Answered::Outcome(outcome)
+                assert!(matches!(outcome, Ruling::Outcome(_)), "an event answers somebody");
+                self.note(&event);
+                outcome
             }
-            Decision::Answer(outcome) => Answered::Outcome(outcome),
-            Decision::NeedAccount => Answered::NeedAccount,
-            Decision::Gap { expected } => Answered::Gap(expected),
-            Decision::Nothing => Answered::Nothing,
+            Decision::Answer(ruling) => ruling,
         }
     }
 
     pub fn outcome(&mut self, command: Command<'_>) -> Outcome {
         match self.ask(command) {
-            Answered::Outcome(outcome) => outcome,
+            Ruling::Outcome(outcome) => outcome,
             other => panic!("{command:?} came to {other:?}"),
         }
     }
 
-    fn append(&mut self, event: &Event<'_>) {
-        let mut record = Vec::new();
-        event.encode(&mut record);
-        let decoded = Event::decode(&record).expect("encoded just now");
-        assert_eq!(decoded, *event);
-        let nth = self.records.len();
+    /// The newest record is the latest about its id.
+    fn note(&mut self, event: &Event<'_>) {
         if let Some(id) = event.id() {
-            self.latest.insert(id.into(), nth);
+            self.latest.insert(id.into(), self.records.len() - 1);
         }
-        self.ledger.apply(event, position(nth));
-        self.records.push(record);
     }
 
     /// All or nothing, as a shard does it. Ids are new.
@@ -99,21 +72,27 @@ impl Node {
         for (index, transfer) in transfers.iter().enumerate() {
             let refusal = if index == culprit { refusal } else { crate::ledger::Refusal::LinkedFailed };
             if let Some(event) = self.ledger.decide_refused(transfer, refusal, now) {
-                self.append(&event);
+                machine::append(&mut self.ledger, &mut self.records, &event);
+                self.note(&event);
             }
             outcomes.push(Outcome::Refused(refusal));
         }
         outcomes
     }
 
+    /// The ledger of this shard before any record.
+    pub fn new_ledger(&self) -> Ledger {
+        Ledger::new(self.ledger.shard(), self.ledger.shard_count())
+    }
+
     /// The fold of all records from the first, checked as records from outside are.
     pub fn replay(&self) -> Ledger {
-        let mut ledger = Ledger::new(self.ledger.shard(), self.ledger.shard_count());
-        for (nth, record) in self.records.iter().enumerate() {
-            let event = Event::decode(record).expect("was encoded");
-            ledger.apply_checked(&event, position(nth)).expect("was applied");
-        }
-        ledger
+        machine::fold(self.new_ledger(), 0, &self.records)
+    }
+
+    /// What every machine promises.
+    pub fn check(&self) {
+        machine::check(&self.ledger, || self.new_ledger(), &self.records);
     }
 
     /// An account's rows, newest first.
@@ -121,7 +100,7 @@ impl Node {
         let mut rows = Vec::new();
         let mut at = self.ledger.last_position(account).expect("an account");
         while at != RecordPosition::NONE {
-            let event = Event::decode(&self.records[nth(at)]).expect("was encoded");
+            let event = Ledger::decode(&self.records[machine::nth(at)]).expect("was encoded");
             let (row, previous) = self.ledger.history_row(account, &event).expect("a row of this account");
             assert!(previous < at, "the chain goes back");
             rows.push(row);
@@ -129,10 +108,4 @@ impl Node {
         }
         rows
     }
-}
-
-pub fn snapshot(ledger: &Ledger) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    ledger.write_snapshot(&mut |chunk| bytes.extend_from_slice(chunk));
-    bytes
 }

@@ -5,9 +5,9 @@ use proptest::prelude::*;
 
 use super::cluster::Cluster;
 use super::model::Model;
-use super::node::snapshot;
-use crate::ShardIndex;
-use crate::ledger::{AccountKind, Hold, Ledger, RowKind, Transfer};
+use crate::ledger::{AccountKind, Hold, RowKind, Transfer};
+use crate::machine::tests::{restore, snapshot};
+use crate::{Machine, ShardIndex};
 
 const ACCOUNTS: [&str; 9] =
     ["shop", "press", "wallet:a", "wallet:b", "wallet:c", "candidate:1", "candidate:2", "euro:a", "not/valid"];
@@ -170,7 +170,7 @@ impl Twins {
             }
             Step::Restore { shard } => {
                 let node = &mut self.real.nodes[shard % shards];
-                node.ledger = Ledger::decode_snapshot(&snapshot(&node.ledger)).expect("its own bytes");
+                node.ledger = restore(&snapshot(&node.ledger));
             }
         }
     }
@@ -200,6 +200,7 @@ impl Twins {
     /// What the module promises, at this very record of every shard.
     fn check(&self) {
         for node in &self.real.nodes {
+            node.ledger.assert_sound();
             for totals in node.ledger.totals() {
                 assert_eq!(totals.imbalance(), 0, "{totals:?}");
             }
@@ -222,7 +223,7 @@ impl Twins {
     /// What must hold of the records as a whole.
     fn check_records(&self) {
         for node in &self.real.nodes {
-            assert_eq!(snapshot(&node.replay()), snapshot(&node.ledger), "a replay is the live state");
+            node.check();
             for account in node.ledger.figures(0, u32::MAX) {
                 self.check_history(node, &account);
             }

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 
 use super::cluster::Cluster;
-use super::node::snapshot;
 use crate::ledger::{AccountKind, Hold, Ledger, Mismatch, SnapshotError, Transfer};
-use crate::{RecordPosition, ShardIndex};
+use crate::machine::tests::{place, restore, snapshot};
+use crate::{Machine, ShardIndex};
 
 /// Three shards with a bit of everything: two assets, holds, credits under way and confirmed.
 fn cluster() -> Cluster {
@@ -40,9 +40,8 @@ fn cluster() -> Cluster {
 #[test]
 fn a_snapshot_comes_back_the_same() {
     for node in cluster().nodes {
-        let bytes = snapshot(&node.ledger);
-        let restored = Ledger::decode_snapshot(&bytes).expect("its own bytes");
-        assert_eq!(snapshot(&restored), bytes);
+        node.check();
+        let restored: Ledger = restore(&snapshot(&node.ledger));
         assert_eq!(restored.totals(), node.ledger.totals());
         assert_eq!(restored.list("", None, 99), node.ledger.list("", None, 99));
         assert_eq!(restored.next_expiry(), node.ledger.next_expiry());
@@ -52,7 +51,7 @@ fn a_snapshot_comes_back_the_same() {
 #[test]
 fn an_empty_ledger_comes_back() {
     let bytes = snapshot(&Ledger::new(ShardIndex(2), 3));
-    assert_eq!(snapshot(&Ledger::decode_snapshot(&bytes).expect("its own bytes")), bytes);
+    assert_eq!(snapshot(&restore::<Ledger>(&bytes)), bytes);
 }
 
 #[test]
@@ -63,7 +62,7 @@ fn a_large_snapshot_comes_in_chunks() {
         node.outcome(crate::ledger::Command::OpenAccount { id: &id, asset: "credit", kind: AccountKind::Wallet });
     }
     let mut sizes = Vec::new();
-    node.ledger.write_snapshot(&mut |chunk| sizes.push(chunk.len()));
+    Machine::write_snapshot(&node.ledger, &mut |chunk| sizes.push(chunk.len()));
     assert!(sizes.len() > 2 && sizes.iter().all(|size| *size < 70_000), "{sizes:?}");
 }
 
@@ -71,27 +70,29 @@ fn a_large_snapshot_comes_in_chunks() {
 fn every_cut_and_every_addition_is_found() {
     let bytes = snapshot(&cluster().nodes[0].ledger);
     for cut in 0..bytes.len() {
-        assert!(Ledger::decode_snapshot(&bytes[..cut]).is_err(), "cut at {cut}");
+        assert!(Ledger::read_snapshot(&bytes[..cut]).is_err(), "cut at {cut}");
     }
     let longer = [&bytes[..], &[0]].concat();
-    assert_eq!(Ledger::decode_snapshot(&longer).err(), Some(SnapshotError::Damaged("bytes after the end")));
+    assert_eq!(Ledger::read_snapshot(&longer).err(), Some(SnapshotError::Damaged("bytes after the end")));
 }
 
 #[test]
 fn another_layout_is_named() {
-    assert_eq!(Ledger::decode_snapshot(&[9]).err(), Some(SnapshotError::UnknownVersion(9)));
+    assert_eq!(Ledger::read_snapshot(&[9]).err(), Some(SnapshotError::UnknownVersion(9)));
 }
 
 #[test]
 fn every_changed_byte_is_an_error_or_keeps_the_rules() {
-    let bytes = snapshot(&cluster().nodes[1].ledger);
-    for at in 0..bytes.len() {
-        for change in [1, 2, 0x40, 0x80, 0xff] {
-            let mut bytes = bytes.clone();
-            bytes[at] ^= change;
-            let Ok(ledger) = Ledger::decode_snapshot(&bytes) else { continue };
-            assert_eq!(snapshot(&ledger), bytes, "one form only");
-            assert!(ledger.totals().iter().all(|totals| totals.imbalance() == 0));
+    for node in cluster().nodes {
+        let bytes = snapshot(&node.ledger);
+        for at in 0..bytes.len() {
+            for change in [1, 2, 0x40, 0x80, 0xff] {
+                let mut bytes = bytes.clone();
+                bytes[at] ^= change;
+                let Ok(ledger) = Ledger::read_snapshot(&bytes) else { continue };
+                ledger.assert_sound();
+                assert_eq!(snapshot(&ledger), bytes, "one form only");
+            }
         }
     }
 }
@@ -103,7 +104,7 @@ proptest! {
         if let Some(version) = bytes.first_mut() {
             *version = 1;
         }
-        let _ = Ledger::decode_snapshot(&bytes);
+        let _ = Ledger::read_snapshot(&bytes);
     }
 }
 
@@ -111,12 +112,12 @@ proptest! {
 #[test]
 fn a_record_that_is_missing_or_changed_does_not_fold() {
     for node in cluster().nodes {
-        let events: Vec<_> = node.records.iter().map(|r| crate::ledger::Event::decode(r).expect("encoded")).collect();
+        let events: Vec<_> = node.records.iter().map(|r| Ledger::decode(r).expect("encoded")).collect();
         for skip in 0..events.len() {
             let mut ledger = Ledger::new(node.ledger.shard(), 3);
             let kept = events.iter().enumerate().filter(|(nth, _)| *nth != skip);
             let found =
-                kept.map(|(nth, event)| ledger.apply_checked(event, super::node::position(nth))).find(Result::is_err);
+                kept.map(|(nth, event)| Machine::apply_checked(&mut ledger, event, place(nth))).find(Result::is_err);
             // A refusal or claim leaves nothing in the state; that one is missing is seen by the journal's hash chain.
             let traceless = ["refused", "id_claimed"].contains(&events[skip].name());
             assert!(found.is_some() || traceless || snapshot(&ledger) != snapshot(&node.ledger), "{:?}", events[skip]);
@@ -127,15 +128,15 @@ fn a_record_that_is_missing_or_changed_does_not_fold() {
 #[test]
 fn a_mismatch_names_the_account_and_leaves_the_state() {
     let node = cluster().nodes.swap_remove(0);
-    let (mut ledger, last) = (node.replay(), node.ledger.position());
+    let (mut ledger, next) = (node.replay(), node.records.len());
     let before = snapshot(&ledger);
-    let mut events = node.records.iter().map(|r| crate::ledger::Event::decode(r).expect("encoded"));
+    let mut events = node.records.iter().map(|r| Ledger::decode(r).expect("encoded"));
     let transfer = events.rfind(|event| event.name() == "transferred").expect("some");
-    let at = RecordPosition(last.0 + 1);
-    let Err(Mismatch { account: Some(_), figure, .. }) = ledger.apply_checked(&transfer, at) else {
+    let Err(Mismatch { account: Some(_), figure, .. }) = Machine::apply_checked(&mut ledger, &transfer, place(next))
+    else {
         panic!("a transfer folded twice")
     };
     assert!(["previous record", "time at least"].contains(&figure), "{figure}");
-    assert!(ledger.apply_checked(&transfer, last).is_err(), "positions increase");
+    assert!(Machine::apply_checked(&mut ledger, &transfer, place(next - 1)).is_err(), "positions increase");
     assert_eq!(snapshot(&ledger), before);
 }

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 use expect_test::{Expect, expect};
 
-use super::shard::{Shard, message, snapshot};
+use super::shard::{Shard, message};
 use crate::TimeMs;
+use crate::machine::tests::{restore, snapshot};
 use crate::topic::{Command, Due, Event, InboxPolicy, Origin, Receiver, Refusal, Slot, Topics, Will};
 
 const START: u64 = 1_000_000;
@@ -23,10 +24,8 @@ fn check(script: &str, expected: Expect) {
             out += &format!("{step} -> {said}\n");
         }
     }
-    let live = snapshot(&shard.topics);
-    assert_eq!(snapshot(&shard.replay()), live, "a replay is the live state");
-    let restored = Topics::decode_snapshot(&live).expect("our own snapshot");
-    assert_eq!(snapshot(&restored), live, "a snapshot comes back the same");
+    shard.check();
+    let restored: Topics = restore(&snapshot(&shard.topics));
     assert!(restored.due(TimeMs::MAX).eq(shard.topics.due(TimeMs::MAX)), "with all its timers");
     assert_eq!(restored.facts(), shard.topics.facts(), "and all its figures");
     expected.assert_eq(&out);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
-use crate::topic::{DropReason, Event, EventError, Message, MessageMeta, Origin, Receiver, Slot, Will};
-use crate::{ShardIndex, TimeMs};
+use crate::topic::{DropReason, Event, EventError, Message, MessageMeta, Origin, Receiver, Slot, Topics, Will};
+use crate::{Machine, ShardIndex, TimeMs};
 
 fn time() -> impl Strategy<Value = TimeMs> {
     prop_oneof![Just(0), 0..=TimeMs::MAX.0].prop_map(TimeMs)
@@ -102,7 +102,7 @@ fn event() -> impl Strategy<Value = Event> {
 
 fn encoded(event: &Event) -> Vec<u8> {
     let mut bytes = Vec::new();
-    event.encode(&mut bytes);
+    Topics::encode(event, &mut bytes);
     bytes
 }
 
@@ -110,12 +110,12 @@ proptest! {
     #[test]
     fn every_event_comes_back(event in event()) {
         let bytes = encoded(&event);
-        let decoded = Event::decode(&bytes);
+        let decoded = Topics::decode(&bytes);
         prop_assert_eq!(decoded.as_ref(), Ok(&event));
         for cut in 0..bytes.len() {
-            prop_assert!(Event::decode(&bytes[..cut]).is_err(), "cut at {}", cut);
+            prop_assert!(Topics::decode(&bytes[..cut]).is_err(), "cut at {}", cut);
         }
-        prop_assert_eq!(Event::decode(&[&bytes[..], &[0]].concat()), Err(EventError::Damaged("end")));
+        prop_assert_eq!(Topics::decode(&[&bytes[..], &[0]].concat()), Err(EventError::Damaged("end")));
     }
 
     #[test]
@@ -123,15 +123,15 @@ proptest! {
         let mut bytes = encoded(&event);
         let at = at.index(bytes.len());
         bytes[at] ^= change;
-        if let Ok(other) = Event::decode(&bytes) {
+        if let Ok(other) = Topics::decode(&bytes) {
             prop_assert_eq!(encoded(&other), bytes);
         }
     }
 
     #[test]
     fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-        let _ = Event::decode(&bytes);
-        let _ = crate::topic::Topics::decode_snapshot(&bytes);
+        let _ = Topics::decode(&bytes);
+        let _ = Topics::read_snapshot(&bytes);
     }
 }
 
@@ -165,11 +165,11 @@ fn bytes_are_as_documented() {
         expect!["01 07 02 63 31 3c 00"],
     );
     let mut empty = Vec::new();
-    crate::topic::Topics::new(ShardIndex(2)).write_snapshot(&mut |part| empty.extend_from_slice(part));
+    Machine::write_snapshot(&Topics::new(ShardIndex(2)), &mut |part| empty.extend_from_slice(part));
     assert_eq!(empty, [1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
 }
 
 #[test]
 fn an_event_of_a_newer_program_is_named() {
-    assert_eq!(Event::decode(&[99, 1, 2]), Err(EventError::UnknownTag(99)));
+    assert_eq!(Topics::decode(&[99, 1, 2]), Err(EventError::UnknownTag(99)));
 }

@@ -1,8 +1,9 @@
 //! Snapshots: they come back the same, and damage is found.
 
-use super::shard::{Shard, message, snapshot};
-use crate::TimeMs;
+use super::shard::{Shard, message};
+use crate::machine::tests::{place, restore, snapshot};
 use crate::topic::{Command, Mismatch, Origin, Receiver, Slot, SnapshotError, Topics, Will};
+use crate::{Machine, TimeMs};
 
 /// A shard with a bit of everything.
 fn shard() -> Shard {
@@ -44,7 +45,7 @@ fn shard() -> Shard {
 fn it_comes_back_and_goes_on_in_the_same_way() {
     let mut live = shard();
     let bytes = snapshot(&live.topics);
-    let mut restored = Shard { topics: Topics::decode_snapshot(&bytes).unwrap(), ..shard() };
+    let mut restored = Shard { topics: restore(&bytes), ..shard() };
     assert_eq!(snapshot(&restored.topics), bytes);
     for client_id in ["emil", "fred", "gina"] {
         let open = Command::OpenSession { client_id: client_id.into(), expiry_s: 60, will: None };
@@ -57,11 +58,11 @@ fn it_comes_back_and_goes_on_in_the_same_way() {
 fn what_is_cut_or_longer_is_damaged() {
     let bytes = snapshot(&shard().topics);
     for cut in 0..bytes.len() {
-        assert!(Topics::decode_snapshot(&bytes[..cut]).is_err(), "cut at {cut}");
+        assert!(Topics::read_snapshot(&bytes[..cut]).is_err(), "cut at {cut}");
     }
     let longer = [&bytes[..], &[0]].concat();
-    assert_eq!(Topics::decode_snapshot(&longer).err(), Some(SnapshotError::Damaged("bytes after the end")));
-    assert_eq!(Topics::decode_snapshot(&[9]).err(), Some(SnapshotError::UnknownVersion(9)));
+    assert_eq!(Topics::read_snapshot(&longer).err(), Some(SnapshotError::Damaged("bytes after the end")));
+    assert_eq!(Topics::read_snapshot(&[9]).err(), Some(SnapshotError::UnknownVersion(9)));
 }
 
 #[test]
@@ -72,7 +73,7 @@ fn every_changed_byte_is_an_error_or_another_state_with_one_form() {
         for change in [1, 2, 4, 0x10, 0x40, 0x80, 0xff] {
             let mut bytes = bytes.clone();
             bytes[at] ^= change;
-            match Topics::decode_snapshot(&bytes) {
+            match Topics::read_snapshot(&bytes) {
                 Ok(topics) => {
                     assert_eq!(snapshot(&topics), bytes, "one form only");
                     assert!(topics.due(TimeMs::MAX).count() < bytes.len());
@@ -89,16 +90,18 @@ fn every_changed_byte_is_an_error_or_another_state_with_one_form() {
 fn a_record_that_is_missing_or_repeated_does_not_fold() {
     let shard = shard();
     let whole = snapshot(&shard.topics);
-    for skip in 0..shard.records.len() {
+    let events: Vec<_> = shard.records.iter().map(|record| Topics::decode(record).unwrap()).collect();
+    for skip in 0..events.len() {
         let mut topics = Topics::new(shard.topics.shard());
-        let kept = (1..).zip(&shard.records).filter(|(sequence, _)| *sequence != skip as u64 + 1);
-        let folded = kept
-            .map(|(sequence, record)| topics.apply_checked(&crate::topic::Event::decode(record).unwrap(), sequence));
-        let fits = folded.collect::<Vec<_>>().into_iter().all(|result| result.is_ok());
+        let kept = events.iter().enumerate().filter(|(nth, _)| *nth != skip);
+        let folded: Vec<_> = kept.map(|(nth, event)| Machine::apply_checked(&mut topics, event, place(nth))).collect();
+        let fits = folded.iter().all(Result::is_ok);
         assert!(!fits || snapshot(&topics) != whole, "record {skip} is missed by nobody");
     }
     let mut topics = shard.replay();
-    let last = crate::topic::Event::decode(shard.records.last().unwrap()).unwrap();
     let newest = topics.sequence();
-    assert_eq!(topics.apply_checked(&last, newest), Err(Mismatch::OutOfOrder { found: newest, newest }));
+    assert_eq!(
+        Machine::apply_checked(&mut topics, &events[events.len() - 1], place(events.len() - 1)),
+        Err(Mismatch::OutOfOrder { found: newest, newest })
+    );
 }
