@@ -19,13 +19,14 @@ use tidegate_machines::ShardIndex;
 use tidegate_shard::message::Request;
 use tidegate_shard::router::CursorKey;
 use tidegate_shard::worker::Worker;
-use tidegate_telemetry::GatewayMetrics;
+use tidegate_telemetry::Registry;
 use tokio::sync::watch;
 
 use crate::audit_loop::{AuditLoop, Schedule};
 use crate::auth::Authenticator;
 use crate::background::Background;
 use crate::binary::port::BinaryPort;
+use crate::binary::{BINARY, BinaryMetrics};
 use crate::edge::edge;
 use crate::http::{EdgeOptions, HttpLimits, serve_edge};
 use crate::listener::listen;
@@ -35,7 +36,7 @@ use crate::mqtt::{MqttFloor, MqttSettings};
 use crate::recovery::recover_all;
 use crate::status::{Phase, Status};
 use crate::topic_keeper::TopicKeeper;
-use crate::worker_thread::{Farewell, WorkerThread, now_ms};
+use crate::worker_thread::{Farewell, LoopMetrics, WorkerThread, now_ms};
 
 type ServerTls = Option<Arc<rustls::ServerConfig>>;
 
@@ -73,6 +74,8 @@ pub struct NodeOptions {
     pub schedule: Schedule,
     /// What to ask of the ledger before anyone else may.
     pub seed: Vec<Request>,
+    /// Declares all metrics; what counts registers here, and `/metrics` shows it.
+    pub registry: Registry,
 }
 
 /// A running node.
@@ -108,7 +111,7 @@ impl Node {
         // The directory's random id: cursors outlive a restart, and nobody outside knows it.
         let cursors = CursorKey([directory.log(0).directory, CURSORS]);
         let status = Arc::new(Status::new(options.shards + topic_shards));
-        let metrics = Arc::new(NodeMetrics::default());
+        let metrics = Arc::new(NodeMetrics::new(options.registry.clone()));
 
         let edge_count = if options.http.is_some() { options.edges } else { 0 };
         let mut endpoints = mesh(options.workers, edge_count + 1);
@@ -145,7 +148,7 @@ impl Node {
                 authenticator: authenticator.clone(),
                 backend,
                 limits: options.http_limits,
-                counters: metrics.http.clone(),
+                metrics: metrics.http.clone(),
                 open_paths: options.open_paths.clone(),
                 websocket: floor.as_ref().and_then(MqttFloor::websocket),
                 stop: stop.clone(),
@@ -162,7 +165,8 @@ impl Node {
         for (number, (endpoint, (shards, topics))) in
             endpoints.into_iter().zip(shards_of.into_iter().zip(topics_of)).enumerate()
         {
-            let port_metrics = GatewayMetrics::register(&metrics.registry, number, &["all"]);
+            let port_metrics = BinaryMetrics::register(&metrics.registry, BINARY, number);
+            let turns = LoopMetrics::register(&metrics.registry, number);
             let (shards, shard_metrics): (Vec<_>, Vec<_>) =
                 shards.into_iter().map(|recovered| (recovered.shard, recovered.metrics)).unzip();
             let (topics, topic_metrics): (Vec<_>, Vec<_>) =
@@ -184,7 +188,7 @@ impl Node {
                 status.clone(),
                 quiet.clone(),
                 options.workers,
-                WorkerMetrics::new(shard_metrics, topic_metrics),
+                WorkerMetrics::new(turns, shard_metrics, topic_metrics),
                 Farewell::of(options.mqtt.as_ref()),
             )?;
             workers.push(spawn(format!("worker-{number}"), move || {

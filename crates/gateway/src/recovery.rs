@@ -21,11 +21,10 @@ use tidegate_machines::ShardIndex;
 use tidegate_shard::core::Shard;
 use tidegate_shard::ids::{IdIndex, IdSeed, IdsOptions};
 use tidegate_shard::replay::replay;
-use tidegate_telemetry::ShardMetrics;
 
 use crate::mesh::Bed;
-use crate::metrics::NodeMetrics;
-use crate::mqtt::{AnnounceRules, MqttSettings, TopicMetrics};
+use crate::metrics::{LedgerShardMetrics, NodeMetrics, ShardMetrics, TOPICS};
+use crate::mqtt::{AnnounceRules, MqttSettings};
 use crate::node::{NodeOptions, join, spawn};
 use crate::status::Status;
 
@@ -40,7 +39,7 @@ pub struct RecoveredShard {
     /// The shard.
     pub shard: LocalShard,
     /// What it is counted with.
-    pub metrics: ShardMetrics,
+    pub metrics: LedgerShardMetrics,
 }
 
 /// All shards of a directory.
@@ -71,7 +70,7 @@ pub fn recover_all(
             filter_bytes_max: options.ids_filter_bytes_max / options.shards as usize,
             bed: beds[(log.shard % options.workers) as usize].clone(),
             status: status.clone(),
-            metrics: ShardMetrics::register(&metrics.registry, log.shard),
+            metrics: LedgerShardMetrics::register(&metrics.registry, log.shard),
             announce: options.mqtt.as_ref().map(|mqtt| mqtt.announce.clone()),
         };
         threads.push(spawn(format!("recover-{}", log.shard), move || recovery.run())?);
@@ -106,7 +105,7 @@ fn recover_topics(
             bed: beds[(log.shard % options.workers) as usize].clone(),
             status: status.clone(),
             place: (options.shards + log.shard) as usize,
-            metrics: TopicMetrics::register(&metrics.registry, log.shard),
+            metrics: ShardMetrics::register(&metrics.registry, TOPICS, log.shard),
         };
         spawn(format!("recover-t{}", log.shard), move || recovery.run())
     };
@@ -123,7 +122,7 @@ struct Recovery {
     filter_bytes_max: usize,
     bed: Arc<Bed>,
     status: Arc<Status>,
-    metrics: ShardMetrics,
+    metrics: LedgerShardMetrics,
     /// Which accounts are announced on topics, if there are topics.
     announce: Option<AnnounceRules>,
 }
@@ -164,9 +163,7 @@ impl Recovery {
 
         let took = began.elapsed();
         let events = report.events + report.ids_only;
-        self.metrics.recovery_nanoseconds.set(took.as_nanos() as i64);
-        self.metrics.recovery_records.set(events as i64);
-        self.metrics.snapshot_sequence.set(report.snapshot_sequence as i64);
+        self.metrics.shard.recovered(took, events, report.snapshot_sequence);
         tracing::info!(
             shard = index.0,
             sequence = found.end.sequence.0,

@@ -9,7 +9,7 @@ use tidegate_broker::{Broker, BrokerOptions, SharedFacts, Waiting};
 use tidegate_journal::LogStore;
 use tidegate_shard::topics::TopicShard;
 
-use super::metrics::MqttMetrics;
+use super::metrics::{BrokerMetrics, MqttMetrics};
 use super::port::MqttPort;
 use super::settings::{MqttAuthenticator, MqttSettings};
 use super::verdicts::Verdicts;
@@ -112,6 +112,7 @@ impl MqttFloor {
             Verdicts::new(bed),
             LedgerTopics::new(self.ledger_shards),
             MqttMetrics::register(&metrics.registry, worker),
+            BrokerMetrics::register(&metrics.registry, worker),
         ))
     }
 }

@@ -14,7 +14,7 @@ use tidegate_machines::topic::InboxLimits;
 use tidegate_shard::topics::{TopicShard, replay, start};
 
 use crate::mesh::Bed;
-use crate::mqtt::TopicMetrics;
+use crate::metrics::ShardMetrics;
 use crate::status::Status;
 
 /// A shard of topics on this machine's files.
@@ -25,7 +25,7 @@ pub struct RecoveredTopics {
     /// The shard.
     pub shard: LocalTopicShard,
     /// What it is counted with.
-    pub metrics: TopicMetrics,
+    pub metrics: ShardMetrics,
 }
 
 /// What one shard's recovery needs.
@@ -38,7 +38,7 @@ pub(super) struct TopicRecovery {
     pub status: Arc<Status>,
     /// Where its progress stands among that of all shards.
     pub place: usize,
-    pub metrics: TopicMetrics,
+    pub metrics: ShardMetrics,
 }
 
 impl TopicRecovery {
@@ -65,6 +65,8 @@ impl TopicRecovery {
             tracing::warn!(topics = index.0, snapshot = passed_over, "passed over a snapshot");
         }
         progress.done.store(end, Ordering::Relaxed);
+        let took = began.elapsed();
+        self.metrics.recovered(took, report.events, report.snapshot_sequence);
         let facts = state.facts();
         tracing::info!(
             topics = index.0,
@@ -72,7 +74,7 @@ impl TopicRecovery {
             snapshot_sequence = report.snapshot_sequence,
             events = report.events,
             sessions = facts.sessions,
-            took_ms = began.elapsed().as_millis() as u64,
+            took_ms = took.as_millis() as u64,
             "recovered"
         );
         Ok(RecoveredTopics { shard: TopicShard::new(index, state, log, self.limits), metrics: self.metrics })
