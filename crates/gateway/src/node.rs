@@ -22,23 +22,24 @@ use tidegate_ledger::LEDGER;
 use tidegate_ledger::message::Request;
 use tidegate_ledger::router::CursorKey;
 use tidegate_ledger::worker::Worker;
-use tidegate_telemetry::{GatewayMetrics, ShardMetrics};
+use tidegate_telemetry::Registry;
 use tokio::sync::watch;
 
 use crate::audit_loop::{AuditLoop, AuditedLog, Schedule};
 use crate::auth::Authenticator;
 use crate::background::Background;
 use crate::binary::port::BinaryPort;
+use crate::binary::{BINARY, BinaryMetrics};
 use crate::edge::edge;
 use crate::http::{EdgeOptions, HttpLimits, serve_edge};
 use crate::listener::listen;
 use crate::log_keeper::LogKeeper;
 use crate::mesh::{Bed, mesh};
-use crate::metrics::{NodeMetrics, WorkerMetrics};
+use crate::metrics::{LedgerShardMetrics, NodeMetrics, WorkerMetrics};
 use crate::mqtt::{MqttFloor, MqttSettings};
 use crate::recovery::{FAMILIES, LocalFetchers, LocalShard, RecoveredShard, recover_all};
 use crate::status::{Phase, Status};
-use crate::worker_thread::{Farewell, WorkerThread, now_ms};
+use crate::worker_thread::{Farewell, LoopMetrics, WorkerThread, now_ms};
 
 type ServerTls = Option<Arc<rustls::ServerConfig>>;
 
@@ -76,6 +77,8 @@ pub struct NodeOptions {
     pub schedule: Schedule,
     /// What to ask of the ledger before anyone else may.
     pub seed: Vec<Request>,
+    /// Declares all metrics; what counts registers here, and `/metrics` shows it.
+    pub registry: Registry,
 }
 
 /// A running node.
@@ -115,7 +118,7 @@ impl Node {
         // The directory's random id: cursors outlive a restart, and nobody outside knows it.
         let cursors = CursorKey([directory.id(), CURSORS]);
         let status = Arc::new(Status::new(options.shards + topic_shards));
-        let metrics = Arc::new(NodeMetrics::default());
+        let metrics = Arc::new(NodeMetrics::new(options.registry.clone()));
 
         let edge_count = if options.http.is_some() { options.edges } else { 0 };
         let mut endpoints = mesh(options.workers, edge_count + 1);
@@ -152,7 +155,7 @@ impl Node {
                 authenticator: authenticator.clone(),
                 backend,
                 limits: options.http_limits,
-                counters: metrics.http.clone(),
+                metrics: metrics.http.clone(),
                 open_paths: options.open_paths.clone(),
                 websocket: floor.as_ref().and_then(MqttFloor::websocket),
                 stop: stop.clone(),
@@ -175,7 +178,8 @@ impl Node {
         for (number, (endpoint, (shards, topics))) in
             endpoints.into_iter().zip(shards_of.into_iter().zip(topics_of)).enumerate()
         {
-            let port_metrics = GatewayMetrics::register(&metrics.registry, number, &["all"]);
+            let port_metrics = BinaryMetrics::register(&metrics.registry, BINARY, number);
+            let turns = LoopMetrics::register(&metrics.registry, number);
             let mut fetchers = Vec::new();
             let (shards, shard_metrics): (Vec<_>, Vec<_>) = shards
                 .into_iter()
@@ -204,7 +208,7 @@ impl Node {
                 status.clone(),
                 quiet.clone(),
                 options.workers,
-                WorkerMetrics::new(shard_metrics, topic_metrics),
+                WorkerMetrics::new(turns, shard_metrics, topic_metrics),
                 Farewell::of(options.mqtt.as_ref()),
             )?;
             workers.push(spawn(format!("worker-{number}"), move || {
@@ -306,7 +310,7 @@ impl Node {
 struct ServedShard {
     shard: LocalShard,
     fetchers: LocalFetchers,
-    metrics: ShardMetrics,
+    metrics: LedgerShardMetrics,
 }
 
 /// Shard n belongs to worker n modulo their number.

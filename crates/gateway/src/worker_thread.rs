@@ -17,6 +17,7 @@ use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{LocalLog, LogStore};
 use tidegate_machines::TimeMs;
 use tidegate_planted::Tampering;
+use tidegate_telemetry::metrics;
 use tidegate_ledger::operation::Outgoing;
 use tidegate_ledger::message::Request;
 use tidegate_ledger::operation::Message;
@@ -42,6 +43,15 @@ const STOP_AT_LATEST: Duration = Duration::from_secs(20);
 
 /// Tokens of requests that the MQTT port has started have this bit.
 const MQTT_REQUEST: u64 = 1 << 63;
+
+metrics! {
+    /// What one worker's loop counts. For its thread.
+    pub struct LoopMetrics(worker) {
+        ring_depth: Gauge "tidegate_ring_depth" "Messages waiting in all rings to a worker.";
+        busy_nanoseconds: Counter
+            "tidegate_worker_busy_seconds_total" "Time that a worker's loop did not wait for events.";
+    }
+}
 
 type LocalWorker = Worker<RealDisk, LocalLog<RealDisk>>;
 type LocalMqtt = MqttPort<LocalLog<RealDisk>>;
@@ -319,7 +329,8 @@ impl WorkerThread {
         // Clients that could not be taken when files had run out cause no event of their own.
         self.port.accept(self.poll.registry(), now.0);
         self.metrics.observe(&mut self.worker);
-        self.port.observe(self.endpoint.depth(), busy);
+        self.metrics.turns.ring_depth.set(self.endpoint.depth() as i64);
+        self.metrics.turns.busy_nanoseconds.add(busy.as_nanos() as u64);
         if let Some(mqtt) = &mut self.mqtt {
             mqtt.tick(Instant::now(), now);
             self.metrics.observe_topics(mqtt.broker_mut().shards_mut());

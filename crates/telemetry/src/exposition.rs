@@ -4,8 +4,8 @@
 //! each of those bounds is one of the fine buckets too.
 
 use crate::histogram::{BUCKETS, bucket_of};
-use crate::metric::Unit;
-use crate::registry::{Family, Kind, Registry, Source};
+use crate::metric::{Kind, Unit};
+use crate::registry::{Family, Registry, Source};
 use std::fmt::Write;
 
 /// Powers of two at which the buckets of times end: 2^12 ns is 4 µs, 2^35 ns is 34 s.
@@ -24,17 +24,13 @@ pub fn render_prometheus(registry: &Registry) -> String {
 }
 
 fn render_family(out: &mut String, family: &Family) -> std::fmt::Result {
-    let name = family.metric.name;
-    let kind = match family.kind {
-        Kind::Counter => "counter",
-        Kind::Gauge => "gauge",
-        Kind::Histogram => "histogram",
-    };
-    let help = family.metric.help.replace('\\', r"\\").replace('\n', r"\n");
+    let name = family.row.name;
+    let kind = family.row.kind.name();
+    let help = family.row.help.replace('\\', r"\\").replace('\n', r"\n");
     writeln!(out, "# HELP {name} {help}")?;
     writeln!(out, "# TYPE {name} {kind}")?;
     for (labels, sources) in &family.series {
-        match family.kind {
+        match family.row.kind {
             Kind::Histogram => render_histogram(out, family, labels, sources)?,
             _ => render_number(out, family, labels, sources)?,
         }
@@ -47,9 +43,9 @@ fn render_number(out: &mut String, family: &Family, labels: &str, sources: &[Sou
         Source::Cell(cell) => total.wrapping_add(cell.get()),
         Source::Buckets(_) => unreachable!("the registry keeps kinds apart"),
     });
-    out.push_str(family.metric.name);
+    out.push_str(family.row.name);
     braces(out, labels, None)?;
-    match (family.metric.unit, family.kind) {
+    match (family.row.unit(), family.row.kind) {
         (Unit::Nanoseconds, Kind::Gauge) => writeln!(out, " {}", total as i64 as f64 / NANOSECONDS_PER_SECOND),
         (Unit::Nanoseconds, _) => writeln!(out, " {}", total as f64 / NANOSECONDS_PER_SECOND),
         (Unit::Plain, Kind::Gauge) => writeln!(out, " {}", total as i64),
@@ -58,13 +54,13 @@ fn render_number(out: &mut String, family: &Family, labels: &str, sources: &[Sou
 }
 
 fn render_histogram(out: &mut String, family: &Family, labels: &str, sources: &[Source]) -> std::fmt::Result {
-    let name = family.metric.name;
+    let name = family.row.name;
     let mut counts = vec![0; BUCKETS];
     let sum = sources.iter().fold(0u64, |sum, source| match source {
         Source::Buckets(buckets) => sum.wrapping_add(buckets.add_to(&mut counts)),
         Source::Cell(_) => unreachable!("the registry keeps kinds apart"),
     });
-    let (powers, step) = match family.metric.unit {
+    let (powers, step) = match family.row.unit() {
         Unit::Nanoseconds => (NANOSECONDS_POWERS, 1),
         Unit::Plain => (PLAIN_POWERS, 2),
     };
@@ -75,7 +71,7 @@ fn render_histogram(out: &mut String, family: &Family, labels: &str, sources: &[
         shown = end;
         // The fine buckets before `end` hold what is *below* 2^power. Whole numbers can say that exactly; for a time, the
         // nanosecond that is missing says nothing.
-        let bound = match family.metric.unit {
+        let bound = match family.row.unit() {
             Unit::Nanoseconds => ((1u64 << power) as f64 / NANOSECONDS_PER_SECOND).to_string(),
             Unit::Plain => ((1u64 << power) - 1).to_string(),
         };
@@ -89,7 +85,7 @@ fn render_histogram(out: &mut String, family: &Family, labels: &str, sources: &[
     writeln!(out, " {cumulative}")?;
     write!(out, "{name}_sum")?;
     braces(out, labels, None)?;
-    match family.metric.unit {
+    match family.row.unit() {
         Unit::Nanoseconds => writeln!(out, " {}", sum as f64 / NANOSECONDS_PER_SECOND)?,
         Unit::Plain => writeln!(out, " {sum}")?,
     }

@@ -1,7 +1,7 @@
 //! Counters that differ in one label whose values come up as they come up: refusals by code, requests by kind.
 
 use crate::counter::{Counter, SharedCounter};
-use crate::metric::Metric;
+use crate::metric::MetricRow;
 use crate::registry::Recorder;
 use std::cell::RefCell;
 
@@ -14,31 +14,47 @@ const OTHER: &str = "other";
 #[derive(Debug)]
 pub struct CounterFamily {
     recorder: Recorder,
-    metric: Metric,
+    row: MetricRow,
     label: &'static str,
     counters: RefCell<Vec<(&'static str, Counter)>>,
 }
 
 impl CounterFamily {
-    pub(crate) fn new(recorder: Recorder, metric: Metric, label: &'static str) -> CounterFamily {
-        CounterFamily { recorder, metric, label, counters: RefCell::default() }
+    pub(crate) fn new(recorder: Recorder, row: MetricRow, label: &'static str) -> CounterFamily {
+        CounterFamily { recorder, row, label, counters: RefCell::default() }
     }
 
     /// Counts `count` more for `value`. A look-up among a dozen values costs some nanoseconds: add once for a batch.
     pub fn add(&self, value: &'static str, count: u64) {
         let mut counters = self.counters.borrow_mut();
+        let place = self.place(&mut counters, value);
+        counters[place].1.add(count);
+    }
+
+    /// Takes over the totals of all values, which another part counts and hands out as facts.
+    pub fn follow(&self, totals: impl IntoIterator<Item = (&'static str, u64)>) {
+        let mut counters = self.counters.borrow_mut();
+        let mut others = 0;
+        for (value, total) in totals {
+            let place = self.place(&mut counters, value);
+            let (shown_as, counter) = &counters[place];
+            // Several may share one place.
+            others += if *shown_as == OTHER { total } else { 0 };
+            counter.follow(if *shown_as == OTHER { others } else { total });
+        }
+    }
+
+    /// Where `value` is counted.
+    fn place(&self, counters: &mut Vec<(&'static str, Counter)>, value: &'static str) -> usize {
         let known = |value: &str| counters.iter().position(|(known, _)| *known == value);
-        let index = match known(value) {
-            Some(index) => index,
-            None => {
-                let value = if counters.len() < LABEL_VALUES_MAX { value } else { OTHER };
-                known(value).unwrap_or_else(|| {
-                    counters.push((value, self.recorder.counter_with(self.metric, &[(self.label, value)])));
-                    counters.len() - 1
-                })
-            }
-        };
-        counters[index].1.add(count);
+        if let Some(place) = known(value) {
+            return place;
+        }
+        let value = if counters.len() < LABEL_VALUES_MAX { value } else { OTHER };
+        known(value).unwrap_or_else(|| {
+            counters.push((value, self.recorder.counter_with(self.row, &[(self.label, value)])));
+            counters.len() - 1
+        })
     }
 
     /// Counts one more for `value`.
@@ -61,14 +77,14 @@ pub struct SharedCounterFamily {
 impl SharedCounterFamily {
     pub(crate) fn new(
         recorder: &Recorder,
-        metric: Metric,
+        row: MetricRow,
         label: &'static str,
         values: &[&'static str],
     ) -> SharedCounterFamily {
         let counters = values
             .iter()
             .chain([&OTHER])
-            .map(|value| (*value, recorder.shared_counter_with(metric, &[(label, value)])))
+            .map(|value| (*value, recorder.shared_counter_with(row, &[(label, value)])))
             .collect();
         SharedCounterFamily { counters }
     }

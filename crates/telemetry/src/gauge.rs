@@ -32,3 +32,26 @@ impl Gauge {
         self.cell.get() as i64
     }
 }
+
+/// A gauge with many writers.
+#[derive(Clone, Debug)]
+pub struct SharedGauge {
+    cell: Cell,
+}
+
+impl SharedGauge {
+    pub(crate) fn new(cell: Cell) -> SharedGauge {
+        SharedGauge { cell }
+    }
+
+    /// Raises it, or lowers it by a negative number.
+    #[inline]
+    pub fn add(&self, change: i64) {
+        self.cell.add_shared(change as u64);
+    }
+
+    /// What it is now.
+    pub fn get(&self) -> i64 {
+        self.cell.get() as i64
+    }
+}

@@ -57,11 +57,6 @@ impl Buckets {
         add(&self.sum, value.wrapping_mul(times));
     }
 
-    fn record_shared(&self, value: u64) {
-        self.counts[bucket_of(value)].fetch_add(1, Ordering::Relaxed);
-        self.sum.fetch_add(value, Ordering::Relaxed);
-    }
-
     /// Adds these counts to `counts`, which has [`BUCKETS`] places, and returns the sum of the values.
     pub(crate) fn add_to(&self, counts: &mut [u64]) -> u64 {
         for (total, count) in counts.iter_mut().zip(&self.counts) {
@@ -99,29 +94,6 @@ impl Histogram {
     #[inline(always)]
     pub fn record_times(&self, value: u64, times: u64) {
         self.buckets.record_alone(value, times);
-    }
-
-    /// The counts now, for quantiles.
-    pub fn snapshot(&self) -> histogram::Histogram {
-        self.buckets.snapshot()
-    }
-}
-
-/// A histogram with many writers.
-#[derive(Clone, Debug)]
-pub struct SharedHistogram {
-    buckets: Arc<Buckets>,
-}
-
-impl SharedHistogram {
-    pub(crate) fn new(buckets: Arc<Buckets>) -> SharedHistogram {
-        SharedHistogram { buckets }
-    }
-
-    /// Counts `value`, in the unit that the metric is recorded in.
-    #[inline]
-    pub fn record(&self, value: u64) {
-        self.buckets.record_shared(value);
     }
 
     /// The counts now, for quantiles.

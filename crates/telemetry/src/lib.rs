@@ -11,10 +11,11 @@
 //! a thread but not shared or cloned. Where threads come and go (the HTTP edge) there are [`SharedCounter`]s that pay for it.
 //! The scraper reads each cell when it comes by; two cells of one scrape may be some nanoseconds apart in time.
 //!
-//! Names end in their unit: `_total` counts, `_seconds` are recorded in nanoseconds and shown in seconds, `_bytes` are bytes.
-//! The sets that the server records are [`ShardMetrics`], [`GatewayMetrics`] and [`HttpMetrics`].
+//! Who counts declares its own set with [`metrics!`], one row for each metric: name, kind, labels, help. A [`Registry`] is made of
+//! such lists and takes nothing that none of them declares, so they say all that `/metrics` shows. Names end in their unit: `_total`
+//! counts, `_seconds` are recorded in nanoseconds and shown in seconds, `_bytes` are bytes.
 //!
-//! Invariant: nothing here knows what a transfer or a connection is; label values are the callers' words.
+//! Invariant: nothing here knows what is counted; names and label values are the callers' words.
 
 mod cell;
 mod counter;
@@ -32,8 +33,8 @@ mod tests;
 pub use counter::{Counter, SharedCounter};
 pub use exposition::render_prometheus;
 pub use family::{CounterFamily, LABEL_VALUES_MAX, SharedCounterFamily};
-pub use gauge::Gauge;
-pub use histogram::{BUCKETS, GROUPING_POWER, Histogram, MAX_VALUE_POWER, SharedHistogram};
-pub use metric::{Metric, Unit};
+pub use gauge::{Gauge, SharedGauge};
+pub use histogram::{BUCKETS, GROUPING_POWER, Histogram, MAX_VALUE_POWER};
+pub use metric::{Kind, MetricRow, Unit};
 pub use registry::{Recorder, Registry};
-pub use set::{GatewayMetrics, HttpMetrics, ShardMetrics};
+pub use set::{Instrument, OwnLabel};

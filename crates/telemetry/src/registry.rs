@@ -3,15 +3,15 @@
 use crate::cell::{Cell, LINE_CELLS, Line};
 use crate::counter::{Counter, SharedCounter};
 use crate::family::{CounterFamily, SharedCounterFamily};
-use crate::gauge::Gauge;
-use crate::histogram::{Buckets, Histogram, SharedHistogram};
-use crate::metric::Metric;
+use crate::gauge::{Gauge, SharedGauge};
+use crate::histogram::{Buckets, Histogram};
+use crate::metric::{Kind, MetricRow};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 
 /// All metrics of a process, by name. Cloning gives another handle to the same.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Registry {
     // Taken when a thread starts, when a label value first comes up, and by the scraper; never to count.
     families: Arc<Mutex<BTreeMap<&'static str, Family>>>,
@@ -20,18 +20,9 @@ pub struct Registry {
 /// All series of one name.
 #[derive(Debug)]
 pub(crate) struct Family {
-    pub(crate) metric: Metric,
-    pub(crate) kind: Kind,
+    pub(crate) row: MetricRow,
     /// By labels as shown; series with equal labels, from several threads, are shown as one.
     pub(crate) series: BTreeMap<String, Vec<Source>>,
-}
-
-/// What kind of metric a family is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Counter,
-    Gauge,
-    Histogram,
 }
 
 /// Where the scraper reads.
@@ -42,14 +33,20 @@ pub(crate) enum Source {
 }
 
 impl Registry {
-    /// An empty registry.
-    pub fn new() -> Registry {
-        Registry::default()
+    /// A registry of the metrics that `lists` declare, and no others. Panics if two have one name.
+    pub fn of(lists: &[&'static [MetricRow]]) -> Registry {
+        let mut families = BTreeMap::new();
+        for row in lists.iter().copied().flatten() {
+            let earlier = families.insert(row.name, Family { row: *row, series: BTreeMap::new() });
+            assert!(earlier.is_none(), "metric {} is declared twice", row.name);
+        }
+        Registry { families: Arc::new(Mutex::new(families)) }
     }
 
     /// Handles for one thread; all its series carry `labels`.
     pub fn recorder(&self, labels: &[(&'static str, &str)]) -> Recorder {
-        Recorder { registry: self.clone(), labels: labels_as_shown("", labels), room: Arc::default() }
+        let names = labels.iter().map(|(name, _)| *name).collect();
+        Recorder { registry: self.clone(), labels: labels_as_shown("", labels), names, room: Arc::default() }
     }
 
     /// Calls `visit` with each family, by name.
@@ -58,16 +55,15 @@ impl Registry {
         families.values().for_each(&mut visit);
     }
 
-    fn register(&self, metric: Metric, kind: Kind, labels: String, source: Source) {
+    fn register(&self, row: MetricRow, labels: String, source: Source) {
         let mut families = self.families.lock().expect("nobody panics while holding it");
-        let family =
-            families.entry(metric.name).or_insert_with(|| Family { metric, kind, series: BTreeMap::default() });
-        let agrees = (family.metric, family.kind) == (metric, kind);
-        if agrees {
+        let declared = families.get_mut(row.name).filter(|family| family.row == row);
+        let is_declared = declared.is_some();
+        if let Some(family) = declared {
             family.series.entry(labels).or_default().push(source);
         }
         drop(families);
-        assert!(agrees, "metric {} is registered with another help, unit or kind already", metric.name);
+        assert!(is_declared, "metric {} is not declared like this in the lists of the registry", row.name);
     }
 }
 
@@ -76,62 +72,64 @@ impl Registry {
 pub struct Recorder {
     registry: Registry,
     labels: String,
+    /// The names of these labels.
+    names: Box<[&'static str]>,
     /// The line that is being filled, and how many of its cells are given out.
     room: Arc<Mutex<(Arc<Line>, usize)>>,
 }
 
 impl Recorder {
     /// A counter.
-    pub fn counter(&self, metric: Metric) -> Counter {
-        self.counter_with(metric, &[])
+    pub fn counter(&self, row: MetricRow) -> Counter {
+        self.counter_with(row, &[])
     }
 
     /// A counter with more labels than the recorder's.
-    pub fn counter_with(&self, metric: Metric, labels: &[(&'static str, &str)]) -> Counter {
-        Counter::new(self.cell(metric, Kind::Counter, labels))
+    pub fn counter_with(&self, row: MetricRow, labels: &[(&'static str, &str)]) -> Counter {
+        Counter::new(self.cell(row, Kind::Counter, labels))
+    }
+
+    /// A counter for many writers.
+    pub fn shared_counter(&self, row: MetricRow) -> SharedCounter {
+        self.shared_counter_with(row, &[])
     }
 
     /// A counter for many writers, with more labels than the recorder's.
-    pub fn shared_counter_with(&self, metric: Metric, labels: &[(&'static str, &str)]) -> SharedCounter {
-        SharedCounter::new(self.cell(metric, Kind::Counter, labels))
+    pub fn shared_counter_with(&self, row: MetricRow, labels: &[(&'static str, &str)]) -> SharedCounter {
+        SharedCounter::new(self.cell(row, Kind::Counter, labels))
     }
 
     /// A counter for each value of `label`, made when it first comes up.
-    pub fn counter_family(&self, metric: Metric, label: &'static str) -> CounterFamily {
-        CounterFamily::new(self.clone(), metric, label)
+    pub fn counter_family(&self, row: MetricRow, label: &'static str) -> CounterFamily {
+        CounterFamily::new(self.clone(), row, label)
     }
 
     /// A counter for each of `values` of `label`, for many writers.
     pub fn shared_counter_family(
         &self,
-        metric: Metric,
+        row: MetricRow,
         label: &'static str,
         values: &[&'static str],
     ) -> SharedCounterFamily {
-        SharedCounterFamily::new(self, metric, label, values)
+        SharedCounterFamily::new(self, row, label, values)
     }
 
     /// A gauge.
-    pub fn gauge(&self, metric: Metric) -> Gauge {
-        self.gauge_with(metric, &[])
+    pub fn gauge(&self, row: MetricRow) -> Gauge {
+        Gauge::new(self.cell(row, Kind::Gauge, &[]))
     }
 
-    /// A gauge with more labels than the recorder's.
-    pub fn gauge_with(&self, metric: Metric, labels: &[(&'static str, &str)]) -> Gauge {
-        Gauge::new(self.cell(metric, Kind::Gauge, labels))
+    /// A gauge for many writers.
+    pub fn shared_gauge(&self, row: MetricRow) -> SharedGauge {
+        SharedGauge::new(self.cell(row, Kind::Gauge, &[]))
     }
 
     /// A histogram.
-    pub fn histogram(&self, metric: Metric) -> Histogram {
-        Histogram::new(self.buckets(metric, &[]))
+    pub fn histogram(&self, row: MetricRow) -> Histogram {
+        Histogram::new(self.buckets(row))
     }
 
-    /// A histogram for many writers.
-    pub fn shared_histogram(&self, metric: Metric) -> SharedHistogram {
-        SharedHistogram::new(self.buckets(metric, &[]))
-    }
-
-    fn cell(&self, metric: Metric, kind: Kind, labels: &[(&'static str, &str)]) -> Cell {
+    fn cell(&self, row: MetricRow, kind: Kind, labels: &[(&'static str, &str)]) -> Cell {
         let cell = {
             let mut room = self.room.lock().expect("nobody panics while holding it");
             if room.1 == LINE_CELLS {
@@ -140,15 +138,21 @@ impl Recorder {
             room.1 += 1;
             Cell::new(Arc::clone(&room.0), room.1 - 1)
         };
-        self.registry.register(metric, kind, labels_as_shown(&self.labels, labels), Source::Cell(cell.clone()));
+        self.register(row, kind, labels, Source::Cell(cell.clone()));
         cell
     }
 
-    fn buckets(&self, metric: Metric, labels: &[(&'static str, &str)]) -> Arc<Buckets> {
+    fn buckets(&self, row: MetricRow) -> Arc<Buckets> {
         let buckets = Buckets::new();
-        let labels = labels_as_shown(&self.labels, labels);
-        self.registry.register(metric, Kind::Histogram, labels, Source::Buckets(Arc::clone(&buckets)));
+        self.register(row, Kind::Histogram, &[], Source::Buckets(Arc::clone(&buckets)));
         buckets
+    }
+
+    fn register(&self, row: MetricRow, kind: Kind, more: &[(&'static str, &str)], source: Source) {
+        assert!(kind == row.kind, "metric {} is declared as a {}, not a {}", row.name, row.kind.name(), kind.name());
+        let names = || self.names.iter().chain(more.iter().map(|(name, _)| name));
+        assert!(names().eq(row.labels), "metric {} has the labels {:?}", row.name, row.labels);
+        self.registry.register(row, labels_as_shown(&self.labels, more), source);
     }
 }
 

@@ -1,29 +1,135 @@
-//! The sets of metrics that the server records. Names stand here and nowhere else.
+//! Sets of metrics, declared by their owners beside the code that counts.
 
-mod gateway;
-mod http;
-mod shard;
+use crate::counter::{Counter, SharedCounter};
+use crate::family::{CounterFamily, SharedCounterFamily};
+use crate::gauge::{Gauge, SharedGauge};
+use crate::histogram::Histogram;
+use crate::metric::{Kind, MetricRow};
+use crate::registry::Recorder;
 
-pub use gateway::GatewayMetrics;
-pub use http::HttpMetrics;
-pub use shard::ShardMetrics;
+/// A label of one metric alone, and those of its values that are known beforehand.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnLabel {
+    /// Its name.
+    pub name: &'static str,
+    /// Values that are shown from the start.
+    pub values: &'static [&'static str],
+}
 
-use crate::metric::Metric;
+/// What can stand in a set.
+pub trait Instrument: Sized {
+    /// What Prometheus calls it.
+    const KIND: Kind;
+    /// [`OwnLabel`] for families, nothing for all others.
+    type Own;
+    /// Has `recorder` register it.
+    fn register(recorder: &Recorder, row: MetricRow, own: Self::Own) -> Self;
+}
 
-/// Metrics that more than one door records, told apart by the label `door`.
-mod door {
-    use super::Metric;
+macro_rules! instruments {
+    ($($instrument:ident $kind:ident $make:ident;)*) => {
+        $(impl Instrument for $instrument {
+            const KIND: Kind = Kind::$kind;
+            type Own = ();
+            fn register(recorder: &Recorder, row: MetricRow, (): ()) -> $instrument {
+                recorder.$make(row)
+            }
+        })*
+    };
+}
 
-    pub(super) const REQUESTS: Metric = Metric::plain("tidegate_requests_total", "Requests that were read, by kind.");
-    pub(super) const REFUSALS: Metric =
-        Metric::plain("tidegate_door_refusals_total", "Requests that the door itself refused, by code.");
-    pub(super) const UNAVAILABLE: Metric =
-        Metric::plain("tidegate_unavailable_total", "Requests that could not be served, by reason.");
-    pub(super) const REQUEST_SECONDS: Metric =
-        Metric::nanoseconds("tidegate_request_seconds", "From a request read to its reply handed to the socket.");
-    pub(super) const CONNECTIONS_OPEN: Metric = Metric::plain("tidegate_connections_open", "Connections open now.");
-    pub(super) const CONNECTIONS_ACCEPTED: Metric =
-        Metric::plain("tidegate_connections_accepted_total", "Connections accepted.");
-    pub(super) const CONNECTIONS_REFUSED: Metric =
-        Metric::plain("tidegate_connections_refused_total", "Connections turned away or ended by us, by reason.");
+instruments! {
+    Counter Counter counter;
+    SharedCounter Counter shared_counter;
+    Gauge Gauge gauge;
+    SharedGauge Gauge shared_gauge;
+    Histogram Histogram histogram;
+}
+
+impl Instrument for CounterFamily {
+    const KIND: Kind = Kind::Counter;
+    type Own = OwnLabel;
+    fn register(recorder: &Recorder, row: MetricRow, own: OwnLabel) -> CounterFamily {
+        let family = recorder.counter_family(row, own.name);
+        own.values.iter().for_each(|value| family.add(value, 0));
+        family
+    }
+}
+
+impl Instrument for SharedCounterFamily {
+    const KIND: Kind = Kind::Counter;
+    type Own = OwnLabel;
+    fn register(recorder: &Recorder, row: MetricRow, own: OwnLabel) -> SharedCounterFamily {
+        recorder.shared_counter_family(row, own.name, own.values)
+    }
+}
+
+/// Declares a set of metrics: a struct with a handle for each, its registration, and the rows that say what they are.
+///
+/// ```
+/// use tidegate_telemetry::{Registry, metrics, render_prometheus};
+///
+/// metrics! {
+///     /// What a shop counts, for one thread.
+///     pub struct ShopMetrics(shop) {
+///         sales: Counter "tidegate_sales_total" "Sales.";
+///         complaints: CounterFamily(about: "price" "size") "tidegate_complaints_total" "Complaints, by what they are about.";
+///         queue: Gauge "tidegate_queue" "People who wait.";
+///         service: Histogram "tidegate_service_seconds" "From the greeting to the receipt.";
+///     }
+/// }
+///
+/// let registry = Registry::of(&[ShopMetrics::ROWS]);
+/// let shop = ShopMetrics::register(&registry, "corner");
+/// shop.sales.increment();
+/// shop.complaints.increment("smell");
+/// assert!(render_prometheus(&registry).contains("tidegate_complaints_total{shop=\"corner\",about=\"smell\"} 1"));
+/// ```
+///
+/// The labels in parentheses behind the struct's name are those of all its metrics, and parameters of `register`; families have one
+/// more, with the values that are to be shown before they come up (all of them, for a [`SharedCounterFamily`]).
+#[macro_export]
+macro_rules! metrics {
+    ($(#[$meta:meta])* $vis:vis struct $set:ident $labels:tt { $($rows:tt)* }) => {
+        $crate::metrics! { @set [$(#[$meta])* $vis] $set $labels $labels { $($rows)* } }
+    };
+    (@set [$(#[$meta:meta])* $vis:vis] $set:ident $labels:tt ($($label:ident),*) { $(
+        $(#[$note:meta])* $field:ident: $kind:ident $(($($own:tt)*))? $name:literal $help:literal;
+    )+ }) => {
+        $(#[$meta])*
+        #[derive(Debug)]
+        $vis struct $set {
+            $(#[doc = $help] $(#[$note])* pub $field: $crate::$kind,)+
+        }
+
+        impl $set {
+            /// Each metric of this set.
+            pub const ROWS: &'static [$crate::MetricRow] =
+                &[$($crate::metrics!(@row $labels $kind ($($($own)*)?) $name $help)),+];
+
+            /// Registers the metrics for one recorder, with the values of its labels.
+            pub fn register(registry: &$crate::Registry $(, $label: impl ::std::fmt::Display)*) -> $set {
+                let recorder = registry.recorder(&[$((stringify!($label), &*$label.to_string())),*]);
+                $set {
+                    $($field: <$crate::$kind as $crate::Instrument>::register(
+                        &recorder,
+                        $crate::metrics!(@row $labels $kind ($($($own)*)?) $name $help),
+                        $crate::metrics!(@own $($($own)*)?),
+                    ),)+
+                }
+            }
+        }
+    };
+    (@row ($($label:ident),*) $kind:ident ($($own:ident $(: $($value:literal)+)?)?) $name:literal $help:literal) => {
+        $crate::MetricRow {
+            name: $name,
+            help: $help,
+            kind: <$crate::$kind as $crate::Instrument>::KIND,
+            labels: &[$(stringify!($label),)* $(stringify!($own))?],
+        }
+    };
+    (@own) => { () };
+    (@own $own:ident $(: $($value:literal)+)?) => {
+        $crate::OwnLabel { name: stringify!($own), values: &[$($($value),+)?] }
+    };
 }

@@ -4,11 +4,43 @@ use crate::*;
 use expect_test::{Expect, expect};
 use std::thread;
 
-const VOTES: Metric = Metric::plain("tidegate_votes_total", "Votes.");
-const DEPTH: Metric = Metric::plain("tidegate_depth", "Depth.");
-const BUSY: Metric = Metric::nanoseconds("tidegate_busy_seconds_total", "Busy.");
-const BYTES: Metric = Metric::plain("tidegate_group_bytes", "Sizes.");
-const LATENCY: Metric = Metric::nanoseconds("tidegate_sync_seconds", "Latency.");
+metrics! {
+    /// One of each kind for one thread.
+    struct ShardMetrics(shard) {
+        votes: Counter "tidegate_votes_total" "Votes.";
+        depth: Gauge "tidegate_depth" "Depth.";
+        busy: Counter "tidegate_busy_seconds_total" "Busy.";
+        bytes: Histogram "tidegate_group_bytes" "Sizes.";
+        latency: Histogram "tidegate_sync_seconds" "Latency.";
+    }
+}
+
+metrics! {
+    struct WorkerMetrics(worker) {
+        votes: Counter "tidegate_votes_total" "Votes.";
+        depth: Gauge "tidegate_depth" "Depth.";
+        bytes: Histogram "tidegate_group_bytes" "Sizes.";
+    }
+}
+
+metrics! {
+    /// For many threads.
+    #[derive(Clone)]
+    struct HttpMetrics() {
+        requests: SharedCounterFamily(kind: "transfers" "login") "tidegate_requests_total" "Requests.";
+        bytes: SharedCounter "tidegate_received_bytes_total" "Bytes.";
+        open: SharedGauge "tidegate_connections_open" "Open.";
+    }
+}
+
+const fn votes(labels: &'static [&'static str]) -> MetricRow {
+    MetricRow { name: "tidegate_votes_total", help: "Votes.", kind: Kind::Counter, labels }
+}
+
+const VOTES: MetricRow = votes(&[]);
+const VOTES_BY_CODE: MetricRow = votes(&["code"]);
+const VOTES_BY_NUMBER: MetricRow = votes(&["n"]);
+const VOTES_BY_PATH: MetricRow = votes(&["path"]);
 
 /// What is shown, without histogram buckets that say no more than the one before.
 fn check(registry: &Registry, expected: Expect) {
@@ -29,18 +61,15 @@ fn check(registry: &Registry, expected: Expect) {
 
 #[test]
 fn all_kinds_are_shown_by_name() {
-    let registry = Registry::new();
-    let recorder = registry.recorder(&[("shard", "0")]);
-    recorder.counter(VOTES).add(7);
-    let depth = recorder.gauge(DEPTH);
-    depth.set(3);
-    depth.add(-5);
-    recorder.counter(BUSY).add(1_500_000_000);
-    let bytes = recorder.histogram(BYTES);
-    [0, 1, 3, 4, 65_536, 1 << 35].into_iter().for_each(|size| bytes.record(size));
-    let latency = recorder.histogram(LATENCY);
-    latency.record_times(180_000, 8_190);
-    latency.record(100_000_000_000);
+    let registry = Registry::of(&[ShardMetrics::ROWS]);
+    let metrics = ShardMetrics::register(&registry, 0);
+    metrics.votes.add(7);
+    metrics.depth.set(3);
+    metrics.depth.add(-5);
+    metrics.busy.add(1_500_000_000);
+    [0, 1, 3, 4, 65_536, 1 << 35].into_iter().for_each(|size| metrics.bytes.record(size));
+    metrics.latency.record_times(180_000, 8_190);
+    metrics.latency.record(100_000_000_000);
     check(
         &registry,
         expect![[r##"
@@ -74,19 +103,18 @@ fn all_kinds_are_shown_by_name() {
 
 #[test]
 fn threads_are_shown_apart_by_label_and_as_one_without() {
-    let registry = Registry::new();
+    let registry = Registry::of(&[WorkerMetrics::ROWS]);
     let threads: Vec<_> = ["0", "1", "0"]
         .into_iter()
         .map(|worker| {
-            let recorder = registry.recorder(&[("worker", worker)]);
+            let registry = registry.clone();
             thread::spawn(move || {
-                let (votes, depth) = (recorder.counter(VOTES), recorder.gauge(DEPTH));
-                let bytes = recorder.histogram(BYTES);
+                let metrics = WorkerMetrics::register(&registry, worker);
                 for _ in 0..1_000 {
-                    votes.increment();
-                    depth.add(2);
-                    depth.add(-1);
-                    bytes.record(100);
+                    metrics.votes.increment();
+                    metrics.depth.add(2);
+                    metrics.depth.add(-1);
+                    metrics.bytes.record(100);
                 }
             })
         })
@@ -128,27 +156,46 @@ fn threads_are_shown_apart_by_label_and_as_one_without() {
 
 #[test]
 fn many_writers_lose_nothing() {
-    let registry = Registry::new();
-    let http = HttpMetrics::register(&registry, &["transfers"], &["forbidden"], &["busy"]);
+    let registry = Registry::of(&[HttpMetrics::ROWS]);
+    let http = HttpMetrics::register(&registry);
     thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| {
+            let http = http.clone();
+            scope.spawn(move || {
                 for _ in 0..250 {
                     http.requests.increment("transfers");
-                    http.refusals.increment("something new");
-                    http.request_latency.record(1_000);
+                    http.requests.increment("something new");
+                    http.bytes.add(3);
+                    http.open.add(2);
+                    http.open.add(-1);
                 }
             });
         }
     });
-    assert_eq!((http.requests.get("transfers"), http.refusals.get("other")), (1_000, 1_000));
-    assert_eq!(http.request_latency.snapshot().as_slice().iter().sum::<u64>(), 1_000);
+    assert_eq!((http.requests.get("transfers"), http.requests.get("other")), (1_000, 1_000));
+    assert_eq!((http.bytes.get(), http.open.get()), (3_000, 1_000));
+    check(
+        &registry,
+        expect![[r##"
+        # HELP tidegate_connections_open Open.
+        # TYPE tidegate_connections_open gauge
+        tidegate_connections_open 1000
+        # HELP tidegate_received_bytes_total Bytes.
+        # TYPE tidegate_received_bytes_total counter
+        tidegate_received_bytes_total 3000
+        # HELP tidegate_requests_total Requests.
+        # TYPE tidegate_requests_total counter
+        tidegate_requests_total{kind="login"} 0
+        tidegate_requests_total{kind="other"} 1000
+        tidegate_requests_total{kind="transfers"} 1000
+    "##]],
+    );
 }
 
 #[test]
 fn a_family_grows_with_its_values_up_to_its_bound() {
-    let registry = Registry::new();
-    let refusals = registry.recorder(&[]).counter_family(VOTES, "code");
+    let registry = Registry::of(&[&[VOTES_BY_CODE]]);
+    let refusals = registry.recorder(&[]).counter_family(VOTES_BY_CODE, "code");
     refusals.add("insufficient_funds", 2);
     refusals.increment("insufficient_funds");
     assert_eq!(refusals.get("insufficient_funds"), 3);
@@ -163,10 +210,23 @@ fn a_family_grows_with_its_values_up_to_its_bound() {
 }
 
 #[test]
+fn totals_that_another_part_counts_are_taken_over() {
+    let registry = Registry::of(&[&[VOTES_BY_CODE]]);
+    let refusals = registry.recorder(&[]).counter_family(VOTES_BY_CODE, "code");
+    let codes = |length: usize| &include_str!("tests.rs")[..length];
+    for factor in 1..=3 {
+        refusals.follow((1..=LABEL_VALUES_MAX + 5).map(|length| (codes(length), factor * length as u64)));
+        assert_eq!(refusals.get(codes(LABEL_VALUES_MAX)), factor * LABEL_VALUES_MAX as u64);
+        let beyond: u64 = (1..=5).map(|more| (LABEL_VALUES_MAX + more) as u64).sum();
+        assert_eq!(refusals.get("other"), factor * beyond, "all that have no place of their own, together");
+    }
+}
+
+#[test]
 fn cells_of_one_recorder_do_not_run_over() {
-    let registry = Registry::new();
+    let registry = Registry::of(&[&[VOTES_BY_NUMBER]]);
     let recorder = registry.recorder(&[]);
-    let counters: Vec<_> = (0..20).map(|n| recorder.counter_with(VOTES, &[("n", &n.to_string())])).collect();
+    let counters: Vec<_> = (0..20).map(|n| recorder.counter_with(VOTES_BY_NUMBER, &[("n", &n.to_string())])).collect();
     counters.iter().enumerate().for_each(|(n, counter)| counter.add(n as u64));
     for (n, counter) in counters.iter().enumerate() {
         assert_eq!(counter.get(), n as u64);
@@ -175,8 +235,8 @@ fn cells_of_one_recorder_do_not_run_over() {
 
 #[test]
 fn label_values_are_escaped() {
-    let registry = Registry::new();
-    registry.recorder(&[("path", "a\\b\"c\nd")]).counter(VOTES).increment();
+    let registry = Registry::of(&[&[VOTES_BY_PATH]]);
+    registry.recorder(&[("path", "a\\b\"c\nd")]).counter(VOTES_BY_PATH).increment();
     check(
         &registry,
         expect![[r##"
@@ -188,86 +248,44 @@ fn label_values_are_escaped() {
 }
 
 #[test]
-#[should_panic(expected = "tidegate_votes_total is registered with another help, unit or kind already")]
-fn one_name_has_one_meaning() {
-    let registry = Registry::new();
-    let recorder = registry.recorder(&[]);
-    recorder.counter(VOTES).increment();
-    recorder.gauge(VOTES).set(1);
+#[should_panic(expected = "tidegate_votes_total is declared twice")]
+fn one_name_has_one_owner() {
+    Registry::of(&[ShardMetrics::ROWS, WorkerMetrics::ROWS]);
 }
 
-/// The names an operator's dashboards rely on. What changes here must be said in the CHANGELOG.
+#[test]
+#[should_panic(expected = "tidegate_requests_total is not declared like this")]
+fn what_no_list_declares_is_not_shown() {
+    HttpMetrics::register(&Registry::of(&[ShardMetrics::ROWS]));
+}
+
+#[test]
+#[should_panic(expected = "tidegate_votes_total is not declared like this")]
+fn one_name_has_one_meaning() {
+    let other = MetricRow { help: "Ballots.", ..VOTES };
+    Registry::of(&[&[VOTES]]).recorder(&[]).counter(other);
+}
+
+#[test]
+#[should_panic(expected = "tidegate_votes_total is declared as a counter, not a gauge")]
+fn one_name_has_one_kind() {
+    Registry::of(&[&[VOTES]]).recorder(&[]).gauge(VOTES);
+}
+
+#[test]
+#[should_panic(expected = "tidegate_votes_total has the labels [\"code\"]")]
+fn one_name_has_the_labels_that_it_declares() {
+    Registry::of(&[&[VOTES_BY_CODE]]).recorder(&[]).counter(VOTES_BY_CODE);
+}
+
 #[test]
 #[cfg_attr(miri, ignore = "text; nothing for Miri, and slow there")]
-fn the_names_of_the_servers_metrics() {
-    let registry = Registry::new();
-    let shard = ShardMetrics::register(&registry, 0);
-    let gateway = GatewayMetrics::register(&registry, 0, &["shard-0"]);
-    let _http = HttpMetrics::register(&registry, &["transfers"], &["forbidden"], &["busy"]);
-    shard.refusals.increment("insufficient_funds");
-    shard.unavailable.increment("busy");
-    gateway.requests.increment("transfers");
-    gateway.refusals.increment("forbidden");
-    gateway.unavailable.increment("busy");
-    gateway.connections_refused.increment("limit");
+fn histograms_are_shown_with_a_bounded_number_of_buckets() {
+    let registry = Registry::of(&[ShardMetrics::ROWS]);
+    ShardMetrics::register(&registry, 0);
     let shown = render_prometheus(&registry);
-    let mut types: Vec<&str> = shown.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
-    types.sort_unstable();
-    expect![[r#"
-        tidegate_accounts gauge
-        tidegate_append_seconds histogram
-        tidegate_audit_accounts_compared gauge
-        tidegate_audit_differences gauge
-        tidegate_audit_sequence gauge
-        tidegate_connections_accepted_total counter
-        tidegate_connections_closed_total counter
-        tidegate_connections_open gauge
-        tidegate_connections_refused_total counter
-        tidegate_door_refusals_total counter
-        tidegate_group_bytes histogram
-        tidegate_group_records histogram
-        tidegate_holds_open gauge
-        tidegate_http_responses_total counter
-        tidegate_ids_disk_reads_total counter
-        tidegate_ids_entries gauge
-        tidegate_ids_false_positives_total counter
-        tidegate_ids_filter_bytes gauge
-        tidegate_ids_memory_bytes gauge
-        tidegate_ids_retries_total counter
-        tidegate_ids_run_bytes gauge
-        tidegate_ids_runs gauge
-        tidegate_inbox_depth gauge
-        tidegate_journal_bytes_total counter
-        tidegate_journal_groups_total counter
-        tidegate_journal_sequence gauge
-        tidegate_outcomes_total counter
-        tidegate_reads_paused_total counter
-        tidegate_received_bytes_total counter
-        tidegate_recovery_records gauge
-        tidegate_recovery_seconds gauge
-        tidegate_refusals_total counter
-        tidegate_reply_seconds histogram
-        tidegate_request_seconds histogram
-        tidegate_requests_total counter
-        tidegate_ring_depth gauge
-        tidegate_sent_bytes_total counter
-        tidegate_shard_unavailable_total counter
-        tidegate_snapshot_sequence gauge
-        tidegate_sync_seconds histogram
-        tidegate_unavailable_total counter
-        tidegate_uncommitted_replies gauge
-        tidegate_worker_busy_seconds_total counter
-    "#]]
-    .assert_eq(&(types.join("\n") + "\n"));
-    for line in &types {
-        let (name, kind) = line.split_once(' ').unwrap();
-        assert!(name.starts_with("tidegate_"), "{name}");
-        assert_eq!(name.ends_with("_total"), kind == "counter", "{name} is a {kind}");
-    }
-    // Bounded: at most 30 buckets for each histogram.
-    for histogram in types.iter().filter_map(|line| line.strip_suffix(" histogram")) {
-        let buckets = shown.lines().filter(|line| line.starts_with(&format!("{histogram}_bucket"))).count();
-        let series = shown.lines().filter(|line| line.starts_with(&format!("{histogram}_count"))).count();
-        assert!(buckets <= 30 * series, "{histogram} has {buckets} buckets in {series} series");
+    for row in ShardMetrics::ROWS.iter().filter(|row| row.kind == Kind::Histogram) {
+        let buckets = shown.lines().filter(|line| line.starts_with(&format!("{}_bucket", row.name))).count();
+        assert!((1..=30).contains(&buckets), "{} has {buckets} buckets", row.name);
     }
 }

@@ -6,6 +6,7 @@
 
 mod command;
 mod config;
+mod metrics;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -9,12 +9,15 @@
 //! and the outbox each have a bound in [`limits`].
 
 pub mod limits;
+mod metrics;
 pub mod port;
 pub mod session;
 pub mod stream;
 mod translate;
 
 use tidegate_wire::DecodeError;
+
+pub use metrics::{BINARY, BinaryMetrics};
 
 /// A request that the door itself refuses, with the stable name that the client sees.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -20,10 +20,9 @@ use tidegate_wire::{BodyRef, decode_request, encode_reply};
 use super::limits::{IN_FLIGHT_MAX, KINDS_REMEMBERED, PARKED_MAX};
 use super::session::{Life, Session};
 use super::stream::Stream;
-use super::{Refused, translate};
+use super::{BinaryMetrics, Refused, translate};
 use crate::auth::Authenticator;
 use crate::desk::{Answered, Desk};
-use tidegate_telemetry::GatewayMetrics;
 
 /// The token of the listening socket; sessions have those from 2 on.
 pub const LISTENER: Token = Token(0);
@@ -54,7 +53,7 @@ pub struct BinaryPort {
     scratch: Box<[u8]>,
     /// The worker's clock at its last turn.
     now_ms: u64,
-    metrics: GatewayMetrics,
+    metrics: BinaryMetrics,
 }
 
 impl BinaryPort {
@@ -64,7 +63,7 @@ impl BinaryPort {
         tls: Option<Arc<ServerConfig>>,
         authenticator: Arc<Authenticator>,
         connections_max: usize,
-        metrics: GatewayMetrics,
+        metrics: BinaryMetrics,
     ) -> BinaryPort {
         BinaryPort {
             listener: listener.map(mio::net::TcpListener::from_std),
@@ -349,12 +348,6 @@ impl BinaryPort {
                 self.metrics.connections_refused.increment("timeout");
             }
         }
-    }
-
-    /// Messages that wait in all rings to this worker, and how long its loop was busy since the last call.
-    pub fn observe(&self, ring_depth: usize, busy: std::time::Duration) {
-        self.metrics.ring_depths.iter().for_each(|depth| depth.set(ring_depth as i64));
-        self.metrics.busy_nanoseconds.add(busy.as_nanos() as u64);
     }
 
     /// Whether all that was asked is answered and sent as far as clients read.

@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::atomic::Ordering::Relaxed;
 
 use axum::Router;
 use axum::body::Body;
@@ -44,8 +43,8 @@ pub async fn serve<B: Backend>(
     router: Router,
     stopping: Stopping,
 ) {
-    let counters = door.counters.clone();
-    counters.connections_open.fetch_add(1, Relaxed);
+    let metrics = door.metrics.clone();
+    metrics.connections_open.add(1);
     // An answer is one write; waiting for more to send with it would only add Nagle's delay.
     let _ = stream.set_nodelay(true);
     // A client that is gone already has no address; what it asks for matters to nobody.
@@ -56,11 +55,11 @@ pub async fn serve<B: Backend>(
         Some(acceptor) => match tokio::time::timeout(door.limits.handshake_timeout, acceptor.accept(stream)).await {
             Ok(Ok(stream)) => serve_http(stream, door.limits, service, stopping).await,
             Ok(Err(_)) | Err(_) => {
-                counters.handshakes_failed.fetch_add(1, Relaxed);
+                metrics.handshakes_failed.increment();
             }
         },
     }
-    counters.connections_open.fetch_sub(1, Relaxed);
+    metrics.connections_open.add(-1);
 }
 
 async fn serve_http<B, S>(stream: S, limits: HttpLimits, service: ConnectionService<B>, stopping: Stopping)

@@ -17,8 +17,8 @@ use tidegate_ledger::message::{Reply, Request};
 use tower::Service;
 
 use super::backend::Backend;
-use super::counters::HttpCounters;
 use super::limits::HttpLimits;
+use super::metrics::HttpMetrics;
 use super::openapi::{BodyProblems, GuardProblems, LedgerProblems};
 use super::outcome::OutcomeBody;
 use super::problem::Problem;
@@ -40,7 +40,7 @@ pub struct Shared<B> {
     pub(super) backend: B,
     pub(super) authenticator: Arc<Authenticator>,
     pub(super) limits: HttpLimits,
-    pub(super) counters: Arc<HttpCounters>,
+    pub(super) metrics: HttpMetrics,
     pub(super) open_paths: Vec<Box<str>>,
     pub(super) websocket: Option<WebSocketDoor>,
     pub(super) openapi: String,
@@ -67,7 +67,7 @@ impl<B: Backend> Door<B> {
         backend: B,
         authenticator: Arc<Authenticator>,
         limits: HttpLimits,
-        counters: Arc<HttpCounters>,
+        metrics: HttpMetrics,
         open_paths: Vec<Box<str>>,
         websocket: Option<WebSocketDoor>,
     ) -> Door<B> {
@@ -75,7 +75,7 @@ impl<B: Backend> Door<B> {
             backend,
             authenticator,
             limits,
-            counters,
+            metrics,
             openapi: openapi::document(&open_paths),
             open_paths,
             websocket,
@@ -185,7 +185,7 @@ impl<B: Backend> DoorService<B> {
                 }
                 (Some(router), None) => explain_method(route(router, request).await),
             };
-            door.counters.answered(response.status());
+            door.metrics.answered(response.status());
             Ok(response)
         }
     }

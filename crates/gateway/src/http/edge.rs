@@ -3,7 +3,6 @@
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::net::TcpStream;
@@ -13,9 +12,9 @@ use tokio_rustls::TlsAcceptor;
 
 use super::backend::Backend;
 use super::connection::{self, Stopping};
-use super::counters::HttpCounters;
 use super::door::Door;
 use super::limits::HttpLimits;
+use super::metrics::HttpMetrics;
 use super::problem::Problem;
 use super::websocket::WebSocketDoor;
 use crate::auth::Authenticator;
@@ -36,7 +35,7 @@ pub struct EdgeOptions<B> {
     /// Bounds.
     pub limits: HttpLimits,
     /// Shared by all edge threads.
-    pub counters: Arc<HttpCounters>,
+    pub metrics: HttpMetrics,
     /// Paths served without a token besides `/healthz` and `/v1/login`: of `/openapi.json`, `/metrics` and `/demo`.
     pub open_paths: Vec<Box<str>>,
     /// MQTT over WebSocket, if it is served.
@@ -67,11 +66,11 @@ where
 }
 
 async fn serve<B: Backend>(options: EdgeOptions<B>) -> io::Result<()> {
-    let EdgeOptions { listener, tls, authenticator, backend, limits, counters, open_paths, websocket, stop } = options;
+    let EdgeOptions { listener, tls, authenticator, backend, limits, metrics, open_paths, websocket, stop } = options;
     listener.set_nonblocking(true)?;
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let acceptor = tls.map(TlsAcceptor::from);
-    let door = Door::new(backend, authenticator, limits, counters.clone(), open_paths, websocket);
+    let door = Door::new(backend, authenticator, limits, metrics.clone(), open_paths, websocket);
     let router = door.router();
     let stopping = Stopping::new(stop);
     let mut connections = JoinSet::new();
@@ -85,11 +84,11 @@ async fn serve<B: Backend>(options: EdgeOptions<B>) -> io::Result<()> {
         while connections.try_join_next().is_some() {}
         match accepted {
             Ok((stream, _)) if connections.len() >= limits.connections_max => {
-                counters.connections_refused.fetch_add(1, Relaxed);
+                metrics.connections_refused.increment();
                 turn_away(&stream, acceptor.is_some());
             }
             Ok((stream, _)) => {
-                counters.connections_accepted.fetch_add(1, Relaxed);
+                metrics.connections_accepted.increment();
                 let connection =
                     connection::serve(stream, acceptor.clone(), door.clone(), router.clone(), stopping.clone());
                 connections.spawn(connection);

@@ -1,7 +1,5 @@
 //! `POST /v1/login`: a password for a token.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use axum::body::Body;
 use axum::extract::{Request as HttpRequest, State};
 use axum::http::{HeaderValue, Response, StatusCode, header};
@@ -62,11 +60,11 @@ pub async fn log_in<B: Backend>(State(door): State<Door<B>>, request: HttpReques
     let LoginBody { user, password } = decode(&body)?;
     let issued = door.authenticator.log_in(&user, &password).await.map_err(|error| match error {
         LoginError::Wrong => {
-            door.counters.logins_wrong.fetch_add(1, Relaxed);
+            door.metrics.logins_wrong.increment();
             Problem::new(StatusCode::UNAUTHORIZED, "login_wrong", error.to_string())
         }
         LoginError::Busy => {
-            door.counters.logins_busy.fetch_add(1, Relaxed);
+            door.metrics.logins_busy.increment();
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", error.to_string()).retry_after_s(1)
         }
     })?;

@@ -103,9 +103,7 @@ pub async fn metrics<B: Backend>(State(door): State<Door<B>>, headers: HeaderMap
     if !door.is_open("/metrics") && !door.caller(&headers)?.rights().may_read_metrics() {
         return Err(Problem::forbidden("this token may not read metrics"));
     }
-    let mut text = door.backend.metrics();
-    text.push_str(&door.counters.render());
-    Ok(with_type(text, "text/plain; version=0.0.4; charset=utf-8"))
+    Ok(with_type(door.backend.metrics(), "text/plain; version=0.0.4; charset=utf-8"))
 }
 
 /// This document

@@ -1,7 +1,5 @@
 //! `POST /v1/transfers`: one transfer, or many.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use axum::body::{Body, Bytes};
 use axum::http::Response;
 use axum::http::request::Parts;
@@ -116,7 +114,7 @@ impl<B: Backend> Door<B> {
         let caller = self.caller(&head.headers)?;
         let body = read_json(&head.headers, body, &self.limits).await?;
         let call = TransferCall::read(&body)?;
-        self.counters.transfers.fetch_add(call.transfers() as u64, Relaxed);
+        self.metrics.transfers.add(call.transfers() as u64);
         let reply = self.ask_for(&caller, call.request()).await?;
         let (status, body) = call.answer(reply)?;
         Ok(outcome::response(status, body))

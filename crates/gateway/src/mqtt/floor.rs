@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use tidegate_broker::{Broker, BrokerOptions, SharedFacts, TopicShard};
 use tidegate_journal::LogStore;
 
-use super::metrics::MqttMetrics;
+use super::metrics::{BrokerMetrics, MqttMetrics};
 use super::port::MqttPort;
 use super::settings::{MqttAuthenticator, MqttSettings};
 use super::verdicts::Verdicts;
@@ -111,6 +111,7 @@ impl MqttFloor {
             Verdicts::new(bed),
             LedgerTopics::new(self.ledger_shards),
             MqttMetrics::register(&metrics.registry, worker),
+            BrokerMetrics::register(&metrics.registry, worker),
         ))
     }
 }

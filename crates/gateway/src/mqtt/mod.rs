@@ -16,13 +16,12 @@ mod overload;
 mod port;
 pub mod settings;
 mod sockets;
-mod topic_metrics;
 mod verdicts;
 
 pub use admission::{Admission, ListenerIndex};
 pub use arrival::Arrival;
 pub use floor::MqttFloor;
-pub use metrics::MqttMetrics;
+pub use metrics::{BrokerMetrics, MqttMetrics};
 pub use port::{Host, MqttPort, PAUSED_TICK};
 pub use settings::{
     AdmissionLimits, Credentials, MqttAuthenticator, MqttListener, MqttSettings, Origins, Verdict, VerdictReply,
@@ -32,5 +31,4 @@ pub use settings::{
 pub use tidegate_broker::{BrokerLimits, DrainPlan};
 pub use tidegate_machines::topic::InboxLimits;
 pub use tidegate_ledger::announcer::AnnounceRules;
-pub use topic_metrics::TopicMetrics;
 pub use verdicts::Verdicts;

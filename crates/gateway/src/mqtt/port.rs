@@ -33,7 +33,7 @@ use tidegate_ledger::operation::Message;
 use self::accept::Door;
 use super::admission::Admission;
 use super::arrival::Arrival;
-use super::metrics::MqttMetrics;
+use super::metrics::{BrokerMetrics, MqttMetrics};
 use super::overload::Overload;
 use super::settings::{MqttAuthenticator, MqttSettings};
 use super::sockets::{Flag, Socket, Sockets};
@@ -100,6 +100,7 @@ pub struct MqttPort<L: LogStore> {
     turn_bytes: usize,
     longest_turn: Duration,
     metrics: MqttMetrics,
+    broker_metrics: BrokerMetrics,
 }
 
 impl<L: LogStore> MqttPort<L> {
@@ -117,6 +118,7 @@ impl<L: LogStore> MqttPort<L> {
         verdicts: Verdicts,
         ledger: LedgerTopics,
         metrics: MqttMetrics,
+        broker_metrics: BrokerMetrics,
     ) -> MqttPort<L> {
         let doors = listeners.into_iter().enumerate().map(|(number, listener)| Door::new(number, listener)).collect();
         MqttPort {
@@ -144,6 +146,7 @@ impl<L: LogStore> MqttPort<L> {
             turn_bytes: TURN_BYTES_MAX,
             longest_turn: Duration::ZERO,
             metrics,
+            broker_metrics,
         }
     }
 
@@ -356,7 +359,7 @@ impl<L: LogStore> MqttPort<L> {
         let overloaded = self.overload.observe(longest_turn, self.facts.pressure_bytes(), now);
         self.admission.set_overloaded(self.worker, overloaded);
         self.metrics.sockets_open.set(self.sockets.len() as i64);
-        self.metrics.observe(&self.broker.facts());
+        self.broker_metrics.observe(&self.broker.facts());
     }
 
     /// How long a turn of the worker took.

@@ -10,10 +10,9 @@ use tidegate_ledger::{LedgerFamily, LedgerService, LedgerShard};
 use tidegate_machines::ShardIndex;
 use tidegate_runtime::fetch::{Fetchers, Runner};
 use tidegate_shard::{JobId, Service, Shard};
-use tidegate_telemetry::ShardMetrics;
 
 use super::{LocalReader, Recovering, Recovery};
-use crate::metrics::NodeMetrics;
+use crate::metrics::{LedgerShardMetrics, NodeMetrics};
 use crate::mqtt::AnnounceRules;
 use crate::node::{NodeOptions, spawn};
 
@@ -39,7 +38,7 @@ pub struct RecoveredShard {
     /// Another reader of its log, for the auditor.
     pub reader: LocalReader,
     /// What it is counted with.
-    pub metrics: ShardMetrics,
+    pub metrics: LedgerShardMetrics,
 }
 
 /// Starts the recovery of one shard.
@@ -51,7 +50,7 @@ pub(super) fn start(
     let shards = options.shards;
     let filter_bytes_max = (options.ids_filter_bytes_max / shards as usize).max(1 << 16);
     let announce = options.mqtt.as_ref().map(|mqtt| mqtt.announce.clone());
-    let metrics = ShardMetrics::register(&metrics.registry, recovery.shard());
+    let metrics = LedgerShardMetrics::register(&metrics.registry, recovery.shard());
     let folder = ids_folder(&options.data, recovery.shard());
     spawn(format!("recover-{}", recovery.shard()), move || {
         let ids = IdsOptions { filter_bytes_max, ..IdsOptions::new(random_seed()?) };
@@ -65,7 +64,7 @@ fn recover(
     folder: &Path,
     ids: IdsOptions,
     announce: Option<AnnounceRules>,
-    metrics: ShardMetrics,
+    metrics: LedgerShardMetrics,
 ) -> Result<RecoveredShard> {
     let open = recovery.open()?;
     let recovered = open.recovered().durability();
@@ -76,9 +75,7 @@ fn recover(
     }
     let mut ids = opened.index;
     let back = recovery.replay(open, shards, &mut ids)?;
-    metrics.recovery_nanoseconds.set(recovery.began.elapsed().as_nanos() as i64);
-    metrics.recovery_records.set((back.report.events + back.report.derived_only) as i64);
-    metrics.snapshot_sequence.set(back.report.snapshot_sequence as i64);
+    metrics.shard.recovered(recovery.began.elapsed(), &back.report);
 
     let reader = back.log.reader()?;
     let fetchers = fetchers(&recovery, &reader)?;

@@ -8,8 +8,8 @@ use tidegate_journal::disk::RealDisk;
 use tidegate_shard::NothingDerived;
 
 use super::{Recovering, Recovery};
-use crate::metrics::NodeMetrics;
-use crate::mqtt::{MqttSettings, TopicMetrics};
+use crate::metrics::{NodeMetrics, ShardMetrics};
+use crate::mqtt::MqttSettings;
 use crate::node::spawn;
 
 /// A shard of topics on this machine's files.
@@ -20,7 +20,7 @@ pub struct RecoveredTopics {
     /// The shard.
     pub shard: LocalTopicShard,
     /// What it is counted with.
-    pub metrics: TopicMetrics,
+    pub metrics: ShardMetrics,
 }
 
 /// Starts the recovery of one shard.
@@ -30,9 +30,10 @@ pub(super) fn start(
     metrics: &NodeMetrics,
 ) -> Result<Recovering<RecoveredTopics>> {
     let (limits, shards) = (mqtt.inbox.clone(), mqtt.topic_shards.max(recovery.shard() + 1));
-    let metrics = TopicMetrics::register(&metrics.registry, recovery.shard());
+    let metrics = ShardMetrics::register(&metrics.registry, recovery.family(), recovery.shard());
     spawn(format!("recover-t{}", recovery.shard()), move || {
         let back = recovery.replay(recovery.open()?, shards, &mut NothingDerived)?;
+        metrics.recovered(recovery.began.elapsed(), &back.report);
         Ok(RecoveredTopics { shard: open_shard(back, limits)?, metrics })
     })
 }

@@ -19,6 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::reload::{Files, Reload};
 use crate::config::{Config, Door, Overrides, Seed};
+use crate::metrics;
 
 /// How often a serving process looks whether a journal has failed, to say so once.
 const LOOK: Duration = Duration::from_millis(500);
@@ -115,6 +116,7 @@ fn options(config: &Config, files: &Files) -> Result<NodeOptions> {
             snapshot_interval: config.data.snapshot_interval,
         },
         seed: seed_requests(&config.seed),
+        registry: metrics::registry(),
     })
 }
 

@@ -1,5 +1,7 @@
 //! `/metrics` answers what an operator asks first, with what really happened.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use tidegate_client::{Client, Transfer};
 
 use crate::http::Http;
@@ -56,10 +58,17 @@ fn metrics_count_what_was_done() {
     // Four accounts, two sales, 500 votes.
     assert_eq!(value(&text, "tidegate_outcomes_total", "outcome=\"applied\""), Some(506.0), "{text}");
     assert_eq!(value(&text, "tidegate_outcomes_total", "outcome=\"duplicate\""), Some(100.0), "{text}");
-    assert_eq!(value(&text, "tidegate_refusals_total", "insufficient_funds"), Some(1.0), "{text}");
+    assert_eq!(
+        value(&text, "tidegate_refusals_total", "family=\"ledger\",shard=\"0\",code=\"insufficient_funds\""),
+        Some(1.0),
+        "{text}"
+    );
     assert_eq!(value(&text, "tidegate_accounts", "shard=\"0\""), Some(4.0), "{text}");
-    assert_eq!(value(&text, "tidegate_journal_sequence", "shard=\"0\""), Some(507.0), "{text}");
-    assert!(value(&text, "tidegate_sync_seconds_count", "shard=\"0\"").is_some_and(|count| count >= 1.0), "{text}");
+    assert_eq!(value(&text, "tidegate_journal_sequence", "family=\"ledger\",shard=\"0\""), Some(507.0), "{text}");
+    assert!(
+        value(&text, "tidegate_sync_seconds_count", "family=\"ledger\",shard=\"0\"").is_some_and(|count| count >= 1.0),
+        "{text}"
+    );
     // Each way some 400 bytes a vote and a byte or two an outcome.
     assert!(
         value(&text, "tidegate_received_bytes_total", "door=\"binary\"").is_some_and(|bytes| bytes > 180_000.0),
@@ -77,6 +86,55 @@ fn metrics_count_what_was_done() {
         let (name, number) = line.rsplit_once(' ').unwrap_or_else(|| panic!("{line:?} has no value"));
         assert!(name.starts_with("tidegate_") && number.parse::<f64>().is_ok(), "{line:?}");
     }
+}
+
+/// What the server shows and what `docs/metrics.md` lists are the same, with the same kinds and labels.
+#[test]
+fn metrics_are_those_of_the_page() {
+    let folder = folder();
+    let server = Server::start(&Settings { mqtt: true, ..Settings::new(folder.path()) });
+    let mut http = Http::connect(server.http).expect("the door is open");
+    let page = page();
+    let text = wait_for("the workers have counted something", || {
+        let text = http.get("/metrics").expect("the door answers").body;
+        let text = text.as_str().expect("a text").to_owned();
+        (value(&text, "tidegate_worker_busy_seconds_total", "worker=\"0\"")? > 0.0).then_some(text)
+    });
+    let shown: BTreeMap<&str, &str> =
+        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' ')).collect();
+    let listed: BTreeMap<&str, &str> = page.iter().map(|(name, (kind, _))| (*name, *kind)).collect();
+    assert_eq!(shown, listed);
+    let mut seen = BTreeSet::new();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let (series, _) = line.rsplit_once(' ').expect("a value");
+        let (name, labels) = series.split_once('{').unwrap_or((series, "}"));
+        let of_histogram = ["_bucket", "_sum", "_count"].iter().find_map(|part| name.strip_suffix(part));
+        let name = of_histogram.filter(|name| listed.get(name) == Some(&"histogram")).unwrap_or(name);
+        // No value of a label has a comma here.
+        let labels = labels.trim_end_matches('}').split(',').filter_map(|label| Some(label.split_once('=')?.0));
+        let labels: Vec<&str> = labels.filter(|label| *label != "le").collect();
+        assert_eq!(labels, page.get(name).unwrap_or_else(|| panic!("{name} is not on the page")).1, "{line}");
+        seen.insert(name);
+    }
+    // All but those that have a series for each of some values, which come up as they come up.
+    let by_value = |labels: &[&str]| labels.iter().any(|label| matches!(*label, "code" | "reason" | "kind"));
+    let silent: Vec<_> = page.iter().filter(|(name, (_, labels))| !seen.contains(*name) && !by_value(labels)).collect();
+    assert!(silent.is_empty(), "declared, and registered by nobody: {silent:?}");
+    for family in ["ledger", "topics"] {
+        let sequence = value(&text, "tidegate_journal_sequence", &format!("family=\"{family}\",shard=\"0\""));
+        assert!(sequence.is_some(), "each family counts in the same words: {family}");
+    }
+}
+
+/// Kind and labels of each metric of the page.
+fn page() -> BTreeMap<&'static str, (&'static str, Vec<&'static str>)> {
+    let rows = include_str!("../../../../docs/metrics.md").lines().filter(|line| line.starts_with("| `"));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let labels = cells[3].split(", ").filter(|label| !label.is_empty());
+        (cells[1].trim_matches('`'), (cells[2], labels.map(|label| label.trim_matches('`')).collect()))
+    })
+    .collect()
 }
 
 /// The sum of the values of the lines of this metric that carry `label`.

@@ -13,6 +13,7 @@ use tidegate_wire::{ReplyBodyRef, Split, TransferRef, TransfersEncoder, decode_r
 
 use super::*;
 use crate::auth::{AuthSettings, LoginLimits, Rights, Secret, TopicAccess, UserSettings, hash_password};
+use crate::binary::BINARY;
 
 /// One worker's port and its poll.
 struct Door {
@@ -39,7 +40,7 @@ impl Door {
             login_limits: LoginLimits { concurrent_max: 1, waiting_max: 1 },
             topics: TopicAccess::default(),
         }));
-        let metrics = GatewayMetrics::register(&Metrics::new(), 0, &[]);
+        let metrics = BinaryMetrics::register(&Metrics::of(&[BinaryMetrics::ROWS]), BINARY, 0);
         let mut port = BinaryPort::new(Some(listener), None, authenticator.clone(), 10, metrics);
         let poll = Poll::new().unwrap();
         port.register(poll.registry()).unwrap();

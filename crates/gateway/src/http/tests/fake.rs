@@ -8,13 +8,15 @@ use tidegate_machines::ledger::{
     is_account_id,
 };
 use tidegate_ledger::message::{AuditReport, HoldRequest, Reply, Request, Unavailable};
+use tidegate_telemetry::{Registry, render_prometheus};
 use tokio::sync::oneshot;
 
 use crate::http::{Backend, DrainStatus, Health};
 
 /// A [`Backend`] over a map.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct FakeBackend {
+    registry: Registry,
     state: Arc<Mutex<State>>,
 }
 
@@ -52,6 +54,11 @@ struct Account {
 }
 
 impl FakeBackend {
+    /// An empty ledger; `/metrics` shows the registry.
+    pub fn new(registry: Registry) -> FakeBackend {
+        FakeBackend { registry, state: Arc::default() }
+    }
+
     /// From now on every request is answered so.
     pub fn unavailable(&self, why: Option<Unavailable>) {
         self.state.lock().unwrap().unavailable = why;
@@ -115,7 +122,7 @@ impl Backend for FakeBackend {
     }
 
     fn metrics(&self) -> String {
-        "tidegate_fake 1\n".to_owned()
+        format!("tidegate_fake 1\n{}", render_prometheus(&self.registry))
     }
 
     fn drain(&self, per_second: u32) {

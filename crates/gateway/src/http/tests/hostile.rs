@@ -1,7 +1,6 @@
 //! What nobody should send, and what happens then: one clear answer, bounded memory, bounded time.
 
 use std::io::Write;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::house::{House, SERVICE, request};
@@ -159,7 +158,7 @@ fn one_connection_too_many_is_told_so_and_the_others_go_on() {
     let mut outside = house.connect();
     assert_eq!(outside.read_answer().unwrap().summary(), "503 busy");
     assert!(outside.is_closed());
-    assert_eq!(house.counters.connections_refused.load(Relaxed), 1);
+    assert_eq!(house.metrics.connections_refused.get(), 1);
     for client in &mut inside {
         assert_eq!(client.ask("", "GET", "/healthz", "").status, 200);
     }
@@ -201,7 +200,7 @@ fn stopping_answers_what_was_asked_and_closes() {
     let bytes = request(SERVICE, "POST", "/v1/transfers", GOOD);
     let (first, rest) = bytes.split_at(bytes.len() - 5);
     half.send(first);
-    while house.counters.connections_open.load(Relaxed) < 2 {
+    while house.metrics.connections_open.get() < 2 {
         std::thread::yield_now();
     }
     // The half request must have been read before the stop, or it would be a new one: ask on another connection behind it.
@@ -229,7 +228,7 @@ fn tls_is_served_and_those_who_do_not_speak_it_are_let_go() {
     assert!(plain.is_closed());
     let mut silent = house.connect();
     assert!(silent.is_closed());
-    while house.counters.handshakes_failed.load(Relaxed) < 2 {
+    while house.metrics.handshakes_failed.get() < 2 {
         std::thread::yield_now();
     }
 

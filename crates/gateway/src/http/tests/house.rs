@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::Value;
+use tidegate_telemetry::Registry;
 use tokio::sync::watch;
 
 use super::fake::FakeBackend;
@@ -14,7 +15,7 @@ use crate::auth::{
     AuthSettings, Authenticator, Grant, LoginLimits, PasswordHash, Rights, Secret, ServiceSettings, TopicAccess,
     UserSettings, hash_password, service_token_hash,
 };
-use crate::http::{EdgeOptions, HttpCounters, HttpLimits, serve_edge};
+use crate::http::{EdgeOptions, HttpLimits, HttpMetrics, serve_edge};
 
 /// Token of a service that may do everything.
 pub const SERVICE: &str = "dev-service-token";
@@ -54,7 +55,7 @@ pub struct House {
     /// The ledger behind the door.
     pub backend: FakeBackend,
     /// What the door counted.
-    pub counters: Arc<HttpCounters>,
+    pub metrics: HttpMetrics,
     address: SocketAddr,
     stop: watch::Sender<bool>,
     edge: Option<JoinHandle<std::io::Result<()>>>,
@@ -75,9 +76,10 @@ impl House {
     pub fn build(limits: HttpLimits, tls: Option<Arc<rustls::ServerConfig>>) -> House {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let backend = FakeBackend::default();
+        let registry = Registry::of(&[HttpMetrics::ROWS]);
+        let metrics = HttpMetrics::register(&registry);
+        let backend = FakeBackend::new(registry);
         backend.seed();
-        let counters = Arc::new(HttpCounters::default());
         let (stop, stopped) = watch::channel(false);
         let options = EdgeOptions {
             listener,
@@ -85,13 +87,13 @@ impl House {
             authenticator: Arc::new(Authenticator::new(settings())),
             backend: backend.clone(),
             limits,
-            counters: counters.clone(),
+            metrics: metrics.clone(),
             open_paths: vec!["/openapi.json".into(), "/demo".into()],
             websocket: None,
             stop: stopped,
         };
         let edge = std::thread::spawn(move || serve_edge(options, async {}));
-        House { backend, counters, address, stop, edge: Some(edge) }
+        House { backend, metrics, address, stop, edge: Some(edge) }
     }
 
     /// A new connection.

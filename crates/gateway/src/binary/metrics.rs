@@ -1,0 +1,28 @@
+//! What one worker counts at the binary port.
+
+use tidegate_telemetry::metrics;
+
+/// Label `door`.
+pub const BINARY: &str = "binary";
+
+metrics! {
+    /// One worker's metrics. For one thread.
+    pub struct BinaryMetrics(door, worker) {
+        requests: CounterFamily(kind) "tidegate_requests_total" "Requests that were read, by kind.";
+        /// What the ledger refuses its shards count.
+        refusals: CounterFamily(code)
+            "tidegate_door_refusals_total" "Requests that the door itself refused, by code.";
+        unavailable: CounterFamily(reason)
+            "tidegate_unavailable_total" "Requests that could not be served, by reason.";
+        request_latency: Histogram
+            "tidegate_request_seconds" "From a request read to its reply handed to the socket.";
+        connections_open: Gauge "tidegate_connections_open" "Connections open now.";
+        connections_accepted: Counter "tidegate_connections_accepted_total" "Connections accepted.";
+        connections_refused: CounterFamily(reason)
+            "tidegate_connections_refused_total" "Connections turned away or ended by us, by reason.";
+        received_bytes: Counter "tidegate_received_bytes_total" "Bytes read from sockets.";
+        sent_bytes: Counter "tidegate_sent_bytes_total" "Bytes written to sockets.";
+        reads_paused: Counter
+            "tidegate_reads_paused_total" "Times a socket was not read because a bounded queue was full.";
+    }
+}

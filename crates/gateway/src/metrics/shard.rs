@@ -1,0 +1,70 @@
+//! What every shard counts, whatever it is a shard of: one set of metrics, told apart by the label `family`.
+
+use std::time::Duration;
+
+use tidegate_broker::TopicShard;
+use tidegate_journal::disk::Disk;
+use tidegate_journal::{LocalLog, LogStore};
+use tidegate_shard::{ReplayReport, Service, Shard};
+use tidegate_telemetry::metrics;
+
+/// Where a shard has no codes or reasons to tell apart.
+const ANY: &str = "any";
+
+metrics! {
+    /// One shard's metrics. For the thread that runs it.
+    pub struct ShardMetrics(family, shard) {
+        records: Counter "tidegate_shard_records_total" "Records appended.";
+        refusals: CounterFamily(code) "tidegate_refusals_total" "Commands that the state refused, by code.";
+        unavailable: CounterFamily(reason) "tidegate_shard_unavailable_total" "Calls that the shard did not decide, by reason.";
+        inbox_depth: Gauge "tidegate_inbox_depth" "Calls waiting to be decided.";
+        uncommitted_replies: Gauge "tidegate_uncommitted_replies" "Replies waiting for their record to be durable.";
+        reads_under_way: Gauge "tidegate_reads_under_way" "Reads of old records that other threads do for the shard.";
+        journal_groups: Counter "tidegate_journal_groups_total" "Commit groups submitted to the journal.";
+        group_records: Histogram "tidegate_group_records" "Records in a commit group.";
+        group_bytes: Histogram "tidegate_group_bytes" "Bytes in a commit group.";
+        journal_bytes: Counter "tidegate_journal_bytes_total" "Bytes appended to the journal.";
+        journal_sequence: Gauge "tidegate_journal_sequence" "Sequence of the last record appended.";
+        append_latency: Histogram "tidegate_append_seconds" "Writing a group to its segment.";
+        sync_latency: Histogram "tidegate_sync_seconds" "Waiting for the disk to have a group.";
+        reply_latency: Histogram "tidegate_reply_seconds" "From a group submitted to all of it durable: how long its replies waited.";
+        snapshot_sequence: Gauge "tidegate_snapshot_sequence" "Sequence of the snapshot that the last start began from.";
+        recovery_nanoseconds: Gauge "tidegate_recovery_seconds" "How long the last start took to replay the journal.";
+        recovery_records: Gauge "tidegate_recovery_records" "Records replayed by the last start, after the snapshot.";
+    }
+}
+
+impl ShardMetrics {
+    /// The shard goes on where it was: how long that took, and what was replayed.
+    pub fn recovered(&self, took: Duration, report: &ReplayReport) {
+        self.recovery_nanoseconds.set(took.as_nanos() as i64);
+        self.recovery_records.set((report.events + report.derived_only) as i64);
+        self.snapshot_sequence.set(report.snapshot_sequence as i64);
+    }
+
+    /// Brings the registry up to date with what any shard counts, and with what its log did since the last time.
+    pub(super) fn observe<S: Service, D: Disk>(&self, shard: &mut Shard<S, LocalLog<D>>) {
+        let facts = shard.facts();
+        self.records.follow(facts.records);
+        self.unavailable.follow([(ANY, facts.unavailable)]);
+        self.inbox_depth.set(facts.inbox as i64);
+        self.uncommitted_replies.set(facts.waiting as i64);
+        self.reads_under_way.set(facts.jobs as i64);
+        self.journal_groups.follow(facts.groups);
+        self.journal_sequence.set(shard.appended().0 as i64);
+        shard.log_mut().take_facts(&mut |batch| {
+            self.group_records.record(batch.records.into());
+            self.group_bytes.record(batch.bytes.into());
+            self.journal_bytes.add(batch.bytes.into());
+            self.append_latency.record(batch.write_ns);
+            self.sync_latency.record(batch.sync_ns);
+            self.reply_latency.record(batch.durable_ns);
+        });
+    }
+
+    /// Brings the registry up to date with a shard of topics.
+    pub fn observe_topics<D: Disk>(&self, shard: &mut TopicShard<LocalLog<D>>) {
+        self.refusals.follow([(ANY, shard.service().unrecorded())]);
+        self.observe(shard);
+    }
+}

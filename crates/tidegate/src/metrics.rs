@@ -1,0 +1,29 @@
+//! All that `/metrics` shows: the lists of those who count, composed. What no list declares cannot be registered.
+//!
+//! `docs/metrics.md` is made from here.
+
+use tidegate_gateway::binary::BinaryMetrics;
+use tidegate_gateway::http::HttpMetrics;
+use tidegate_gateway::metrics::{LedgerMetrics, ShardMetrics};
+use tidegate_gateway::mqtt::{BrokerMetrics, MqttMetrics};
+use tidegate_gateway::worker_thread::LoopMetrics;
+use tidegate_telemetry::{MetricRow, Registry};
+
+/// By owner, in the order in which people read about them.
+const LISTS: &[&[MetricRow]] = &[
+    ShardMetrics::ROWS,
+    LedgerMetrics::ROWS,
+    LoopMetrics::ROWS,
+    BinaryMetrics::ROWS,
+    HttpMetrics::ROWS,
+    MqttMetrics::ROWS,
+    BrokerMetrics::ROWS,
+];
+
+/// The registry of a server.
+pub fn registry() -> Registry {
+    Registry::of(LISTS)
+}
+
+#[cfg(test)]
+mod tests;
