@@ -60,4 +60,3 @@ pub(crate) fn missing_segment(cursor: &Cursor, next: Option<Position>) -> Journa
 pub(crate) fn bad_cursor(cursor: &Cursor, what: String) -> JournalError {
     JournalError::BadCursor { position: cursor.position, sequence: cursor.sequence, what }
 }
-

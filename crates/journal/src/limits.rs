@@ -63,4 +63,3 @@ const _: () = assert!(GROUP_BYTES_MAX as u64 * 4 <= TOPIC_ALLOCATION_STEP_BYTES)
 const _: () = assert!(TOPIC_ALLOCATION_STEP_BYTES <= TOPIC_SEGMENT_BYTES);
 const _: () = assert!(ZERO_AHEAD_BYTES <= TOPIC_ALLOCATION_STEP_BYTES / 4);
 const _: () = assert!(ZERO_AHEAD_BYTES <= ALLOCATION_STEP_BYTES / 4, "zeros are written where room has been claimed");
-

@@ -26,7 +26,10 @@ impl<D: Disk> SegmentGroups<D> {
     fn try_scan(&mut self, before: &Cursor, up_to: Position) -> Result<Result<Found, GroupFault>, JournalError> {
         let scan = self.scan.as_mut().expect("a segment was entered");
         let first = scan.first();
-        assert!(first <= before.position && before.position < up_to, "the segment holds the place, and something follows");
+        assert!(
+            first <= before.position && before.position < up_to,
+            "the segment holds the place, and something follows"
+        );
         scan.group_after(before, offset_of(first, up_to))
             .map_err(|cause| JournalError::io("read", &self.folder.segment_path(first), cause))
     }

@@ -146,7 +146,11 @@ impl<D: Disk> Writer<D> {
         };
         self.end = group::seal(seal, &group.body, &mut self.image);
         assert_eq!(self.end.position, group.end(), "what is sealed is as long as what was submitted");
-        assert_eq!(self.end.sequence, group.last_sequence(), "what is sealed has as many records as what was submitted");
+        assert_eq!(
+            self.end.sequence,
+            group.last_sequence(),
+            "what is sealed has as many records as what was submitted"
+        );
         self.marked = false;
         if self.image.len() >= IMAGE_BYTES { self.flush() } else { Ok(()) }
     }

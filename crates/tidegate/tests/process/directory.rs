@@ -38,7 +38,8 @@ fn an_unknown_format_version_is_refused() {
         fs::write(&path, other).expect("it can be written");
         for ended in [Server::refused(&settings), audit(&settings.data)] {
             assert!(!ended.status.success(), "{ended}");
-            let words = format!("format version {version} is unknown: this program knows version 3 and converts nothing");
+            let words =
+                format!("format version {version} is unknown: this program knows version 3 and converts nothing");
             assert!(ended.log.contains(&words), "{ended}");
         }
     }
