@@ -4,7 +4,7 @@
 use tidegate_journal::group::{self, GROUP_HEADER_BYTES, GroupHeader, RECORD_HEADER_BYTES};
 use tidegate_journal::limits::GROUP_BYTES_MAX;
 use tidegate_journal::segment::{Mark, SegmentHeader};
-use tidegate_journal::{ChainHash, LogId, LogKind, Position, Sequence};
+use tidegate_journal::{ChainHash, LogId, Position, Sequence};
 
 /// The part of a header that the chain hash covers, as docs/formats/journal.md says.
 const HASHED_BYTES: usize = 80;
@@ -22,10 +22,10 @@ pub fn check(bytes: &[u8]) {
         return;
     }
     let mut header = GroupHeader {
-        log: LogId { directory: 7, kind: LogKind::Ledger, shard: 0 },
+        log: LogId { directory: 7, family: 1, shard: 0 },
         first_sequence: Sequence(1),
-        base: Position(4096),
-        synced_up_to: Position(4096),
+        base: Position(0),
+        synced_up_to: Position(0),
         record_count: u32::from_le_bytes(*head),
         body_bytes: body.len() as u32,
         previous: ChainHash::default(),

@@ -4,18 +4,19 @@
 use std::path::Path;
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::step::Step;
-use tidegate_journal::{Cursor, LogId, LogKind, LogStore, Options, StepLog};
+use tidegate_journal::{Cursor, Family, LogId, LogReader, LogStore, Logs, Opened, Options, Retention, StepLogs};
 
-const LOG: LogId = LogId { directory: 7, kind: LogKind::Ledger, shard: 0 };
-const OPTIONS: Options = Options { segment_bytes: 16 << 10, allocation_step_bytes: 4 << 10, group_bytes_max: 4 << 10 };
+const FAMILY: Family = Family { number: 1, name: "ledger", retention: Retention::Whole };
+const LOG: LogId = FAMILY.log(7, 0);
+const OPTIONS: Options = Options::small(16 << 10);
 const GROUPS: u8 = 6;
 
 /// The first two bytes say where in the file the others go.
 pub fn check(bytes: &[u8]) {
     let Some((offset, piece)) = bytes.split_first_chunk::<2>() else { return };
     let disk = FakeDisk::new(1);
-    let data = Path::new("/data");
-    let mut log = StepLog::open(disk.clone(), data, LOG, OPTIONS).expect("an empty directory opens").0;
+    let logs = StepLogs::new(disk.clone(), Path::new("/data"), &[FAMILY]);
+    let Opened { mut log, .. } = logs.open(LOG, Cursor::START, OPTIONS).expect("an empty directory opens");
     for number in 1..=GROUPS {
         let mut group = log.begin_group();
         for record in 0..number {
@@ -34,8 +35,11 @@ pub fn check(bytes: &[u8]) {
     let piece = &piece[..piece.len().min((length - offset) as usize)];
     disk.overwrite(&path, offset, piece).expect("inside the file");
 
-    let Ok((log, _)) = StepLog::open(disk, data, LOG, OPTIONS) else { return };
-    let mut groups = log.read_from(Cursor::START).expect("an opened log can be read from its start");
+    let Ok(Opened { mut log, .. }) = logs.open(LOG, Cursor::START, OPTIONS) else { return };
+    let (reader, durable) = (log.reader().expect("it is there"), log.poll_durable().expect("it has not failed"));
+    let scrubbed = reader.scrub(Cursor::START, u64::MAX).expect("nothing before the last segment was touched");
+    assert!(scrubbed.at_end && scrubbed.reached.position <= durable.position());
+    let mut groups = reader.groups(Cursor::START, &durable).expect("an opened log can be read from its start");
     let mut number = 0;
     while let Ok(Some(group)) = groups.next_group() {
         number += 1;

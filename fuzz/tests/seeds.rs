@@ -5,6 +5,9 @@ use std::fs;
 use std::path::Path;
 use tidegate_fuzz::event::STORY;
 use tidegate_fuzz::topics;
+use tidegate_journal::group::GroupHeader;
+use tidegate_journal::segment::{Mark, MarkKind, SegmentHeader};
+use tidegate_journal::{ChainHash, Cursor, LogId, Position, Sequence};
 use tidegate_machines::ShardIndex;
 use tidegate_machines::topic::Topics;
 use tidegate_wire::mqtt::*;
@@ -24,6 +27,7 @@ fn write_seeds() {
     }
     write("group", "all_records", &group_of(&STORY.events.iter().map(Vec::as_slice).collect::<Vec<_>>()));
     write("group", "empty", &group_of(&[]));
+    journal();
     let mut snapshot = Vec::new();
     STORY.ledger.write_snapshot(&mut |part| snapshot.extend_from_slice(part));
     write("snapshot", "story", &snapshot);
@@ -42,6 +46,31 @@ fn write_seeds() {
     mqtt();
     mqtt_sessions();
     websocket();
+}
+
+/// What a log has on disk, whole: a segment header, a mark, a group.
+fn journal() {
+    let log = LogId { directory: 7, family: 2, shard: 3 };
+    let place = Cursor { position: Position(70_000), sequence: Sequence(41), chain: ChainHash([9; 32]) };
+    let page = SegmentHeader { log, first: place }.encode();
+    let mark = Mark { log, kind: MarkKind::Sealed, end: place }.encode();
+    let body = group_of(&[b"a record", b"another"]).split_off(4);
+    let mut header = GroupHeader {
+        log,
+        first_sequence: Sequence(42),
+        base: place.position,
+        synced_up_to: place.position,
+        record_count: 2,
+        body_bytes: body.len() as u32,
+        previous: place.chain,
+        chain: ChainHash::default(),
+    };
+    let hashed = blake3::Hasher::new().update(&header.encode()[..80]).update(&body).finalize();
+    header.chain = ChainHash(hashed.into());
+    let group = [&header.encode()[..], &body].concat();
+    for (name, bytes) in [("segment_header", &page[..76]), ("mark", &mark), ("sealed", &group)] {
+        write("group", name, bytes);
+    }
 }
 
 /// As the targets want it: a byte for the version, then a stream.

@@ -109,7 +109,7 @@ impl Node {
     ) -> Result<Node> {
         let topic_shards = options.mqtt.as_ref().map_or(options.workers, |mqtt| mqtt.topic_shards);
         let wanted = [
-            Wanted { family: LEDGER, shards: options.shards, count: ShardCount::Fixed },
+            Wanted { family: LEDGER, shards: options.shards, count: ShardCount::Fixed { setting: "data.shards" } },
             Wanted { family: TOPICS, shards: topic_shards, count: ShardCount::Kept },
         ];
         let directory = Directory::open_or_create(&options.data, &wanted, now_ms().0)?;

@@ -27,7 +27,7 @@ fn main() -> Result<(), JournalError> {
     let folder = arguments.get(2).map_or_else(std::env::temp_dir, Into::into);
     let data = folder.join(format!("tidegate-journal-speed-{}", std::process::id()));
 
-    let wanted = Wanted { family: FAMILY, shards: 1, count: ShardCount::Fixed };
+    let wanted = Wanted { family: FAMILY, shards: 1, count: ShardCount::Kept };
     let directory = Directory::open_or_create(&data, &[wanted], 0)?;
     let (logs, id) = (LocalLogs::new(RealDisk, &data, &[FAMILY]), FAMILY.log(directory.id(), 0));
     let (wake_sender, woken) = channel();

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use crate::limits::FIRST_POSITION;
 use crate::{Position, Sequence};
 
 /// What a group's chain hash proves: this group, and through it every group before.
@@ -33,6 +32,6 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Before the first group of any log.
-    pub const START: Cursor = Cursor { position: FIRST_POSITION, sequence: Sequence(0), chain: ChainHash([0; 32]) };
+    /// Before the first group of any log: position 0, which no record has, because a group begins with its header.
+    pub const START: Cursor = Cursor { position: Position(0), sequence: Sequence(0), chain: ChainHash([0; 32]) };
 }

@@ -20,9 +20,9 @@ use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
+use crate::damage::missing_segment;
 use crate::disk::{Disk, RealDisk};
 use crate::folder::Folder;
-use crate::groups::missing_segment;
 use crate::limits::{FAMILIES_MAX, SHARDS_MAX};
 use crate::{Cursor, Family, JournalError, LogId, Retention, recovery};
 
@@ -39,7 +39,10 @@ const LOCK: &str = "LOCK";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShardCount {
     /// What is wanted is what must be: a key's shard follows from the number, which somebody configured.
-    Fixed,
+    Fixed {
+        /// The key of the configuration that says it, for the words of a refusal.
+        setting: &'static str,
+    },
     /// The directory keeps the number that it began with, whatever is wanted later: ask [`Directory::shards`].
     Kept,
 }
@@ -88,8 +91,10 @@ impl Directory {
                 None => continue,
             }
             let found = description.shards(wanted.family.number);
-            if wanted.count == ShardCount::Fixed && found != wanted.shards {
-                return Err(refuse(path, other_count(wanted, found)));
+            if let ShardCount::Fixed { setting } = wanted.count
+                && found != wanted.shards
+            {
+                return Err(refuse(path, other_count(wanted, found, setting)));
             }
         }
         let families: Vec<Family> = wanted.iter().map(|wanted| wanted.family).collect();
@@ -286,11 +291,11 @@ fn unknown_family(listed: &Listed) -> String {
     )
 }
 
-fn other_count(wanted: &Wanted, found: u16) -> String {
+fn other_count(wanted: &Wanted, found: u16, setting: &str) -> String {
     let Wanted { family, shards, .. } = wanted;
     format!(
         "it was created with {found} shards of family {} \"{}\" and cannot be used with {shards}: a key's shard follows from \
-         their number. Configure {found}, or begin another directory",
+         their number. Set {setting} = {found}, or begin another directory",
         family.number, family.name
     )
 }

@@ -48,20 +48,6 @@ impl<D: Disk> Folders<D> {
     }
 }
 
-/// The same with the kind of disk forgotten, so that readers need no type parameter.
-pub(crate) trait Segments: Send {
-    /// First positions of all segments, in order.
-    fn list(&self) -> Result<Vec<Position>, JournalError>;
-    /// Opens the segment that begins at `first`, and checks that its header says so.
-    fn open(&self, first: Position) -> Result<(Arc<dyn DiskFile>, Cursor), JournalError>;
-    /// Whose log it is.
-    fn log(&self) -> LogId;
-    /// Whether the beginning of the log may be gone.
-    fn may_forget(&self) -> bool;
-    /// The path of the segment that begins at `first`.
-    fn path(&self, first: Position) -> PathBuf;
-}
-
 impl<D: Disk> Folder<D> {
     /// `journal/<family>-<shard>` in the data directory `data`.
     pub fn new(disk: D, data: &Path, family: &Family, log: LogId) -> Folder<D> {
@@ -82,7 +68,9 @@ impl<D: Disk> Folder<D> {
 
     pub fn list_segments(&self) -> Result<Vec<Position>, JournalError> {
         let names = self.disk.list(&self.path).map_err(|cause| JournalError::io("list", &self.path, cause))?;
-        Ok(names.iter().filter_map(|name| parse_segment_name(name)).collect())
+        let segments: Vec<Position> = names.iter().filter_map(|name| parse_segment_name(name)).collect();
+        assert!(segments.is_sorted_by(|first, next| first < next), "a disk lists names in order");
+        Ok(segments)
     }
 
     pub fn open_file(&self, first: Position) -> Result<D::File, JournalError> {
@@ -119,28 +107,11 @@ impl<D: Disk> Folder<D> {
         }
         Ok((file, header.first))
     }
-}
 
-impl<D: Disk> Segments for Folder<D> {
-    fn list(&self) -> Result<Vec<Position>, JournalError> {
-        self.list_segments()
-    }
-
-    fn open(&self, first: Position) -> Result<(Arc<dyn DiskFile>, Cursor), JournalError> {
-        let (file, cursor) = self.open_segment(first)?;
-        Ok((Arc::new(file), cursor))
-    }
-
-    fn log(&self) -> LogId {
-        self.log
-    }
-
-    fn may_forget(&self) -> bool {
-        Folder::may_forget(self)
-    }
-
-    fn path(&self, first: Position) -> PathBuf {
-        self.segment_path(first)
+    /// The same with the kind of disk forgotten, for scans, which need no type parameter then.
+    pub fn open_shared(&self, first: Position) -> Result<(Arc<dyn DiskFile>, Cursor), JournalError> {
+        let (file, begins) = self.open_segment(first)?;
+        Ok((Arc::new(file), begins))
     }
 }
 

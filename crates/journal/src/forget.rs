@@ -35,12 +35,14 @@ pub(crate) fn forget_before<D: Disk>(folder: &Folder<D>, before: Position) -> Re
         if next > before {
             break;
         }
+        assert!(first < next, "segments are listed in order");
         let path = folder.segment_path(first);
         folder.disk.remove(&path).map_err(|cause| JournalError::io("remove", &path, cause))?;
         folder.disk.sync_dir(&folder.path).map_err(|cause| JournalError::io("sync", &folder.path, cause))?;
         forgotten.segments += 1;
         forgotten.positions += next.0 - first.0;
     }
+    assert!(forgotten.segments < segments.len().max(1), "the last segment stays always");
     Ok(forgotten)
 }
 

@@ -272,6 +272,9 @@ pub(crate) fn seal(seal: Seal, body: &[u8], image: &mut Vec<u8>) -> Cursor {
         offset += RECORD_HEADER_BYTES + len;
     }
     assert_eq!(offset, body.len(), "a group consists of whole records");
+    assert!(seal.record_count > 0, "a group has records");
+    assert!(seal.synced_up_to <= seal.before.position, "only what is before a group was durable when it was written");
+    assert!(GROUP_HEADER_BYTES + body.len() <= GROUP_BYTES_MAX, "readers accept groups up to GROUP_BYTES_MAX");
     let mut header = GroupHeader {
         log: seal.log,
         first_sequence: Sequence(seal.before.sequence.0 + 1),

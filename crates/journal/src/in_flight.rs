@@ -32,7 +32,7 @@ impl Submitted {
         Sequence(self.first_sequence.0 + u64::from(self.records) - 1)
     }
 
-    fn end(&self) -> Position {
+    pub fn end(&self) -> Position {
         Position(self.base.0 + self.bytes() as u64)
     }
 }

@@ -15,6 +15,7 @@
 mod aftermath;
 mod builder;
 mod cursor;
+mod damage;
 pub mod directory;
 mod durability;
 mod error;
@@ -33,6 +34,7 @@ mod recovery;
 mod scan;
 mod scrub;
 pub mod segment;
+mod segment_groups;
 pub mod step;
 mod store;
 mod writer;

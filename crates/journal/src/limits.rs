@@ -63,7 +63,3 @@ const _: () = assert!(GROUP_BYTES_MAX as u64 * 4 <= TOPIC_ALLOCATION_STEP_BYTES)
 const _: () = assert!(TOPIC_ALLOCATION_STEP_BYTES <= TOPIC_SEGMENT_BYTES);
 const _: () = assert!(ZERO_AHEAD_BYTES <= TOPIC_ALLOCATION_STEP_BYTES / 4);
 const _: () = assert!(ZERO_AHEAD_BYTES <= ALLOCATION_STEP_BYTES / 4, "zeros are written where room has been claimed");
-
-/// Where the first group of every log stands. Equal to the size of a segment's header, so that in the first segment a
-/// position is also the offset in the file.
-pub const FIRST_POSITION: crate::Position = crate::Position(crate::segment::SEGMENT_HEADER_BYTES as u64);

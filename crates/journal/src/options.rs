@@ -73,3 +73,6 @@ impl Options {
         assert!(self.allocation_step_bytes > 0, "room is claimed in steps");
     }
 }
+
+#[cfg(test)]
+mod tests;

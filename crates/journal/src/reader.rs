@@ -7,14 +7,15 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use crate::damage::{before_the_first, missing_segment};
 use crate::disk::{Disk, DiskFile};
 use crate::folder::{Folder, read_up_to};
 use crate::forget::forget_before;
 use crate::group::{RECORD_HEADER_BYTES, record_checksum, u32_at};
-use crate::groups::{before_the_first, missing_segment};
 use crate::limits::{OPEN_SEGMENTS_MAX, RECORD_BYTES_MAX};
 use crate::scrub::scrub;
 use crate::segment::{offset_of, segment_name};
+use crate::segment_groups::SegmentGroups;
 use crate::{Cursor, Durability, Forgotten, GroupReader, JournalError, LogReader, Position, Scrubbed};
 
 /// Most records fit the first read; longer ones take a second.
@@ -62,6 +63,11 @@ impl<D: Disk> LogReader for Reader<D> {
     }
 
     fn read(&self, at: Position, into: &mut Vec<u8>) -> Result<(), JournalError> {
+        if at.0 > u64::MAX / 2 {
+            // Nobody can have written there; offsets in files are counted from it.
+            let what = "no log is that long".into();
+            return Err(JournalError::NoRecord { at, segment: "no segment".into(), offset: 0, what });
+        }
         let mut open = self.open.borrow_mut();
         match open.read_record(&self.folder, at, into) {
             // The writer may have gone on in a new segment since the folder was listed.
@@ -73,13 +79,16 @@ impl<D: Disk> LogReader for Reader<D> {
     }
 
     fn groups(&self, from: Cursor, up_to: &Durability) -> Result<GroupReader, JournalError> {
-        GroupReader::new(Box::new(self.folder.clone()), from, *up_to)
+        let source = SegmentGroups::new(self.folder.clone())?;
+        GroupReader::new(Box::new(source), from, *up_to)
     }
 
     /// Where the last segment begins. All before it was durable before that segment had a name.
     fn settled_end(&self) -> Result<Durability, JournalError> {
         let segments = self.folder.list_segments()?;
-        Ok(Durability::at(self.begins(segments.last())?))
+        let settled = Durability::at(self.begins(segments.last())?);
+        assert!(segments.first().is_some_and(|first| *first <= settled.position()), "a log ends behind its beginning");
+        Ok(settled)
     }
 
     fn forget_before(&self, before: Position) -> Result<Forgotten, JournalError> {
@@ -124,6 +133,7 @@ impl<F: DiskFile> OpenSegments<F> {
         if len == 0 || len > RECORD_BYTES_MAX {
             return Err(no_record("no record begins there"));
         }
+        assert!(got <= FIRST_READ_BYTES, "a read fills no more than it was given");
         let at_hand = len.min(got - RECORD_HEADER_BYTES);
         into.clear();
         into.extend_from_slice(&bytes[RECORD_HEADER_BYTES..RECORD_HEADER_BYTES + at_hand]);
@@ -170,6 +180,7 @@ impl<F: DiskFile> OpenSegments<F> {
             self.files.pop_front();
         }
         self.files.push_back((first, file.clone()));
+        assert!(self.files.len() <= OPEN_SEGMENTS_MAX);
         Ok(file)
     }
 }

@@ -17,10 +17,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::aftermath::Aftermath;
+use crate::damage::{LOST_UNKNOWN, bad_cursor, damage, missing_segment};
 use crate::disk::{Disk, DiskFile};
-use crate::folder::{Folder, Segments, read_up_to};
+use crate::folder::{Folder, read_up_to};
 use crate::group::GroupFault;
-use crate::groups::{bad_cursor, damage, missing_segment};
 use crate::scan::SegmentScan;
 use crate::segment::{
     MARK_BYTES, Mark, MarkKind, SEGMENT_HEADER_BYTES, SPARE_NAME, SegmentHeader, offset_of, segment_name,
@@ -96,6 +96,8 @@ pub(crate) fn open<D: Disk>(
     let marked =
         inspection.marked || segment.allocated >= offset_of(segment.first, inspection.end.position) + MARK_BYTES as u64;
     let report = inspection.report();
+    assert!(report.begins <= report.end.position && report.segments > 0, "a log has a segment at least");
+    assert!(since.position <= report.end.position, "a log that ends before its snapshot was refused");
     Ok((Writer::new(folder, options, segment, inspection.end, inspection.claimed, marked)?, report))
 }
 
@@ -127,7 +129,7 @@ impl Inspection {
         last: Position,
         unsealed: Option<(Position, Cursor)>,
     ) -> Result<Inspection, JournalError> {
-        let (file, begins) = Segments::open(folder, last)?;
+        let (file, begins) = folder.open_shared(last)?;
         let path = folder.segment_path(last);
         let failed = |cause| JournalError::io("read", &path, cause);
         let walk = Walk::through(folder, file, begins)?;
@@ -140,7 +142,7 @@ impl Inspection {
             GroupFault::NoGroup | GroupFault::Truncated | GroupFault::HeaderChecksum | GroupFault::Record { .. }
         );
         if !may_be_torn || aftermath.shows_damage_at(end.position) {
-            return Err(damage(folder, file, last, None, &end, walk.fault));
+            return Err(damage(folder, &**file, last, None, &end, walk.fault));
         }
         if aftermath.mark_at(&end, MarkKind::Sealed) {
             return Err(missing_segment(&end, None));
@@ -155,11 +157,13 @@ impl Inspection {
                     "the mark behind the last group tells of another log: position {}, sequence {}, chain {}",
                     mark.position, mark.sequence, mark.chain
                 ),
-                lost: "unknown: groups or records were removed or exchanged".into(),
+                lost: LOST_UNKNOWN.into(),
             });
         }
         let clean_to = if marked { end_offset + MARK_BYTES as u64 } else { end_offset };
         let bytes_cut = aftermath.zeros_from.saturating_sub(clean_to);
+        assert!(walk.claimed <= end.position, "no group claims more than what is before it");
+        assert!(begins.position <= end.position && begins.sequence <= end.sequence, "a log only grows");
         Ok(Inspection {
             segments,
             end,
@@ -212,6 +216,7 @@ impl Walk {
         loop {
             match scan.group_after(&end, limit).map_err(failed)? {
                 Ok(found) => {
+                    assert!(found.header.end().position > end.position, "a group has records");
                     end = found.header.end();
                     claimed = claimed.max(found.header.synced_up_to);
                     groups += 1;
@@ -225,7 +230,7 @@ impl Walk {
 /// Checks that the segment at `first` is followed by the one at `next`: quickly by its mark, else by reading all of it.
 /// Returns its end when the mark is not there although everything else is.
 fn check_sealed<D: Disk>(folder: &Folder<D>, first: Position, next: Position) -> Result<Option<Cursor>, JournalError> {
-    let (file, begins) = Segments::open(folder, first)?;
+    let (file, begins) = folder.open_shared(first)?;
     let (_, follows) = folder.open_segment(next)?;
     let mut bytes = [0; MARK_BYTES];
     let marked = file.read_exact_at(&mut bytes, offset_of(first, next)).is_ok();
@@ -247,10 +252,10 @@ fn check_sealed<D: Disk>(folder: &Folder<D>, first: Position, next: Position) ->
             segment: segment_name(next),
             offset: 0,
             what: format!("it does not continue the chain of {}", segment_name(first)),
-            lost: "unknown: groups or records were removed or exchanged".into(),
+            lost: LOST_UNKNOWN.into(),
         });
     }
-    Err(damage(folder, file, first, Some(next), &walk.end, walk.fault))
+    Err(damage(folder, &**file, first, Some(next), &walk.end, walk.fault))
 }
 
 /// The end that a good mark of this log at `end_offset` tells of, when that is not `end`. Marks are written only where the log
@@ -312,6 +317,9 @@ fn repair<D: Disk>(folder: &Folder<D>, found: &Inspection) -> Result<Active<D::F
     let failed = |cause| JournalError::io("repair", &path, cause);
     let end = offset_of(first, found.end.position);
 
+    // Nothing that counts is ever cut or written over.
+    assert!(found.torn.start >= end, "the cut begins behind the last good group");
+    assert!(found.bytes_cut == 0 || !found.marked, "behind a mark there is nothing to cut");
     let wanted = file.len().map_err(failed)?.max(end + MARK_BYTES as u64);
     let allocated = match file.allocate(wanted) {
         Ok(()) => wanted,

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use crate::disk::DiskFile;
 use crate::folder::read_up_to;
 use crate::group::{GROUP_HEADER_BYTES, GroupFault, GroupHeader};
+use crate::groups::Found;
 use crate::limits::READ_AHEAD_BYTES;
 use crate::segment::offset_of;
 use crate::{Cursor, LogId, Position};
@@ -28,6 +29,7 @@ struct Window {
 impl Window {
     /// Up to `len` bytes at `offset`, fewer at `limit` or the end of the file; as a range of the buffer.
     fn view(&mut self, file: &dyn DiskFile, offset: u64, len: usize, limit: u64) -> io::Result<Range<usize>> {
+        assert!(offset <= limit, "nothing is read behind the limit");
         let wanted = len.min(usize::try_from(limit.saturating_sub(offset)).unwrap_or(usize::MAX));
         let held = self.start..self.start + self.filled as u64;
         let at = if held.contains(&offset) { (offset - self.start) as usize } else { self.filled };
@@ -43,6 +45,7 @@ impl Window {
         }
         let from = self.filled;
         self.filled += read_up_to(file, &mut self.buffer[from..room], offset + from as u64)?;
+        assert!(self.start + self.filled as u64 <= limit, "the window never holds what may still be written over");
         Ok(0..wanted.min(self.filled))
     }
 }
@@ -53,12 +56,6 @@ pub(crate) struct SegmentScan {
     log: LogId,
     first: Position,
     window: Window,
-}
-
-/// A verified group whose records are `body` of [`SegmentScan::bytes`].
-pub(crate) struct Found {
-    pub header: GroupHeader,
-    pub body: Range<usize>,
 }
 
 impl SegmentScan {

@@ -48,3 +48,6 @@ pub(crate) fn scrub<D: Disk>(reader: &Reader<D>, from: Cursor, bytes: u64) -> Re
     scrubbed.at_end = scrubbed.reached.position == end.position();
     Ok(scrubbed)
 }
+
+#[cfg(test)]
+mod tests;

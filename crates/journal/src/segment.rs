@@ -1,7 +1,7 @@
 //! The bytes of a segment file around its groups: the header before them, and the mark behind the last one.
 //!
 //! ```text
-//!   segment-00000000000000004096.tgj
+//!   segment-00000000000000000000.tgj
 //!   │ header, 4096 │ group │ group │ … │ mark │ zeros, allocated ahead …
 //!                                        └ overwritten by the next group
 //! ```
@@ -42,7 +42,9 @@ pub fn parse_segment_name(name: &str) -> Option<Position> {
 
 /// The offset of `at` in the file of the segment that begins at `first`.
 pub(crate) fn offset_of(first: Position, at: Position) -> u64 {
-    at.0 - first.0 + SEGMENT_HEADER_BYTES as u64
+    assert!(first <= at, "position {at} is before the segment at {first}");
+    let offset = (at.0 - first.0).checked_add(SEGMENT_HEADER_BYTES as u64);
+    offset.expect("no file is that long")
 }
 
 /// What a segment says of itself.

@@ -90,6 +90,9 @@ impl<D: Disk> Writer<D> {
         if stale {
             folder.disk.remove(&spare_path).map_err(|cause| JournalError::io("remove", &spare_path, cause))?;
         }
+        assert!(claimed <= end.position, "what is claimed to be durable was written");
+        assert!(segment.first <= end.position, "a log ends in its last segment");
+        assert!(segment.allocated >= offset_of(segment.first, end.position), "what was read is there");
         let zeros = vec![0; ZERO_AHEAD_BYTES.min(options.allocation_step_bytes / 4) as usize];
         Ok(Writer {
             folder,
@@ -133,6 +136,8 @@ impl<D: Disk> Writer<D> {
             self.flush()?;
             self.roll()?;
         }
+        let behind = self.end_offset() + bytes + MARK_BYTES as u64;
+        assert!(behind <= self.segment.allocated, "room for the group and a mark was claimed before it was let in");
         let seal = Seal {
             log: self.folder.log,
             before: self.end,
@@ -140,6 +145,12 @@ impl<D: Disk> Writer<D> {
             record_count: group.records,
         };
         self.end = group::seal(seal, &group.body, &mut self.image);
+        assert_eq!(self.end.position, group.end(), "what is sealed is as long as what was submitted");
+        assert_eq!(
+            self.end.sequence,
+            group.last_sequence(),
+            "what is sealed has as many records as what was submitted"
+        );
         self.marked = false;
         if self.image.len() >= IMAGE_BYTES { self.flush() } else { Ok(()) }
     }
@@ -160,6 +171,7 @@ impl<D: Disk> Writer<D> {
         if self.has_unsynced() {
             self.segment.file.sync_data().map_err(|cause| self.sync_failed(cause))?;
             // The groups just synced say that those before them were.
+            assert!(self.claimed <= self.synced.position && self.synced.position < self.end.position);
             self.claimed = self.synced.position;
             self.synced = self.end;
         }
@@ -189,7 +201,9 @@ impl<D: Disk> Writer<D> {
                 here.max(next).max((here + next).saturating_sub(self.options.group_bytes_max as u64))
             }
         };
-        Position(self.end.position.0 + room)
+        let room_up_to = Position(self.end.position.0 + room);
+        assert!(room_up_to >= self.end.position, "room is ahead");
+        room_up_to
     }
 
     /// Claims one more step of room from the file system when there is less than wanted ahead.
@@ -251,6 +265,7 @@ impl<D: Disk> Writer<D> {
         if from >= end + stretch / 2 || from >= to {
             return Ok(false);
         }
+        assert!(from >= end && to <= self.segment.allocated, "zeros go behind what is written, into claimed room");
         let zeros = &self.zeros[..(to - from) as usize];
         self.segment.file.write_all_at(zeros, from).map_err(|cause| self.write_failed(cause))?;
         self.segment.zeroed = to;
@@ -260,7 +275,9 @@ impl<D: Disk> Writer<D> {
     /// Goes on in the next segment. Each step is durable before the next, so that a crash between any two is understood:
     /// the old groups, the new segment's header, its name, and only then the mark that says "it goes on there".
     fn roll(&mut self) -> Result<(), JournalError> {
+        assert!(self.end.position > self.segment.first, "a segment that is sealed has groups");
         self.sync()?;
+        assert_eq!(self.synced, self.end, "all groups of a sealed segment are durable before the next one has a name");
         let Some(spare) = self.spare.take() else {
             return Err(self.write_failed(io::Error::other("a group was submitted without room for it")));
         };
@@ -279,6 +296,7 @@ impl<D: Disk> Writer<D> {
         self.claimed = self.end.position;
         self.segment =
             Active { file: spare.file, path, first: self.end.position, allocated: spare.allocated, zeroed: 0 };
+        assert_eq!(self.end_offset(), SEGMENT_HEADER_BYTES as u64, "the next group is the first of its segment");
         Ok(())
     }
 
@@ -306,7 +324,10 @@ fn claim(file: &impl DiskFile, allocated: u64, most: u64, step: u64) -> io::Resu
     let mut step = step.min(most - allocated);
     loop {
         match file.allocate(allocated + step) {
-            Ok(()) => return Ok(Some(allocated + step)),
+            Ok(()) => {
+                assert!(step > 0 && allocated + step <= most, "room is claimed inside the segment");
+                return Ok(Some(allocated + step));
+            }
             Err(cause) if !is_full(&cause) => return Err(cause),
             Err(_) if step <= 64 * 1024 => return Ok(None),
             Err(_) => step /= 2,

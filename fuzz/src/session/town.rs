@@ -9,9 +9,10 @@ use tidegate_broker::{
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::step::Step;
-use tidegate_journal::{LogId, Options, StepLog};
+use tidegate_journal::{Logs, Opened, Options, StepLog, StepLogs};
 use tidegate_machines::topic::InboxLimits;
 use tidegate_machines::{ShardIndex, TimeMs};
+use tidegate_shard::families::TOPICS;
 use tidegate_shard::topics::{self, TopicShard};
 use tidegate_wire::mqtt::*;
 
@@ -26,8 +27,7 @@ const TOPIC_SHARDS: u16 = 2;
 const TURNS_MAX: usize = 50_000;
 const INBOX_MESSAGES_MAX: u32 = 20;
 /// Sizes of the logs: small, so that an input does not spend its time writing zeros.
-const JOURNAL: Options =
-    Options { segment_bytes: 256 << 10, allocation_step_bytes: 64 << 10, group_bytes_max: 64 << 10 };
+const JOURNAL: Options = Options::small(256 << 10);
 
 /// See the module's description.
 pub struct Town {
@@ -119,9 +119,9 @@ impl Town {
     fn open_shard(&self, shard: u16) -> TopicShard<StepLog<FakeDisk>, Waiting> {
         let (data, index) = (Path::new("data"), ShardIndex(shard));
         let start = topics::start(&self.disk, data, index);
-        let id = LogId::topics(7, shard);
-        let (log, _) = StepLog::open_since(self.disk.clone(), data, id, JOURNAL, start.cursor).expect("the log opens");
-        let (state, _) = topics::replay(&log, index, start, |_| {}).expect("the log is whole");
+        let logs = StepLogs::new(self.disk.clone(), data, &[TOPICS]);
+        let Opened { log, report } = logs.open(TOPICS.log(7, shard), start.cursor, JOURNAL).expect("the log opens");
+        let (state, _) = topics::replay(&log, &report.durability(), index, start, |_| {}).expect("the log is whole");
         let limits = InboxLimits { messages_max: INBOX_MESSAGES_MAX, ..InboxLimits::default() };
         TopicShard::new(index, state, log, limits)
     }

@@ -9,7 +9,7 @@ const TOPICS: Family = Family { number: 2, name: "topics", retention: Retention:
 const COUNTER: Family = Family { number: 200, name: "counter_2", retention: Retention::SinceSnapshot };
 
 fn fixed(family: Family, shards: u16) -> Wanted {
-    Wanted { family, shards, count: ShardCount::Fixed }
+    Wanted { family, shards, count: ShardCount::Fixed { setting: "data.shards" } }
 }
 
 fn kept(family: Family, shards: u16) -> Wanted {
@@ -98,7 +98,7 @@ fn another_count_is_refused_where_it_is_fixed_and_kept_where_it_follows_the_dire
     create_and_close(data.path(), &server(2, 3));
     let said = refusal(open(data.path(), &server(4, 3)));
     assert!(said.contains("created with 2 shards of family 1 \"ledger\" and cannot be used with 4"), "{said}");
-    assert!(said.contains("Configure 2, or begin another directory"), "{said}");
+    assert!(said.contains("Set data.shards = 2, or begin another directory"), "{said}");
     let before = text(data.path());
     assert_eq!(open(data.path(), &server(2, 5)).unwrap().shards(TOPICS), 3);
     assert_eq!(text(data.path()), before);

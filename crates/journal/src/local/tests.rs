@@ -165,3 +165,24 @@ fn a_group_begun_too_early_is_a_bug() {
     commit(&mut log, &woken, &[b"first".to_vec()]);
     let _ = log.submit(early);
 }
+
+#[test]
+fn news_from_before_somebody_was_named_to_wake_is_asked_for() {
+    let data = Path::new("data");
+    let logs = LocalLogs::new(FakeDisk::new(1), data, &[FAMILY]);
+    let Opened { mut log, .. } = logs.open(LOG, Cursor::START, SMALL).unwrap();
+    let mut group = log.begin_group();
+    group.append(|buffer| buffer.push(1));
+    log.submit(group).unwrap();
+    while !log.has_news() {
+        thread::yield_now();
+    }
+    let (sender, woken) = channel();
+    log.set_wake(Arc::new(move || {
+        let _ = sender.send(());
+    }));
+    assert_eq!(log.poll_durable().unwrap().sequence(), Sequence(1));
+    commit(&mut log, &woken, &[b"second".to_vec()]);
+    wait_durable(&mut log, &woken);
+    assert_eq!(log.close().unwrap(), Sequence(2));
+}

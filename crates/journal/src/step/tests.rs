@@ -228,3 +228,37 @@ fn another_reader_follows_the_writer_over_segments() {
     }
     assert!(disk.files().len() > 4);
 }
+
+#[test]
+fn whoever_has_the_handle_steps_a_log_that_somebody_else_owns() {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    let disk = FakeDisk::new(1);
+    let mut log = open(&disk).unwrap();
+    let (handle, woken) = (log.handle(), Arc::new(AtomicU32::new(0)));
+    let counter = woken.clone();
+    log.set_wake(Arc::new(move || {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }));
+    let mut client = Client { submitted: Vec::new(), acknowledged: 0, life: 1 };
+    client.submit(&mut log, 10).unwrap();
+    assert_eq!((handle.step().unwrap(), woken.load(Ordering::Relaxed)), (Step::Wrote, 0), "written is no news");
+    assert!(!log.has_news());
+    assert_eq!((handle.clone().step().unwrap(), woken.load(Ordering::Relaxed)), (Step::Synced, 1));
+    assert!(log.has_news());
+    assert_eq!(handle.proven_up_to(), Position(0), "nothing later vouches for it yet");
+    let durable = log.poll_durable().unwrap();
+    assert_eq!((durable.sequence(), log.has_news()), (Sequence(10), false));
+    while handle.step().unwrap() != Step::Idle {}
+    assert_eq!(handle.proven_up_to(), durable.position());
+    // A failure is the log's, whoever stepped it.
+    client.submit(&mut log, 1).unwrap();
+    handle.step().unwrap();
+    disk.fail_next_sync();
+    assert!(handle.step().is_err() && log.has_news() && log.poll_durable().is_err());
+}
+
+#[test]
+#[should_panic(expected = "its family was not declared")]
+fn a_log_of_a_family_that_was_not_declared_is_a_bug() {
+    let _ = StepLogs::new(FakeDisk::new(1), data(), &[FAMILY]).reader(LogId { family: 2, ..LOG });
+}

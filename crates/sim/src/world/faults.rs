@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use tidegate_journal::disk::{Disk, DiskFile, FakeDisk};
-use tidegate_journal::limits::FIRST_POSITION;
 use tidegate_journal::segment::{SEGMENT_HEADER_BYTES, parse_segment_name};
 use tidegate_journal::Position;
 use tidegate_ledger::audit::audit_shard;
@@ -200,10 +199,10 @@ impl World {
         let shard = self.chance.below(u64::from(self.plan.shards)) as u16;
         let Some(node) = &mut self.node else { return };
         let proven = node.logs()[shard as usize].1.proven_up_to();
-        if proven <= FIRST_POSITION {
+        if proven == Position(0) {
             return;
         }
-        let at = Position(self.chance.within(FIRST_POSITION.0..=proven.0 - 1));
+        let at = Position(self.chance.within(0..=proven.0 - 1));
         let folder = data().join("journal").join(format!("ledger-{shard}"));
         let segments = self.disk.files().into_iter().filter(|(path, _)| path.parent() == Some(folder.as_path()));
         let first = |path: &PathBuf| path.file_name().and_then(|name| parse_segment_name(&name.to_string_lossy()));

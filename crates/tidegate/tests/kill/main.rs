@@ -231,7 +231,7 @@ impl Trial {
     }
 
     fn segments(&self) -> usize {
-        let journal = self.settings.data.join("journal").join("shard-0");
+        let journal = self.settings.data.join("journal").join("ledger-0");
         let names = std::fs::read_dir(journal).expect("the journal is there").map(|entry| entry.expect("it is read"));
         names.filter(|entry| entry.file_name().to_string_lossy().starts_with("segment-")).count()
     }

@@ -64,7 +64,7 @@ fn fails_and_ends(ask: impl Fn(&mut Client<TcpStream>) -> Result<String, ClientE
 }
 
 fn first_segment(settings: &Settings) -> PathBuf {
-    let entries = fs::read_dir(settings.data.join("journal/shard-0")).expect("the journal is there");
+    let entries = fs::read_dir(settings.data.join("journal/ledger-0")).expect("the journal is there");
     let mut paths: Vec<_> = entries.map(|entry| entry.expect("it is read").path()).collect();
     paths.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("segment-")));
     paths.sort();

@@ -30,7 +30,7 @@ fn filled() -> (tempfile::TempDir, Settings) {
 }
 
 fn segments(settings: &Settings) -> Vec<PathBuf> {
-    let journal = settings.data.join("journal").join("shard-0");
+    let journal = settings.data.join("journal").join("ledger-0");
     let entries = fs::read_dir(journal).expect("the journal is there").map(|entry| entry.expect("it is read").path());
     let mut paths: Vec<_> = entries.filter(|path| name(path).starts_with("segment-")).collect();
     paths.sort();

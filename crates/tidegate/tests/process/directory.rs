@@ -2,6 +2,9 @@
 
 use std::fs;
 
+use tidegate_journal::Cursor;
+use tidegate_journal::segment::segment_name;
+
 use crate::{Server, Settings, audit, folder};
 
 #[test]
@@ -30,11 +33,15 @@ fn an_unknown_format_version_is_refused() {
     assert!(Server::start(&settings).terminate().status.success());
     let path = settings.data.join("DIRECTORY");
     let text = fs::read_to_string(&path).expect("it describes the directory");
-    fs::write(&path, text.replace("format_version = 2\n", "format_version = 3\n")).expect("it can be written");
-
-    for ended in [Server::refused(&settings), audit(&settings.data)] {
-        assert!(!ended.status.success(), "{ended}");
-        assert!(ended.log.contains("format version 3 is unknown: this program knows version 2"), "{ended}");
+    for version in ["4", "2", "1"] {
+        let other = text.replace("format_version = 3\n", &format!("format_version = {version}\n"));
+        fs::write(&path, other).expect("it can be written");
+        for ended in [Server::refused(&settings), audit(&settings.data)] {
+            assert!(!ended.status.success(), "{ended}");
+            let words =
+                format!("format version {version} is unknown: this program knows version 3 and converts nothing");
+            assert!(ended.log.contains(&words), "{ended}");
+        }
     }
     // Nothing was touched: the version put right, it serves.
     fs::write(&path, text).expect("it can be written");
@@ -48,4 +55,28 @@ fn another_number_of_shards_is_refused() {
     assert!(Server::start(&settings).terminate().status.success());
     let refused = Server::refused(&Settings { shards: 2, workers: 2, ..settings });
     assert!(!refused.status.success() && refused.log.contains("created with 1 shards"), "{refused}");
+    assert!(refused.log.contains("Set data.shards = 1"), "{refused}");
+}
+
+#[test]
+fn a_journal_of_the_format_before_is_refused_by_name_and_left_as_it_is() {
+    let folder = folder();
+    let settings = Settings::new(folder.path());
+    assert!(Server::start(&settings).terminate().status.success());
+    let path = settings.data.join("journal/ledger-0").join(segment_name(Cursor::START.position));
+    let written = fs::read(&path).expect("it is read");
+    let mut older = written.clone();
+    // Two bytes of version, low byte first, then the shard; the checksum is over the 72 bytes before it.
+    older[8..12].copy_from_slice(&[1, 0, 0, 0]);
+    let checksum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &older[..72]) as u32;
+    older[72..76].copy_from_slice(&checksum.to_le_bytes());
+    fs::write(&path, &older).expect("it can be written");
+    for ended in [Server::refused(&settings), audit(&settings.data)] {
+        assert!(!ended.status.success(), "{ended}");
+        assert!(ended.log.contains("format version 1 is unknown: this program knows version 2"), "{ended}");
+        assert!(ended.log.contains("begin a new one with this program"), "{ended}");
+    }
+    assert!(fs::read(&path).expect("it is read") == older, "nothing was changed");
+    fs::write(&path, written).expect("it can be written");
+    Server::start(&settings).kill();
 }

@@ -1,0 +1,62 @@
+//! The words for a log that is not as it was written: what is bad, where, and what is lost.
+
+use crate::aftermath::Aftermath;
+use crate::disk::{Disk, DiskFile};
+use crate::folder::Folder;
+use crate::group::{FORMAT_VERSION, GroupFault};
+use crate::segment::{offset_of, segment_name};
+use crate::{Cursor, JournalError, Position};
+
+/// Where nobody can tell what is missing.
+pub(crate) const LOST_UNKNOWN: &str = "unknown: groups or records were removed or exchanged";
+
+/// The error for a group that is not what it should be behind `before`, with what can be said about the loss.
+pub(crate) fn damage<D: Disk>(
+    folder: &Folder<D>,
+    file: &dyn DiskFile,
+    first: Position,
+    next: Option<Position>,
+    before: &Cursor,
+    fault: GroupFault,
+) -> JournalError {
+    if let GroupFault::UnknownVersion(found) = fault {
+        return JournalError::UnknownVersion {
+            path: folder.segment_path(first),
+            found: found.into(),
+            known: FORMAT_VERSION.into(),
+        };
+    }
+    let segment = segment_name(first);
+    let behind = Position(before.position.0 + 1);
+    let aftermath = match Aftermath::examine(file, folder.log, first, behind) {
+        Ok(aftermath) => aftermath,
+        Err(cause) => return JournalError::io("read", &folder.segment_path(first), cause),
+    };
+    let next = next.and_then(|next| folder.open_segment(next).ok()).map(|(_, begins)| begins);
+    let at = if let GroupFault::Record { at, .. } = fault { at } else { before.position };
+    let lost = aftermath.lost(before, next.as_ref());
+    JournalError::Damaged { segment, offset: offset_of(first, at), what: fault.to_string(), lost }
+}
+
+/// The error for a place before the first segment that is there: forgotten, if such a log may forget.
+pub(crate) fn before_the_first<D: Disk>(folder: &Folder<D>, cursor: &Cursor, begins: Option<Position>) -> JournalError {
+    match begins {
+        Some(begins) if folder.may_forget() => JournalError::Forgotten { at: cursor.position, begins },
+        _ => missing_segment(cursor, begins),
+    }
+}
+
+/// The error for a segment file that should hold `cursor`.
+pub(crate) fn missing_segment(cursor: &Cursor, next: Option<Position>) -> JournalError {
+    let until = next.map_or("on".into(), |next| format!("to position {next}"));
+    JournalError::Damaged {
+        segment: segment_name(cursor.position),
+        offset: 0,
+        what: "the segment file is missing".into(),
+        lost: format!("records from {} (position {}) {until}", cursor.sequence.0 + 1, cursor.position),
+    }
+}
+
+pub(crate) fn bad_cursor(cursor: &Cursor, what: String) -> JournalError {
+    JournalError::BadCursor { position: cursor.position, sequence: cursor.sequence, what }
+}

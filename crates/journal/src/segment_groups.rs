@@ -1,0 +1,131 @@
+//! The groups of a log that lies in segment files, in order.
+
+use std::ops::Range;
+
+use crate::damage::{LOST_UNKNOWN, bad_cursor, before_the_first, damage};
+use crate::disk::Disk;
+use crate::folder::Folder;
+use crate::group::GroupFault;
+use crate::groups::{Found, GroupSource};
+use crate::scan::SegmentScan;
+use crate::segment::{offset_of, segment_name};
+use crate::{Cursor, JournalError, Position};
+
+/// Goes from segment to segment, also to those that are added meanwhile.
+pub(crate) struct SegmentGroups<D: Disk> {
+    folder: Folder<D>,
+    segments: Vec<Position>,
+    scan: Option<SegmentScan>,
+}
+
+impl<D: Disk> SegmentGroups<D> {
+    pub fn new(folder: Folder<D>) -> Result<SegmentGroups<D>, JournalError> {
+        Ok(SegmentGroups { segments: folder.list_segments()?, folder, scan: None })
+    }
+
+    fn try_scan(&mut self, before: &Cursor, up_to: Position) -> Result<Result<Found, GroupFault>, JournalError> {
+        let scan = self.scan.as_mut().expect("a segment was entered");
+        let first = scan.first();
+        assert!(
+            first <= before.position && before.position < up_to,
+            "the segment holds the place, and something follows"
+        );
+        scan.group_after(before, offset_of(first, up_to))
+            .map_err(|cause| JournalError::io("read", &self.folder.segment_path(first), cause))
+    }
+
+    fn at_last_segment(&self) -> bool {
+        self.scan.as_ref().map(SegmentScan::first) == self.segments.last().copied()
+    }
+
+    /// Goes to the segment that holds `place`.
+    fn enter_segment(&mut self, place: &Cursor, is_first: bool) -> Result<(), JournalError> {
+        let index = self.segments.partition_point(|first| *first <= place.position);
+        let Some(first) = index.checked_sub(1).map(|index| self.segments[index]) else {
+            return Err(before_the_first(&self.folder, place, self.segments.first().copied()));
+        };
+        if self.scan.as_ref().is_some_and(|scan| scan.first() == first) {
+            return Ok(());
+        }
+        let (file, begins) = match self.folder.open_shared(first) {
+            Ok(opened) => opened,
+            Err(error) => return Err(self.judge_open(place, first, error)?),
+        };
+        if begins.position == place.position && begins != *place {
+            return Err(judge_chain(place, begins, is_first));
+        }
+        self.scan = Some(SegmentScan::new(file, self.folder.log, first));
+        Ok(())
+    }
+
+    /// The segment may have been forgotten since the folder was listed.
+    fn judge_open(
+        &mut self,
+        place: &Cursor,
+        first: Position,
+        error: JournalError,
+    ) -> Result<JournalError, JournalError> {
+        self.segments = self.folder.list_segments()?;
+        let begins = self.segments.first().copied();
+        let is_forgotten = self.folder.may_forget() && begins.is_some_and(|begins| begins > first);
+        Ok(if is_forgotten { before_the_first(&self.folder, place, begins) } else { error })
+    }
+
+    /// The first group after a cursor that came from elsewhere may show that the cursor is wrong, and not the log.
+    fn judge(&self, before: &Cursor, fault: GroupFault, is_first: bool) -> JournalError {
+        if let (GroupFault::BrokenChain { first_sequence }, true) = (fault, is_first && *before != Cursor::START) {
+            return bad_cursor(
+                before,
+                format!("the group there, from sequence {first_sequence}, follows another history"),
+            );
+        }
+        self.damaged(before, fault)
+    }
+}
+
+impl<D: Disk> GroupSource for SegmentGroups<D> {
+    fn find(&mut self, before: &Cursor, up_to: Position, is_first: bool) -> Result<Found, JournalError> {
+        self.enter_segment(before, is_first)?;
+        match self.try_scan(before, up_to)? {
+            Ok(found) => Ok(found),
+            // The writer may have gone on in a new segment since the folder was listed.
+            Err(GroupFault::NoGroup) if self.at_last_segment() => {
+                self.segments = self.folder.list_segments()?;
+                self.enter_segment(before, is_first)?;
+                self.try_scan(before, up_to)?.map_err(|fault| self.judge(before, fault, is_first))
+            }
+            Err(fault) => Err(self.judge(before, fault, is_first)),
+        }
+    }
+
+    fn bytes(&self, range: Range<usize>) -> &[u8] {
+        self.scan.as_ref().expect("a segment was entered").bytes(range)
+    }
+
+    fn damaged(&self, before: &Cursor, fault: GroupFault) -> JournalError {
+        let scan = self.scan.as_ref().expect("a segment was entered");
+        let next = self.segments.get(self.segments.partition_point(|first| *first <= scan.first())).copied();
+        damage(&self.folder, &**scan.file(), scan.first(), next, before, fault)
+    }
+
+    fn exchanged(&self, before: &Cursor, what: String) -> JournalError {
+        let first = self.scan.as_ref().expect("a segment was entered").first();
+        JournalError::Damaged {
+            segment: segment_name(first),
+            offset: offset_of(first, before.position),
+            what: format!("the group there was exchanged: {what}"),
+            lost: LOST_UNKNOWN.into(),
+        }
+    }
+}
+
+/// A segment that does not begin with what `place`, behind the segment before it, names.
+fn judge_chain(place: &Cursor, begins: Cursor, is_first: bool) -> JournalError {
+    if is_first {
+        let (sequence, chain) = (begins.sequence, begins.chain);
+        return bad_cursor(place, format!("the log has sequence {sequence}, chain {chain} there"));
+    }
+    let what =
+        format!("it does not continue the chain of the segment before it, which ends with sequence {}", place.sequence);
+    JournalError::Damaged { segment: segment_name(begins.position), offset: 0, what, lost: LOST_UNKNOWN.into() }
+}
