@@ -120,6 +120,9 @@ impl Default for BrokerLimits {
     }
 }
 
+/// Size of a segment file of a log of topics. Smaller than a ledger's, because there are more of them, and because what is forgotten
+/// goes by whole segments.
+pub const SEGMENT_BYTES: u64 = 64 << 20;
 /// Commands that wait to be decided by a shard of topics before it has no room for more.
 pub const COMMANDS_WAITING_MAX: usize = 16_384;
 /// Their bytes, messages included.

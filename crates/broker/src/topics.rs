@@ -7,7 +7,7 @@ use tidegate_machines::topic::{Command, Event, InboxLimits, Topics};
 use tidegate_shard::{Commands, CompactionRule, DecidedOf, Durable, Shard, ShardFamily, Single, Unavailable};
 
 use crate::Waiting;
-use crate::limits::{COMMAND_BYTES_WAITING_MAX, COMMANDS_WAITING_MAX};
+use crate::limits::{COMMAND_BYTES_WAITING_MAX, COMMANDS_WAITING_MAX, SEGMENT_BYTES};
 
 /// The logs of topics: what a snapshot holds is forgotten.
 pub const TOPICS: Family = Family { number: 2, name: "topics", retention: Retention::SinceSnapshot };
@@ -21,12 +21,12 @@ impl ShardFamily for TopicsFamily {
     /// The newest, and the one before it, as far back as which the log reaches.
     const SNAPSHOTS_KEPT: usize = 2;
     /// A snapshot is written once for eight times its bytes of log, and a start replays less than a second's worth.
-    const COMPACTION: CompactionRule = CompactionRule { floor_bytes: 128 << 20, ratio: 8 };
+    const COMPACTION: CompactionRule = CompactionRule { floor_bytes: 2 * SEGMENT_BYTES, ratio: 8 };
 }
 
 /// The sizes of a log of topics.
 pub fn log_options() -> Options {
-    Options::topics()
+    Options::small(SEGMENT_BYTES)
 }
 
 /// The commands of topics. `T` is what their owner knows one by.

@@ -19,15 +19,8 @@ pub const FAMILY_NAME_BYTES_MAX: usize = 32;
 /// Size of a segment file unless the data directory says otherwise.
 pub const SEGMENT_BYTES: u64 = 256 * 1024 * 1024;
 
-/// Size of a segment file of a log of topics. Smaller, because there are more of them, and because what is forgotten goes by whole
-/// segments.
-pub const TOPIC_SEGMENT_BYTES: u64 = 64 * 1024 * 1024;
-
 /// How much of a segment is claimed from the file system at a time, ahead of the writer.
 pub const ALLOCATION_STEP_BYTES: u64 = 64 * 1024 * 1024;
-
-/// The same in a log of topics.
-pub const TOPIC_ALLOCATION_STEP_BYTES: u64 = 16 * 1024 * 1024;
 
 /// How much is overwritten with zeros ahead of the writer at a time (see `docs/decisions/0002-journal-io.md`).
 pub const ZERO_AHEAD_BYTES: u64 = 4 * 1024 * 1024;
@@ -58,8 +51,4 @@ const _: () = assert!(RECORD_BYTES_MAX <= GROUP_BYTES_MAX / 4, "a group holds se
 const _: () =
     assert!(GROUP_BYTES_MAX as u64 * 4 <= ALLOCATION_STEP_BYTES, "one step of room outlasts the groups in flight");
 const _: () = assert!(ALLOCATION_STEP_BYTES <= SEGMENT_BYTES);
-const _: () = assert!(GROUP_BYTES_MAX as u64 <= TOPIC_SEGMENT_BYTES / 4);
-const _: () = assert!(GROUP_BYTES_MAX as u64 * 4 <= TOPIC_ALLOCATION_STEP_BYTES);
-const _: () = assert!(TOPIC_ALLOCATION_STEP_BYTES <= TOPIC_SEGMENT_BYTES);
-const _: () = assert!(ZERO_AHEAD_BYTES <= TOPIC_ALLOCATION_STEP_BYTES / 4);
 const _: () = assert!(ZERO_AHEAD_BYTES <= ALLOCATION_STEP_BYTES / 4, "zeros are written where room has been claimed");

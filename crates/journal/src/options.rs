@@ -57,11 +57,6 @@ impl Options {
         }
     }
 
-    /// The sizes of a log of topics.
-    pub const fn topics() -> Options {
-        Options::small(limits::TOPIC_SEGMENT_BYTES)
-    }
-
     /// The relations between the sizes, as between those of [`crate::limits`]; a violation is a bug of the caller.
     pub(crate) fn check(&self) {
         assert!(self.group_bytes_max <= limits::GROUP_BYTES_MAX, "readers accept groups up to GROUP_BYTES_MAX");

@@ -4,16 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_broker::{
-    Access, Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionTraits, Denied, Rights, SharedFacts,
-    Waiting,
+    Access, Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionTraits, Denied, Rights, SharedFacts, TOPICS,
+    TopicShard, TopicsFamily, topics,
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::step::Step;
-use tidegate_journal::{Logs, Opened, Options, StepLog, StepLogs};
+use tidegate_journal::{Options, StepLog, StepLogs};
 use tidegate_machines::topic::InboxLimits;
-use tidegate_machines::{ShardIndex, TimeMs};
-use tidegate_shard::families::TOPICS;
-use tidegate_shard::topics::{self, TopicShard};
+use tidegate_machines::TimeMs;
+use tidegate_shard::{NothingDerived, OpenShard, Snapshots};
 use tidegate_wire::mqtt::*;
 
 use super::GUESTS;
@@ -116,14 +115,14 @@ impl Town {
         self.settle();
     }
 
-    fn open_shard(&self, shard: u16) -> TopicShard<StepLog<FakeDisk>, Waiting> {
-        let (data, index) = (Path::new("data"), ShardIndex(shard));
-        let start = topics::start(&self.disk, data, index);
+    fn open_shard(&self, shard: u16) -> TopicShard<StepLog<FakeDisk>> {
+        let data = Path::new("data");
         let logs = StepLogs::new(self.disk.clone(), data, &[TOPICS]);
-        let Opened { log, report } = logs.open(TOPICS.log(7, shard), start.cursor, JOURNAL).expect("the log opens");
-        let (state, _) = topics::replay(&log, &report.durability(), index, start, |_| {}).expect("the log is whole");
+        let snapshots = Snapshots::<TopicsFamily, _>::new(self.disk.clone(), data, TOPICS.log(7, shard));
+        let open = OpenShard::open(&logs, snapshots, JOURNAL).expect("the log opens");
+        let back = open.replay(TOPIC_SHARDS, &mut NothingDerived, |_| {}).expect("the log is whole");
         let limits = InboxLimits { messages_max: INBOX_MESSAGES_MAX, ..InboxLimits::default() };
-        TopicShard::new(index, state, log, limits)
+        topics::open_shard(back, limits).expect("the log goes on")
     }
 
     /// Bytes from a client, which connects first if it is not connected.
@@ -319,8 +318,8 @@ impl Town {
         // Copies of one message for several share groups of a session find room together.
         let waiting_max = INBOX_MESSAGES_MAX as usize + self.limits.subscriptions_max - 1;
         for shard in self.brokers.iter().flat_map(Broker::shards) {
-            for (slot, _) in shard.state().sessions() {
-                let waiting = shard.state().inbox(slot).len();
+            for (slot, _) in shard.state_ahead().sessions() {
+                let waiting = shard.state_ahead().inbox(slot).len();
                 assert!(waiting <= waiting_max, "{waiting} messages wait for one session");
             }
         }

@@ -30,7 +30,7 @@ fn a_small_log_is_as_large_as_fits_its_segments() {
     let larger = Options::small(64 << 20);
     assert_eq!((larger.allocation_step_bytes, larger.group_bytes_max), (16 << 20, limits::GROUP_BYTES_MAX));
     assert_eq!(larger.record_bytes_max, limits::RECORD_BYTES_MAX);
-    for options in [small, larger, Options::default(), Options::topics()] {
+    for options in [small, larger, Options::default()] {
         options.check();
     }
 }
