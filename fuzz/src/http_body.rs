@@ -8,10 +8,11 @@ use std::time::Duration;
 use tidegate_gateway::auth::{
     AuthSettings, Authenticator, Grant, LoginLimits, Rights, Secret, ServiceSettings, TopicAccess, service_token_hash,
 };
-use tidegate_gateway::http::{Backend, DrainStatus, EdgeOptions, Health, HttpCounters, HttpLimits, serve_edge};
+use tidegate_gateway::http::{Backend, DrainStatus, EdgeOptions, Health, HttpLimits, HttpMetrics, serve_edge};
 use tidegate_gateway::mqtt::Arrival;
 use tidegate_machines::ledger::{AccountKind, AccountView, Outcome};
 use tidegate_ledger::message::{Reply, Request};
+use tidegate_telemetry::Registry;
 
 const TOKEN: &str = "fuzz";
 const PATHS: [&str; 7] =
@@ -136,7 +137,7 @@ fn open_door() -> SocketAddr {
         authenticator: Arc::new(Authenticator::new(settings)),
         backend: Agreeable,
         limits: HttpLimits::default(),
-        counters: Arc::new(HttpCounters::default()),
+        metrics: HttpMetrics::register(&Registry::of(&[HttpMetrics::ROWS])),
         open_paths: Vec::new(),
         websocket: None,
         stop,
