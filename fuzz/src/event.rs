@@ -1,8 +1,8 @@
 //! A record of the journal, read as an event and folded: one form per event, and no record can take a ledger out of its rules.
 
 use std::sync::LazyLock;
-use tidegate_machines::ledger::{AccountKind, Command, Decision, Event, Ledger, Transfer};
-use tidegate_machines::{RecordPosition, ShardIndex, TimeMs};
+use tidegate_machines::ledger::{AccountKind, Command, Event, Ledger, Transfer};
+use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence, ShardIndex, TimeMs};
 
 const NOW: TimeMs = TimeMs(1_000_000);
 
@@ -38,12 +38,17 @@ pub static STORY: LazyLock<Story> = LazyLock::new(|| {
             }
             other => panic!("{command:?} journals nothing: {other:?}"),
         };
-        let position = RecordPosition(story.ledger.position().0 + 100);
-        story.ledger.apply(&Event::decode(&bytes).expect("what was encoded decodes"), position);
+        let at = next_place(&story.ledger);
+        story.ledger.apply(&Event::decode(&bytes).expect("what was encoded decodes"), at);
         story.events.push(bytes);
     }
     story
 });
+
+/// A ledger compares positions only.
+fn next_place(ledger: &Ledger) -> Place {
+    Place { position: RecordPosition(ledger.position().0 + 100), sequence: RecordSequence(1) }
+}
 
 /// Decodes, encodes again, and folds into the ledger of [`STORY`].
 pub fn check(bytes: &[u8]) {
@@ -55,8 +60,9 @@ pub fn check(bytes: &[u8]) {
     let mut snapshot = Vec::new();
     STORY.ledger.write_snapshot(&mut |part| snapshot.extend_from_slice(part));
     let mut ledger = Ledger::decode_snapshot(&snapshot).expect("our own snapshot");
-    let position = RecordPosition(ledger.position().0 + 100);
-    if ledger.apply_checked(&event, position).is_ok() {
+    let at = next_place(&ledger);
+    if ledger.apply_checked(&event, at).is_ok() {
+        ledger.assert_sound();
         for totals in ledger.totals() {
             assert_eq!(totals.imbalance(), 0, "{event:?} made or lost money");
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use tidegate_machines::topic::{
     Command, Due, Event, InboxLimits, Message, MessageMeta, Origin, Receiver, Slot, Topics, Will,
 };
-use tidegate_machines::{ShardIndex, TimeMs};
+use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence, ShardIndex, TimeMs};
 
 const NOW: TimeMs = TimeMs(1_000_000);
 
@@ -54,12 +54,19 @@ pub static STORY: LazyLock<Story> = LazyLock::new(|| {
             origin: Some(Origin::new(0, 1, 9)),
         },
     ] {
-        let event = story.topics.decide(&command, &InboxLimits::default(), NOW).expect("nothing is refused");
-        story.topics.apply(&event, story.topics.sequence() + 1);
+        let Decision::Append { event, .. } = story.topics.decide(&command, &InboxLimits::default(), NOW) else {
+            panic!("{command:?} is refused");
+        };
+        story.topics.apply(&event, place(story.topics.sequence() + 1));
         story.events.push(bytes_of(&event));
     }
     story
 });
+
+/// Topics compare sequences only.
+fn place(sequence: u64) -> Place {
+    Place { position: RecordPosition(sequence), sequence: RecordSequence(sequence) }
+}
 
 fn bytes_of(event: &Event) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -81,8 +88,11 @@ pub fn check_event(bytes: &[u8]) {
     let before = snapshot_of(&STORY.topics);
     let mut topics = Topics::decode_snapshot(&before).expect("our own snapshot");
     let sequence = topics.sequence() + 1;
-    match topics.apply_checked(&event, sequence) {
-        Ok(()) => work_with(topics),
+    match topics.apply_checked(&event, place(sequence)) {
+        Ok(()) => {
+            topics.assert_sound();
+            work_with(topics);
+        }
         Err(_) => assert_eq!(snapshot_of(&topics), before, "{event:?} was refused and left something"),
     }
 }
@@ -108,9 +118,11 @@ fn work_with(topics: Topics) {
         Due::Drop { slot, number, reason } => Command::Drop { slot, number, reason },
     });
     for command in done.chain(slots.into_iter().map(|slot| Command::EndSession { slot })) {
-        let event = topics.decide(&command, &InboxLimits::default(), NOW).expect("what is due can be done");
+        let Decision::Append { event, .. } = topics.decide(&command, &InboxLimits::default(), NOW) else {
+            panic!("what is due can be done: {command:?}");
+        };
         let sequence = topics.sequence().saturating_add(1);
-        topics.apply(&event, sequence);
+        topics.apply(&event, place(sequence));
     }
     let facts = topics.facts();
     assert_eq!((facts.sessions, facts.subscriptions, facts.inbox_messages, facts.bodies), (0, 0, 0, 0));
