@@ -58,6 +58,15 @@ where
     records.push(record);
 }
 
+/// What is said by the panic that `f` must come to.
+pub fn words_of_panic(f: impl FnOnce()) -> String {
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).expect_err("nothing was found");
+    match panic.downcast::<String>() {
+        Ok(words) => *words,
+        Err(panic) => panic.downcast_ref::<&str>().expect("panics speak in words").to_string(),
+    }
+}
+
 /// The fold of these records, checked as records from outside are, from the nth on.
 pub fn fold<M: Machine>(mut machine: M, from: usize, records: &[Vec<u8>]) -> M {
     for (nth, record) in records.iter().enumerate().skip(from) {

@@ -8,7 +8,7 @@ use crate::machine::tests::{place, restore, snapshot};
 use crate::{Machine, ShardIndex};
 
 /// Three shards with a bit of everything: two assets, holds, credits under way and confirmed.
-fn cluster() -> Cluster {
+pub fn cluster() -> Cluster {
     let mut cluster = Cluster::new(3);
     for (id, kind) in [("shop", AccountKind::Source), ("c", AccountKind::Collector)] {
         cluster.open(id, "credit", kind);

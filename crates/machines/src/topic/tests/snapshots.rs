@@ -6,7 +6,7 @@ use crate::topic::{Command, Mismatch, Origin, Receiver, Slot, SnapshotError, Top
 use crate::{Machine, TimeMs};
 
 /// A shard with a bit of everything.
-fn shard() -> Shard {
+pub fn shard() -> Shard {
     let mut shard = Shard::new();
     shard.limits.age_max_ms = 60_000;
     for id in ["anna", "bert", "carl", "dora"] {
