@@ -2,6 +2,8 @@
 
 use std::fmt::Debug;
 
+use proptest::sample::Index;
+
 use super::{Decision, Machine, Place};
 use crate::{RecordPosition, RecordSequence, TimeMs};
 
@@ -91,6 +93,24 @@ pub fn restore<M: Machine>(bytes: &[u8]) -> M {
     let machine = M::read_snapshot(bytes).expect("a machine wrote it");
     machine.assert_sound();
     machine
+}
+
+/// Reads bytes that may be no snapshot at all: an error, or a sound state with this one form.
+pub fn read_forged<M: Machine>(bytes: &[u8]) -> Option<M> {
+    let machine = M::read_snapshot(bytes).ok()?;
+    machine.assert_sound();
+    assert_eq!(snapshot(&machine), bytes, "one form only");
+    Some(machine)
+}
+
+/// Reads a snapshot with some bytes changed.
+pub fn read_changed<M: Machine>(bytes: &[u8], changes: &[(Index, u8)]) {
+    let mut bytes = bytes.to_vec();
+    for (at, to) in changes {
+        let at = at.index(bytes.len());
+        bytes[at] = *to;
+    }
+    read_forged::<M>(&bytes);
 }
 
 /// Whether the live state, its snapshot, the fold of all records, and the fold of the later ones on a snapshot of the earlier ones are
