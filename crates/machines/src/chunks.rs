@@ -21,9 +21,7 @@ impl<'s, S: FnMut(&[u8]) + ?Sized> Chunks<'s, S> {
     }
 
     pub fn put(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        let before = self.buffer.len();
         write(&mut self.buffer);
-        assert!(self.buffer.len() >= before, "bytes are appended");
         if self.buffer.len() >= CHUNK_BYTES {
             self.flush();
         }

@@ -59,6 +59,7 @@ impl<'a> Event<'a> {
         let start = out.len();
         match *self {
             Event::Transferred { time, id, debit, credit, amount, memo } => {
+                debug_assert!(!id.is_empty() && id.len() <= TRANSFER_ID_BYTES_MAX, "an id of {} bytes", id.len());
                 put_head(out, TRANSFERRED | memo_flag(memo) | outbound_flag(credit), time);
                 put_text(out, id);
                 put_step(out, debit);
@@ -269,6 +270,7 @@ fn outbound_flag(credit: CreditStep) -> u8 {
 
 #[inline]
 fn put_memo(out: &mut Vec<u8>, memo: &str) {
+    debug_assert!(memo.len() <= MEMO_BYTES_MAX, "a memo of {} bytes", memo.len());
     if !memo.is_empty() {
         put_text(out, memo);
     }
@@ -334,6 +336,7 @@ fn get_credit(reader: &mut Reader<'_>, tag: u8, slot: AccountSlot) -> Parsed<Cre
 }
 
 fn put_hold(out: &mut Vec<u8>, tag: u8, time: TimeMs, hold: &HoldFacts<'_>, debit: AccountStep) {
+    assert!(!hold.id.is_empty() && hold.id.len() <= TRANSFER_ID_BYTES_MAX, "an id of {} bytes", hold.id.len());
     put_head(out, tag | memo_flag(hold.memo), time);
     put_text(out, hold.id);
     put_step(out, debit);
@@ -354,6 +357,8 @@ fn get_hold<'a>(reader: &mut Reader<'a>, tag: u8) -> Parsed<(HoldFacts<'a>, Acco
 }
 
 fn put_account(out: &mut Vec<u8>, slot: AccountSlot, id: &str, asset: &str, kind: AccountKind) {
+    assert!(!id.is_empty() && id.len() <= ACCOUNT_ID_BYTES_MAX, "an account id of {} bytes", id.len());
+    assert!(!asset.is_empty() && asset.len() <= ASSET_BYTES_MAX, "an asset of {} bytes", asset.len());
     put_varint(out, slot.0.into());
     out.push(kind as u8);
     put_text(out, id);

@@ -344,7 +344,7 @@ impl Ledger {
     #[inline]
     fn step(&self, slot: AccountSlot, change: i128) -> AccountStep {
         let account = self.accounts.get(slot).expect("found accounts are there");
-        assert!(account.is_on(self.shard), "the history of an account is where its money is");
+        debug_assert!(account.is_on(self.shard), "the history of an account is where its money is");
         let after = i64::try_from(i128::from(account.balance) + change).expect("what sources issue is capped");
         AccountStep { slot, prev: account.last, after }
     }

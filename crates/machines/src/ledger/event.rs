@@ -253,6 +253,7 @@ impl<'a> Event<'a> {
         match *self {
             Event::AccountOpened { slot, .. } | Event::AccountAdopted { slot, .. } => [Some(slot), None],
             Event::Transferred { debit, credit, .. } | Event::HoldPosted { debit, credit, .. } => {
+                debug_assert!(debit.slot != credit.slot(), "money moves between two accounts");
                 [Some(debit.slot), credited(credit)]
             }
             Event::HoldPlaced { debit, .. } | Event::HoldVoided { debit, .. } | Event::HoldExpired { debit, .. } => {

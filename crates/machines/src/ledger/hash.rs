@@ -23,7 +23,9 @@ pub fn shard_of(key: &str, shard_count: u16) -> ShardIndex {
         return ShardIndex(0);
     }
     let hash = u128::from(sip_64(tag(key).as_bytes(), SHARD_KEY));
-    ShardIndex(((hash * u128::from(shard_count)) >> 64) as u16)
+    let shard = ((hash * u128::from(shard_count)) >> 64) as u16;
+    assert!(shard < shard_count, "key {key} falls beyond the last shard");
+    ShardIndex(shard)
 }
 
 /// A stable 64-bit hash of a transfer or hold id, for the shard's id index: SipHash-1-3 under the zero key.
@@ -127,6 +129,7 @@ impl<const C: usize, const D: usize> Sip<C, D> {
             self.push_tail(bytes[0]);
             bytes = &bytes[1..];
         }
+        debug_assert!(self.tail_bytes == 0 || bytes.is_empty(), "words begin where the tail ends");
         let (words, rest) = bytes.as_chunks::<8>();
         for word in words {
             self.word(u64::from_le_bytes(*word));
@@ -138,6 +141,7 @@ impl<const C: usize, const D: usize> Sip<C, D> {
 
     #[inline(always)]
     fn push_tail(&mut self, byte: u8) {
+        debug_assert!(self.tail_bytes < 8, "a full word is mixed in at once");
         self.tail |= u64::from(byte) << (8 * self.tail_bytes);
         self.tail_bytes += 1;
         if self.tail_bytes == 8 {

@@ -64,7 +64,7 @@ impl Ledger {
         if let Err(refusal) = self.may_leave(from, balance, held, amount, figures) {
             return Verdict::Refuse(refusal);
         }
-        assert!(debit_slot != credit_slot, "{debit} and {credit} are two ids of one account");
+        debug_assert!(debit_slot != credit_slot, "{debit} and {credit} are two ids of one account");
         assert!(from.home == self.shard, "a debit of {debit} came to shard {}, not its home {}", self.shard, from.home);
         Verdict::Admit { debit: debit_slot, credit: credit_slot }
     }

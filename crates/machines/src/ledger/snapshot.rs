@@ -140,10 +140,12 @@ fn get_ledger(reader: &mut Reader<'_>) -> Parsed<Ledger> {
         get_account(reader, &mut ledger)?;
     }
     assert_eq!(ledger.accounts.len(), accounts, "every account has its slot");
-    for _ in 0..reader.varint("count of holds")? {
+    let holds = reader.varint("count of holds")?;
+    for _ in 0..holds {
         let hold = get_hold(reader, &ledger)?;
         ledger.holds.insert(hold);
     }
+    assert_eq!(ledger.holds.len() as u64, holds, "every hold is open once");
     for shard in 0..shard_count as usize {
         if shard != ledger.shard.0 as usize {
             ledger.peers[shard] = get_peer(reader, &ledger, shard)?;

@@ -15,8 +15,8 @@ use crate::{OutboundNumber, RecordPosition, ShardIndex};
 impl Ledger {
     /// Panics, saying what disagrees, if the ledger is not one that events can have made.
     pub(super) fn assert_all_sound(&self) {
-        assert_eq!(self.check_sums(), Ok(()), "the sums of shard {}", self.shard);
         self.assert_parts_fit();
+        assert_eq!(self.check_sums(), Ok(()), "the sums of shard {}", self.shard);
     }
 
     /// All but the sums.

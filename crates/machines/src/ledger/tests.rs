@@ -3,6 +3,7 @@
 mod cases;
 mod cluster;
 mod codec;
+mod damage;
 mod model;
 mod node;
 mod properties;

@@ -2,6 +2,8 @@
 
 use std::fmt::Debug;
 
+use proptest::sample::Index;
+
 use super::{Decision, Machine, Place};
 use crate::{RecordPosition, RecordSequence, TimeMs};
 
@@ -58,6 +60,15 @@ where
     records.push(record);
 }
 
+/// What is said by the panic that `f` must come to.
+pub fn words_of_panic(f: impl FnOnce()) -> String {
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).expect_err("nothing was found");
+    match panic.downcast::<String>() {
+        Ok(words) => *words,
+        Err(panic) => panic.downcast_ref::<&str>().expect("panics speak in words").to_string(),
+    }
+}
+
 /// The fold of these records, checked as records from outside are, from the nth on.
 pub fn fold<M: Machine>(mut machine: M, from: usize, records: &[Vec<u8>]) -> M {
     for (nth, record) in records.iter().enumerate().skip(from) {
@@ -82,6 +93,24 @@ pub fn restore<M: Machine>(bytes: &[u8]) -> M {
     let machine = M::read_snapshot(bytes).expect("a machine wrote it");
     machine.assert_sound();
     machine
+}
+
+/// Reads bytes that may be no snapshot at all: an error, or a sound state with this one form.
+pub fn read_forged<M: Machine>(bytes: &[u8]) -> Option<M> {
+    let machine = M::read_snapshot(bytes).ok()?;
+    machine.assert_sound();
+    assert_eq!(snapshot(&machine), bytes, "one form only");
+    Some(machine)
+}
+
+/// Reads a snapshot with some bytes changed.
+pub fn read_changed<M: Machine>(bytes: &[u8], changes: &[(Index, u8)]) {
+    let mut bytes = bytes.to_vec();
+    for (at, to) in changes {
+        let at = at.index(bytes.len());
+        bytes[at] = *to;
+    }
+    read_forged::<M>(&bytes);
 }
 
 /// Whether the live state, its snapshot, the fold of all records, and the fold of the later ones on a snapshot of the earlier ones are

@@ -231,7 +231,7 @@ impl Topics {
     }
 
     /// Each slot has a session or is free.
-    fn assert_slots_counted(&self) {
+    pub(super) fn assert_slots_counted(&self) {
         let slots = self.counts.sessions + self.free.len() as u64;
         assert!(slots == u64::from(self.sessions.len()), "a slot has no session and is not free");
     }

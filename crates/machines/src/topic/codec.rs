@@ -35,6 +35,9 @@ const IDS_FLAG: u8 = 1 << 3;
 /// An entry that its receiver has.
 pub(super) const RECEIVED_FLAG: u8 = 1 << 4;
 
+const _: () = assert!(QOS_BITS & (RETAIN_FLAG | IDS_FLAG | RECEIVED_FLAG) == 0);
+const _: () = assert!(RETAIN_FLAG ^ IDS_FLAG ^ RECEIVED_FLAG == RETAIN_FLAG | IDS_FLAG | RECEIVED_FLAG);
+
 /// Longest text: what two bytes of length in the protocol allow.
 pub(super) const TEXT_BYTES_MAX: usize = u16::MAX as usize;
 
@@ -61,7 +64,7 @@ impl Event {
         match self {
             Event::SessionOpened { slot, client_id, expiry_s, will } => {
                 head(out, tag::SESSION_OPENED, *slot);
-                put_text(out, client_id);
+                put_short(out, client_id);
                 put_varint(out, u64::from(*expiry_s));
                 put_will(out, will.as_ref());
             }
@@ -72,7 +75,7 @@ impl Event {
             }
             Event::SessionDetached { slot, at, expiry_s, keep_will } => {
                 head(out, tag::SESSION_DETACHED, *slot);
-                put_varint(out, at.0);
+                put_time(out, *at);
                 put_varint(out, u64::from(*expiry_s));
                 out.push(u8::from(*keep_will));
             }
@@ -80,18 +83,18 @@ impl Event {
             Event::WillCleared { slot } => head(out, tag::WILL_CLEARED, *slot),
             Event::Subscribed { slot, filter, options, subscription_id } => {
                 head(out, tag::SUBSCRIBED, *slot);
-                put_text(out, filter);
+                put_short(out, filter);
                 out.push(*options);
                 put_varint(out, u64::from(*subscription_id));
             }
             Event::Unsubscribed { slot, filter } => {
                 head(out, tag::UNSUBSCRIBED, *slot);
-                put_text(out, filter);
+                put_short(out, filter);
             }
             Event::Published { at, message, drop_at, origin, receivers, evicted, dropped } => {
                 out.push(tag::PUBLISHED);
-                put_varint(out, at.0);
-                put_varint(out, drop_at.0);
+                put_time(out, *at);
+                put_time(out, *drop_at);
                 put_option(out, origin.as_ref(), put_origin);
                 put_varint(out, u64::from(*dropped));
                 put_varint(out, receivers.len() as u64);
@@ -131,7 +134,7 @@ impl Event {
             }
             Event::Delayed { at, message, origin } => {
                 out.push(tag::DELAYED);
-                put_varint(out, at.0);
+                put_time(out, *at);
                 put_option(out, origin.as_ref(), put_origin);
                 put_message(out, message);
             }
@@ -218,6 +221,18 @@ fn head(out: &mut Vec<u8>, tag: u8, slot: Slot) {
 
 fn slot(reader: &mut Reader<'_>) -> Parsed<Slot> {
     reader.u32("slot").map(Slot)
+}
+
+/// A text that can be read again.
+fn put_short(out: &mut Vec<u8>, text: &str) {
+    assert!(text.len() <= TEXT_BYTES_MAX, "a text of {} bytes", text.len());
+    put_text(out, text);
+}
+
+/// A time that can be read again.
+fn put_time(out: &mut Vec<u8>, time: TimeMs) {
+    assert!(time <= TimeMs::MAX, "a time that no record can carry");
+    put_varint(out, time.0);
 }
 
 fn text(reader: &mut Reader<'_>, what: &'static str) -> Parsed<Box<str>> {
@@ -346,8 +361,8 @@ pub(super) fn will(reader: &mut Reader<'_>) -> Parsed<Option<Will>> {
 pub(super) fn put_message(out: &mut Vec<u8>, message: &Message) {
     let retain = if message.retain() { RETAIN_FLAG } else { 0 };
     out.push(message.qos() | retain);
-    put_option(out, message.expires_at().as_ref(), |out, at| put_varint(out, at.0));
-    put_text(out, message.topic());
+    put_option(out, message.expires_at().as_ref(), |out, at| put_time(out, *at));
+    put_short(out, message.topic());
     put_bytes(out, message.properties());
     put_bytes(out, message.payload());
 }

@@ -50,6 +50,7 @@ struct Writer<'s> {
 impl Topics {
     /// Hands the state's bytes to `sink`, piece by piece.
     pub fn write_snapshot(&self, sink: &mut dyn FnMut(&[u8])) {
+        self.assert_slots_counted();
         let mut writer = Writer { chunks: Chunks::new(sink), bodies: HashMap::new() };
         writer.numbers(&[VERSION, u64::from(self.shard.0), self.sequence, u64::from(self.sessions.len())]);
         for session in self.sessions.iter() {

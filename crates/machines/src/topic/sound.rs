@@ -13,6 +13,7 @@ use crate::queue::EntryState;
 impl Topics {
     /// Panics, saying what disagrees, if the state is not one that events can have made.
     pub(super) fn assert_all_sound(&self) {
+        self.assert_slots_counted();
         self.assert_slots_sound();
         for (slot, session) in self.sessions() {
             self.assert_session_sound(slot, session);

@@ -2,6 +2,7 @@
 
 mod cases;
 mod codec;
+mod damage;
 mod model;
 mod origins;
 mod properties;

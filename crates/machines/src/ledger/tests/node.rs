@@ -40,6 +40,9 @@ impl Node {
         match machine::ask(&mut self.ledger, &mut self.records, &command, prior.as_ref(), TimeMs(self.now)) {
             Decision::Append { event, outcome } => {
                 assert!(matches!(outcome, Ruling::Outcome(_)), "an event answers somebody");
+                assert_eq!(event.id(), Some(id).filter(|id| !id.is_empty()), "an event is about what was asked");
+                assert_eq!(event.time(), self.ledger.time(), "an event is the newest");
+                assert!(event.time() >= TimeMs(self.now).min(TimeMs::MAX), "and was not decided in the past");
                 self.note(&event);
                 outcome
             }

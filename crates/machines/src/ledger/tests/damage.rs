@@ -1,0 +1,113 @@
+//! What is damaged in memory is found: by the next event about it, or by the walk over everything.
+
+use super::cluster::Cluster;
+use super::node::Node;
+use super::snapshots::cluster;
+use crate::ledger::account::AccountSlot;
+use crate::ledger::asset::AssetIndex;
+use crate::ledger::{AccountKind, Command, Ledger, Outcome, Transfer};
+use crate::machine::tests::{place, words_of_panic};
+use crate::{Amount, Machine, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
+
+/// A shard with accounts, holds, and credits in both directions.
+fn sound() -> Ledger {
+    let Cluster { mut nodes } = cluster();
+    let ledger = nodes.swap_remove(0).ledger;
+    ledger.assert_sound();
+    ledger
+}
+
+/// The first slot of an account like this.
+fn slot_of(ledger: &Ledger, like: impl Fn(&crate::ledger::account::Account) -> bool) -> AccountSlot {
+    let place = ledger.accounts.iter().position(like).expect("there is a bit of everything");
+    AccountSlot(place as u32)
+}
+
+fn found(damage: impl FnOnce(&mut Ledger), words: &str) {
+    let mut ledger = sound();
+    damage(&mut ledger);
+    let said = words_of_panic(|| ledger.assert_sound());
+    assert!(said.contains(words), "{said:?} instead of {words:?}");
+}
+
+#[test]
+fn the_walk_finds_figures_that_disagree() {
+    let wallet = |ledger: &Ledger| slot_of(ledger, |account| account.kind == AccountKind::Wallet && account.held > 0);
+    let change = |change: fn(&mut crate::ledger::account::Account)| {
+        move |ledger: &mut Ledger| {
+            let slot = wallet(ledger);
+            change(ledger.accounts.get_mut(slot).expect("a wallet"));
+        }
+    };
+    found(change(|account| account.balance += 1), "is not credited - debited");
+    let made = change(|account| (account.balance, account.credited) = (account.balance + 1, account.credited + 1));
+    found(made, "money does not add up to zero");
+    found(change(|account| account.held += 1), "holds do not add up to what accounts have held");
+    found(change(|account| account.credited += 1), "is not credited - debited");
+    found(change(|account| account.debited += 1 << 64), "is not credited - debited");
+    found(change(|account| account.last = RecordPosition(u64::MAX)), "goes beyond the newest event");
+    found(change(|account| account.home = ShardIndex(2)), "is listed elsewhere");
+    found(change(|account| account.id = "nobody".into()), "is not found where it is");
+    found(change(|account| account.asset = AssetIndex(9)), "has an asset that is not there");
+}
+
+#[test]
+fn the_walk_finds_indices_that_disagree() {
+    found(|ledger| ledger.assets.get_mut(AssetIndex(0)).reserve += 1, "may still owe");
+    found(|ledger| ledger.time = TimeMs(0), "was placed in the future");
+    found(|ledger| ledger.position = RecordPosition(1), "goes beyond the newest event");
+    found(|ledger| ledger.holds.remove(&first_hold(ledger)), "holds do not add up");
+    found(|ledger| ledger.peers[0].watermark = OutboundNumber(1), "sent itself something");
+    found(|ledger| ledger.peers.truncate(2), "one peer a shard");
+    found(|ledger| ledger.peers[1].sent.clear(), "is under way to shard 1");
+    found(|ledger| ledger.peers[1].watermark = OutboundNumber(0), "sent money without a credit");
+    let credit = |to: usize, position: fn(&Ledger) -> RecordPosition| {
+        move |ledger: &mut Ledger| {
+            let slot = slot_of(ledger, |account| account.home == ShardIndex(1) && !account.is_on(ShardIndex(0)));
+            let position = position(ledger);
+            ledger.peers[to].push(position, slot, Amount::new(1).expect("not zero"));
+        }
+    };
+    found(credit(1, |_| RecordPosition(u64::MAX)), "credit");
+    found(credit(2, |ledger| ledger.position), "is not for shard 2");
+}
+
+fn first_hold(ledger: &Ledger) -> String {
+    ledger.holds.first().expect("holds are open").id.as_str().to_owned()
+}
+
+/// A source, a wallet, and five credits in it.
+fn shop() -> Node {
+    let mut node = Node::new(0, 1);
+    for (id, kind) in [("a", AccountKind::Source), ("b", AccountKind::Wallet)] {
+        node.outcome(Command::OpenAccount { id, asset: "credit", kind });
+    }
+    assert_eq!(node.outcome(buy("t1")), Outcome::Applied);
+    node
+}
+
+fn buy(id: &str) -> Command<'_> {
+    let transfer = Transfer { id, debit: "a", credit: "b", amount: 5, memo: "" };
+    Command::Transfer { transfer, credit_missing: false }
+}
+
+#[test]
+fn the_next_event_finds_a_flipped_bit() {
+    let mut node = shop();
+    let slot = node.ledger.slot("b").expect("open");
+    node.ledger.accounts.get_mut(slot).expect("open").balance += 8;
+    let said = words_of_panic(|| assert_eq!(node.outcome(buy("t2")), Outcome::Applied));
+    assert_eq!(
+        said,
+        "record 1210 (transferred, account b) does not follow from the records before it: \
+         credited - debited is 5, the record says 13"
+    );
+}
+
+#[test]
+fn a_live_event_where_another_stands_is_a_bug() {
+    let mut node = shop();
+    let event = Ledger::decode(&node.records[2]).expect("was encoded");
+    let said = words_of_panic(|| Machine::apply(&mut node.ledger, &event, place(2)));
+    assert!(said.contains("position above is 1140, the record says 1140"), "{said}");
+}

@@ -1,0 +1,62 @@
+//! What is damaged in memory is found by the walk over everything, or by the next event about it.
+
+use super::shard::message;
+use super::snapshots::shard;
+use crate::machine::tests::{place, words_of_panic};
+use crate::queue::Inbox;
+use crate::topic::state::{Session, Timer};
+use crate::topic::{Slot, Topics};
+use crate::{Machine, TimeMs};
+
+fn found(damage: impl FnOnce(&mut Topics), words: &str) {
+    let mut topics = shard().topics;
+    topics.assert_sound();
+    damage(&mut topics);
+    let said = words_of_panic(|| topics.assert_sound());
+    assert!(said.contains(words), "{said:?} instead of {words:?}");
+}
+
+/// The session in slot 0, which has subscriptions and an inbox.
+fn anna(topics: &mut Topics) -> &mut Session {
+    topics.sessions[0].as_mut().expect("anna is there")
+}
+
+#[test]
+fn the_walk_finds_sessions_that_disagree_with_their_indices() {
+    found(|topics| topics.free.push_back(Slot(0)), "no session and is not free");
+    found(|topics| topics.free.iter_mut().for_each(|slot| slot.0 = 0), "free, each once");
+    found(|topics| topics.by_client_id.clear(), "found by its client id");
+    found(|topics| anna(topics).client_id = "alma".into(), "is not found where it is");
+    found(|topics| anna(topics).incarnation = 99, "by a record that is to come");
+    found(|topics| anna(topics).incarnation = 11, "record");
+    found(|topics| anna(topics).subscriptions.reverse(), "are not in order");
+    found(|topics| drop(anna(topics).subscriptions.pop()), "subscriptions");
+    found(|topics| topics.sequence = 3, "record");
+    found(|topics| topics.counts.sessions += 1, "no session and is not free");
+    found(|topics| topics.counts.inbox_messages += 1, "entries that wait");
+}
+
+#[test]
+fn the_walk_finds_timers_and_messages_that_disagree() {
+    found(|topics| assert!(topics.timers.pop_first().is_some()), "timers that are missing");
+    found(|topics| assert!(topics.timers.insert((TimeMs(1), Timer::Will(Slot(9))))), "belong to nothing");
+    found(|topics| anna(topics).detached_at = Some(TimeMs(1)), "timers that are missing");
+    found(|topics| topics.retained_bytes += 1, "bytes of retained messages");
+    found(|topics| drop(topics.retained.insert("r/9".into(), message("r/1", "x", 0, None))), "under another topic");
+    found(|topics| drop(topics.delayed.insert(99, (TimeMs(1), message("d", "x", 0, None)))), "timers that are missing");
+    found(|topics| anna(topics).inbox = Inbox::starting_at(9), "entries that wait");
+    let waits_for_nobody = |topics: &mut Topics| {
+        let body = topics.bodies.iter().next().expect("something waits").1.clone();
+        topics.bodies.put(body, 3, 1);
+    };
+    found(waits_for_nobody, "entries that wait for body");
+}
+
+#[test]
+fn a_live_event_where_another_stands_is_a_bug() {
+    let mut shard = shard();
+    let event = Topics::decode(shard.records.last().expect("records")).expect("was encoded");
+    let newest = shard.records.len() - 1;
+    let said = words_of_panic(|| Machine::apply(&mut shard.topics, &event, place(newest)));
+    assert!(said.contains("comes after record"), "{said}");
+}
