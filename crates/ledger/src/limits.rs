@@ -12,6 +12,8 @@ pub const ENDPOINT_REQUEST_BYTES_MAX: usize = 64 << 20;
 pub const HISTORY_RECORDS_PER_STEP: usize = 64;
 /// Records that one job reads from the disk for a history: what its shard must hold until it has made rows of them.
 pub const HISTORY_RECORDS_PER_JOB: usize = 256;
+/// Records that one job reads for the ids of a call: what a call holds while it waits, and nine hundred bytes each at most.
+pub const RECORDS_PER_JOB_MAX: usize = 8_192;
 /// Rows of one page of history, and accounts of one page of a list.
 pub const PAGE_ROWS_MAX: u32 = 1_000;
 /// Credits that one shard hands to another in one message.

@@ -12,6 +12,7 @@ mod decide;
 mod exchange;
 mod history;
 mod read;
+mod records;
 
 use std::collections::BTreeMap;
 
@@ -33,6 +34,7 @@ use crate::operation::{Answer, Credit, EndpointIndex, Operation};
 use exchange::Exchange;
 use history::HistoryJob;
 pub use history::HistoryRecords;
+use records::{Halt, Reads, Records, ids_of};
 
 /// Why a shard of the ledger stops for good.
 #[derive(Debug, thiserror::Error)]
@@ -148,7 +150,7 @@ pub enum Note {
 pub enum Job {
     /// Rows of a history.
     History(HistoryJob),
-    /// The records at these positions: debits whose credits another shard asked for.
+    /// The records at these positions: those that ids stand for, and debits whose credits another shard asked for.
     Records(Vec<Position>),
 }
 
@@ -173,12 +175,14 @@ pub struct LedgerFacts {
 }
 
 /// What a shard of the ledger keeps beside its machine.
-pub struct LedgerService<D: Disk, R: LogReader> {
+pub struct LedgerService<D: Disk> {
     index: ShardIndex,
     shard_count: u16,
     ids: IdIndex<D>,
-    /// For the records behind ids, until these are fetched by jobs as well.
-    reader: R,
+    reads: Reads,
+    /// Records that were read for what is being decided.
+    at_hand: Records,
+    expiry: Expiry,
     exchange: Exchange,
     histories: HashMap<JobId, HistoryRecords>,
     announcer: Option<Announcer>,
@@ -188,19 +192,28 @@ pub struct LedgerService<D: Disk, R: LogReader> {
     scratch: Vec<u8>,
 }
 
+/// The holds whose time is over: what their records are, and the read of more of them.
+#[derive(Debug, Default)]
+struct Expiry {
+    reading: Option<JobId>,
+    records: Records,
+}
+
 /// A turn of a shard of the ledger.
 type LedgerTurn<'a, L> = Turn<'a, Ledger, L>;
 
-impl<D: Disk, R: LogReader> LedgerService<D, R> {
+impl<D: Disk> LedgerService<D> {
     /// The service of a recovered shard: `ledger` and `ids` hold everything that its log has up to `appended`, which is all that it
-    /// has. `reader` reads that log.
-    pub fn new(ledger: &Ledger, ids: IdIndex<D>, reader: R, appended: Sequence) -> LedgerService<D, R> {
+    /// has.
+    pub fn new(ledger: &Ledger, ids: IdIndex<D>, appended: Sequence) -> LedgerService<D> {
         let (index, shard_count) = (ledger.shard(), ledger.shard_count());
         LedgerService {
             index,
             shard_count,
             ids,
-            reader,
+            reads: Reads::default(),
+            at_hand: Records::new(),
+            expiry: Expiry::default(),
             exchange: Exchange::new(ledger, appended),
             histories: HashMap::new(),
             announcer: None,
@@ -263,9 +276,32 @@ impl<D: Disk, R: LogReader> LedgerService<D, R> {
         }
     }
 
-    fn expire_holds<L: LogStore>(&mut self, turn: &mut LedgerTurn<'_, L>) -> Result<(), ShardError> {
+    fn expire_holds<L: LogStore>(
+        &mut self,
+        turn: &mut LedgerTurn<'_, L>,
+        jobs: &mut Jobs<Self>,
+    ) -> Result<(), ShardError> {
+        if let Some(job) = self.expiry.reading {
+            let Some(records) = self.reads.take(job) else { return Ok(()) };
+            self.expiry = Expiry { reading: None, records: records? };
+        }
+        self.at_hand = std::mem::take(&mut self.expiry.records);
+        let expired = self.expire_some(turn);
+        let at_hand = std::mem::take(&mut self.at_hand);
+        match expired {
+            Ok(()) => Ok(()),
+            Err(Halt::Stop(stop)) => Err(stop),
+            Err(Halt::Unread) => {
+                let unread = self.unread(turn, turn.state().expired_holds(turn.now()).take(EXPIRIES_PER_STEP), &at_hand)?;
+                self.expiry = Expiry { reading: Some(self.start_read(unread, jobs)), records: at_hand };
+                Ok(())
+            }
+        }
+    }
+
+    fn expire_some<L: LogStore>(&mut self, turn: &mut LedgerTurn<'_, L>) -> Result<(), Halt> {
         for _ in 0..EXPIRIES_PER_STEP {
-            let Some(id) = turn.state().expired_hold(turn.now()).map(Box::<str>::from) else { return Ok(()) };
+            let Some(id) = turn.state().expired_holds(turn.now()).next().map(Box::<str>::from) else { return Ok(()) };
             if !may_append(turn) || is_planted(Bug::HoldNotReleased) {
                 return Ok(());
             }
@@ -286,7 +322,7 @@ impl<D: Disk, R: LogReader> LedgerService<D, R> {
     }
 }
 
-impl<D: Disk, R: LogReader> Service for LedgerService<D, R> {
+impl<D: Disk> Service for LedgerService<D> {
     type Family = LedgerFamily;
     type Call = Operation;
     type Answer = Departure;
@@ -334,6 +370,11 @@ impl<D: Disk, R: LogReader> Service for LedgerService<D, R> {
         progress: &mut decide::Progress,
         jobs: &mut Jobs<Self>,
     ) -> Result<Served<Departure>, ShardError> {
+        if let Some(job) = progress.reading {
+            let Some(records) = self.reads.take(job) else { return Ok(Served::Paused(Pause::Fetch(job))) };
+            progress.reading = None;
+            progress.records.extend(records?);
+        }
         if call.writes() {
             if turn.state().is_outbound_full() {
                 return Ok(Served::Paused(Pause::Room));
@@ -346,7 +387,36 @@ impl<D: Disk, R: LogReader> Service for LedgerService<D, R> {
                 Room::Nowhere => unreachable!("an empty group has room for an event"),
             }
         }
-        self.serve_call(turn, call, progress, jobs)
+        self.at_hand = std::mem::take(&mut progress.records);
+        let served = self.serve_call(turn, call, progress, jobs);
+        progress.records = std::mem::take(&mut self.at_hand);
+        match served {
+            Ok(served) => Ok(served),
+            Err(Halt::Stop(stop)) => Err(stop),
+            Err(Halt::Unread) => {
+                let unread = self.unread(turn, ids_of(call, progress.decided()), &progress.records)?;
+                let job = self.start_read(unread, jobs);
+                progress.reading = Some(job);
+                Ok(Served::Paused(Pause::Fetch(job)))
+            }
+        }
+    }
+
+    fn prepare<L: LogStore>(
+        &mut self,
+        turn: &LedgerTurn<'_, L>,
+        call: &Operation,
+        progress: &mut decide::Progress,
+        jobs: &mut Jobs<Self>,
+    ) {
+        if progress.reading.is_some() {
+            return;
+        }
+        // An index that fails says so when the call is served.
+        let unread = self.unread(turn, ids_of(call, progress.decided()), &progress.records).unwrap_or_default();
+        if !unread.is_empty() {
+            progress.reading = Some(self.start_read(unread, jobs));
+        }
     }
 
     fn after<L: LogStore>(
@@ -355,7 +425,7 @@ impl<D: Disk, R: LogReader> Service for LedgerService<D, R> {
         out: &mut Departures<Self>,
         jobs: &mut Jobs<Self>,
     ) -> Result<bool, ShardError> {
-        self.expire_holds(turn)?;
+        self.expire_holds(turn, jobs)?;
         self.exchange_credits(turn, out, jobs)?;
         Ok(self.announce_figures(turn, out))
     }
@@ -365,6 +435,7 @@ impl<D: Disk, R: LogReader> Service for LedgerService<D, R> {
             Fetched::History(records) => {
                 assert!(self.histories.insert(job, records).is_none(), "a job comes back once")
             }
+            Fetched::Records(records) if self.reads.owns(job) => self.reads.fetched(job, records),
             Fetched::Records(records) => self.exchange.fetched(job, records),
         }
     }
@@ -376,14 +447,7 @@ impl<D: Disk, R: LogReader> Service for LedgerService<D, R> {
     fn run<Reader: LogReader>(job: Job, reader: &Reader) -> Fetched {
         match job {
             Job::History(job) => Fetched::History(job.run(reader)),
-            Job::Records(positions) => {
-                let read = |at: &Position| {
-                    let mut record = Vec::new();
-                    reader.read(*at, &mut record)?;
-                    Ok(record.into_boxed_slice())
-                };
-                Fetched::Records(positions.iter().map(read).collect())
-            }
+            Job::Records(positions) => records::run(&positions, reader),
         }
     }
 }

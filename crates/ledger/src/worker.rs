@@ -20,7 +20,7 @@ use crate::router::{CursorKey, Finished, Router};
 use crate::service::{Departure, Fetched, Job, LedgerService, Note, ShardError, Ticket};
 
 /// A shard of the ledger.
-pub type LedgerShard<D, L> = Shard<LedgerService<D, <L as LogStore>::Reader>, L>;
+pub type LedgerShard<D, L> = Shard<LedgerService<D>, L>;
 
 /// Who hears [`Message::Figures`] of all shards: one worker, because the parts of a collector are added up there.
 const ANNOUNCING_WORKER: EndpointIndex = EndpointIndex(0);
@@ -105,7 +105,7 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
     fn message_of(
         &self,
         shard: ShardIndex,
-        (ticket, released): Released<LedgerService<D, L::Reader>>,
+        (ticket, released): Released<LedgerService<D>>,
     ) -> Option<(EndpointIndex, Message)> {
         Some(match (ticket, released) {
             (Ticket::Call { from, ticket }, answer) => {

@@ -168,8 +168,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
     /// Serves in order until the inbox is empty or its front must wait.
     fn serve_inbox(&mut self, now: TimeMs) -> Result<bool, S::Stop> {
         if self.front_waits_for.is_some() {
-            self.look_ahead(now);
-            return Ok(false);
+            return Ok(self.look_ahead(now));
         }
         let mut worked = false;
         while let Some(mut work) = self.inbox.pop_front() {
@@ -203,14 +202,16 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         self.service.serve(&mut self.core.turn(now), &work.call, &mut work.progress, &mut self.jobs)
     }
 
-    /// While the front waits for its reads, those behind it begin theirs, so that the disk is asked once for many.
-    fn look_ahead(&mut self, now: TimeMs) {
-        let until = self.inbox.len().min(LOOK_AHEAD_CALLS);
-        let turn = self.core.turn(now);
-        for work in self.inbox.range_mut(self.prepared.min(until)..until) {
-            self.service.prepare(&turn, &work.call, &mut work.progress, &mut self.jobs);
+    /// While the front waits for its reads, those behind it begin theirs, one call a step. Returns whether one did.
+    fn look_ahead(&mut self, now: TimeMs) -> bool {
+        let next = self.prepared;
+        if next >= LOOK_AHEAD_CALLS {
+            return false;
         }
-        self.prepared = self.prepared.max(until);
+        let Some(work) = self.inbox.get_mut(next) else { return false };
+        self.service.prepare(&self.core.turn(now), &work.call, &mut work.progress, &mut self.jobs);
+        self.prepared += 1;
+        true
     }
 
     /// Goes on with those put aside whose findings are there. Their answers wait, like others, for all that was appended by now.

@@ -161,7 +161,7 @@ impl Node {
         let (shard, id, job) = self.jobs[worker].swap_remove(nth);
         // A disk that has stopped gives no reader; the process ends before anybody notices what is missing.
         let Ok(reader) = logs(disk).reader(log_id(shard.0)) else { return };
-        let found: Fetched = LedgerService::<FakeDisk, SimReader>::run(job, &reader);
+        let found: Fetched = LedgerService::<FakeDisk>::run(job, &reader);
         self.workers[worker].fetched(shard, id, found);
     }
 
@@ -218,8 +218,7 @@ fn recover(disk: &FakeDisk, plan: &Plan, shard: u16, trace: &Trace) -> Result<(S
         report.derived_only,
         opened.discarded,
     );
-    let reader = log.reader().map_err(|error| error.to_string())?;
-    let service = LedgerService::new(&back.state, ids, reader, log.last_sequence());
+    let service = LedgerService::new(&back.state, ids, log.last_sequence());
     let shard = Shard::new(ShardIndex(shard), back.state, service, log).map_err(|error| error.to_string())?;
     Ok((shard, durable))
 }

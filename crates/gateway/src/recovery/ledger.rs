@@ -19,7 +19,7 @@ use crate::node::{NodeOptions, spawn};
 /// A shard of the ledger on this machine's files.
 pub type LocalShard = LedgerShard<RealDisk, LocalLog<RealDisk>>;
 /// How its calls are served.
-type LocalService = LedgerService<RealDisk, LocalReader>;
+type LocalService = LedgerService<RealDisk>;
 /// The threads that read for it.
 pub type LocalFetchers =
     Fetchers<(JobId, <LocalService as Service>::Job), (JobId, <LocalService as Service>::Fetched)>;
@@ -79,7 +79,7 @@ fn recover(
 
     let reader = back.log.reader()?;
     let fetchers = fetchers(&recovery, &reader)?;
-    let mut service = LedgerService::new(&back.state, ids, back.log.reader()?, back.log.last_sequence());
+    let mut service = LedgerService::new(&back.state, ids, back.log.last_sequence());
     if let Some(rules) = announce {
         service.announce(rules, &back.state);
     }

@@ -1,12 +1,13 @@
 //! Serving the inbox: one decision after the other, each against the state that the last one left.
 
 use tidegate_disk::Disk;
-use tidegate_journal::{JournalError, LogReader, LogStore, Position};
+use tidegate_journal::{LogStore, Position};
 use tidegate_machines::ledger::{Command, Event, Ledger, Outcome, Refusal, Ruling, Transfer, check_transfer, shard_of};
 use tidegate_machines::{Decision, Machine, ShardIndex};
-use tidegate_shard::{Jobs, Pause, Room, Served};
+use tidegate_shard::{JobId, Jobs, Pause, Room, Served};
 
-use super::{Departure, LedgerService, LedgerTurn, ShardError, may_append};
+use super::records::{Halt, Records};
+use super::{Departure, LedgerService, LedgerTurn, may_append};
 use crate::ids::IdHash;
 use crate::limits::RECORD_OVERHEAD_BYTES;
 use crate::message::{HoldRequest, TransferBatch};
@@ -21,6 +22,10 @@ pub struct Progress {
     outcomes: Vec<Outcome>,
     need_credit: Vec<u32>,
     pub(super) rows: super::history::RowsRead,
+    /// Records that were read for the items to come.
+    pub(super) records: Records,
+    /// The job that reads more of them.
+    pub(super) reading: Option<JobId>,
 }
 
 /// An id with its hash, computed once.
@@ -64,7 +69,7 @@ impl Operation {
     }
 }
 
-impl<D: Disk, R: LogReader> LedgerService<D, R> {
+impl<D: Disk> LedgerService<D> {
     #[inline]
     pub(super) fn serve_call<L: LogStore>(
         &mut self,
@@ -72,7 +77,7 @@ impl<D: Disk, R: LogReader> LedgerService<D, R> {
         call: &Operation,
         progress: &mut Progress,
         jobs: &mut Jobs<Self>,
-    ) -> Result<Served<Departure>, ShardError> {
+    ) -> Result<Served<Departure>, Halt> {
         match call {
             Operation::OpenAccount { id, asset, kind } => {
                 let outcome = self.decide_one(turn, &Command::OpenAccount { id, asset, kind: *kind }, None)?;
@@ -110,7 +115,7 @@ impl<D: Disk, R: LogReader> LedgerService<D, R> {
         picks: &Picks,
         facts: &[AccountFact],
         progress: &mut Progress,
-    ) -> Result<Served<Departure>, ShardError> {
+    ) -> Result<Served<Departure>, Halt> {
         if !self.adopt(turn, facts)? {
             return Ok(PAUSED);
         }
@@ -149,7 +154,7 @@ impl<D: Disk, R: LogReader> LedgerService<D, R> {
         picks: &Picks,
         facts: &[AccountFact],
         progress: &mut Progress,
-    ) -> Result<Served<Departure>, ShardError> {
+    ) -> Result<Served<Departure>, Halt> {
         if !self.adopt(turn, facts)? {
             return Ok(PAUSED);
         }
@@ -179,7 +184,7 @@ impl<D: Disk, R: LogReader> LedgerService<D, R> {
         total: usize,
         progress: &mut Progress,
         command_at: impl Fn(usize) -> (Command<'a>, &'a str),
-    ) -> Result<Served<Departure>, ShardError> {
+    ) -> Result<Served<Departure>, Halt> {
         while progress.outcomes.len() < picks.len(total) {
             if !may_append(turn) {
                 return Ok(PAUSED);
@@ -199,7 +204,7 @@ impl<D: Disk, R: LogReader> LedgerService<D, R> {
         picks: &Picks,
         facts: &[AccountFact],
         failed: bool,
-    ) -> Result<Served<Departure>, ShardError> {
+    ) -> Result<Served<Departure>, Halt> {
         if !self.adopt(turn, facts)? {
             return Ok(PAUSED);
         }
@@ -248,7 +253,7 @@ impl<D: Disk, R: LogReader> LedgerService<D, R> {
         turn: &mut LedgerTurn<'_, L>,
         transfers: impl Iterator<Item = Transfer<'a>>,
         facts: &[AccountFact],
-    ) -> Result<Served<Departure>, ShardError> {
+    ) -> Result<Served<Departure>, Halt> {
         let mut outcomes = Vec::new();
         for transfer in transfers {
             let credit_missing = is_missing(transfer.credit, facts);
@@ -263,7 +268,7 @@ impl<D: Disk, R: LogReader> LedgerService<D, R> {
         turn: &mut LedgerTurn<'_, L>,
         command: &Command<'_>,
         id: Option<&str>,
-    ) -> Result<Outcome, ShardError> {
+    ) -> Result<Outcome, Halt> {
         let id = id.map(|id| self.named(id));
         self.decide_named(turn, command, id)
     }
@@ -275,7 +280,7 @@ impl<D: Disk, R: LogReader> LedgerService<D, R> {
         turn: &mut LedgerTurn<'_, L>,
         command: &Command<'_>,
         id: Option<Named<'_>>,
-    ) -> Result<Outcome, ShardError> {
+    ) -> Result<Outcome, Halt> {
         let mut scratch = std::mem::take(&mut self.scratch);
         let outcome = self.decide_with(turn, command, id, &mut scratch);
         self.scratch = scratch;
@@ -289,7 +294,7 @@ impl<D: Disk, R: LogReader> LedgerService<D, R> {
         command: &Command<'_>,
         id: Option<Named<'_>>,
         scratch: &mut Vec<u8>,
-    ) -> Result<Outcome, ShardError> {
+    ) -> Result<Outcome, Halt> {
         let prior = match id {
             Some(id) => self.find_prior(turn, id, scratch)?,
             None => None,
@@ -331,7 +336,7 @@ impl<D: Disk, R: LogReader> LedgerService<D, R> {
         turn: &mut LedgerTurn<'_, L>,
         transfer: &Transfer<'_>,
         refusal: Refusal,
-    ) -> Result<Outcome, ShardError> {
+    ) -> Result<Outcome, Halt> {
         if self.has_prior(turn, transfer.id)? {
             let again = Command::Transfer { transfer: *transfer, credit_missing: true };
             return self.decide_one(turn, &again, Some(transfer.id));
@@ -347,7 +352,7 @@ impl<D: Disk, R: LogReader> LedgerService<D, R> {
         Ok(Outcome::Refused(refusal))
     }
 
-    fn has_prior<L: LogStore>(&mut self, turn: &LedgerTurn<'_, L>, id: &str) -> Result<bool, ShardError> {
+    fn has_prior<L: LogStore>(&mut self, turn: &LedgerTurn<'_, L>, id: &str) -> Result<bool, Halt> {
         let mut scratch = std::mem::take(&mut self.scratch);
         let found = self.find_prior(turn, self.named(id), &mut scratch).map(|prior| prior.is_some());
         self.scratch = scratch;
@@ -359,7 +364,7 @@ impl<D: Disk, R: LogReader> LedgerService<D, R> {
         &mut self,
         turn: &LedgerTurn<'_, L>,
         id: &str,
-    ) -> Result<Option<ShardIndex>, ShardError> {
+    ) -> Result<Option<ShardIndex>, Halt> {
         let mut scratch = std::mem::take(&mut self.scratch);
         let owner = self.find_prior(turn, self.named(id), &mut scratch).map(|prior| {
             prior.map(|event| match event {
@@ -379,9 +384,12 @@ impl<D: Disk, R: LogReader> LedgerService<D, R> {
         turn: &LedgerTurn<'_, L>,
         Named { id, hash }: Named<'_>,
         scratch: &'s mut Vec<u8>,
-    ) -> Result<Option<Event<'s>>, ShardError> {
-        let found = self.ids.find_newest(hash, |at| -> Result<bool, ShardError> {
-            read_record(turn, &self.reader, at, scratch)?;
+    ) -> Result<Option<Event<'s>>, Halt> {
+        let found = self.ids.find_newest(hash, |at| -> Result<bool, Halt> {
+            let at_hand = || self.at_hand.get(&at).map(|record| &**record);
+            let record = turn.peek(at).or_else(at_hand).ok_or(Halt::Unread)?;
+            scratch.clear();
+            scratch.extend_from_slice(record);
             Ok(Event::decode(scratch).is_ok_and(|event| event.id() == Some(id)))
         })?;
         Ok(found.and_then(|_| Event::decode(scratch).ok()))
@@ -389,7 +397,7 @@ impl<D: Disk, R: LogReader> LedgerService<D, R> {
 
     /// Journals what other shards said about accounts that this one did not know. False when the group is full: what was adopted is
     /// known then, and a later step goes on with the rest.
-    fn adopt<L: LogStore>(&mut self, turn: &mut LedgerTurn<'_, L>, facts: &[AccountFact]) -> Result<bool, ShardError> {
+    fn adopt<L: LogStore>(&mut self, turn: &mut LedgerTurn<'_, L>, facts: &[AccountFact]) -> Result<bool, Halt> {
         for fact in facts {
             let Some((asset, kind)) = &fact.found else { continue };
             if turn.state().slot(&fact.id).is_some() {
@@ -414,28 +422,16 @@ impl<D: Disk, R: LogReader> LedgerService<D, R> {
 }
 
 impl Progress {
+    /// Items that have their outcomes.
+    pub(super) fn decided(&self) -> usize {
+        self.outcomes.len()
+    }
+
     fn answer(&mut self) -> Answer {
         Answer::Outcomes {
             outcomes: std::mem::take(&mut self.outcomes),
             need_credit: std::mem::take(&mut self.need_credit),
         }
-    }
-}
-
-/// A record from memory, or from the disk.
-fn read_record<L: LogStore, R: LogReader>(
-    turn: &LedgerTurn<'_, L>,
-    reader: &R,
-    at: Position,
-    into: &mut Vec<u8>,
-) -> Result<(), JournalError> {
-    match turn.peek(at) {
-        Some(record) => {
-            into.clear();
-            into.extend_from_slice(record);
-            Ok(())
-        }
-        None => reader.read(at, into),
     }
 }
 

@@ -10,12 +10,13 @@ use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 use tidegate_disk::Disk;
-use tidegate_journal::{JournalError, LogReader, LogStore, Position, Sequence};
+use tidegate_journal::{JournalError, LogStore, Position, Sequence};
 use tidegate_machines::ledger::{Command, Event, Ledger, Outcome};
 use tidegate_machines::{OutboundNumber, ShardIndex, TimeMs};
 use tidegate_planted::{Bug, is_planted};
 use tidegate_shard::{Departures, JobId, Jobs};
 
+use super::records::Halt;
 use super::{Departure, Job, LedgerService, LedgerTurn, Note, ShardError, Ticket, may_append};
 use crate::limits::{CREDITS_PER_PULL_MAX, PULL_RETRY_MS};
 use crate::operation::Credit;
@@ -89,7 +90,7 @@ impl Exchange {
     }
 }
 
-impl<D: Disk, R: LogReader> LedgerService<D, R> {
+impl<D: Disk> LedgerService<D> {
     pub(super) fn apply_received<L: LogStore>(&mut self, turn: &mut LedgerTurn<'_, L>) -> Result<bool, ShardError> {
         let mut worked = false;
         while let Some((from, credits)) = self.exchange.received.pop_front() {
@@ -99,7 +100,7 @@ impl<D: Disk, R: LogReader> LedgerService<D, R> {
                 if !may_append(turn) {
                     break;
                 }
-                if let Outcome::Refused(refusal) = self.decide_one(turn, &credit.command(from), None)? {
+                if let Outcome::Refused(refusal) = self.decide_one(turn, &credit.command(from), None).map_err(Halt::into_stop)? {
                     let (number, account) = (credit.number.0, credit.credit.clone());
                     return Err(ShardError::CreditRefused { from, number, account, code: refusal.code() });
                 }
@@ -190,7 +191,7 @@ impl<D: Disk, R: LogReader> LedgerService<D, R> {
         if confirmed <= turn.state().outbound_confirmed(to) || !may_append(turn) {
             return Ok(());
         }
-        self.decide_one(turn, &Command::ConfirmCredits { to, number: confirmed }, None)?;
+        self.decide_one(turn, &Command::ConfirmCredits { to, number: confirmed }, None).map_err(Halt::into_stop)?;
         Ok(())
     }
 

@@ -13,7 +13,8 @@ use tidegate_machines::RecordPosition;
 use tidegate_machines::ledger::{AccountSlot, Event, Ledger, Refusal};
 use tidegate_shard::{JobId, Jobs, Pause, Served};
 
-use super::{Departure, Job, LedgerService, LedgerTurn, ShardError};
+use super::records::Halt;
+use super::{Departure, Job, LedgerService, LedgerTurn};
 use crate::limits::{HISTORY_RECORDS_PER_JOB, HISTORY_RECORDS_PER_STEP, PAGE_ROWS_MAX};
 use crate::operation::{Answer, ChainedRow};
 
@@ -62,14 +63,14 @@ impl HistoryJob {
     }
 }
 
-impl<D: Disk, R: LogReader> LedgerService<D, R> {
+impl<D: Disk> LedgerService<D> {
     pub(super) fn serve_history<L: LogStore>(
         &mut self,
         turn: &LedgerTurn<'_, L>,
         (id, from, limit): (&str, Option<RecordPosition>, u32),
         read: &mut RowsRead,
         jobs: &mut Jobs<Self>,
-    ) -> Result<Served<Departure>, ShardError> {
+    ) -> Result<Served<Departure>, Halt> {
         let ledger = turn.state();
         let (Some(newest), Some(slot)) = (ledger.last_position(id), ledger.slot(id)) else {
             return Ok(done(Answer::Refused(Refusal::AccountNotFound)));
@@ -90,7 +91,8 @@ impl<D: Disk, R: LogReader> LedgerService<D, R> {
                 }
             }
             match found.ended {
-                Some(_) if read.rows.is_empty() && from.is_some() => {
+                // Nothing can be there yet: made up, or from before a restore.
+                Some(_) if Position(at.0) >= turn.durable().position() => {
                     return Ok(done(Answer::Refused(Refusal::CursorInvalid)));
                 }
                 Some(error) => return Err(error.into()),

@@ -1,19 +1,20 @@
 //! Reads. Each is answered like a write: when everything that it saw is durable.
 
 use tidegate_disk::Disk;
-use tidegate_journal::{LogReader, LogStore};
+use tidegate_journal::LogStore;
 use tidegate_machines::ledger::{AccountKind, AccountView, Ledger, shard_of};
 
-use super::{LedgerService, LedgerTurn, ShardError};
+use super::records::Halt;
+use super::{LedgerService, LedgerTurn};
 use crate::limits::{AUDIT_ACCOUNTS_PER_QUESTION, PAGE_ROWS_MAX};
 use crate::operation::{AccountFact, Answer, Figures, Operation};
 
-impl<D: Disk, R: LogReader> LedgerService<D, R> {
+impl<D: Disk> LedgerService<D> {
     pub(super) fn read<L: LogStore>(
         &mut self,
         turn: &LedgerTurn<'_, L>,
         operation: &Operation,
-    ) -> Result<Answer, ShardError> {
+    ) -> Result<Answer, Halt> {
         let ledger = turn.state();
         Ok(match operation {
             Operation::ReadAccount { id } => Answer::Account(self.local_account(ledger, id)),

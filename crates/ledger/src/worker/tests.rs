@@ -115,7 +115,7 @@ fn logs(disk: &FakeDisk) -> StepLogs<FakeDisk> {
 }
 
 type TestShard = LedgerShard<FakeDisk, StepLog<FakeDisk>>;
-type TestService = LedgerService<FakeDisk, <StepLog<FakeDisk> as LogStore>::Reader>;
+type TestService = LedgerService<FakeDisk>;
 
 fn snapshots(disk: &FakeDisk, shard: u16) -> Snapshots<LedgerFamily, FakeDisk> {
     Snapshots::new(disk.clone(), Path::new(DATA), log_id(shard))
@@ -129,8 +129,7 @@ fn open_shard(disk: &FakeDisk, shard: u16, shard_count: u16) -> (TestShard, Repl
     let opened = IdIndex::open(disk.clone(), &folder, options, durable, &mut |_, _| {});
     let mut ids = opened.expect("the index is whole").index;
     let back = open.replay(shard_count, &mut ids, |_| {}).expect("the journal is whole");
-    let reader = back.log.reader().expect("the log has a reader");
-    let service = LedgerService::new(&back.state, ids, reader, back.log.last_sequence());
+    let service = LedgerService::new(&back.state, ids, back.log.last_sequence());
     let shard = Shard::new(ShardIndex(shard), back.state, service, back.log).expect("the log goes on");
     (shard, back.report)
 }

@@ -133,6 +133,11 @@ impl OpenHolds {
         self.assert_counts();
     }
 
+    /// All open holds, those that expire first in front.
+    pub fn by_expiry(&self) -> impl Iterator<Item = &OpenHold> {
+        self.by_expiry.values().map(|&entry| &self.entries[entry as usize])
+    }
+
     /// The hold that expires first.
     pub fn first(&self) -> Option<&OpenHold> {
         self.by_expiry.first_key_value().map(|(_, &entry)| &self.entries[entry as usize])

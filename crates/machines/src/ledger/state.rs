@@ -150,10 +150,10 @@ impl Ledger {
         self.holds.first().map(|hold| hold.expires_at)
     }
 
-    /// An open hold whose time is over at `now`: the one that expired first. Expire it and ask again.
-    pub fn expired_hold(&self, now: TimeMs) -> Option<&str> {
-        let first = self.holds.first()?;
-        (first.expires_at <= self.time_of(now)).then(|| first.id.as_str())
+    /// The open holds whose time is over at `now`, by id, those that expired first in front.
+    pub fn expired_holds(&self, now: TimeMs) -> impl Iterator<Item = &str> {
+        let now = self.time_of(now);
+        self.holds.by_expiry().take_while(move |hold| hold.expires_at <= now).map(|hold| hold.id.as_str())
     }
 
     /// How many holds are open.

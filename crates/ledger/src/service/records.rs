@@ -1,0 +1,148 @@
+//! Old records that a decision needs and that memory does not hold: read by a job, for all the ids of a call at once.
+//!
+//! ```text
+//!   decide ─▶ what does this id stand for? ─▶ its record: in memory, or at hand ─▶ go on
+//!                                                └─ neither ─▶ Unread ─▶ one job for the rest of the call ─▶ the same item, again
+//! ```
+//!
+//! Promise: nothing is decided on a guess. A call that waits keeps its place: those behind it have their own records read meanwhile and
+//! are decided after it, so two that name one id are decided in the order in which they came. What was at hand is looked up again
+//! in the index each time, because ids may have been inserted while the disk was asked.
+
+use hashbrown::HashMap;
+use tidegate_disk::Disk;
+use tidegate_journal::{JournalError, LogReader, LogStore, Position};
+use tidegate_machines::ledger::Event;
+use tidegate_shard::{JobId, Jobs};
+
+use super::{Fetched, Job, LedgerService, LedgerTurn, ShardError};
+use crate::ids::IdsError;
+use crate::limits::RECORDS_PER_JOB_MAX;
+use crate::operation::Operation;
+
+/// Records by their positions.
+pub(super) type Records = HashMap<Position, Box<[u8]>>;
+
+/// Why a call is not served further now.
+#[derive(Debug)]
+pub(super) enum Halt {
+    /// The shard stops.
+    Stop(ShardError),
+    /// A record must be read first; the item at hand was not touched.
+    Unread,
+}
+
+impl Halt {
+    /// For commands without an id, which need no record.
+    pub fn into_stop(self) -> ShardError {
+        match self {
+            Halt::Stop(stop) => stop,
+            Halt::Unread => unreachable!("a command without an id needs no record"),
+        }
+    }
+}
+
+impl<E: Into<ShardError>> From<E> for Halt {
+    fn from(error: E) -> Halt {
+        Halt::Stop(error.into())
+    }
+}
+
+/// What reads came to, until somebody takes it.
+#[derive(Debug, Default)]
+pub(super) struct Reads {
+    under_way: HashMap<JobId, Vec<Position>>,
+    arrived: HashMap<JobId, Result<Records, JournalError>>,
+}
+
+impl Reads {
+    /// Whether this is one of its jobs.
+    pub fn owns(&self, job: JobId) -> bool {
+        self.under_way.contains_key(&job)
+    }
+
+    pub fn fetched(&mut self, job: JobId, found: Result<Vec<Box<[u8]>>, JournalError>) {
+        let positions = self.under_way.remove(&job).expect("a job comes back once");
+        let records = found.map(|records| {
+            assert_eq!(records.len(), positions.len(), "a record for each position");
+            positions.into_iter().zip(records).collect()
+        });
+        self.arrived.insert(job, records);
+    }
+
+    /// What a job found; `None` while it is under way.
+    pub fn take(&mut self, job: JobId) -> Option<Result<Records, JournalError>> {
+        self.arrived.remove(&job)
+    }
+}
+
+/// Reads records, in the order asked.
+pub(super) fn run<R: LogReader>(positions: &[Position], reader: &R) -> Fetched {
+    let read = |at: &Position| {
+        let mut record = Vec::new();
+        reader.read(*at, &mut record)?;
+        Ok(record.into_boxed_slice())
+    };
+    Fetched::Records(positions.iter().map(read).collect())
+}
+
+impl<D: Disk> LedgerService<D> {
+    /// Begins to read the records at these positions.
+    pub(super) fn start_read(&mut self, positions: Vec<Position>, jobs: &mut Jobs<Self>) -> JobId {
+        assert!(!positions.is_empty(), "whoever met an unread record finds it again");
+        let job = jobs.start(Job::Records(positions.clone()));
+        self.reads.under_way.insert(job, positions);
+        job
+    }
+
+    /// Positions of the records that decisions on `ids` will look at and that are neither in memory nor among `at_hand`: each
+    /// candidate of each id, at most as many as one job reads.
+    pub(super) fn unread<'i, L: LogStore>(
+        &self,
+        turn: &LedgerTurn<'_, L>,
+        ids: impl Iterator<Item = &'i str>,
+        at_hand: &Records,
+    ) -> Result<Vec<Position>, IdsError> {
+        let mut unread = Vec::new();
+        for id in ids {
+            self.ids.find_newest(self.ids.hash(id.as_bytes()), |at| -> Result<bool, IdsError> {
+                match turn.peek(at).or_else(|| at_hand.get(&at).map(|record| &**record)) {
+                    Some(record) => Ok(Event::decode(record).is_ok_and(|event| event.id() == Some(id))),
+                    None => {
+                        unread.push(at);
+                        Ok(false)
+                    }
+                }
+            })?;
+            if unread.len() >= RECORDS_PER_JOB_MAX {
+                break;
+            }
+        }
+        unread.sort_unstable();
+        unread.dedup();
+        Ok(unread)
+    }
+}
+
+/// The ids that the items of a call name, from item `from` on; none for calls that are not about ids.
+pub(super) fn ids_of<'c>(call: &'c Operation, from: usize) -> Box<dyn Iterator<Item = &'c str> + 'c> {
+    match call {
+        // Of a linked group, all are looked at before any is decided.
+        Operation::Transfers { batch, picks, linked: true, .. } => {
+            Box::new((0..picks.len(batch.len())).map(|n| batch.get(picks.index(n)).id))
+        }
+        Operation::Transfers { batch, picks, .. } => {
+            Box::new((from..picks.len(batch.len())).map(|n| batch.get(picks.index(n)).id))
+        }
+        Operation::PlaceHolds { holds, picks, .. } => {
+            Box::new((from..picks.len(holds.len())).map(|n| &*holds[picks.index(n)].id))
+        }
+        Operation::PostHolds { posts, picks } => {
+            Box::new((from..picks.len(posts.len())).map(|n| &*posts[picks.index(n)].0))
+        }
+        Operation::VoidHolds { ids, picks } => Box::new((from..picks.len(ids.len())).map(|n| &*ids[picks.index(n)])),
+        Operation::ClaimIds(claims) => Box::new(claims[from..].iter().map(|(id, ..)| &**id)),
+        Operation::FindOwners(ids) => Box::new(ids.iter().map(|id| &**id)),
+        _ => Box::new(std::iter::empty()),
+    }
+}
