@@ -117,6 +117,7 @@ impl FakeDisk {
     pub fn crash(&self) {
         let state = &mut *self.lock();
         let kept = state.random.below(state.unsynced_names.len() as u64 + 1) as usize;
+        assert!(kept <= state.unsynced_names.len(), "a prefix of the changes is kept");
         for change in &state.unsynced_names[..kept] {
             change.apply(&mut state.durable_names);
         }
@@ -126,6 +127,7 @@ impl FakeDisk {
         state.inodes.iter_mut().for_each(|inode| inode.crash(random));
         state.free_unlinked();
         state.counts.crashes += 1;
+        assert!(state.linked().iter().all(|inode| *inode < state.inodes.len()), "every name is a file's");
         state.revive();
     }
 
@@ -341,6 +343,10 @@ impl Disk for FakeDisk {
             std::mem::take(&mut state.unsynced_names).into_iter().partition(|change| change.dir() == Some(path));
         state.unsynced_names = others;
         let synced: Vec<NameChange> = synced;
+        assert!(
+            state.unsynced_names.iter().all(|change| change.dir() != Some(path)),
+            "all names in it are durable now"
+        );
         synced.iter().for_each(|change| change.apply(&mut state.durable_names));
         state.check_running()
     }
@@ -352,6 +358,7 @@ impl FakeFile {
         if state.epoch != self.epoch {
             return Err(io::Error::other("this handle is from before the crash"));
         }
+        assert!(self.inode < state.inodes.len(), "a handle is a file's");
         act(&mut state, self.inode)
     }
 }
@@ -370,7 +377,12 @@ impl DiskFile for FakeFile {
             state.room_for(inode, offset + bytes.len() as u64)?;
             let written = if stops { state.random.below(bytes.len() as u64 + 1) as usize } else { bytes.len() };
             state.counts.bytes_written += written as u64;
+            assert!(written <= bytes.len(), "a torn write is a part of the write");
             state.inodes[inode].write_at(&bytes[..written], offset);
+            assert!(
+                written == 0 || state.inodes[inode].len() >= offset + written as u64,
+                "a file holds what was written"
+            );
             state.check_running()
         })
     }
@@ -397,6 +409,7 @@ impl DiskFile for FakeFile {
             state.operate_whole()?;
             state.room_for(inode, len)?;
             state.inodes[inode].allocate(len);
+            assert!(state.inodes[inode].used_bytes() >= len, "room that was claimed is there");
             state.check_running()
         })
     }
@@ -432,6 +445,7 @@ impl SplitMix {
 
     /// A number below `bound`, which is not zero.
     pub(super) fn below(&mut self, bound: u64) -> u64 {
+        assert!(bound > 0, "no number is below zero");
         self.next() % bound
     }
 }

@@ -42,12 +42,14 @@ impl Aftermath {
             let got = read_up_to(file, &mut buffer, offset)?;
             let chunk = &buffer[..got];
             let last = got < buffer.len();
+            assert!(offset >= start, "only what is behind the place is examined");
             if let Some(nonzero) = last_nonzero(chunk) {
                 found.zeros_from = offset + nonzero as u64 + 1;
                 let scanned = if last { got } else { got - GROUP_HEADER_BYTES };
                 found.take_claims(chunk, scanned, offset, log, first);
             }
             if last {
+                assert!(found.durable_up_to >= place && found.zeros_from >= start, "evidence is behind the place");
                 return Ok(found);
             }
             offset += (got - GROUP_HEADER_BYTES) as u64;

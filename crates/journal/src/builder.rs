@@ -154,6 +154,8 @@ impl GroupBuilder {
 
     /// The records with their headers, checksums still zero.
     pub(crate) fn into_body(self) -> Vec<u8> {
+        assert_eq!(self.records == 0, self.body.is_empty(), "records have bytes, and bytes are records'");
+        assert!(self.body.len() >= self.records as usize * (RECORD_HEADER_BYTES + 1), "a record has at least a byte");
         self.body
     }
 }

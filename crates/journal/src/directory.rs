@@ -102,6 +102,7 @@ impl Directory {
         if wanted.iter().any(|wanted| description.family(wanted.family.number).is_none()) {
             description = extend(path, description, wanted)?;
         }
+        assert!(wanted.iter().all(|wanted| description.shards(wanted.family.number) > 0), "what is wanted is there");
         Ok(Directory { path: path.to_path_buf(), description, _lock: lock })
     }
 
@@ -174,9 +175,9 @@ fn check(wanted: &[Wanted]) {
 
 /// Creates the logs and then the description. A creation that was cut short goes on with the identity it had begun with.
 fn create(path: &Path, wanted: &[Wanted], created_at_ms: u64) -> Result<(), JournalError> {
-    let none = |id| Description { families: Vec::new(), created_at_ms, id };
+    let none = |created_at_ms, id| Description { families: Vec::new(), created_at_ms, id };
     let begun = match Description::read(&path.join(DIRECTORY_NEW)) {
-        Ok(begun) => goes_on(&begun, &Description { created_at_ms: begun.created_at_ms, ..none(begun.id) }, wanted),
+        Ok(begun) => goes_on(&begun, &none(begun.created_at_ms, begun.id), wanted),
         Err(_) => None,
     };
     let description = match begun {
@@ -186,12 +187,12 @@ fn create(path: &Path, wanted: &[Wanted], created_at_ms: u64) -> Result<(), Jour
             return Err(refuse(path, what.into()));
         }
         None => {
-            let description = none(random_id(path)?).with(wanted);
+            let description = none(created_at_ms, random_id(path)?).with(wanted);
             description.write(&path.join(DIRECTORY_NEW))?;
             description
         }
     };
-    finish(path, &none(description.id), &description, wanted)
+    finish(path, &none(description.created_at_ms, description.id), &description, wanted)
 }
 
 /// Gives a directory the families that it lacks. What was cut short goes on with the numbers that it had begun with.
@@ -239,6 +240,8 @@ fn finish(path: &Path, found: &Description, description: &Description, wanted: &
             }
         }
     }
+    assert!(description.id == found.id && description.created_at_ms == found.created_at_ms, "a directory stays itself");
+    assert!(found.families.iter().all(|family| description.families.contains(family)), "no family is lost or changed");
     let failed = |cause| JournalError::io("create", &path.join(DIRECTORY), cause);
     fs::rename(path.join(DIRECTORY_NEW), path.join(DIRECTORY)).map_err(failed)?;
     RealDisk.sync_dir(path).map_err(failed)

@@ -61,6 +61,7 @@ pub(crate) struct InFlight {
 
 impl InFlight {
     pub fn new(end: Cursor, options: &Options) -> InFlight {
+        options.check();
         InFlight {
             groups: VecDeque::with_capacity(GROUPS_IN_FLIGHT_MAX),
             recent: VecDeque::new(),
@@ -76,6 +77,7 @@ impl InFlight {
     }
 
     pub fn begin(&mut self) -> GroupBuilder {
+        assert!(self.durable.sequence() <= self.last_sequence && self.durable.position() <= self.next);
         let buffer = self.recycled.pop().unwrap_or_default();
         let limits = GroupLimits { group_bytes_max: self.group_bytes_max, record_bytes_max: self.record_bytes_max };
         GroupBuilder::new(self.next, Sequence(self.last_sequence.0 + 1), limits, buffer)
@@ -97,6 +99,8 @@ impl InFlight {
         assert!(submitted.last_sequence() > self.last_sequence, "a group has records");
         self.next = submitted.end();
         self.last_sequence = submitted.last_sequence();
+        let before = self.groups.back().map_or(self.durable.position(), |last| last.end());
+        assert_eq!(submitted.base, before, "groups in flight follow each other, and the first one what is durable");
         self.groups.push_back(submitted.clone());
         Some(submitted)
     }
@@ -141,6 +145,7 @@ impl InFlight {
 
     /// Whether one more group of the largest size may be submitted, given how far there is room on disk.
     pub fn ready(&self, room_up_to: Position, disk_full: bool) -> Result<(), NotReady> {
+        assert!(self.groups.len() <= GROUPS_IN_FLIGHT_MAX, "no more are let in");
         if self.groups.len() == GROUPS_IN_FLIGHT_MAX {
             return Err(NotReady::Busy);
         }

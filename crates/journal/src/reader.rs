@@ -145,6 +145,7 @@ impl<F: DiskFile> OpenSegments<F> {
                 return Err(no_record("the file ends within the record"));
             }
         }
+        assert_eq!(into.len(), len, "the whole record was read");
         if record_checksum(at, into) == u32_at(&bytes, 4) {
             Ok(())
         } else {
@@ -158,7 +159,9 @@ impl<F: DiskFile> OpenSegments<F> {
 
     fn segment_of(&self, at: Position) -> Option<Position> {
         let index = self.firsts.partition_point(|first| *first <= at);
-        index.checked_sub(1).map(|index| self.firsts[index])
+        let first = index.checked_sub(1).map(|index| self.firsts[index]);
+        assert!(first.is_none_or(|first| first <= at), "the segment begins before what it holds");
+        first
     }
 
     /// Lists the folder again; whether another segment now holds `at`.

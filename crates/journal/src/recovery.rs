@@ -230,6 +230,7 @@ impl Walk {
 /// Checks that the segment at `first` is followed by the one at `next`: quickly by its mark, else by reading all of it.
 /// Returns its end when the mark is not there although everything else is.
 fn check_sealed<D: Disk>(folder: &Folder<D>, first: Position, next: Position) -> Result<Option<Cursor>, JournalError> {
+    assert!(first < next, "segments are listed in order");
     let (file, begins) = folder.open_shared(first)?;
     let (_, follows) = folder.open_segment(next)?;
     let mut bytes = [0; MARK_BYTES];
@@ -336,10 +337,12 @@ fn repair<D: Disk>(folder: &Folder<D>, found: &Inspection) -> Result<Active<D::F
             file.sync_data().map_err(failed)?;
         }
     }
+    assert!(allocated >= end, "all that was read is in claimed room");
     Ok(Active { file, path, first, allocated, zeroed: 0 })
 }
 
 fn rewrite(file: &impl DiskFile, range: Range<u64>) -> std::io::Result<()> {
+    assert!(range.start >= SEGMENT_HEADER_BYTES as u64 && range.start <= range.end, "groups are written once more");
     in_pieces(range, |offset, piece| {
         file.read_exact_at(piece, offset)?;
         file.write_all_at(piece, offset)
@@ -355,6 +358,7 @@ fn in_pieces(range: Range<u64>, mut each: impl FnMut(u64, &mut [u8]) -> std::io:
     let mut offset = range.start;
     while offset < range.end {
         let len = (range.end - offset).min(piece.len() as u64);
+        assert!(len > 0 && offset + len <= range.end, "pieces stay inside the range");
         each(offset, &mut piece[..len as usize])?;
         offset += len;
     }

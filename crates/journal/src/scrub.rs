@@ -42,6 +42,11 @@ pub(crate) fn scrub<D: Disk>(reader: &Reader<D>, from: Cursor, bytes: u64) -> Re
         scrubbed.records += u64::from(group.record_count);
         scrubbed.reached = groups.cursor();
         scrubbed.bytes += scrubbed.reached.position.0 - before.position.0;
+        assert_eq!(
+            scrubbed.bytes,
+            scrubbed.reached.position.0 - from.position.0,
+            "groups follow each other without gaps"
+        );
     }
     assert!(scrubbed.reached.position <= end.position(), "nothing is read that is still being written");
     assert_eq!(scrubbed.reached.sequence.0 - from.sequence.0, scrubbed.records, "records are numbered without gaps");

@@ -158,6 +158,7 @@ impl<D: Disk> Bench<D> {
     fn next_step(&mut self) -> Result<Step, JournalError> {
         if self.writer.has_unsynced() {
             self.writer.sync()?;
+            assert!(!self.writer.has_unsynced(), "one sync is enough for all that was written");
             return Ok(Step::Synced);
         }
         if !self.waiting.is_empty() {
@@ -165,6 +166,7 @@ impl<D: Disk> Bench<D> {
                 self.writer.write(&group)?;
             }
             self.writer.flush()?;
+            assert!(self.waiting.is_empty() && self.writer.has_unsynced(), "groups have records, and all were written");
             return Ok(Step::Wrote);
         }
         if self.claim_room()? == Claim::Claimed {
@@ -175,6 +177,7 @@ impl<D: Disk> Bench<D> {
         }
         if !self.writer.is_marked() {
             self.writer.mark_tail()?;
+            assert_eq!(self.writer.proven_up_to(), self.writer.synced().position, "a mark proves all before it");
             return Ok(Step::Marked);
         }
         Ok(Step::Idle)

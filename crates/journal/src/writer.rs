@@ -125,12 +125,16 @@ impl<D: Disk> Writer<D> {
 
     /// Up to here, damage can be told from a torn tail: a later group or a mark, durable itself, claims that it was durable.
     pub fn proven_up_to(&self) -> Position {
-        if self.marked { self.end.position } else { self.claimed }
+        let proven = if self.marked { self.end.position } else { self.claimed };
+        assert!(proven <= self.synced.position, "only what is durable is proven");
+        proven
     }
 
     /// Seals `group` and writes it, now or together with those that follow before [`Writer::flush`].
     pub fn write(&mut self, group: &Submitted) -> Result<(), JournalError> {
         assert_eq!(group.base, self.end.position, "groups are submitted in order");
+        assert_eq!(group.first_sequence.0, self.end.sequence.0 + 1, "records are numbered without gaps");
+        assert!(group.bytes() <= self.options.group_bytes_max, "a group has at most what its log allows");
         let bytes = group.bytes() as u64;
         if self.end_offset() + bytes + MARK_BYTES as u64 > self.segment.allocated {
             self.flush()?;
@@ -159,6 +163,7 @@ impl<D: Disk> Writer<D> {
     pub fn flush(&mut self) -> Result<(), JournalError> {
         if !self.image.is_empty() {
             let offset = self.end_offset() - self.image.len() as u64;
+            assert!(offset >= offset_of(self.segment.first, self.synced.position), "nothing durable is written over");
             self.segment.file.write_all_at(&self.image, offset).map_err(|cause| self.write_failed(cause))?;
             self.image.clear();
         }

@@ -30,6 +30,13 @@ impl Image {
             last[within..].fill(0);
         }
         self.len = len;
+        self.check();
+    }
+
+    /// Nothing is kept behind the end: it would come back when the file grows.
+    fn check(&self) {
+        let behind = self.sectors.keys().next_back().is_none_or(|last| *last < self.len.div_ceil(SECTOR_BYTES as u64));
+        assert!(behind, "a file of {} bytes has sectors behind its end", self.len);
     }
 }
 
@@ -69,8 +76,10 @@ impl Inode {
         for (at, len, filled) in pieces(offset, readable) {
             let sector = self.cache.sector(at / SECTOR_BYTES as u64);
             let within = (at % SECTOR_BYTES as u64) as usize;
+            assert!(within + len <= SECTOR_BYTES, "a piece is in one sector");
             into[filled..filled + len].copy_from_slice(&sector[within..within + len]);
         }
+        assert!(readable <= into.len(), "a read fills no more than it was given");
         readable
     }
 
@@ -83,6 +92,7 @@ impl Inode {
             self.unsynced.push((index, *sector));
         }
         self.cache.len = self.cache.len.max(offset + bytes.len() as u64);
+        self.cache.check();
     }
 
     pub fn allocate(&mut self, len: u64) {
@@ -104,6 +114,7 @@ impl Inode {
             self.platter.sectors.insert(index, *self.cache.sector(index));
         }
         self.platter.set_len(self.cache.len);
+        assert!(self.unsynced.is_empty() && self.cut_to.is_none(), "nothing is left to sync");
     }
 
     /// The pages count as clean from now on; each reached the platter or did not.
@@ -120,6 +131,8 @@ impl Inode {
         self.cut_to = None;
         self.allocated = len;
         self.cache = self.platter.clone();
+        assert!(self.unsynced.is_empty(), "what a crash took is not synced later");
+        assert!(self.cache.len == len && self.allocated == len, "a crash leaves a file of one length");
     }
 
     pub fn flip_bit(&mut self, offset: u64, bit: u8) -> bool {
@@ -168,6 +181,7 @@ impl Inode {
 
     /// A sector is lost, keeps one of the versions written to it, or is torn between the old and such a version.
     fn one_fate(&self, index: u64, versions: &[Sector], random: &mut SplitMix) -> Option<(u64, Sector)> {
+        assert!(!versions.is_empty(), "a sector with a fate was written");
         let version = versions[random.below(versions.len() as u64) as usize];
         match random.below(4) {
             0 | 1 => None,

@@ -60,6 +60,8 @@ impl Description {
             }
         }
         self.families.sort_by_key(|family| family.number);
+        assert!(self.families.is_sorted_by(|first, second| first.number < second.number), "a family is listed once");
+        assert!(self.families.len() <= FAMILIES_MAX, "a directory has at most {FAMILIES_MAX} families");
         self
     }
 

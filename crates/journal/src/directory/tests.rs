@@ -160,8 +160,8 @@ fn a_creation_cut_short_is_finished_with_the_same_identity() {
     drop(first);
     fs::rename(data.path().join(DIRECTORY), data.path().join(DIRECTORY_NEW)).unwrap();
     fs::remove_dir_all(data.path().join("journal/ledger-1")).unwrap();
-    let again = open(data.path(), &server(2, 5)).unwrap();
-    assert_eq!((again.id(), again.shards(TOPICS)), (id, 2));
+    let again = Directory::open_or_create(data.path(), &server(2, 5), 99).unwrap();
+    assert_eq!((again.id(), again.created_at_ms(), again.shards(TOPICS)), (id, 7, 2));
     assert!(first_segment(data.path(), "ledger-1").exists());
 }
 

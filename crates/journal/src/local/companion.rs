@@ -84,6 +84,7 @@ impl<D: Disk> Companion<D> {
         let since = first.since;
         let mut next = Some(first);
         while let Some(group) = next.take() {
+            assert!(last.0 == 0 || group.first_sequence.0 == last.0 + 1, "groups come in the order of their records");
             self.writer.write(&group)?;
             facts.groups += 1;
             facts.records += group.records;
@@ -96,7 +97,9 @@ impl<D: Disk> Companion<D> {
         }
         self.writer.flush()?;
         let written = Instant::now();
+        assert!(facts.groups as usize <= GROUPS_IN_FLIGHT_MAX, "a batch is what was in flight, at most");
         self.writer.sync()?;
+        assert!(!self.writer.has_unsynced(), "the whole batch is durable");
         let synced = Instant::now();
         facts.write_ns = (written - began).as_nanos() as u64;
         facts.sync_ns = (synced - written).as_nanos() as u64;
@@ -121,6 +124,7 @@ impl<D: Disk> Companion<D> {
             }
         };
         let room = self.writer.room_up_to().0;
+        assert!(room >= self.writer.synced().position.0, "room reaches at least as far as what is written");
         let full = claim == Claim::DiskFull;
         let had_room = self.progress.room_up_to.swap(room, Ordering::AcqRel);
         let was_full = self.progress.disk_full.swap(full, Ordering::AcqRel);
