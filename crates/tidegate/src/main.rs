@@ -6,6 +6,7 @@
 
 mod command;
 mod config;
+mod huge_pages;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
