@@ -38,10 +38,10 @@ fn main() {
     let mut index = open(&settings.dir, options, Position(0)).index;
 
     println!(
-        "|   ids, M | new id, ns | p99 batch, ns/id | + hash, ns | builder, ns | new, false hits | old id, us | pages/old | runs | filter, MiB | index, MiB | RSS, MiB | disk, MiB |"
+        "|   ids, M | new id, ns | p99 batch, ns/id | slowest, ms | + hash, ns | builder, ns | new, false hits | old id, us | pages/old | runs | filter, MiB | index, MiB | RSS, MiB | disk, MiB |"
     );
     println!(
-        "|---------:|-----------:|-----------------:|-----------:|------------:|----------------:|-----------:|----------:|-----:|------------:|-----------:|---------:|----------:|"
+        "|---------:|-----------:|-----------------:|------------:|-----------:|------------:|----------------:|-----------:|----------:|-----:|------------:|-----------:|---------:|----------:|"
     );
     let mut inserted = 0;
     let mut before = IdsFacts::default();
@@ -54,10 +54,11 @@ fn main() {
         let false_hits = (new_facts.false_positives - before.false_positives) as f64 / added;
         let pages_per_old = (facts.pages_read - new_facts.pages_read) as f64 / OLD_LOOKUPS as f64;
         println!(
-            "| {:8.1} | {:10.1} | {:16.1} | {:10.1} | {:11.1} | {:14.4}% | {:10.2} | {:9.2} | {:4} | {:11.1} | {:10.1} | {:8.1} | {:9.1} |",
+            "| {:8.1} | {:10.1} | {:16.1} | {:11.1} | {:10.1} | {:11.1} | {:14.4}% | {:10.2} | {:9.2} | {:4} | {:11.1} | {:10.1} | {:8.1} | {:9.1} |",
             step_end as f64 / 1e6,
             cost.index.as_nanos() as f64 / added,
             cost.slow_batch_ns,
+            cost.slowest_batch.as_secs_f64() * 1e3,
             cost.hash.as_nanos() as f64 / added,
             cost.builder.as_nanos() as f64 / added,
             false_hits * 100.0,
@@ -85,6 +86,7 @@ fn main() {
     );
 }
 
+#[derive(Default)]
 struct Cost {
     hash: Duration,
     index: Duration,
@@ -92,10 +94,12 @@ struct Cost {
     builder: Duration,
     /// Of the slowest hundredth of the batches, the fastest.
     slow_batch_ns: f64,
+    /// What the shard would stand still for, at most.
+    slowest_batch: Duration,
 }
 
 fn insert_until(index: &mut IdIndex<RealDisk>, from: u64, to: u64) -> Cost {
-    let mut cost = Cost { hash: Duration::ZERO, index: Duration::ZERO, builder: Duration::ZERO, slow_batch_ns: 0.0 };
+    let mut cost = Cost::default();
     let others_before = cpu_of_others();
     let mut batches = Vec::new();
     let mut hashes: Vec<IdHash> = Vec::with_capacity(BATCH as usize);
@@ -124,6 +128,7 @@ fn insert_until(index: &mut IdIndex<RealDisk>, from: u64, to: u64) -> Cost {
         index.maintain(Position(first * RECORD_BYTES)).expect("the index can be written");
         let done = cpu_of_thread();
         cost.index += done - hashed;
+        cost.slowest_batch = cost.slowest_batch.max(done - hashed);
         batches.push((done - hashed).as_nanos() as f64 / count as f64);
         index.catch_up(Position(first * RECORD_BYTES)).expect("the index can be written");
     }

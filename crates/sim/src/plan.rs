@@ -118,6 +118,8 @@ impl Plan {
             allocation_step_bytes: *chance.one_of(&[4 << 10, 64 << 10]),
             group_bytes_max,
             record_bytes_max: group_bytes_max - 128,
+            // With none, whatever is durable is read by a job.
+            recent_bytes_max: *chance.one_of(&[0, 0, 16 << 10, 8 << 20]),
             ..Options::default()
         };
         let ids = IdsOptions {

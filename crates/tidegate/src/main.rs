@@ -6,6 +6,7 @@
 
 mod command;
 mod config;
+mod huge_pages;
 mod metrics;
 
 use std::net::SocketAddr;

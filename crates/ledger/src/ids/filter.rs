@@ -12,13 +12,16 @@
 //! of positions: a hit in a small old generation then concerns only the few runs of that age, not all of them. Why four times and
 //! not twice: half as many cache lines and false positives per lookup, for memory that the bound allows anyway.
 //!
+//! Why the next generation is made at three quarters of the newest: its memory can be touched meanwhile, by another thread
+//! ([`Filter::prepare`]); the shard would stand still for that.
+//!
 //! Promise: no false negatives; memory at most `bytes_max`. When that is used up the newest generation keeps filling, false
 //! positives grow, and lookups read more pages: slower, never wrong.
 
 use tidegate_journal::Position;
 
 use super::IdHash;
-use super::memory::{Zeroed, prefetch};
+use super::memory::{Pages, Zeroed, prefetch};
 
 const LANES: usize = 8;
 const BLOCK_BYTES: usize = LANES * 8;
@@ -54,6 +57,9 @@ struct Generation {
 /// All ids ever inserted, oldest generation first.
 pub(super) struct Filter {
     generations: Vec<Generation>,
+    /// The one after the newest, once that is nearly full.
+    next: Option<Generation>,
+    /// All of them, the next one too.
     bytes: usize,
     bytes_max: usize,
 }
@@ -111,7 +117,7 @@ impl Filter {
             (oldest.first, oldest.last) = (Position(0), last);
         }
         let bytes = oldest.words.len() * 8;
-        Filter { generations: vec![oldest], bytes, bytes_max }
+        Filter { generations: vec![oldest], next: None, bytes, bytes_max }
     }
 
     /// Adds an id of the history.
@@ -136,21 +142,37 @@ impl Filter {
         self.generations.last_mut().expect("there is always one generation")
     }
 
+    /// Makes the next generation if it will be needed soon. Returns its memory, once, for another thread to touch.
+    pub(super) fn prepare(&mut self) -> Option<Pages> {
+        let newest = self.newest();
+        if newest.ids < newest.capacity / 4 * 3 || self.next.is_some() {
+            return None;
+        }
+        self.next = self.next_generation();
+        self.next.as_ref().map(|next| next.words.pages())
+    }
+
     #[cold]
     fn grow(&mut self) -> bool {
+        let Some(next) = self.next.take().or_else(|| self.next_generation()) else { return false };
+        self.generations.push(next);
+        true
+    }
+
+    /// `None` when the bound leaves no room for one that is worth it.
+    fn next_generation(&mut self) -> Option<Generation> {
         let left = self.bytes_max - self.bytes;
         let whole: u64 = self.generations.iter().map(|generation| generation.capacity).sum();
         let wanted = whole as usize * (GROWTH - 1);
         let wanted_bytes = wanted / IDS_PER_BLOCK * BLOCK_BYTES;
         let is_worth_it = wanted_bytes <= left || left >= self.bytes_max / SMALLEST_PART;
         if !is_worth_it || self.generations.len() == u64::BITS as usize {
-            return false;
+            return None;
         }
         let next = Generation::new(wanted, left);
         self.bytes += next.words.len() * 8;
         assert!(self.bytes <= self.bytes_max, "ids: the filter has {} bytes of {}", self.bytes, self.bytes_max);
-        self.generations.push(next);
-        true
+        Some(next)
     }
 
     /// The generations that may hold `hash`.

@@ -1,12 +1,24 @@
 //! Large zeroed arrays on huge pages.
 //!
-//! Why not a `Vec`: a filter of 200 MiB on pages of 4 KiB misses the TLB at every probe, and zeroing it at once would stall
-//! the shard for tens of milliseconds. Fresh mappings are zeroed by the kernel, page by page, as they are first touched.
+//! ```text
+//!   Zeroed::new   maps addresses, asks for huge pages: microseconds
+//!   touched       the kernel finds a page of 2 MiB and zeroes it: 0.1 ms, several on a host that has to find it first
+//!                 ├─ by whoever writes to it first, or before that
+//!                 └─ by the builder's thread, through Pages::touch
+//! ```
+//!
+//! Why not a `Vec`: a filter of 200 MiB on pages of 4 KiB misses the TLB at every probe. Why huge pages are touched ahead: ids are
+//! spread evenly, so the first few hundred in a new generation of the filter touch all of its pages, and the shard would stand
+//! still for as long as it takes to zero all of them.
+//!
+//! Whether there are huge pages is the host's to say, and the process's: `tidegate doctor` tells.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+use std::sync::Arc;
 
+/// Bytes of a huge page.
 const HUGE_PAGE: usize = 2 << 20;
 
 /// Integers for which all bits zero is a value and every bit pattern is one.
@@ -20,15 +32,75 @@ mod private {
     impl Sealed for u64 {}
 }
 
+/// Memory from the kernel, given back when the last owner is gone.
+struct Mapping {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: an address and a length; whoever uses the memory behind them answers for that.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn new(layout: Layout, bytes: usize) -> Mapping {
+        // SAFETY: a fresh anonymous private mapping touches no memory that exists.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            handle_alloc_error(layout);
+        }
+        Mapping { start: NonNull::new(start.cast::<u8>()).expect("mmap does not return null"), bytes }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: exactly the mapping made in `new`; its owners hold no references into it any more.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// Memory that another thread may touch before its owner does.
+pub(super) struct Pages {
+    mapping: Arc<Mapping>,
+    start: usize,
+    bytes: usize,
+}
+
+impl Pages {
+    /// Has the kernel find and zero all pages that nobody wrote to yet; what was written stays. Takes long for many of them. A
+    /// system that does not know how (Linux before 5.14) leaves that to the first write.
+    pub(super) fn touch(&self) {
+        // In pieces, because each holds up all other threads that map or unmap memory.
+        for start in (self.start..self.start + self.bytes).step_by(HUGE_PAGE) {
+            let bytes = HUGE_PAGE.min(self.start + self.bytes - start);
+            // SAFETY: the range lies in the mapping, which is ours until the end of this call. Contents do not change.
+            #[cfg(target_os = "linux")]
+            unsafe {
+                libc::madvise(self.mapping.start.as_ptr().add(start).cast(), bytes, libc::MADV_POPULATE_WRITE)
+            };
+        }
+    }
+}
+
 /// A boxed slice of zeros to begin with. Aligned to a cache line at least.
 pub(super) struct Zeroed<T: Word> {
-    mapping: NonNull<u8>,
-    mapping_bytes: usize,
+    mapping: Arc<Mapping>,
     words: NonNull<T>,
     len: usize,
 }
 
-// SAFETY: it owns its memory alone, like a `Box<[T]>`, and `Word`s are plain integers.
+// SAFETY: it alone reads and writes its memory, like a `Box<[T]>`, and `Word`s are plain integers.
 unsafe impl<T: Word> Send for Zeroed<T> {}
 // SAFETY: as above; shared access only reads.
 unsafe impl<T: Word> Sync for Zeroed<T> {}
@@ -39,31 +111,23 @@ impl<T: Word> Zeroed<T> {
         let layout = Layout::array::<T>(len.max(1)).expect("a size below the address space");
         // Small ones are page-aligned by the kernel; large ones must begin on a huge page to use them from the start.
         let slack = if layout.size() >= HUGE_PAGE { HUGE_PAGE } else { 0 };
-        let mapping_bytes = layout.size() + slack;
-        // SAFETY: a fresh anonymous private mapping touches no memory that exists.
-        let mapping = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                mapping_bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        if mapping == libc::MAP_FAILED {
-            handle_alloc_error(layout);
-        }
-        let mapping = NonNull::new(mapping.cast::<u8>()).expect("mmap does not return null");
-        let skip = if slack == 0 { 0 } else { mapping.align_offset(HUGE_PAGE) };
-        // SAFETY: `skip` is less than the slack, so the words stay within the mapping.
-        let words = unsafe { mapping.add(skip) };
+        let mapping = Mapping::new(layout, layout.size() + slack);
+        let skip = if slack == 0 { 0 } else { mapping.start.align_offset(HUGE_PAGE) };
+        assert!(skip <= slack, "an offset within a huge page");
+        // SAFETY: `skip` is at most the slack, so the words stay within the mapping.
+        let words = unsafe { mapping.start.add(skip) };
         #[cfg(target_os = "linux")]
         if slack > 0 {
             // SAFETY: the range lies in our mapping. The call is advice: its failure changes speed only.
             unsafe { libc::madvise(words.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE) };
         }
-        Zeroed { mapping, mapping_bytes, words: words.cast(), len }
+        Zeroed { mapping: Arc::new(mapping), words: words.cast(), len }
+    }
+
+    /// Its memory, to be touched before it is used.
+    pub(super) fn pages(&self) -> Pages {
+        let start = self.words.as_ptr() as usize - self.mapping.start.as_ptr() as usize;
+        Pages { mapping: Arc::clone(&self.mapping), start, bytes: self.len * size_of::<T>() }
     }
 }
 
@@ -72,7 +136,7 @@ impl<T: Word> Deref for Zeroed<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: the mapping holds `len` aligned words, zeroed by the kernel or written by us, until `drop`.
+        // SAFETY: the mapping holds `len` aligned words, zeroed by the kernel or written by us, as long as it is owned.
         unsafe { std::slice::from_raw_parts(self.words.as_ptr(), self.len) }
     }
 }
@@ -82,13 +146,6 @@ impl<T: Word> DerefMut for Zeroed<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as in `deref`, and `&mut self` makes the access exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.words.as_ptr(), self.len) }
-    }
-}
-
-impl<T: Word> Drop for Zeroed<T> {
-    fn drop(&mut self) {
-        // SAFETY: exactly the mapping made in `new`; no reference into it outlives `self`.
-        unsafe { libc::munmap(self.mapping.as_ptr().cast(), self.mapping_bytes) };
     }
 }
 
@@ -116,8 +173,61 @@ mod tests {
             assert_eq!(words.len(), len);
             assert!(words.iter().all(|word| *word == 0));
             words.fill(7);
+            words.pages().touch();
             assert!(words.iter().all(|word| *word == 7));
             assert_eq!(words.as_ptr().align_offset(64), 0);
         }
+    }
+
+    #[test]
+    fn pages_may_outlive_what_they_are_of() {
+        let words = Zeroed::<u64>::new(HUGE_PAGE / 8);
+        let pages = words.pages();
+        drop(words);
+        pages.touch();
+    }
+
+    /// A field of `/proc/self/smaps`, in KiB, of the mapping that `words` is in.
+    #[cfg(target_os = "linux")]
+    fn smaps_kib(words: &Zeroed<u64>, field: &str) -> usize {
+        let address = words.as_ptr() as usize;
+        let smaps = std::fs::read_to_string("/proc/self/smaps").expect("Linux has it");
+        let mut ours = false;
+        for line in smaps.lines() {
+            let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+            let number = |text| usize::from_str_radix(text, 16).ok();
+            if let Some((first, end)) = range.and_then(|(first, end)| number(first).zip(number(end))) {
+                ours = (first..end).contains(&address);
+            }
+            if ours && line.starts_with(field) {
+                return line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number of KiB");
+            }
+        }
+        panic!("no {field} at {address:x}");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn large_arrays_are_on_huge_pages_where_the_host_gives_them() {
+        const LEN: usize = 3 * HUGE_PAGE / 8;
+        let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+        // SAFETY: asks for a number.
+        let refused = unsafe { libc::prctl(libc::PR_GET_THP_DISABLE, 0, 0, 0, 0) };
+        if enabled.is_empty() || enabled.contains("[never]") || refused == 1 {
+            return println!("this host gives no huge pages: {enabled:?}, refused {refused}");
+        }
+        let words = Zeroed::<u64>::new(LEN);
+        assert_eq!(smaps_kib(&words, "Rss:"), 0, "nothing is touched by asking");
+        words.pages().touch();
+        let (huge, resident) = (smaps_kib(&words, "AnonHugePages:"), smaps_kib(&words, "Rss:"));
+        // SAFETY: the range is ours; contents do not change.
+        let found_none =
+            huge == 0 && unsafe { libc::madvise(words.as_ptr() as *mut _, HUGE_PAGE, libc::MADV_COLLAPSE) } != 0;
+        if resident == 0 || found_none {
+            return println!(
+                "this host has no huge page left, or is before Linux 5.14: {resident} KiB, {huge} KiB huge"
+            );
+        }
+        assert_eq!((resident, huge), (LEN * 8 / 1024, LEN * 8 / 1024));
     }
 }

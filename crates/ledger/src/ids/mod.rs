@@ -220,6 +220,9 @@ impl<D: Disk> IdIndex<D> {
     pub fn maintain(&mut self, durable: Position) -> Result<(), IdsError> {
         self.durable = self.durable.max(durable);
         self.release();
+        if let Some(pages) = self.filter.prepare() {
+            self.worker.touch(pages);
+        }
         if let Some(view) = self.worker.poll()? {
             self.take_over(view);
         }

@@ -13,11 +13,18 @@ use std::time::Duration;
 use tidegate_disk::Disk;
 
 use super::builder::{Builder, Step, View};
+use super::memory::Pages;
 use super::table::Table;
 use super::{BuilderKind, IdsError};
 
 /// Pause after an I/O error before the builder tries again.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
+
+/// What the builder's thread is given to do.
+enum Job {
+    Build(Arc<Table>),
+    Touch(Pages),
+}
 
 /// What the builder has to say.
 enum Report<D: Disk> {
@@ -54,7 +61,15 @@ impl<D: Disk> Worker<D> {
     pub(super) fn build(&mut self, table: Arc<Table>) {
         match &mut self.place {
             Place::Here(builder) => builder.build(table),
-            Place::Thread(thread) => thread.build(table),
+            Place::Thread(thread) => thread.give(Job::Build(table)),
+        }
+    }
+
+    /// Hands over memory that will be written to soon. Not worth anything where the caller would wait for it.
+    pub(super) fn touch(&mut self, pages: Pages) {
+        match &mut self.place {
+            Place::Here(_) => {}
+            Place::Thread(thread) => thread.give(Job::Touch(pages)),
         }
     }
 
@@ -110,7 +125,7 @@ fn judge<D: Disk>(error: IdsError, retries: &AtomicU64) -> Report<D> {
 
 struct BuilderThread<D: Disk> {
     /// `None` only while it is being dropped.
-    tables: Option<Sender<Arc<Table>>>,
+    jobs: Option<Sender<Job>>,
     reports: Receiver<Report<D>>,
     stop: Arc<AtomicBool>,
     handle: Option<JoinHandle<()>>,
@@ -124,7 +139,7 @@ fn yield_to_the_journal() {
 
 impl<D: Disk> BuilderThread<D> {
     fn spawn(mut builder: Builder<D>, retries: Arc<AtomicU64>) -> std::io::Result<BuilderThread<D>> {
-        let (tables, arriving) = channel();
+        let (jobs, arriving) = channel();
         let (saying, reports) = channel();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -133,12 +148,12 @@ impl<D: Disk> BuilderThread<D> {
             yield_to_the_journal();
             run(&mut builder, &arriving, &saying, &stopped, &retries);
         })?;
-        Ok(BuilderThread { tables: Some(tables), reports, stop, handle: Some(handle) })
+        Ok(BuilderThread { jobs: Some(jobs), reports, stop, handle: Some(handle) })
     }
 
-    fn build(&mut self, table: Arc<Table>) {
+    fn give(&mut self, job: Job) {
         // A builder that stopped has said why: the next poll returns it, so a failure to send needs no answer here.
-        let _ = self.tables.as_ref().expect("taken only by drop").send(table);
+        let _ = self.jobs.as_ref().expect("taken only by drop").send(job);
     }
 
     fn report(&mut self) -> Option<Report<D>> {
@@ -158,30 +173,30 @@ impl<D: Disk> Drop for BuilderThread<D> {
     /// Waits for the step under way, so that nothing writes to the directory any more when the index is gone.
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        self.tables = None;
+        self.jobs = None;
         if let Some(handle) = self.handle.take() {
             let _ = handle.join();
         }
     }
 }
 
-/// The thread's life: step while there is work, sleep until there is a table, end when told to or when the index is gone.
+/// The thread's life: step while there is work, sleep until there is a job, end when told to or when the index is gone.
 fn run<D: Disk>(
     builder: &mut Builder<D>,
-    tables: &Receiver<Arc<Table>>,
+    jobs: &Receiver<Job>,
     reports: &Sender<Report<D>>,
     stop: &AtomicBool,
     retries: &AtomicU64,
 ) {
     while !stop.load(Ordering::Relaxed) {
-        while let Ok(table) = tables.try_recv() {
-            builder.build(table);
+        while let Ok(job) = jobs.try_recv() {
+            begin(builder, job);
         }
         let report = match builder.step() {
             Ok(Step::Worked) => continue,
-            Ok(Step::Idle) => match tables.recv() {
-                Ok(table) => {
-                    builder.build(table);
+            Ok(Step::Idle) => match jobs.recv() {
+                Ok(job) => {
+                    begin(builder, job);
                     continue;
                 }
                 Err(_) => return,
@@ -197,5 +212,12 @@ fn run<D: Disk>(
         if pause {
             std::thread::sleep(RETRY_PAUSE);
         }
+    }
+}
+
+fn begin<D: Disk>(builder: &mut Builder<D>, job: Job) {
+    match job {
+        Job::Build(table) => builder.build(table),
+        Job::Touch(pages) => pages.touch(),
     }
 }

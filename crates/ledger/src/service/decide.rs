@@ -1,7 +1,7 @@
 //! Serving the inbox: one decision after the other, each against the state that the last one left.
 
 use tidegate_disk::Disk;
-use tidegate_journal::{LogStore, Position};
+use tidegate_journal::LogStore;
 use tidegate_machines::ledger::{Command, Event, Ledger, Outcome, Refusal, Ruling, Transfer, check_transfer, shard_of};
 use tidegate_machines::{Decision, Machine, ShardIndex};
 use tidegate_shard::{JobId, Jobs, Pause, Room, Served};

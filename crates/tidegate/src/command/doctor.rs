@@ -8,6 +8,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
+use crate::huge_pages::HugePages;
+
 /// Open files below which a few thousand clients meet "too many open files".
 const OPEN_FILES_WISHED: u64 = 65_536;
 /// What a process has open besides its clients: journals, listeners, eventfds.
@@ -38,7 +40,7 @@ pub fn run(data: &Path) -> Result<ExitCode> {
         clock_source(),
         sync_time(data)?,
         numa(),
-        transparent_huge_pages(),
+        huge_pages(),
     ];
     for finding in &findings {
         let mark = if finding.advice.is_some() { "!!" } else { "ok" };
@@ -169,11 +171,10 @@ fn port_range() -> Finding {
     Finding { what: "local ports", found: ports.map_or("unknown".into(), |ports| ports.to_string()), advice }
 }
 
-fn transparent_huge_pages() -> Finding {
-    let found = read("/sys/kernel/mm/transparent_hugepage/enabled");
-    let always = found.contains("[always]");
-    let advice = always.then(|| "memory per connection may grow; prefer madvise".into());
-    Finding { what: "transparent huge pages", found, advice }
+/// What a server that is started as this command is would have.
+fn huge_pages() -> Finding {
+    let huge_pages = HugePages::settle();
+    Finding { what: "huge pages", found: huge_pages.to_string(), advice: huge_pages.advice().map(str::to_owned) }
 }
 
 fn read(path: &str) -> String {

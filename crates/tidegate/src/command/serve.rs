@@ -19,6 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::reload::{Files, Reload};
 use crate::config::{Config, Door, Overrides, Seed};
+use crate::huge_pages::HugePages;
 use crate::metrics;
 
 /// How often a serving process looks whether a journal has failed, to say so once.
@@ -30,7 +31,7 @@ pub fn run(file: Option<&Path>, overrides: &Overrides) -> Result<ExitCode> {
         .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("TIDEGATE_LOG").unwrap_or_else(|_| "info".into()))
         .with_writer(std::io::stderr)
         .init();
-    refuse_huge_pages();
+    let huge_pages = HugePages::settle();
     let config = Config::load(file, overrides)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // From before the start: a signal during a long replay is not lost.
@@ -58,6 +59,7 @@ pub fn run(file: Option<&Path>, overrides: &Overrides) -> Result<ExitCode> {
     )?;
     let (authenticator, secret) = known.context("a node that has started knows who may come in")?;
     bar.finish_and_clear();
+    tracing::info!("huge pages: {huge_pages}");
     announce(&config, &node);
     let mut reload = Reload::new(file, overrides, config, files, authenticator, secret);
 
@@ -81,14 +83,6 @@ pub fn run(file: Option<&Path>, overrides: &Overrides) -> Result<ExitCode> {
     node.stop()?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
-}
-
-/// Memory in pages of 4 KiB. With transparent huge pages, the allocator's heap grows by 2 MiB at a time: an idle MQTT client took 330 to
-/// 800 bytes instead of 314, depending on where the last page ended, and an empty server 16 MB more. The ledger's largest batches
-/// are 7 % slower for it (`docs/results/2026-11-21-devbox/gateway.md`).
-fn refuse_huge_pages() {
-    // SAFETY: changes a property of this process and touches no memory. A kernel that does not know it says so; nothing depends on it.
-    let _ = unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
 }
 
 fn options(config: &Config, files: &Files) -> Result<NodeOptions> {

@@ -10,6 +10,7 @@ mod damage;
 mod directory;
 mod full_disk;
 mod hostile;
+mod huge_pages;
 mod metrics;
 mod mqtt_hostile;
 mod reload;

@@ -443,7 +443,7 @@ fn holds_that_expire_together_go_in_the_order_of_their_placement() {
     }
     node.now += 50;
     let mut order = Vec::new();
-    while let Some(id) = node.ledger.expired_holds(crate::TimeMs(node.now)).next().map(String::from) {
+    while let Some(id) = node.expired_hold() {
         assert_eq!(node.outcome(Command::ExpireHold { id: &id }), Outcome::Applied);
         order.push(id);
     }

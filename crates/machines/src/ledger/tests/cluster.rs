@@ -161,7 +161,7 @@ impl Cluster {
     /// Expires all holds whose time is over.
     pub fn tick(&mut self) {
         for node in &mut self.nodes {
-            while let Some(id) = node.ledger.expired_holds(crate::TimeMs(node.now)).next().map(String::from) {
+            while let Some(id) = node.expired_hold() {
                 assert_eq!(node.outcome(Command::ExpireHold { id: &id }), Outcome::Applied);
             }
         }

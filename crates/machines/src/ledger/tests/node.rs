@@ -93,6 +93,11 @@ impl Node {
         machine::fold(self.new_ledger(), 0, &self.records)
     }
 
+    /// The hold that expired first.
+    pub fn expired_hold(&self) -> Option<String> {
+        self.ledger.expired_holds(TimeMs(self.now)).next().map(String::from)
+    }
+
     /// What every machine promises.
     pub fn check(&self) {
         machine::check(&self.ledger, || self.new_ledger(), &self.records);

@@ -129,7 +129,7 @@ fn a_confirmation_of_what_was_never_sent_is_a_bug() {
 }
 
 #[test]
-#[should_panic(expected = "the balance of b is not credited - debited")]
+#[should_panic(expected = "credited - debited is 0, the record says 7")]
 fn a_balance_that_was_changed_in_memory_stops_the_machine_when_it_is_used() {
     let mut node = Node::new(0, 1);
     for (id, kind) in [("a", AccountKind::Source), ("b", AccountKind::Wallet)] {
