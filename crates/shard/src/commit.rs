@@ -62,7 +62,7 @@ impl<T> CommitQueue<T> {
 
     /// Keeps `answer` until the record at `sequence`, the last one that it may have seen, is durable.
     pub fn wait_for(&mut self, sequence: Sequence, answer: T) {
-        debug_assert!(self.waiting.back().is_none_or(|(last, _)| *last <= sequence), "answers wait in order");
+        assert!(self.waiting.back().is_none_or(|(last, _)| *last <= sequence), "answers wait in order");
         self.waiting.push_back((sequence, answer));
     }
 
@@ -100,11 +100,6 @@ impl<T> CommitQueue<T> {
     pub fn abandon_undurable(&mut self) -> impl Iterator<Item = T> + '_ {
         let durable = self.waiting.partition_point(|(sequence, _)| *sequence <= self.durable);
         self.waiting.drain(durable..).map(|(_, answer)| answer)
-    }
-
-    /// Gives up all that wait: their records will never be known to be durable.
-    pub fn abandon(&mut self) -> impl Iterator<Item = T> + '_ {
-        self.waiting.drain(..).map(|(_, answer)| answer)
     }
 }
 

@@ -16,23 +16,23 @@
 //!
 //! Invariant: a shard knows machines and logs by their traits, no room by name, and never sockets, threads or clocks.
 
-pub mod audit;
-pub mod commit;
-pub mod compact;
-pub mod fold;
-pub mod jobs;
+mod audit;
+mod commit;
+mod compact;
+mod fold;
+mod jobs;
 pub mod limits;
-pub mod replay;
+mod replay;
 pub mod service;
-pub mod shard;
+mod shard;
 pub mod single;
 pub mod snapshot;
-pub mod turn;
+mod turn;
 mod unavailable;
 
 pub use audit::{Findings, audit};
 pub use commit::Durable;
-pub use compact::{Compaction, CompactionRule, compact};
+pub use compact::{CompactError, Compaction, CompactionRule, compact};
 pub use fold::{Fold, FoldError};
 pub use jobs::{JobId, Jobs};
 pub use replay::{Derived, NothingDerived, OpenShard, ReplayError, ReplayReport, Replayed};

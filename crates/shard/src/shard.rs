@@ -382,3 +382,6 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         self.core.log
     }
 }
+
+#[cfg(test)]
+mod tests;

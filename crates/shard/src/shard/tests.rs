@@ -1,0 +1,298 @@
+//! A shard of a machine that only lists what it was told, with a service that reads, pauses and stops on command.
+
+use std::convert::Infallible;
+use std::path::Path;
+
+use tidegate_disk::FakeDisk;
+use tidegate_journal::step::Step;
+use tidegate_journal::{Cursor, Family, LogReader, LogStore, Logs, Opened, Options, Position, Retention, StepLog, StepLogs};
+use tidegate_machines::{Decision, Machine, Place};
+
+use super::*;
+use crate::compact::CompactionRule;
+use crate::service::{Served, ShardFamily, TurnOf};
+use crate::turn::Room;
+
+const NOTES: Family = Family { number: 9, name: "notes", retention: Retention::Whole };
+const SMALL: Options = Options::small(16 << 10);
+const NOW: TimeMs = TimeMs(1);
+
+/// The numbers that it was told, in order.
+#[derive(Debug, Default)]
+struct Notes(Vec<u8>);
+
+#[derive(Debug, thiserror::Error)]
+#[error("it does not fit")]
+struct Misfit;
+
+impl Machine for Notes {
+    type Command<'a> = u8;
+    type With<'a> = ();
+    type Event<'a> = u8;
+    type Outcome = ();
+    type Mismatch = Misfit;
+    type EventError = Misfit;
+    type SnapshotError = Misfit;
+
+    fn new(_: ShardIndex, _: u16) -> Notes {
+        Notes::default()
+    }
+    fn decide<'a>(
+        &self,
+        number: &Self::Command<'a>,
+        (): Self::With<'a>,
+        _: TimeMs,
+    ) -> Decision<Self::Event<'a>, ()> {
+        Decision::Append { event: *number, outcome: () }
+    }
+    fn apply(&mut self, number: &u8, _: Place) {
+        self.0.push(*number);
+    }
+    fn apply_checked(&mut self, number: &u8, at: Place) -> Result<(), Misfit> {
+        self.apply(number, at);
+        Ok(())
+    }
+    fn encode(number: &u8, into: &mut Vec<u8>) {
+        into.push(*number);
+    }
+    fn decode(bytes: &[u8]) -> Result<u8, Misfit> {
+        <[u8; 1]>::try_from(bytes).map(|[number]| number).map_err(|_| Misfit)
+    }
+    fn next_due(&self) -> Option<TimeMs> {
+        None
+    }
+    fn write_snapshot(&self, part: &mut dyn FnMut(&[u8])) {
+        part(&self.0);
+    }
+    fn read_snapshot(body: &[u8]) -> Result<Notes, Misfit> {
+        Ok(Notes(body.to_vec()))
+    }
+    fn assert_sound(&self) {}
+}
+
+struct NotesFamily;
+
+impl ShardFamily for NotesFamily {
+    type Machine = Notes;
+    const FAMILY: Family = NOTES;
+    const SNAPSHOTS_KEPT: usize = 2;
+    const COMPACTION: CompactionRule = CompactionRule { floor_bytes: 1, ratio: 0 };
+}
+
+/// What a call asks for.
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    /// Write the number.
+    Write(u8),
+    /// Write it once a read has come back, to which nothing may be added meanwhile.
+    ReadThenWrite(u8),
+    /// Answer a read; others may pass.
+    Look(u8),
+    /// Stop the shard.
+    Stop,
+}
+
+#[derive(Default)]
+struct Progress {
+    reading: Option<JobId>,
+    is_read: bool,
+}
+
+#[derive(Default)]
+struct Reader {
+    /// Calls that were prepared.
+    prepared: Vec<u8>,
+    arrived: Vec<JobId>,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Stopped {
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    #[error("on command")]
+    OnCommand,
+}
+
+impl Service for Reader {
+    type Family = NotesFamily;
+    type Call = Call;
+    type Answer = Vec<u8>;
+    type Ticket = &'static str;
+    type Note = Infallible;
+    type Progress = Progress;
+    type Job = u8;
+    type Fetched = u8;
+    type Stop = Stopped;
+    const CALLS_WAITING_MAX: usize = 8;
+    const CALL_BYTES_WAITING_MAX: usize = 1 << 20;
+
+    fn weight(_: &Call) -> usize {
+        10
+    }
+    fn note(&mut self, note: Infallible) {
+        match note {}
+    }
+    fn serve<L: LogStore>(
+        &mut self,
+        turn: &mut TurnOf<'_, Self, L>,
+        call: &Call,
+        progress: &mut Progress,
+        jobs: &mut Jobs<Self>,
+    ) -> Result<Served<Vec<u8>>, Stopped> {
+        if let Some(job) = progress.reading {
+            progress.is_read = self.arrived.contains(&job);
+        }
+        let (number, pause): (u8, fn(JobId) -> Pause) = match call {
+            Call::Write(number) => {
+                assert_eq!(turn.room(1), Room::Here);
+                turn.append(number).expect("room was asked for");
+                return Ok(Served::Done(turn.state().0.clone()));
+            }
+            Call::Stop => return Err(Stopped::OnCommand),
+            Call::ReadThenWrite(number) => (*number, Pause::Fetch),
+            Call::Look(number) => (*number, Pause::Aside),
+        };
+        if !progress.is_read {
+            let job = *progress.reading.get_or_insert_with(|| jobs.start(number));
+            return Ok(Served::Paused(pause(job)));
+        }
+        if let Call::ReadThenWrite(number) = call {
+            turn.append(number).expect("there is room");
+        }
+        Ok(Served::Done(turn.state().0.clone()))
+    }
+    fn prepare<L: LogStore>(
+        &mut self,
+        _: &TurnOf<'_, Self, L>,
+        call: &Call,
+        progress: &mut Progress,
+        jobs: &mut Jobs<Self>,
+    ) {
+        if let Call::ReadThenWrite(number) = call {
+            self.prepared.push(*number);
+            progress.reading = Some(jobs.start(*number));
+        }
+    }
+    fn fetched(&mut self, job: JobId, _: u8) {
+        self.arrived.push(job);
+    }
+    fn run<R: LogReader>(job: u8, _: &R) -> u8 {
+        job
+    }
+}
+
+type Tested = Shard<Reader, StepLog<FakeDisk>>;
+
+fn open() -> Tested {
+    let logs = StepLogs::new(FakeDisk::new(1), Path::new("data"), &[NOTES]);
+    let Opened { log, .. } = logs.open(NOTES.log(7, 0), Cursor::START, SMALL).unwrap();
+    Shard::new(ShardIndex(0), Notes::default(), Reader::default(), log).unwrap()
+}
+
+/// Steps shard and log until nothing is left to do but reads.
+fn settle(shard: &mut Tested) {
+    while shard.step(NOW) | (shard.log_mut().step().unwrap() != Step::Idle) {}
+}
+
+fn jobs(shard: &mut Tested) -> Vec<(JobId, u8)> {
+    std::iter::from_fn(|| shard.take_job()).collect()
+}
+
+/// What was answered, with what the machine knew when it was.
+fn answers(shard: &mut Tested) -> Vec<(&'static str, Option<Vec<u8>>)> {
+    let released = std::iter::from_fn(|| shard.released());
+    released.map(|(ticket, answer)| (ticket, answer.ok().map(Durable::into_inner))).collect()
+}
+
+#[test]
+fn what_waits_for_a_read_is_never_overtaken_by_a_write_and_those_behind_are_prepared() {
+    let mut shard = open();
+    shard.call("first", Call::Write(1));
+    shard.call("waits", Call::ReadThenWrite(2));
+    shard.call("behind", Call::ReadThenWrite(3));
+    shard.call("last", Call::Write(4));
+    settle(&mut shard);
+    assert_eq!(answers(&mut shard), [("first", Some(vec![1]))]);
+    assert_eq!(shard.service().prepared, [3], "it reads while the one in front waits");
+    let [(waits, 2), (behind, 3)] = jobs(&mut shard)[..] else { panic!("two reads are under way") };
+    assert!(!shard.is_idle());
+
+    // The reads come back in the other order; what is decided does not.
+    shard.fetched(behind, 3);
+    settle(&mut shard);
+    assert_eq!(answers(&mut shard), []);
+    shard.fetched(waits, 2);
+    settle(&mut shard);
+    let all = [("waits", Some(vec![1, 2])), ("behind", Some(vec![1, 2, 3])), ("last", Some(vec![1, 2, 3, 4]))];
+    assert_eq!(answers(&mut shard), all);
+    assert!(shard.is_idle() && shard.has_room());
+    assert_eq!(jobs(&mut shard), [], "nothing was read twice");
+}
+
+#[test]
+fn a_read_lets_writes_pass_and_its_answer_waits_for_what_it_saw() {
+    let mut shard = open();
+    shard.call("look", Call::Look(1));
+    shard.call("write", Call::Write(2));
+    settle(&mut shard);
+    assert_eq!(answers(&mut shard), [("write", Some(vec![2]))]);
+    let [(look, 1)] = jobs(&mut shard)[..] else { panic!("one read is under way") };
+    shard.call("another", Call::Write(3));
+    shard.step(NOW);
+    shard.fetched(look, 1);
+    assert!(shard.has_news() && shard.step(NOW));
+    assert_eq!(answers(&mut shard), [], "it has seen a record that is not durable");
+    settle(&mut shard);
+    assert_eq!(answers(&mut shard), [("another", Some(vec![2, 3])), ("look", Some(vec![2, 3]))]);
+    assert!(shard.is_idle());
+}
+
+#[test]
+fn a_shard_that_stops_tells_all_that_wait_wherever_they_wait() {
+    let mut shard = open();
+    shard.call("aside", Call::Look(1));
+    shard.call("undurable", Call::Write(2));
+    shard.step(NOW);
+    shard.call("stops", Call::Stop);
+    shard.call("behind", Call::Write(3));
+    assert!(shard.step(NOW));
+    assert!(matches!(shard.failure().map(|stop| &**stop), Some(Stopped::OnCommand)));
+    shard.call("late", Call::Write(4));
+    let told: Vec<_> = ["undurable", "aside", "stops", "behind", "late"].map(|ticket| (ticket, None)).into();
+    assert_eq!(answers(&mut shard), told);
+    // A read that comes back finds nobody.
+    let [(aside, 1)] = jobs(&mut shard)[..] else { panic!("one read is under way") };
+    shard.fetched(aside, 1);
+    assert!(shard.is_idle() && !shard.step(NOW) && !shard.has_news());
+}
+
+#[test]
+fn calls_put_aside_count_against_the_room() {
+    let mut shard = open();
+    for _ in 0..Reader::CALLS_WAITING_MAX {
+        assert!(shard.has_room());
+        shard.call("look", Call::Look(1));
+    }
+    settle(&mut shard);
+    assert!(!shard.has_room() && answers(&mut shard).is_empty());
+    assert_eq!((shard.facts().inbox, shard.facts().jobs), (8, 8));
+    for (job, number) in jobs(&mut shard) {
+        shard.fetched(job, number);
+    }
+    settle(&mut shard);
+    assert_eq!(answers(&mut shard).len(), 8);
+    assert!(shard.has_room());
+    assert_eq!((shard.facts().inbox, shard.facts().jobs), (0, 0));
+}
+
+#[test]
+fn a_young_record_is_found_in_memory_wherever_it_is() {
+    let mut shard = open();
+    shard.call("write", Call::Write(1));
+    shard.step(NOW);
+    // The log's first group begins at 0, with a header of 120 bytes.
+    let first = Position(120);
+    assert_eq!(shard.core.turn(NOW).peek(first), Some(&[1][..]), "in flight");
+    settle(&mut shard);
+    assert_eq!(shard.core.turn(NOW).peek(first), None, "this log keeps nothing that is durable");
+}
