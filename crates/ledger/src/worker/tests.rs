@@ -1,20 +1,20 @@
 //! A worker over a fake disk, stepped by the test: what it answers when a shard fails, and when a batch brings more accounts than
 //! a group holds.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use tidegate_disk::FakeDisk;
+use tidegate_disk::{Disk, DiskFile, FakeDisk};
 use tidegate_journal::{LogId, Logs, Options, StepLog, StepLogs};
 use tidegate_machines::ShardIndex;
-use tidegate_machines::ledger::{AccountKind, Outcome, Transfer, shard_of};
+use tidegate_machines::ledger::{AccountKind, Outcome, Refusal, Transfer, shard_of};
 
 use super::*;
 use crate::announcer::AnnounceRules;
 use crate::family::LEDGER;
 use crate::family::LedgerFamily;
 use crate::ids::{BuilderKind, IdIndex, IdSeed, IdsOptions};
-use crate::message::{Reply, TransferBatch};
-use tidegate_shard::{OpenShard, ReplayReport, Service, Snapshots};
+use crate::message::{HoldRequest, Reply, TransferBatch};
+use tidegate_shard::{NothingDerived, OpenShard, ReplayReport, Service, Snapshots};
 
 const DATA: &str = "/data";
 const START: TimeMs = TimeMs(1_000);
@@ -34,6 +34,10 @@ struct House {
     disk: FakeDisk,
     worker: Worker<FakeDisk, StepLog<FakeDisk>>,
     now: TimeMs,
+    /// Reads that no fetch thread does, until the test lets it; `None` when they are done at once.
+    held: Option<Vec<(ShardIndex, JobId, Job)>>,
+    /// What the last start said of shard 0.
+    replayed: ReplayReport,
 }
 
 impl House {
@@ -47,9 +51,15 @@ impl House {
 
     /// What a start finds on this disk.
     fn over(disk: FakeDisk, shard_count: u16) -> House {
-        let shards = (0..shard_count).map(|shard| open_shard(&disk, shard, shard_count).0).collect();
+        House::with(disk, shard_count, SMALL)
+    }
+
+    fn with(disk: FakeDisk, shard_count: u16, options: Options) -> House {
+        let opened = (0..shard_count).map(|shard| open_shard(&disk, shard, shard_count, options));
+        let (shards, reports): (Vec<_>, Vec<_>) = opened.unzip();
         let worker = Worker::new(EndpointIndex(0), shard_count, 1, CursorKey([1, 2]), shards);
-        House { disk, worker, now: START }
+        let replayed = reports.into_iter().next().expect("there is a shard");
+        House { disk, worker, now: START, held: None, replayed }
     }
 
     /// One turn of the worker and of each journal.
@@ -57,12 +67,28 @@ impl House {
         let mut out = Outgoing::new();
         self.worker.step(self.now, &mut out, finished);
         assert!(out.is_empty(), "there is no other worker: {out:?}");
-        while let Some((shard, id, job)) = self.worker.take_job() {
-            let reader = logs(&self.disk).reader(log_id(shard.0)).expect("the disk works");
-            self.worker.fetched(shard, id, TestService::run(job, &reader));
+        while let Some(job) = self.worker.take_job() {
+            match &mut self.held {
+                Some(held) => held.push(job),
+                None => self.run(job),
+            }
         }
         // A failed journal says so to its shard.
         self.worker.shards_mut().iter_mut().for_each(|shard| drop(shard.log_mut().step()));
+    }
+
+    fn run(&mut self, (shard, id, job): (ShardIndex, JobId, Job)) {
+        let reader = logs(&self.disk).reader(log_id(shard.0)).expect("the disk works");
+        self.worker.fetched(shard, id, TestService::run(job, &reader));
+    }
+
+    /// Starts `requests` and takes turns until nothing happens but reads that are held.
+    fn begin(&mut self, requests: Vec<Request>, finished: &mut Finished) {
+        let mut out = Outgoing::new();
+        for (token, request) in requests.into_iter().enumerate() {
+            self.worker.start(token as u64, request, &mut out, finished);
+        }
+        (0..64).for_each(|_| self.turn(finished));
     }
 
     /// The replies to `requests`, which are under way together.
@@ -121,12 +147,12 @@ fn snapshots(disk: &FakeDisk, shard: u16) -> Snapshots<LedgerFamily, FakeDisk> {
     Snapshots::new(disk.clone(), Path::new(DATA), log_id(shard))
 }
 
-fn open_shard(disk: &FakeDisk, shard: u16, shard_count: u16) -> (TestShard, ReplayReport) {
-    let open = OpenShard::open(&logs(disk), snapshots(disk, shard), SMALL).expect("it was created");
+fn open_shard(disk: &FakeDisk, shard: u16, shard_count: u16, options: Options) -> (TestShard, ReplayReport) {
+    let open = OpenShard::open(&logs(disk), snapshots(disk, shard), options).expect("it was created");
     let folder = Path::new(DATA).join("ids").join(format!("ledger-{shard}"));
-    let options = IdsOptions { builder: BuilderKind::Stepped, freeze_at: 1 << 12, ..IdsOptions::new(IdSeed([3, 4])) };
+    let ids = IdsOptions { builder: BuilderKind::Stepped, freeze_at: 1 << 12, ..IdsOptions::new(IdSeed([3, 4])) };
     let durable = open.recovered().durability().position();
-    let opened = IdIndex::open(disk.clone(), &folder, options, durable, &mut |_, _| {});
+    let opened = IdIndex::open(disk.clone(), &folder, ids, durable, &mut |_, _| {});
     let mut ids = opened.expect("the index is whole").index;
     let back = open.replay(shard_count, &mut ids, |_| {}).expect("the journal is whole");
     let service = LedgerService::new(&back.state, ids, back.log.last_sequence());
@@ -199,6 +225,158 @@ fn a_batch_that_brings_more_foreign_accounts_than_a_group_holds_is_decided() {
     let applied = |count: usize| Reply::Outcomes(vec![Outcome::Applied; count]);
     assert_eq!(replies, [applied(before.len()), applied(batch.len())]);
     assert_eq!(house.ask(transfers(batch)), Reply::Outcomes(vec![Outcome::Duplicate; batch.len()]));
+}
+
+/// Nothing that is durable stays in memory.
+const COLD: Options = Options { recent_bytes_max: 0, ..SMALL };
+
+#[test]
+fn a_batch_that_waits_for_old_records_is_not_overtaken_and_each_id_is_decided_once() {
+    let mut house = House::with(House::with_a_durable_vote().disk, 1, COLD);
+    let old: Vec<String> = (0..40).map(|number| format!("old-{number}")).collect();
+    let sell = |ids: &[&str], credit: &str| {
+        let items: Vec<_> = ids.iter().map(|id| (id.to_string(), "source".into(), credit.into())).collect();
+        transfers(&items)
+    };
+    let old: Vec<&str> = old.iter().map(String::as_str).collect();
+    house.ask_all(vec![sell(&old, "wallet"), open("other", AccountKind::Wallet)]);
+    let (first, second) = old.split_at(20);
+
+    // One waits for twenty records, then brings an id that is new; one behind it waits for the others, and names the same id.
+    house.held = Some(Vec::new());
+    let mut finished = Finished::new();
+    let waits = sell(&[first, &["both"]].concat(), "wallet");
+    let behind = sell(&[second, &["both"]].concat(), "other");
+    house.begin(vec![waits, behind, sale("last")], &mut finished);
+    assert!(finished.is_empty(), "nothing passes a call that waits: {finished:?}");
+    let mut held = house.held.take().expect("reads are held");
+    assert_eq!(held.len(), 2, "the one behind is prepared meanwhile, and each reads for its whole batch");
+    held.reverse();
+    held.into_iter().for_each(|job| house.run(job));
+    house.begin(Vec::new(), &mut finished);
+
+    finished.sort_by_key(|(token, _)| *token);
+    let replies: Vec<Reply> = finished.into_iter().map(|(_, reply)| reply).collect();
+    let applied_last = [vec![Outcome::Duplicate; 20], vec![Outcome::Applied]].concat();
+    let reused = vec![Outcome::Refused(Refusal::IdReused); 21];
+    assert_eq!(replies, [applied_last, reused, vec![Outcome::Applied]].map(Reply::Outcomes));
+}
+
+#[test]
+fn a_history_on_the_disk_lets_votes_pass() {
+    let mut house = House::with(House::with_a_durable_vote().disk, 1, COLD);
+    house.held = Some(Vec::new());
+    let mut finished = Finished::new();
+    house.begin(vec![history(), sale("another")], &mut finished);
+    assert_eq!(finished, [(1, Reply::Outcomes(vec![Outcome::Applied]))]);
+    let held = house.held.take().expect("reads are held");
+    held.into_iter().for_each(|job| house.run(job));
+    house.begin(Vec::new(), &mut finished);
+    let (0, Reply::History { rows, next: None }) = &finished[1] else { panic!("{finished:?}") };
+    assert_eq!(rows.iter().map(|row| &*row.id).collect::<Vec<_>>(), ["vote"], "as it was when it was asked");
+}
+
+#[test]
+fn holds_expire_though_their_records_are_cold() {
+    const HOLDS: usize = 50;
+    let mut house = House::with(House::with_a_durable_vote().disk, 1, COLD);
+    let hold = |number: usize| HoldRequest {
+        id: format!("hold-{number}").into(),
+        debit: "source".into(),
+        credit: "wallet".into(),
+        amount: 2,
+        expires_in_ms: 1_000,
+        memo: "".into(),
+    };
+    let placed = house.ask(Request::PlaceHolds((0..HOLDS).map(hold).collect()));
+    assert_eq!(placed, Reply::Outcomes(vec![Outcome::Applied; HOLDS]));
+    let held_by = |house: &mut House| match house.ask(Request::ReadAccount { id: "source".into() }) {
+        Reply::Account(account) => account.held,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(held_by(&mut house), 2 * HOLDS as u64);
+    house.now = TimeMs(START.0 + 1_000);
+    house.begin(Vec::new(), &mut Finished::new());
+    assert_eq!(held_by(&mut house), 0);
+    assert_eq!(house.worker.shards()[0].state_ahead().open_holds(), 0);
+}
+
+/// All files of the journal, as a backup has them.
+fn back_up(disk: &FakeDisk) -> Vec<(PathBuf, Vec<u8>)> {
+    let journal = disk.files().into_iter().map(|(path, _)| path).filter(|path| path.starts_with("/data/journal"));
+    journal.map(|path| (path.clone(), disk.contents(&path).expect("it is listed"))).collect()
+}
+
+/// Puts exactly these files back, and leaves all others as they are.
+fn restore(disk: &FakeDisk, backup: &[(PathBuf, Vec<u8>)]) {
+    for (path, _) in disk.files().into_iter().filter(|(path, _)| path.starts_with("/data/journal")) {
+        disk.remove(&path).expect("it is listed");
+    }
+    for (path, contents) in backup {
+        let file = disk.create_new(path).expect("it was removed");
+        file.write_all_at(contents, 0).and_then(|()| file.sync_data()).expect("there is room");
+        disk.sync_dir(path.parent().expect("in a folder")).expect("the disk works");
+    }
+}
+
+/// Writes a snapshot of what the journal gives now, as the auditor does.
+fn write_snapshot(disk: &FakeDisk) {
+    let open: OpenShard<LedgerFamily, _, _> =
+        OpenShard::open(&logs(disk), snapshots(disk, 0), SMALL).expect("the log is whole");
+    let end = open.recovered().end;
+    let back = open.replay(1, &mut NothingDerived, |_| {}).expect("the log is whole");
+    snapshots(disk, 0).write(end, &back.state).expect("there is room");
+}
+
+/// Credits of the wallet after a backup at two sales, `spent` further ones, a snapshot, a restore of the backup, and `again` others.
+#[track_caller]
+fn after_a_restore(spent: &[&str], again: &[&str]) -> (u64, House) {
+    let mut house = House::with_a_durable_vote();
+    house.ask(sale("before the backup"));
+    let stop = |house: House| {
+        house.worker.into_logs().into_iter().for_each(|log| _ = log.close().expect("the disk works"));
+        house.disk
+    };
+    let disk = stop(house);
+    let backup = back_up(&disk);
+    let mut house = House::over(disk, 1);
+    spent.iter().for_each(|id| drop(house.ask(sale(id))));
+    let disk = stop(house);
+    write_snapshot(&disk);
+    restore(&disk, &backup);
+    let mut house = House::over(disk, 1);
+    again.iter().for_each(|id| assert_eq!(house.ask(sale(id)), Reply::Outcomes(vec![Outcome::Applied])));
+    let mut house = House::over(stop(house), 1);
+    let credits = match house.ask(Request::ReadAccount { id: "wallet".into() }) {
+        Reply::Account(account) => account.balance as u64,
+        other => panic!("{other:?}"),
+    };
+    (credits, house)
+}
+
+#[test]
+fn a_snapshot_of_another_timeline_is_passed_over_after_a_restore() {
+    // The groups of the new timeline end where those of the old one did: only the chain tells them apart.
+    let (credits, house) = after_a_restore(&["a1", "a2", "a3"], &["b1", "b2", "b3"]);
+    assert_eq!(credits, 5);
+    let passed_over = &house.replayed.snapshots_passed_over;
+    assert!(matches!(&passed_over[..], [one] if one.contains("is of another history")), "{passed_over:?}");
+    // The same, in the middle of the log, and of other lengths.
+    let (credits, house) = after_a_restore(&["a1", "a2"], &["b1", "b2", "b3", "b4"]);
+    assert_eq!((credits, house.replayed.snapshots_passed_over.len()), (6, 1));
+    let (credits, house) = after_a_restore(&["a long id", "another"], &["b", "c", "d", "e", "f"]);
+    assert_eq!((credits, house.replayed.snapshots_passed_over.len()), (7, 1));
+    // Its own timeline is of use.
+    let (credits, house) = after_a_restore(&[], &["b1"]);
+    assert_eq!((credits, house.replayed.snapshot_sequence, house.replayed.snapshots_passed_over.len()), (3, 4, 0));
+}
+
+#[test]
+fn a_snapshot_ahead_of_the_log_is_passed_over_after_a_restore() {
+    let (credits, house) = after_a_restore(&["a1", "a2", "a3"], &["b1"]);
+    assert_eq!(credits, 3);
+    let passed_over = &house.replayed.snapshots_passed_over;
+    assert!(matches!(&passed_over[..], [one] if one.contains("is ahead of the log's end")), "{passed_over:?}");
 }
 
 /// The figures announced since the last call, as "account balance".
