@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Promise: every record that is replayed was verified (checksum, chain) and fits the state. A snapshot is used only if the log has
-//! the very place on which it stands; one that is damaged, or of another history, is passed over for an older one, and named.
+//! the very place on which it stands; one that is damaged, or of another history, is passed over for an older one, and named; the latter is set aside.
 
 use std::error::Error;
 
@@ -89,7 +89,24 @@ pub struct OpenShard<F: ShardFamily, D: Disk, L: LogStore> {
     report: RecoveryReport,
     /// A log that forgets can be opened only with the snapshot that holds what it has forgotten.
     start: Option<(Cursor, F::Machine)>,
-    passed_over: Vec<String>,
+    passed_over: PassedOver,
+}
+
+/// Snapshots that are not used.
+#[derive(Default)]
+struct PassedOver {
+    /// Damaged ones, in words.
+    damaged: Vec<String>,
+    /// Those whose place the log does not have, and what it has there. Whether they or the log are wrong shows when the log was read.
+    elsewhere: Vec<(Cursor, String)>,
+}
+
+impl PassedOver {
+    /// The log is good: what does not stand on it is out of place.
+    fn set_aside<F: ShardFamily, D: Disk>(self, snapshots: &Snapshots<F, D>) -> Vec<String> {
+        let set_aside = self.elsewhere.into_iter().map(|(cursor, why)| snapshots.set_aside(cursor, why));
+        self.damaged.into_iter().chain(set_aside).collect()
+    }
 }
 
 /// A shard as it was, to be served on.
@@ -112,16 +129,16 @@ impl<F: ShardFamily, D: Disk, L: LogStore> OpenShard<F, D, L> {
         snapshots: Snapshots<F, D>,
         options: Options,
     ) -> Result<Self, JournalError> {
-        let mut passed_over = Vec::new();
+        let mut passed_over = PassedOver::default();
         if F::FAMILY.retention == Retention::SinceSnapshot {
             match snapshots.newest_first() {
-                Err(error) => passed_over.push(error.to_string()),
+                Err(error) => passed_over.damaged.push(error.to_string()),
                 Ok(found) => {
                     for snapshot in found {
                         let (cursor, state) = match snapshot {
                             Ok(good) => good,
                             Err(error) => {
-                                passed_over.push(error.to_string());
+                                passed_over.damaged.push(error.to_string());
                                 continue;
                             }
                         };
@@ -131,7 +148,9 @@ impl<F: ShardFamily, D: Disk, L: LogStore> OpenShard<F, D, L> {
                                 let start = Some((cursor, state));
                                 return Ok(OpenShard { snapshots: snapshots.clone(), log, report, start, passed_over });
                             }
-                            Err(error) => passed_over.push(of_another_history(cursor, &error)),
+                            Err(error) => {
+                                passed_over.elsewhere.push((cursor, of_another_history(cursor, &error)));
+                            }
                         }
                     }
                 }
@@ -183,10 +202,10 @@ impl<F: ShardFamily, D: Disk, L: LogStore> OpenShard<F, D, L> {
         }
         report.events = fold.records();
         report.derived_only -= report.events;
-        report.snapshots_passed_over = passed_over;
         assert_eq!(fold.sequence(), self.log.last_sequence(), "the state stands at the end of its log");
         let state = fold.into_state()?;
         state.assert_sound();
+        report.snapshots_passed_over = passed_over.set_aside(&self.snapshots);
         Ok(Replayed { state, log: self.log, report })
     }
 }
@@ -197,23 +216,23 @@ fn begin<F: ShardFamily, D: Disk, R: LogReader>(
     reader: &R,
     up_to: &Durability,
     covered: Position,
-    passed_over: &mut Vec<String>,
+    passed_over: &mut PassedOver,
 ) -> Option<(Cursor, F::Machine, Cursor)> {
     if F::FAMILY.retention == Retention::SinceSnapshot {
         return None;
     }
-    let found = snapshots.newest_first().map_err(|error| passed_over.push(error.to_string())).ok()?;
+    let found = snapshots.newest_first().map_err(|error| passed_over.damaged.push(error.to_string())).ok()?;
     let mut best = None;
     for snapshot in found {
         match snapshot {
-            Err(error) => passed_over.push(error.to_string()),
+            Err(error) => passed_over.damaged.push(error.to_string()),
             Ok((cursor, _)) if cursor.sequence > up_to.sequence() => {
                 let sequence = cursor.sequence;
-                passed_over
-                    .push(format!("snapshot at sequence {sequence} is ahead of the log's end {}", up_to.sequence()));
+                let why = format!("snapshot at sequence {sequence} is ahead of the log's end {}", up_to.sequence());
+                passed_over.elsewhere.push((cursor, why));
             }
             Ok((cursor, state)) => match check_place(reader, cursor, up_to) {
-                Err(error) => passed_over.push(of_another_history(cursor, &error)),
+                Err(error) => passed_over.elsewhere.push((cursor, of_another_history(cursor, &error))),
                 Ok(()) => {
                     let (at, state) = best.take().unwrap_or((cursor, state));
                     if cursor.position <= covered {

@@ -26,6 +26,8 @@ const FORMAT_VERSION: u32 = 2;
 const CURSOR_OFFSET: usize = 8 + 4 + 1 + 1 + 2 + 8;
 const HEADER_BYTES: usize = CURSOR_OFFSET + 8 + 8 + 32 + 8;
 const HASH_BYTES: usize = 32;
+/// Behind the name of a snapshot that is of no use to its log.
+const ASIDE: &str = ".set-aside";
 /// How much is written at a time, so that writing needs no second copy of the state.
 const WRITE_BYTES: usize = 1 << 20;
 
@@ -136,6 +138,18 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
             }
         }
         Ok(None)
+    }
+
+    /// Takes a snapshot out of the order, under a name that nobody reads: it is of no use to this log, and being newer than all that this
+    /// log will have for a while, it would have them removed in its stead. Returns `why` and what was done, in words.
+    pub(crate) fn set_aside(&self, cursor: Cursor, why: String) -> String {
+        let name = file_name(cursor.sequence);
+        let aside = format!("{name}{ASIDE}");
+        let (from, to) = (self.folder.join(&name), self.folder.join(&aside));
+        match self.disk.rename(&from, &to).and_then(|()| self.disk.sync_dir(&self.folder)) {
+            Ok(()) => format!("{why}; it is set aside as {aside}"),
+            Err(cause) => format!("{why}; it cannot be set aside: {cause}"),
+        }
     }
 
     /// What the newest snapshot says of itself, whether or not the rest of it is good: for whoever wonders if it is time for another

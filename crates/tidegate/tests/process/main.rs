@@ -16,6 +16,7 @@ mod mqtt_hostile;
 mod reload;
 mod rights;
 mod stop;
+mod timeline;
 mod tls;
 mod votes;
 
