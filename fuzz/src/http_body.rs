@@ -10,8 +10,8 @@ use tidegate_gateway::auth::{
 };
 use tidegate_gateway::http::{Backend, DrainStatus, EdgeOptions, Health, HttpLimits, HttpMetrics, serve_edge};
 use tidegate_gateway::mqtt::Arrival;
-use tidegate_machines::ledger::{AccountKind, AccountView, Outcome};
 use tidegate_ledger::message::{Reply, Request};
+use tidegate_machines::ledger::{AccountKind, AccountView, Outcome};
 use tidegate_telemetry::Registry;
 
 const TOKEN: &str = "fuzz";

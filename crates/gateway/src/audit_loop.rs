@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Durability, LogId};
+use tidegate_ledger::LedgerFamily;
 use tidegate_ledger::auditor::{Audit, ShardAuditor};
 use tidegate_ledger::message::AuditReport;
 use tidegate_ledger::operation::Operation;
-use tidegate_ledger::LedgerFamily;
 use tidegate_shard::{ShardFamily, Snapshots};
 
 use crate::background::Background;

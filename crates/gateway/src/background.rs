@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use tidegate_machines::ShardIndex;
-use tidegate_ledger::operation::Outgoing;
 use tidegate_ledger::message::{Reply, Request, Unavailable};
+use tidegate_ledger::operation::Outgoing;
 use tidegate_ledger::operation::{Answer, EndpointIndex, Message, Operation};
 use tidegate_ledger::router::{CursorKey, Finished, Router};
+use tidegate_machines::ShardIndex;
 
 use crate::mesh::Endpoint;
 use crate::parcel::Parcel;

@@ -10,9 +10,9 @@
 use std::sync::Arc;
 
 use slab::Slab;
-use tidegate_ledger::operation::Outgoing;
 use tidegate_ledger::limits::ENDPOINT_REQUESTS_MAX;
 use tidegate_ledger::message::{Reply, Request, Unavailable};
+use tidegate_ledger::operation::Outgoing;
 use tidegate_ledger::operation::{EndpointIndex, Message};
 use tidegate_ledger::router::{CursorKey, Finished, Router};
 use tokio::sync::{Notify, mpsc, oneshot};

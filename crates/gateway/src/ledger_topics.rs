@@ -10,9 +10,9 @@
 
 use hashbrown::HashMap;
 use tidegate_broker::{ConnectionKey, RequestTicket, RequestTopic};
+use tidegate_ledger::message::{Reply, Request};
 use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::{AccountKind, AccountView};
-use tidegate_ledger::message::{Reply, Request};
 
 use crate::auth::Identity;
 use crate::desk::{Answered, Desk};

@@ -56,9 +56,13 @@ impl LogKeeper {
             let snapshots = Snapshots::new(RealDisk, data, *log);
             Ok(Compacted { snapshots, reader: logs.reader(*log)?, shards: topics.len() as u16 })
         });
-        let scrubbed =
-            all.iter().map(|log| Ok(Scrub { log: *log, reader: logs.reader(*log)?, at: Cursor::START, damaged: false }));
-        Ok(LogKeeper { compacted: compacted.collect::<Result<_, JournalError>>()?, scrubbed: scrubbed.collect::<Result<_, JournalError>>()? })
+        let scrubbed = all
+            .iter()
+            .map(|log| Ok(Scrub { log: *log, reader: logs.reader(*log)?, at: Cursor::START, damaged: false }));
+        Ok(LogKeeper {
+            compacted: compacted.collect::<Result<_, JournalError>>()?,
+            scrubbed: scrubbed.collect::<Result<_, JournalError>>()?,
+        })
     }
 
     /// Looks after them until `stopped`.

@@ -13,9 +13,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
 
+use tidegate_ledger::operation::EndpointIndex;
 use tidegate_runtime::limits::RING_MESSAGES;
 use tidegate_runtime::ring::{Consumer, Producer, SleepFlag, ring};
-use tidegate_ledger::operation::EndpointIndex;
 
 type Wake = Box<dyn Fn() + Send + Sync>;
 

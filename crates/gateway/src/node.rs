@@ -14,14 +14,14 @@ use std::thread::JoinHandle;
 
 use anyhow::{Context, Result, anyhow};
 use tidegate_broker::TOPICS;
+use tidegate_journal::directory::{Directory, ShardCount, Wanted};
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{LocalLogs, LogId};
-use tidegate_journal::directory::{Directory, ShardCount, Wanted};
-use tidegate_machines::ShardIndex;
 use tidegate_ledger::LEDGER;
 use tidegate_ledger::message::Request;
 use tidegate_ledger::router::CursorKey;
 use tidegate_ledger::worker::Worker;
+use tidegate_machines::ShardIndex;
 use tidegate_telemetry::Registry;
 use tokio::sync::watch;
 
@@ -251,8 +251,8 @@ impl Node {
 
     /// Asks the seeds of the ledger, through the same rings as everyone.
     fn seed(&self, mut background: Background, seed: Vec<Request>) -> Result<Background> {
-        use tidegate_machines::ledger::Outcome;
         use tidegate_ledger::message::Reply;
+        use tidegate_machines::ledger::Outcome;
         for request in seed {
             let asked = format!("{request:?}");
             match background.request(request, &|| false) {

@@ -5,7 +5,7 @@
 //!   journal/topics-n ─▶ shards of topics (snapshot, replay)               ─┴─▶ workers: shard n to worker n modulo their number
 //! ```
 //!
-//! What all families have in common is done once, by [`Recovery`]; what a family keeps beside its machine, in a file of its own.
+//! What all families have in common is done once, by `Recovery`; what a family keeps beside its machine, in a file of its own.
 
 mod ledger;
 mod topics;

@@ -15,14 +15,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use mio::{Events, Poll, Waker};
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{LocalLog, LogStore};
+use tidegate_ledger::message::Request;
+use tidegate_ledger::operation::Message;
+use tidegate_ledger::operation::Outgoing;
+use tidegate_ledger::router::Finished;
+use tidegate_ledger::worker::Worker;
 use tidegate_machines::TimeMs;
 use tidegate_planted::Tampering;
 use tidegate_telemetry::metrics;
-use tidegate_ledger::operation::Outgoing;
-use tidegate_ledger::message::Request;
-use tidegate_ledger::operation::Message;
-use tidegate_ledger::router::Finished;
-use tidegate_ledger::worker::Worker;
 
 use crate::binary::port::{BinaryPort, LISTENER, WAKER};
 use crate::mesh::Endpoint;
@@ -180,7 +180,11 @@ impl WorkerThread {
                     }
                 }
                 tampering.look(|order| {
-                    let done = self.worker.shards_mut().iter_mut().any(|shard| shard.state_to_tamper_with(order).tamper(order));
+                    let done = self
+                        .worker
+                        .shards_mut()
+                        .iter_mut()
+                        .any(|shard| shard.state_to_tamper_with(order).tamper(order));
                     if done {
                         tracing::warn!(
                             account = order.account(),

@@ -6,7 +6,7 @@
 //!   after   holds whose time is over; credits asked for, confirmed, pulled; new figures
 //! ```
 //!
-//! Promise: nothing is appended but by [`LedgerService::append`], which tells the id index of every id that it journals.
+//! Promise: nothing is appended but by `LedgerService::append`, which tells the id index of every id that it journals.
 
 mod decide;
 mod exchange;
@@ -292,7 +292,8 @@ impl<D: Disk> LedgerService<D> {
             Ok(()) => Ok(()),
             Err(Halt::Stop(stop)) => Err(stop),
             Err(Halt::Unread) => {
-                let unread = self.unread(turn, turn.state().expired_holds(turn.now()).take(EXPIRIES_PER_STEP), &at_hand)?;
+                let unread =
+                    self.unread(turn, turn.state().expired_holds(turn.now()).take(EXPIRIES_PER_STEP), &at_hand)?;
                 self.expiry = Expiry { reading: Some(self.start_read(unread, jobs)), records: at_hand };
                 Ok(())
             }

@@ -47,6 +47,9 @@ pub struct ShardFacts {
 /// What leaves a shard: the ticket of a call, and its durable answer or why there is none.
 pub type Released<S> = (<S as Service>::Ticket, Result<Durable<<S as Service>::Answer>, Unavailable>);
 
+/// What waits for durability: for whom, and the answer or why there is none.
+type Waiting<S> = (<S as Service>::Ticket, Result<<S as Service>::Answer, Unavailable>);
+
 /// A call under way.
 struct Work<S: Service> {
     ticket: S::Ticket,
@@ -72,7 +75,7 @@ pub struct Shard<S: Service, L: LogStore> {
     resumed: VecDeque<Work<S>>,
     jobs: Jobs<S>,
     departures: Departures<S>,
-    commits: CommitQueue<(S::Ticket, Result<S::Answer, Unavailable>)>,
+    commits: CommitQueue<Waiting<S>>,
     /// Turned away on arrival.
     turned_away: VecDeque<(S::Ticket, Unavailable)>,
     /// What waited when the shard stopped, in order.

@@ -1,7 +1,7 @@
 //! What a client asks, in its own words: owned, comparable, and repeatable to the byte.
 
-use tidegate_machines::ledger::{AccountKind, Transfer};
 use tidegate_ledger::message::{HoldRequest, Request, TransferBatch};
+use tidegate_machines::ledger::{AccountKind, Transfer};
 
 /// A transfer or a hold.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,8 +17,8 @@ mod page;
 
 use std::collections::BTreeMap;
 
-use tidegate_machines::ledger::{AccountKind, AccountView, Outcome, Refusal};
 use tidegate_ledger::message::Reply;
+use tidegate_machines::ledger::{AccountKind, AccountView, Outcome, Refusal};
 
 use crate::ask::{Ask, Content, Item};
 use crate::violation::{Violation, must};

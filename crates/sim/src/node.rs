@@ -7,15 +7,15 @@ use std::path::Path;
 
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::{Durability, JournalError, LogId, LogStore, Logs, StepLog, StepLogs};
-use tidegate_machines::ShardIndex;
 use tidegate_ledger::auditor::{Audit, ShardAuditor};
-use tidegate_ledger::{LEDGER, LedgerFamily, LedgerService, LedgerShard};
 use tidegate_ledger::ids::IdIndex;
 use tidegate_ledger::message::AuditReport;
 use tidegate_ledger::operation::{Answer, EndpointIndex, Message, Operation, Outgoing};
 use tidegate_ledger::router::{CursorKey, Router};
 use tidegate_ledger::service::{Fetched, Job};
 use tidegate_ledger::worker::Worker;
+use tidegate_ledger::{LEDGER, LedgerFamily, LedgerService, LedgerShard};
+use tidegate_machines::ShardIndex;
 use tidegate_shard::{JobId, OpenShard, Service, Shard, Snapshots};
 
 use crate::note;

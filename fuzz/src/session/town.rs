@@ -4,14 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_broker::{
-    Access, Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionTraits, Denied, Rights, SharedFacts, TOPICS,
-    TopicShard, TopicsFamily, topics,
+    Access, Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionTraits, Denied, Rights, SharedFacts,
+    TOPICS, TopicShard, TopicsFamily, topics,
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::step::Step;
 use tidegate_journal::{Options, StepLog, StepLogs};
-use tidegate_machines::topic::InboxLimits;
 use tidegate_machines::TimeMs;
+use tidegate_machines::topic::InboxLimits;
 use tidegate_shard::{NothingDerived, OpenShard, Snapshots};
 use tidegate_wire::mqtt::*;
 

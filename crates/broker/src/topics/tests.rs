@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tidegate_journal::disk::{Disk, FakeDisk};
 use tidegate_journal::step::Step;
-use tidegate_journal::{Cursor, JournalError, LogId, Logs, LogStore, Position, Sequence, StepLog, StepLogs};
+use tidegate_journal::{Cursor, JournalError, LogId, LogStore, Logs, Position, Sequence, StepLog, StepLogs};
 use tidegate_machines::topic::{Message, MessageMeta, Receiver, Slot};
 use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence, ShardIndex, TimeMs};
 use tidegate_shard::{Compaction, Findings, NothingDerived, OpenShard, ReplayReport, Snapshots, compact};

@@ -4,8 +4,8 @@
 //! those accounts, teaches [`AccountKinds`], and asks again; an account that does not exist is answered with
 //! [`not_found`], without showing the request to the ledger.
 
-use tidegate_machines::ledger::Refusal;
 use tidegate_ledger::message::Request;
+use tidegate_machines::ledger::Refusal;
 
 use super::identity::{Access, Identity};
 use super::kinds::AccountKinds;

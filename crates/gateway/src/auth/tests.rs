@@ -3,8 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use tidegate_machines::ledger::{AccountKind, Transfer};
 use tidegate_ledger::message::{Request, TransferBatch};
+use tidegate_machines::ledger::{AccountKind, Transfer};
 
 use super::gate::{Verdict, check};
 use super::token::{Claims, Signer, password_stamp};

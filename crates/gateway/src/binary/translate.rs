@@ -1,11 +1,11 @@
 //! Between the binary port's messages and those of the shards.
 
 use bytes::Bytes;
-use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, Outcome, Refusal, RowKind};
 use tidegate_ledger::limits::PAGE_ROWS_MAX;
 use tidegate_ledger::message::{
     AuditReport, HoldRequest, Reply, Request, Span, TransferBatch, TransferItem, Unavailable,
 };
+use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, Outcome, Refusal, RowKind};
 use tidegate_wire::proto::{self, reply_frame::Body};
 use tidegate_wire::{BodyRef, DecodeError, OutcomesEncoder, TextSpan, encode_reply};
 

@@ -5,8 +5,8 @@ use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, Request as HttpRequest, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::{Deserialize, Serialize};
-use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, RowKind};
 use tidegate_ledger::message::{Reply, Request};
+use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, RowKind};
 use utoipa::{IntoParams, ToSchema};
 
 use super::backend::Backend;

@@ -1,8 +1,8 @@
 //! From the `Authorization` header to a request that may go on.
 
 use axum::http::{HeaderMap, header};
-use tidegate_machines::ledger::AccountView;
 use tidegate_ledger::message::{Reply, Request};
+use tidegate_machines::ledger::AccountView;
 
 use super::backend::Backend;
 use super::door::Door;

@@ -5,8 +5,8 @@ use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request as HttpRequest, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::Deserialize;
-use tidegate_machines::ledger::Outcome;
 use tidegate_ledger::message::{HoldRequest, Reply, Request};
+use tidegate_machines::ledger::Outcome;
 use utoipa::ToSchema;
 
 use super::accounts::path_id;

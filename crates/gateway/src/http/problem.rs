@@ -6,8 +6,8 @@ use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
 use serde_json::{Map, Value};
-use tidegate_machines::ledger::Refusal;
 use tidegate_ledger::message::Unavailable;
+use tidegate_machines::ledger::Refusal;
 use utoipa::ToSchema;
 
 use crate::auth::AuthError;

@@ -6,8 +6,8 @@
 
 use axum::http::StatusCode;
 use serde::Deserialize;
-use tidegate_machines::ledger::{Outcome, Refusal, TRANSFERS_PER_REQUEST_MAX, Transfer};
 use tidegate_ledger::message::{Reply, Request, TransferBatch};
+use tidegate_machines::ledger::{Outcome, Refusal, TRANSFERS_PER_REQUEST_MAX, Transfer};
 
 use super::decode::{Object, Text, Whole, decode, present};
 use super::outcome::{self, OutcomeBody};

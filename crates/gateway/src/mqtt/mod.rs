@@ -29,6 +29,6 @@ pub use settings::{
 };
 // What the settings are made of, for who fills them in.
 pub use tidegate_broker::{BrokerLimits, DrainPlan};
-pub use tidegate_machines::topic::InboxLimits;
 pub use tidegate_ledger::announcer::AnnounceRules;
+pub use tidegate_machines::topic::InboxLimits;
 pub use verdicts::Verdicts;

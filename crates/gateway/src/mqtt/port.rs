@@ -25,10 +25,10 @@ use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use tidegate_broker::{Action, Broker, ConnectionKey, ConnectionTraits, DrainPlan, SharedFacts};
 use tidegate_journal::LogStore;
-use tidegate_machines::ledger::AccountView;
-use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_ledger::message::{Reply, Request};
 use tidegate_ledger::operation::Message;
+use tidegate_machines::ledger::AccountView;
+use tidegate_machines::{ShardIndex, TimeMs};
 
 use self::accept::Door;
 use super::admission::Admission;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
 use tidegate_broker::{Admitted, BrokerLimits, Denied, DrainPlan, Rights};
-use tidegate_machines::topic::InboxLimits;
 use tidegate_ledger::announcer::AnnounceRules;
+use tidegate_machines::topic::InboxLimits;
 
 use crate::auth::Identity;
 

@@ -21,8 +21,7 @@ pub type LocalShard = LedgerShard<RealDisk, LocalLog<RealDisk>>;
 /// How its calls are served.
 type LocalService = LedgerService<RealDisk>;
 /// The threads that read for it.
-pub type LocalFetchers =
-    Fetchers<(JobId, <LocalService as Service>::Job), (JobId, <LocalService as Service>::Fetched)>;
+pub type LocalFetchers = Fetchers<(JobId, <LocalService as Service>::Job), (JobId, <LocalService as Service>::Fetched)>;
 
 /// Threads that read for one shard: a cold read of one history does not keep the next one waiting.
 const FETCH_THREADS: usize = 2;

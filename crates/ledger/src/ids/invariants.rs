@@ -9,8 +9,8 @@
 //! Why in release: each is a sum over some dozens of runs once in half a million ids, and what it would find is a vote that counts
 //! twice.
 
-use tidegate_journal::Position;
 use tidegate_disk::Disk;
+use tidegate_journal::Position;
 
 use super::IdIndex;
 use super::run::RunHeader;

@@ -100,7 +100,9 @@ impl<D: Disk> LedgerService<D> {
                 if !may_append(turn) {
                     break;
                 }
-                if let Outcome::Refused(refusal) = self.decide_one(turn, &credit.command(from), None).map_err(Halt::into_stop)? {
+                if let Outcome::Refused(refusal) =
+                    self.decide_one(turn, &credit.command(from), None).map_err(Halt::into_stop)?
+                {
                     let (number, account) = (credit.number.0, credit.credit.clone());
                     return Err(ShardError::CreditRefused { from, number, account, code: refusal.code() });
                 }

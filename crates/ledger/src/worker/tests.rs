@@ -360,7 +360,10 @@ fn a_snapshot_of_another_timeline_is_passed_over_after_a_restore() {
     let (credits, house) = after_a_restore(&["a1", "a2", "a3"], &["b1", "b2", "b3"]);
     assert_eq!(credits, 5);
     let passed_over = &house.replayed.snapshots_passed_over;
-    assert!(matches!(&passed_over[..], [one] if one.contains("is of another history") && one.contains("set aside")), "{passed_over:?}");
+    assert!(
+        matches!(&passed_over[..], [one] if one.contains("is of another history") && one.contains("set aside")),
+        "{passed_over:?}"
+    );
     // The same, in the middle of the log, and of other lengths.
     let (credits, house) = after_a_restore(&["a1", "a2"], &["b1", "b2", "b3", "b4"]);
     assert_eq!((credits, house.replayed.snapshots_passed_over.len()), (6, 1));
@@ -376,7 +379,10 @@ fn a_snapshot_ahead_of_the_log_is_passed_over_after_a_restore() {
     let (credits, house) = after_a_restore(&["a1", "a2", "a3"], &["b1"]);
     assert_eq!(credits, 3);
     let passed_over = &house.replayed.snapshots_passed_over;
-    assert!(matches!(&passed_over[..], [one] if one.contains("is ahead of the log's end") && one.contains("set aside")), "{passed_over:?}");
+    assert!(
+        matches!(&passed_over[..], [one] if one.contains("is ahead of the log's end") && one.contains("set aside")),
+        "{passed_over:?}"
+    );
 }
 
 /// The figures announced since the last call, as "account balance".

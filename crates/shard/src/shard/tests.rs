@@ -5,7 +5,9 @@ use std::path::Path;
 
 use tidegate_disk::FakeDisk;
 use tidegate_journal::step::Step;
-use tidegate_journal::{Cursor, Family, LogReader, LogStore, Logs, Opened, Options, Position, Retention, StepLog, StepLogs};
+use tidegate_journal::{
+    Cursor, Family, LogReader, LogStore, Logs, Opened, Options, Position, Retention, StepLog, StepLogs,
+};
 use tidegate_machines::{Decision, Machine, Place};
 
 use super::*;
@@ -37,12 +39,7 @@ impl Machine for Notes {
     fn new(_: ShardIndex, _: u16) -> Notes {
         Notes::default()
     }
-    fn decide<'a>(
-        &self,
-        number: &Self::Command<'a>,
-        (): Self::With<'a>,
-        _: TimeMs,
-    ) -> Decision<Self::Event<'a>, ()> {
+    fn decide<'a>(&self, number: &Self::Command<'a>, (): Self::With<'a>, _: TimeMs) -> Decision<Self::Event<'a>, ()> {
         Decision::Append { event: *number, outcome: () }
     }
     fn apply(&mut self, number: &u8, _: Place) {

@@ -10,8 +10,8 @@ use tidegate_broker::{
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::{LogId, Logs, StepLog, StepLogs};
-use tidegate_machines::topic::{InboxLimits, InboxPolicy};
 use tidegate_machines::TimeMs;
+use tidegate_machines::topic::{InboxLimits, InboxPolicy};
 use tidegate_shard::{CompactionRule, NothingDerived, OpenShard, Snapshots, compact};
 use tidegate_wire::mqtt::filter_covers;
 

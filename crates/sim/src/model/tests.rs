@@ -1,8 +1,8 @@
 //! The oracle is told lies, and must notice each.
 
 use expect_test::{Expect, expect};
-use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, Outcome, Refusal, RowKind};
 use tidegate_ledger::message::Reply;
+use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, Outcome, Refusal, RowKind};
 
 use super::{Census, Model};
 use crate::ask::{Ask, Content, Item};

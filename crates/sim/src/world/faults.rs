@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use tidegate_journal::Position;
 use tidegate_journal::disk::{Disk, DiskFile, FakeDisk};
 use tidegate_journal::segment::{SEGMENT_HEADER_BYTES, parse_segment_name};
-use tidegate_journal::Position;
 use tidegate_ledger::audit::audit_shard;
 
 use super::process::End;

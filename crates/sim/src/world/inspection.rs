@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_machines::ledger::{AccountView, HistoryRow};
 use tidegate_ledger::message::Reply;
+use tidegate_machines::ledger::{AccountView, HistoryRow};
 
 use super::World;
 use super::process::End;

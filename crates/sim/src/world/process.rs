@@ -1,10 +1,10 @@
 //! The life of the process: it starts, takes turns, and dies.
 
 use tidegate_journal::step::Step;
-use tidegate_machines::TimeMs;
 use tidegate_ledger::message::AuditReport;
 use tidegate_ledger::operation::{EndpointIndex, Message, Outgoing};
 use tidegate_ledger::router::Finished;
+use tidegate_machines::TimeMs;
 
 use super::World;
 use crate::node::{Endpoint, Node};

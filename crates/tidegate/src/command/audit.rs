@@ -24,7 +24,8 @@ pub fn run(data: &Path) -> Result<ExitCode> {
     let mut findings = Vec::new();
     for log in directory.logs(LEDGER) {
         let snapshots = snapshots::<LedgerFamily>(data, log);
-        let audited = with_bar(|bar| audit_shard(&logs, &snapshots, directory.shards(LEDGER), |at, end| tell(bar, at, end)));
+        let audited =
+            with_bar(|bar| audit_shard(&logs, &snapshots, directory.shards(LEDGER), |at, end| tell(bar, at, end)));
         if let Some(audited) = keep::<LedgerFamily>(log, audited, &mut problems) {
             report_money(&audited);
             findings.push(audited);

@@ -13,8 +13,8 @@ use tidegate_gateway::mqtt::{MqttListener, MqttSettings, WebSocketSettings};
 use tidegate_gateway::node::{Node, NodeOptions};
 use tidegate_gateway::status::{Phase, Status};
 use tidegate_gateway::tls::{server_config, server_config_with_clients};
-use tidegate_machines::ledger::Transfer;
 use tidegate_ledger::message::{Request, TransferBatch};
+use tidegate_machines::ledger::Transfer;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::reload::{Files, Reload};

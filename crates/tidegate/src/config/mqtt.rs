@@ -6,8 +6,8 @@ use std::ops::RangeInclusive;
 use tidegate_broker::{BrokerLimits, DrainPlan, InboxPolicy as CleanInboxPolicy};
 use tidegate_gateway::auth::Pattern;
 use tidegate_gateway::mqtt::{AdmissionLimits, Origins};
-use tidegate_machines::topic::{InboxLimits, InboxPolicy};
 use tidegate_ledger::announcer::AnnounceRules;
+use tidegate_machines::topic::{InboxLimits, InboxPolicy};
 
 use super::access::one_of;
 use super::error::ConfigError;

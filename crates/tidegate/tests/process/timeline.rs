@@ -32,9 +32,8 @@ fn vote(server: &Server, name: &str) {
 }
 
 fn snapshots(data: &Path) -> usize {
-    let listed = fs::read_dir(data.join("snapshots/ledger-0")).map(|entries| {
-        entries.flatten().filter(|entry| entry.file_name().to_string_lossy().ends_with(".tgs")).count()
-    });
+    let listed = fs::read_dir(data.join("snapshots/ledger-0"))
+        .map(|entries| entries.flatten().filter(|entry| entry.file_name().to_string_lossy().ends_with(".tgs")).count());
     listed.unwrap_or(0)
 }
 

@@ -11,8 +11,8 @@ use tidegate_broker::{
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::step::Step;
 use tidegate_journal::{StepLog, StepLogs};
-use tidegate_machines::topic::InboxLimits;
 use tidegate_machines::TimeMs;
+use tidegate_machines::topic::InboxLimits;
 use tidegate_shard::{NothingDerived, OpenShard, Snapshots};
 
 use super::client::Client;

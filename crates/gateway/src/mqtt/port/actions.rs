@@ -7,8 +7,8 @@ use mio::Registry;
 use mio::unix::SourceFd;
 use tidegate_broker::{Action, ConnectionKey, Denied, ReasonCode, RequestTicket, RequestTopic, Rights};
 use tidegate_journal::LogStore;
-use tidegate_machines::TimeMs;
 use tidegate_ledger::operation::EndpointIndex;
+use tidegate_machines::TimeMs;
 
 use super::{Host, MqttPort};
 use crate::mesh::Endpoint;

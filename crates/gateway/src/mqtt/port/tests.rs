@@ -7,16 +7,16 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use mio::{Events, Poll};
+use tidegate_broker::TOPICS;
+use tidegate_broker::TopicsFamily;
+use tidegate_broker::topics::{log_options, open_shard};
 use tidegate_broker::{Access, Admitted, BrokerLimits, ReasonCode, Rights};
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::step::Step;
 use tidegate_journal::{StepLog, StepLogs};
-use tidegate_machines::topic::InboxLimits;
 use tidegate_ledger::announcer::AnnounceRules;
-use tidegate_broker::TOPICS;
 use tidegate_ledger::operation::EndpointIndex;
-use tidegate_broker::topics::{log_options, open_shard};
-use tidegate_broker::TopicsFamily;
+use tidegate_machines::topic::InboxLimits;
 use tidegate_shard::{NothingDerived, OpenShard, Snapshots};
 
 use super::*;

@@ -4,9 +4,7 @@ use tidegate_planted::BalanceChange;
 
 use super::cluster::Cluster;
 use super::node::Node;
-use crate::ledger::{
-    AccountKind, Command, InboundCredit, Outcome, Refusal, Ruling, Transfer, content_digest,
-};
+use crate::ledger::{AccountKind, Command, InboundCredit, Outcome, Refusal, Ruling, Transfer, content_digest};
 use crate::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
 const THERE: ShardIndex = ShardIndex(1);
