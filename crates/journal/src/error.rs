@@ -62,7 +62,7 @@ pub enum JournalError {
         /// What was found instead.
         what: String,
     },
-    /// What stood at this position is in a snapshot only: its segment was removed (see [`crate::forget`]).
+    /// What stood at this position is in a snapshot only: its segment was removed (see [`crate::LogReader::forget_before`]).
     #[error(
         "position {at} was forgotten: the log now begins at position {begins}, and a snapshot holds what was before"
     )]

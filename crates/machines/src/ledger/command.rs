@@ -42,7 +42,7 @@ pub enum Command<'a> {
         /// Hold id.
         id: &'a str,
     },
-    /// Release a hold whose time is over; what the shard's tick asks for [`Ledger::expired_hold`](super::Ledger::expired_hold).
+    /// Release a hold whose time is over; what a shard asks for each of [`Ledger::expired_holds`](super::Ledger::expired_holds).
     ExpireHold {
         /// Hold id.
         id: &'a str,
