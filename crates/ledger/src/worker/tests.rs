@@ -328,25 +328,29 @@ fn write_snapshot(disk: &FakeDisk) {
     snapshots(disk, 0).write(end, &back.state).expect("there is room");
 }
 
-/// Credits of the wallet after a backup at two sales, `spent` further ones, a snapshot, a restore of the backup, and `again` others.
+/// Two timelines part after two sales. What a start finds that has the journal of the one and a snapshot of the other: the wallet's
+/// credits, and the house.
 #[track_caller]
-fn after_a_restore(spent: &[&str], again: &[&str]) -> (u64, House) {
-    let mut house = House::with_a_durable_vote();
-    house.ask(sale("before the backup"));
+fn after_a_restore(of_snapshot: &[&str], of_journal: &[&str]) -> (u64, House) {
     let stop = |house: House| {
         house.worker.into_logs().into_iter().for_each(|log| _ = log.close().expect("the disk works"));
         house.disk
     };
-    let disk = stop(house);
+    let lived = |disk: FakeDisk, ids: &[&str]| {
+        let mut house = House::over(disk, 1);
+        ids.iter().for_each(|id| assert_eq!(house.ask(sale(id)), Reply::Outcomes(vec![Outcome::Applied])));
+        stop(house)
+    };
+    let disk = lived(House::with_a_durable_vote().disk, &["before they part"]);
+    let parted = back_up(&disk);
+    let disk = lived(disk, of_journal);
     let backup = back_up(&disk);
-    let mut house = House::over(disk, 1);
-    spent.iter().for_each(|id| drop(house.ask(sale(id))));
-    let disk = stop(house);
+    restore(&disk, &parted);
+    let disk = lived(disk, of_snapshot);
     write_snapshot(&disk);
     restore(&disk, &backup);
+
     let mut house = House::over(disk, 1);
-    again.iter().for_each(|id| assert_eq!(house.ask(sale(id)), Reply::Outcomes(vec![Outcome::Applied])));
-    let mut house = House::over(stop(house), 1);
     let credits = match house.ask(Request::ReadAccount { id: "wallet".into() }) {
         Reply::Account(account) => account.balance as u64,
         other => panic!("{other:?}"),
@@ -369,7 +373,10 @@ fn a_snapshot_of_another_timeline_is_passed_over_after_a_restore() {
     assert_eq!((credits, house.replayed.snapshots_passed_over.len()), (6, 1));
     let (credits, house) = after_a_restore(&["a long id", "another"], &["b", "c", "d", "e", "f"]);
     assert_eq!((credits, house.replayed.snapshots_passed_over.len()), (7, 1));
-    // Its own timeline is of use.
+    // It is out of the way then.
+    let house = House::over(house.disk, 1);
+    assert_eq!(house.replayed.snapshots_passed_over, [""; 0]);
+    // From before they part, it is of use to both.
     let (credits, house) = after_a_restore(&[], &["b1"]);
     assert_eq!((credits, house.replayed.snapshot_sequence, house.replayed.snapshots_passed_over.len()), (3, 4, 0));
 }

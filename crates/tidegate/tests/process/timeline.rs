@@ -42,26 +42,32 @@ fn a_snapshot_of_another_timeline_is_named_and_never_served() {
     let folder = folder();
     let settings = Settings { snapshot_interval_s: 1, audit_interval_s: 1, ..Settings::new(folder.path()) };
     let quiet = Settings { snapshot_interval_s: 0, ..settings.clone() };
-    let (journal, backup) = (settings.data.join("journal"), folder.path().join("backup"));
+    let journal = settings.data.join("journal");
+    let (parted, backup) = (folder.path().join("parted"), folder.path().join("backup"));
 
+    let put = |from: &Path| {
+        fs::remove_dir_all(&journal).expect("nobody uses it");
+        copy(from, &journal);
+    };
     let server = Server::start(&quiet);
     open_show(&mut connect(&server));
     assert!(server.terminate().status.success());
+    copy(&journal, &parted);
+
+    // One timeline, of which the journal is kept.
+    let server = Server::start(&quiet);
+    vote(&server, "kept-1");
+    vote(&server, "kept-2");
+    assert!(server.terminate().status.success());
     copy(&journal, &backup);
 
-    // What happens now is undone by the restore, but for the snapshot of it.
+    // Another, of as many records of the same lengths, of which a snapshot stays: only the chain tells them apart.
+    put(&parted);
     let server = Server::start(&settings);
-    vote(&server, "undone");
+    vote(&server, "lost-1");
     wait_for("a snapshot is written", || (snapshots(&settings.data) > 0).then_some(()));
     assert!(server.terminate().status.success());
-    fs::remove_dir_all(&journal).expect("nobody uses it");
-    copy(&backup, &journal);
-
-    // Another story, of as many records of the same lengths: only the chain tells it from the first.
-    let server = Server::start(&quiet);
-    vote(&server, "redone");
-    vote(&server, "beyond");
-    assert!(server.terminate().status.success());
+    put(&backup);
 
     let server = Server::start(&settings);
     let balance = connect(&server).account("wallet:dave").expect("it is there").balance;
