@@ -43,7 +43,7 @@ impl Account {
         reserve(self.kind, self.balance, self.held)
     }
 
-    /// Credits less debits, modulo 2^64: the balance, unless memory is damaged. Two loads, so asked before each event about the account.
+    /// Credits less debits, modulo 2^64: the balance, unless memory is damaged. Two loads, so asked wherever money moves.
     #[inline(always)]
     pub fn net(&self) -> i64 {
         (self.credited as u64).wrapping_sub(self.debited as u64) as i64

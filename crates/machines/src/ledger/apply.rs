@@ -250,7 +250,7 @@ impl Ledger {
         self.check_other_shard(from)?;
         let next = self.peer(from).watermark.0 + 1;
         same(credit.slot, "next credit of that shard", next, number.0)?;
-        let asset = self.check_step(credit, i128::from(amount.get()))?.asset;
+        let asset = self.check_moved(credit, i128::from(amount.get()))?.asset;
         self.peers[from.0 as usize].take_in(number, asset, amount);
         self.give(CreditStep::Here(credit), amount, position);
         Ok(())
@@ -276,15 +276,22 @@ impl Ledger {
         if !account.is_on(self.shard) {
             return Err(wrong(Some(slot), "home shard", account.home.0, self.shard.0));
         }
-        same(slot, "credited - debited", account.net(), account.balance)?;
         same(slot, "previous record", account.last.0, step.prev.0)?;
         same(slot, "balance", i128::from(account.balance) + change, i128::from(step.after))?;
         Ok(account)
     }
 
+    /// As [`Ledger::check_step`], where money moves: the balance before is what the sums say, or memory is damaged.
+    #[inline]
+    fn check_moved(&self, step: AccountStep, change: i128) -> Checked<&Account> {
+        let account = self.check_step(step, change)?;
+        same(step.slot, "credited - debited", account.net(), account.balance)?;
+        Ok(account)
+    }
+
     #[inline]
     fn check_debit(&self, step: AccountStep, amount: Amount) -> Checked<&Account> {
-        let account = self.check_step(step, -i128::from(amount.get()))?;
+        let account = self.check_moved(step, -i128::from(amount.get()))?;
         self.check_debit_kind(step.slot, account.kind, account.home)?;
         Ok(account)
     }
@@ -302,7 +309,7 @@ impl Ledger {
         let slot = credit.slot();
         self.check_credit_account(slot, debit, asset)?;
         match credit {
-            CreditStep::Here(step) => self.check_step(step, i128::from(amount.get())).map(|_| ()),
+            CreditStep::Here(step) => self.check_moved(step, i128::from(amount.get())).map(|_| ()),
             CreditStep::Outbound { slot, number } => self.check_outbound(slot, number),
         }
     }

@@ -236,7 +236,7 @@ fn allow_flags(tag: u8, flags: u8) -> Parsed<()> {
 
 #[inline]
 fn put_head(out: &mut Vec<u8>, tag: u8, time: TimeMs) {
-    assert!(time.0 <= TIME_MS_MAX, "a time that no record can carry");
+    debug_assert!(time.0 <= TIME_MS_MAX, "a time that no record can carry");
     // Tag and 48 bits of time in one piece.
     let head = (u64::from(tag) | time.0 << 8).to_le_bytes();
     out.extend_from_slice(&head[..7]);
@@ -336,7 +336,7 @@ fn get_credit(reader: &mut Reader<'_>, tag: u8, slot: AccountSlot) -> Parsed<Cre
 }
 
 fn put_hold(out: &mut Vec<u8>, tag: u8, time: TimeMs, hold: &HoldFacts<'_>, debit: AccountStep) {
-    assert!(!hold.id.is_empty() && hold.id.len() <= TRANSFER_ID_BYTES_MAX, "an id of {} bytes", hold.id.len());
+    debug_assert!(!hold.id.is_empty() && hold.id.len() <= TRANSFER_ID_BYTES_MAX, "an id of {} bytes", hold.id.len());
     put_head(out, tag | memo_flag(hold.memo), time);
     put_text(out, hold.id);
     put_step(out, debit);

@@ -215,10 +215,12 @@ impl Ledger {
         match (self.holds.find(id), prior) {
             (Some(open), Some(Event::HoldPlaced { hold, .. })) => {
                 assert_eq!(hold.id, id, "the prior event is about another id");
-                let agree = (hold.credit, hold.amount, hold.expires_in_ms);
-                assert_eq!(agree, (open.credit, open.amount, open.expires_in_ms), "hold {id} was placed otherwise");
-                let debit = self.accounts.get(open.debit).expect("a hold is on an account");
-                assert!(debit.held >= open.amount.get(), "hold {id} is not in what is held");
+                // Checked again, and in release, when it is applied.
+                debug_assert_eq!(
+                    (hold.credit, hold.amount, hold.expires_in_ms),
+                    (open.credit, open.amount, open.expires_in_ms),
+                    "hold {id} was placed otherwise"
+                );
                 Ok((open, *hold))
             }
             (None, closed) => Err(closed),

@@ -30,7 +30,7 @@ impl Message {
         body.extend_from_slice(topic.as_bytes());
         body.extend_from_slice(properties);
         body.extend_from_slice(payload);
-        assert_eq!(body.len(), topic.len() + properties.len() + payload.len(), "the parts of a body");
+        debug_assert_eq!(body.len(), topic.len() + properties.len() + payload.len(), "the parts of a body");
         Message {
             body: body.into(),
             topic_bytes: u16::try_from(topic.len()).expect("no topic is longer"),
