@@ -91,6 +91,10 @@ impl<D: Disk> LogReader for Reader<D> {
         Ok(settled)
     }
 
+    fn bytes_between(&self, from: Position, to: Position) -> u64 {
+        to.0.saturating_sub(from.0)
+    }
+
     fn forget_before(&self, before: Position) -> Result<Forgotten, JournalError> {
         forget_before(&self.folder, before)
     }

@@ -79,6 +79,9 @@ pub trait LogReader: Send + Sized {
     /// A place, often some way behind the end, up to which the log is durable for certain, without asking its writer.
     fn settled_end(&self) -> Result<Durability, JournalError>;
 
+    /// How many bytes of log lie between two places, about: what a snapshot at `to` would save its reader. Zero if `to` is not behind.
+    fn bytes_between(&self, from: Position, to: Position) -> u64;
+
     /// Lets go of what stands before `before`, as far as it can be removed without touching anything behind.
     ///
     /// The caller holds a durable snapshot of all that the records before `before` say. Panics for a log of

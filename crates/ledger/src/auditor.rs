@@ -223,7 +223,7 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
     pub fn is_snapshot_due(&self, rule: CompactionRule) -> bool {
         let (newest, bytes) = self.snapshot;
         let reached = self.groups.as_ref().map_or(newest, GroupReader::cursor);
-        rule.is_due(reached.position.0.saturating_sub(newest.position.0), bytes)
+        rule.is_due(self.reader.bytes_between(newest.position, reached.position), bytes)
     }
 
     /// Writes the fold's state as a snapshot, at the end of the group that it stands in. `None` when there is nothing new, or the

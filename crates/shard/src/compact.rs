@@ -81,7 +81,7 @@ pub fn compact<F: ShardFamily, D: Disk, R: LogReader>(
     let end = reader.settled_end()?;
     let newest = snapshots.newest_header()?;
     let (covered, snapshot_bytes) = newest.map_or((Cursor::START, 0), |newest| (newest.cursor, newest.bytes));
-    if !rule.is_due(end.position().0.saturating_sub(covered.position.0), snapshot_bytes) {
+    if !rule.is_due(reader.bytes_between(covered.position, end.position()), snapshot_bytes) {
         return Ok(None);
     }
     let mut passed_over = Vec::new();
