@@ -70,7 +70,7 @@ pub fn recover_all(
         for log in directory.logs(TOPICS) {
             let (place, journal) = (options.shards + log.shard, tidegate_broker::topics::log_options());
             let recovery = Recovery::<TopicsFamily>::new(options, log, place, journal, beds, status);
-            topics.push(topics::start(recovery, mqtt, metrics)?);
+            topics.push(topics::start(recovery, directory.shards(TOPICS), mqtt, metrics)?);
         }
     }
     while ledger.iter().any(|thread| !thread.is_finished()) || topics.iter().any(|thread| !thread.is_finished()) {

@@ -23,13 +23,14 @@ pub struct RecoveredTopics {
     pub metrics: ShardMetrics,
 }
 
-/// Starts the recovery of one shard.
+/// Starts the recovery of one of `shards` shards.
 pub(super) fn start(
     recovery: Recovery<TopicsFamily>,
+    shards: u16,
     mqtt: &MqttSettings,
     metrics: &NodeMetrics,
 ) -> Result<Recovering<RecoveredTopics>> {
-    let (limits, shards) = (mqtt.inbox.clone(), mqtt.topic_shards.max(recovery.shard() + 1));
+    let limits = mqtt.inbox.clone();
     let metrics = ShardMetrics::register(&metrics.registry, recovery.family(), recovery.shard());
     spawn(format!("recover-t{}", recovery.shard()), move || {
         let back = recovery.replay(recovery.open()?, shards, &mut NothingDerived)?;
