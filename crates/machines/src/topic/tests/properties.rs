@@ -308,4 +308,32 @@ proptest! {
         }
         pair.shard.check();
     }
+
+    /// A share group's copy comes besides the others: both were decided on one state, and the second finds what the first has left.
+    #[test]
+    fn copies_for_one_inbox_replay_as_they_came(
+        messages_max in 1..6u32,
+        bytes_max in 20..200u64,
+        age_max_ms in prop_oneof![Just(0), Just(50u64)],
+        policy in prop_oneof![Just(InboxPolicy::DropOldest), Just(InboxPolicy::DropNewest), Just(InboxPolicy::Refuse)],
+        moves in proptest::collection::vec((0..60usize, proptest::collection::vec(0..2u32, 1..5), 0..9u64), 1..40),
+    ) {
+        let mut shard = Shard::new();
+        (shard.limits.messages_max, shard.limits.bytes_max) = (messages_max, bytes_max);
+        (shard.limits.age_max_ms, shard.limits.policy) = (age_max_ms, policy);
+        for client_id in ["a", "b"] {
+            let opened = shard.ask(&Command::OpenSession { client_id: client_id.into(), expiry_s: 9, will: None });
+            prop_assert!(opened.is_ok());
+        }
+        for (size, slots, number) in moves {
+            let receiver = |slot| Receiver { slot: Slot(slot), qos: 1, retain: false, subscription_ids: [].into() };
+            let receivers = slots.into_iter().map(receiver).collect();
+            let message = message("t", &"x".repeat(size), 1, None);
+            let _ = shard.ask(&Command::Publish { message, receivers, origin: None });
+            let number = shard.topics.inbox(Slot(0)).front_number() + number;
+            let _ = shard.ask(&Command::MarkReceived { slot: Slot(0), number });
+            shard.topics.assert_sound();
+        }
+        shard.check();
+    }
 }
