@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Durability, LogId};
-use tidegate_ledger::LedgerFamily;
 use tidegate_ledger::auditor::{Audit, ShardAuditor};
 use tidegate_ledger::message::AuditReport;
 use tidegate_ledger::operation::Operation;
+use tidegate_ledger::{LEDGER, LedgerFamily};
 use tidegate_shard::{ShardFamily, Snapshots};
 
 use crate::background::Background;
@@ -100,10 +100,12 @@ impl AuditLoop {
         let _ = self.background.call(shard, Operation::KeepAudit(report), stopped);
         if sound && (snapshot_due || auditor.is_snapshot_due(LedgerFamily::COMPACTION)) {
             match auditor.snapshot() {
-                Ok(Some(path)) => tracing::info!(shard = shard.0, path = %path.display(), "wrote a snapshot"),
+                Ok(Some(path)) => {
+                    tracing::info!(family = LEDGER.name, shard = shard.0, path = %path.display(), "wrote a snapshot")
+                }
                 Ok(None) => {}
                 Err(error) => {
-                    tracing::warn!(shard = shard.0, %error, "cannot write a snapshot; the journal is the truth")
+                    tracing::warn!(family = LEDGER.name, shard = shard.0, %error, "cannot write a snapshot; the journal is the truth")
                 }
             }
         }

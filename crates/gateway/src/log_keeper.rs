@@ -96,8 +96,8 @@ impl Compacted {
                 shard,
                 sequence = done.cursor.sequence.0,
                 events = done.events,
-                forgotten = ?done.forgotten,
-                passed_over = ?done.passed_over,
+                segments_forgotten = done.forgotten.segments,
+                snapshots_passed_over = done.passed_over.join("; "),
                 took_ms = began.elapsed().as_millis() as u64,
                 "compacted"
             ),

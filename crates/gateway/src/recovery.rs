@@ -10,12 +10,13 @@
 mod ledger;
 mod topics;
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use tidegate_broker::{TOPICS, TopicsFamily};
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
@@ -102,6 +103,13 @@ type Open<F> = OpenShard<F, RealDisk, LocalLog<RealDisk>>;
 /// Its state, and its log.
 type Back<F> = Replayed<<F as ShardFamily>::Machine, LocalLog<RealDisk>>;
 
+/// As messages name a shard.
+impl<F: ShardFamily> fmt::Display for Recovery<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} shard {}", self.family(), self.shard())
+    }
+}
+
 impl<F: ShardFamily> Recovery<F> {
     fn new(
         options: &NodeOptions,
@@ -132,7 +140,8 @@ impl<F: ShardFamily> Recovery<F> {
 
     /// Opens the log, cuts a torn tail, and says so.
     fn open(&self) -> Result<Open<F>> {
-        let mut open: Open<F> = OpenShard::open(&self.logs, self.snapshots.clone(), self.journal)?;
+        let opened = OpenShard::open(&self.logs, self.snapshots.clone(), self.journal);
+        let mut open: Open<F> = opened.map_err(|error| anyhow!("{self}: {error}"))?;
         let bed = self.bed.clone();
         open.log_mut().set_wake(Arc::new(move || bed.wake()));
         let found = open.recovered();
@@ -153,7 +162,8 @@ impl<F: ShardFamily> Recovery<F> {
     ) -> Result<Back<F>> {
         let progress = &self.status.replay[self.place];
         let sequence = open.recovered().end.sequence.0;
-        let back = open.replay(shards, derived, |reached| progress.done.store(reached.0, Ordering::Relaxed))?;
+        let back = open.replay(shards, derived, |reached| progress.done.store(reached.0, Ordering::Relaxed));
+        let back = back.map_err(|error| anyhow!("{self}: {error}"))?;
         progress.done.store(sequence, Ordering::Relaxed);
         let (family, shard, report) = (self.family(), self.shard(), &back.report);
         for snapshot in &report.snapshots_passed_over {
@@ -166,10 +176,10 @@ impl<F: ShardFamily> Recovery<F> {
             shard,
             sequence,
             snapshot_sequence = report.snapshot_sequence,
-            events = report.events,
-            derived_only = report.derived_only,
+            records = report.events,
+            records_for_index_only = report.derived_only,
             took_ms = took.as_millis() as u64,
-            events_per_s = (records as f64 / took.as_secs_f64()) as u64,
+            records_per_s = (records as f64 / took.as_secs_f64()) as u64,
             "recovered"
         );
         Ok(back)

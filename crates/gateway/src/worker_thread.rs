@@ -344,12 +344,13 @@ impl WorkerThread {
 
     /// A shard whose journal failed fails the process: nobody is told "durable" any more.
     fn note_failure(&self) {
-        if let Some(failure) = self.worker.failure() {
-            self.status.fail(failure.to_string());
+        if let Some(shard) = self.worker.shards().iter().find(|shard| shard.failure().is_some()) {
+            let failure = shard.failure().expect("looked at above");
+            self.status.fail(format!("ledger shard {}: {failure}", shard.index()));
         }
         let topics = self.mqtt.iter().flat_map(|mqtt| mqtt.broker().shards());
-        if let Some(failure) = topics.filter_map(|shard| shard.failure()).next() {
-            self.status.fail(format!("topics: {failure}"));
+        if let Some((shard, failure)) = topics.filter_map(|shard| Some((shard.index(), shard.failure()?))).next() {
+            self.status.fail(format!("topics shard {shard}: {failure}"));
         }
     }
 

@@ -1,9 +1,9 @@
 //! The audit of a ledger that nobody serves: what all logs are audited for, and that no money was made or lost.
 
 use tidegate_disk::Disk;
-use tidegate_journal::{JournalError, Logs, Sequence};
+use tidegate_journal::{Logs, Sequence};
 use tidegate_machines::ledger::Ledger;
-use tidegate_shard::{Findings, Snapshots};
+use tidegate_shard::{Findings, OpenError, Snapshots};
 
 use crate::family::LedgerFamily;
 
@@ -15,7 +15,7 @@ pub fn audit_shard<D: Disk, G: Logs>(
     snapshots: &Snapshots<LedgerFamily, D>,
     shards: u16,
     progress: impl FnMut(Sequence, Sequence),
-) -> Result<Findings<Ledger>, JournalError> {
+) -> Result<Findings<Ledger>, OpenError> {
     let mut findings = tidegate_shard::audit(logs, snapshots, shards, progress)?;
     let shard = findings.shard;
     for totals in findings.state.iter().flat_map(Ledger::totals) {

@@ -4,10 +4,11 @@
 //! everything from it on is compared.
 
 use tidegate_disk::Disk;
-use tidegate_journal::{Cursor, JournalError, LogReader, Logs, RecoveryReport, Retention, Sequence};
+use tidegate_journal::{Cursor, LogReader, Logs, RecoveryReport, Retention, Sequence};
 use tidegate_machines::{Machine, ShardIndex};
 
 use crate::fold::Fold;
+use crate::replay::OpenError;
 use crate::service::ShardFamily;
 use crate::snapshot::Snapshots;
 
@@ -39,7 +40,7 @@ pub fn audit<F: ShardFamily, D: Disk, G: Logs>(
     snapshots: &Snapshots<F, D>,
     shards: u16,
     mut progress: impl FnMut(Sequence, Sequence),
-) -> Result<Findings<F::Machine>, JournalError> {
+) -> Result<Findings<F::Machine>, OpenError> {
     let id = snapshots.log();
     let shard = ShardIndex(id.shard);
     let mut problems = Vec::new();
@@ -60,7 +61,7 @@ pub fn audit<F: ShardFamily, D: Disk, G: Logs>(
         Retention::Whole => Cursor::START,
         Retention::SinceSnapshot => claims.first().map_or(Cursor::START, |(cursor, _)| *cursor),
     };
-    let log = logs.inspect(id, needed)?;
+    let log = logs.inspect(id, needed).map_err(|error| OpenError::of(error, problems.clone()))?;
     let is_whole = log.begins == Cursor::START.position;
     let (begin, state) = match oldest {
         Some((cursor, state)) if !is_whole => (cursor, state),

@@ -1,4 +1,4 @@
-//! Shards: the unit of ownership and of journaling. One mechanism, whatever the room is about.
+//! Shards: the unit of ownership and of journaling. One mechanism, whatever the machine is about.
 //!
 //! ```text
 //!   call ─▶ Shard<S, L>: inbox ─▶ S: Service decides ─▶ Turn: append, apply ─▶ L: LogStore ─▶ commit: Durable<answer> ─▶ released
@@ -8,13 +8,13 @@
 //!                                                                                 └─▶ audit: refold, compare
 //! ```
 //!
-//! What a room brings: a [`Machine`](tidegate_machines::Machine), a [`ShardFamily`] that names its files, and a [`Service`] (or
-//! [`Commands`] for [`Single`], if a call is one command). What it gets: order, durability, backpressure, replay, snapshots, compaction
+//! What is brought: a [`Machine`](tidegate_machines::Machine), a [`ShardFamily`] that names its files, and a [`Service`] (or
+//! [`Commands`] for [`Single`], if a call is one command). What is gained: order, durability, backpressure, replay, snapshots, compaction
 //! and audit.
 //!
 //! Promise: what leaves a shard is durable, and calls that write are decided in the order in which they came.
 //!
-//! Invariant: a shard knows machines and logs by their traits, no room by name, and never sockets, threads or clocks.
+//! Invariant: a shard knows machines and logs by their traits, none by name, and never sockets, threads or clocks.
 
 mod audit;
 mod commit;
@@ -35,7 +35,7 @@ pub use commit::Durable;
 pub use compact::{CompactError, Compaction, CompactionRule, compact};
 pub use fold::{Fold, FoldError};
 pub use jobs::{JobId, Jobs};
-pub use replay::{Derived, NothingDerived, OpenShard, ReplayError, ReplayReport, Replayed};
+pub use replay::{Derived, NothingDerived, OpenError, OpenShard, ReplayError, ReplayReport, Replayed};
 pub use service::{Departures, Pause, Served, Service, ShardFamily, TurnOf};
 pub use shard::{Released, Shard, ShardFacts};
 pub use single::{Commands, Decided, DecidedOf, Single};

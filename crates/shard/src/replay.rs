@@ -39,6 +39,35 @@ impl<E: Error> From<JournalError> for ReplayError<E> {
     }
 }
 
+/// Why the log of a shard cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The log itself.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// A log that has forgotten its beginning, and no snapshot that holds it.
+    #[error(
+        "no snapshot can be used, and the log alone does not have everything ({error}). Restore one of these from a copy: {}",
+        passed_over.join("; ")
+    )]
+    NoSnapshot {
+        /// What is missing of the log.
+        error: JournalError,
+        /// The snapshots, and what is wrong with them.
+        passed_over: Vec<String>,
+    },
+}
+
+impl OpenError {
+    /// The log cannot be opened with any snapshot but those that were `passed_over`.
+    pub(crate) fn of(error: JournalError, passed_over: Vec<String>) -> OpenError {
+        match passed_over.is_empty() {
+            true => OpenError::Journal(error),
+            false => OpenError::NoSnapshot { error, passed_over },
+        }
+    }
+}
+
 /// What a replay did.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayReport {
@@ -102,6 +131,10 @@ struct PassedOver {
 }
 
 impl PassedOver {
+    fn words(self) -> Vec<String> {
+        self.damaged.into_iter().chain(self.elsewhere.into_iter().map(|(_, why)| why)).collect()
+    }
+
     /// The log is good: what does not stand on it is out of place.
     fn set_aside<F: ShardFamily, D: Disk>(self, snapshots: &Snapshots<F, D>) -> Vec<String> {
         let set_aside = self.elsewhere.into_iter().map(|(cursor, why)| snapshots.set_aside(cursor, why));
@@ -124,11 +157,7 @@ impl<F: ShardFamily, D: Disk, L: LogStore> OpenShard<F, D, L> {
     ///
     /// A log that forgets must reach back to the newest good snapshot and must not end before it. One that is whole for ever is opened
     /// from its first record, whatever snapshots there are.
-    pub fn open<G: Logs<Log = L>>(
-        logs: &G,
-        snapshots: Snapshots<F, D>,
-        options: Options,
-    ) -> Result<Self, JournalError> {
+    pub fn open<G: Logs<Log = L>>(logs: &G, snapshots: Snapshots<F, D>, options: Options) -> Result<Self, OpenError> {
         let mut passed_over = PassedOver::default();
         if F::FAMILY.retention == Retention::SinceSnapshot {
             match snapshots.newest_first() {
@@ -148,16 +177,16 @@ impl<F: ShardFamily, D: Disk, L: LogStore> OpenShard<F, D, L> {
                                 let start = Some((cursor, state));
                                 return Ok(OpenShard { snapshots: snapshots.clone(), log, report, start, passed_over });
                             }
-                            Err(error) => {
-                                passed_over.elsewhere.push((cursor, of_another_history(cursor, &error)));
-                            }
+                            Err(_) => passed_over.elsewhere.push((cursor, of_another_history(cursor))),
                         }
                     }
                 }
             }
         }
-        let Opened { log, report } = logs.open(snapshots.log(), Cursor::START, options)?;
-        Ok(OpenShard { snapshots, log, report, start: None, passed_over })
+        match logs.open(snapshots.log(), Cursor::START, options) {
+            Ok(Opened { log, report }) => Ok(OpenShard { snapshots, log, report, start: None, passed_over }),
+            Err(error) => Err(OpenError::of(error, passed_over.words())),
+        }
     }
 
     /// What opening the log found and did.
@@ -232,7 +261,7 @@ fn begin<F: ShardFamily, D: Disk, R: LogReader>(
                 passed_over.elsewhere.push((cursor, why));
             }
             Ok((cursor, state)) => match check_place(reader, cursor, up_to) {
-                Err(error) => passed_over.elsewhere.push((cursor, of_another_history(cursor, &error))),
+                Err(_) => passed_over.elsewhere.push((cursor, of_another_history(cursor))),
                 Ok(()) => {
                     let (at, state) = best.take().unwrap_or((cursor, state));
                     if cursor.position <= covered {

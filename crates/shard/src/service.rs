@@ -1,4 +1,4 @@
-//! What a room brings to its shards, beside its machine: how calls are served, and what else it has to do in a step.
+//! What is brought to a shard beside its machine: how calls are served, and what else it has to do in a step.
 //!
 //! ```text
 //!                 ┌─ before ─ serve … serve ─ after ─┐         one step

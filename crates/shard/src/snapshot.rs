@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use tidegate_disk::{Disk, DiskFile};
-use tidegate_journal::{ChainHash, Cursor, Durability, JournalError, LogId, LogReader, Position, Sequence};
+use tidegate_journal::{ChainHash, Cursor, Durability, LogId, LogReader, Position, Sequence};
 use tidegate_machines::Machine;
 
 use crate::fold::check_place;
@@ -133,7 +133,7 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
                 Err(error) => passed_over.push(error.to_string()),
                 Ok((cursor, state)) => match check_place(reader, cursor, up_to) {
                     Ok(()) => return Ok(Some((cursor, state))),
-                    Err(error) => passed_over.push(of_another_history(cursor, &error)),
+                    Err(_) => passed_over.push(of_another_history(cursor)),
                 },
             }
         }
@@ -195,9 +195,12 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
     }
 }
 
-/// Why a snapshot at `cursor` is passed over, if its place is not in the log.
-pub(crate) fn of_another_history(cursor: Cursor, error: &JournalError) -> String {
-    format!("snapshot at sequence {} is of another history than the log: {error}", cursor.sequence)
+/// Why a snapshot at `cursor` is passed over, if its place is not in the log: whatever the log has there, it may be good.
+pub(crate) fn of_another_history(cursor: Cursor) -> String {
+    format!(
+        "snapshot at sequence {} is of another history: the log has no group that ends there with its chain",
+        cursor.sequence
+    )
 }
 
 fn io(path: &Path) -> impl FnOnce(std::io::Error) -> SnapshotError {

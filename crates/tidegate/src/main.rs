@@ -8,6 +8,7 @@ mod command;
 mod config;
 mod huge_pages;
 mod metrics;
+mod output;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -94,7 +95,7 @@ fn main() -> ExitCode {
         Command::HashPassword => command::hash_password::run(),
     };
     outcome.unwrap_or_else(|error| {
-        eprintln!("tidegate: {error:#}");
+        output::complain(format_args!("tidegate: {error:#}"));
         ExitCode::FAILURE
     })
 }

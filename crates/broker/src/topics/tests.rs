@@ -11,7 +11,7 @@ use tidegate_journal::step::Step;
 use tidegate_journal::{Cursor, JournalError, LogId, LogStore, Logs, Position, Sequence, StepLog, StepLogs};
 use tidegate_machines::topic::{Message, MessageMeta, Receiver, Slot};
 use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence, ShardIndex, TimeMs};
-use tidegate_shard::{Compaction, Findings, NothingDerived, OpenShard, ReplayReport, Snapshots, compact};
+use tidegate_shard::{Compaction, Findings, NothingDerived, OpenError, OpenShard, ReplayReport, Snapshots, compact};
 
 use super::*;
 

@@ -119,7 +119,9 @@ impl From<Unavailable> for Problem {
         let (code, detail, retry_after_s) = match unavailable {
             Unavailable::Busy => ("busy", "too much is under way; try again with the same ids", 1),
             Unavailable::DiskFull => ("disk_full", "the journal's disk is full; nothing was done", 5),
-            Unavailable::ShardFailed => ("shard_failed", "the journal failed; an operator must restart the server", 30),
+            Unavailable::ShardFailed => {
+                ("shard_failed", "the journal failed; an operator must look at the server's log", 30)
+            }
             Unavailable::Recovering => ("recovering", "the journal is being replayed; /healthz shows how far", 1),
             Unavailable::Stopping => ("stopping", "the server is stopping; try again with the same ids", 1),
         };

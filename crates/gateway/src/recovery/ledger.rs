@@ -70,7 +70,8 @@ fn recover(
     let opened = IdIndex::open(RealDisk, folder, ids, recovered.position(), &mut |_, _| {})?;
     let shard = recovery.shard();
     if let Some(reason) = &opened.discarded {
-        tracing::warn!(shard, reason, "the id index is rebuilt from the journal");
+        let family = recovery.family();
+        tracing::warn!(family, shard, reason, "the id index is rebuilt from the journal");
     }
     let mut ids = opened.index;
     let back = recovery.replay(open, shards, &mut ids)?;

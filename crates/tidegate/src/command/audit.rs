@@ -9,12 +9,14 @@ use tidegate_broker::{TOPICS, TopicsFamily};
 use tidegate_gateway::recovery::FAMILIES;
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::{JournalError, LocalLogs, LogId, Sequence};
+use tidegate_journal::{LocalLogs, LogId, Sequence};
 use tidegate_ledger::audit::{audit_between, audit_shard};
 use tidegate_ledger::{LEDGER, LedgerFamily};
 use tidegate_machines::ledger::Ledger;
 use tidegate_machines::topic::Topics;
-use tidegate_shard::{Findings, ShardFamily, Snapshots, audit};
+use tidegate_shard::{Findings, OpenError, ShardFamily, Snapshots, audit};
+
+use crate::output::{complain, say};
 
 /// Audits every shard of the ledger, what lies between them, and every shard of topics. Reads only; exit 0 only if all agree.
 pub fn run(data: &Path) -> Result<ExitCode> {
@@ -38,16 +40,16 @@ pub fn run(data: &Path) -> Result<ExitCode> {
         let _: Option<Findings<Topics>> = keep::<TopicsFamily>(log, audited, &mut problems);
     }
     for family in directory.others(&FAMILIES) {
-        println!("logs of family \"{family}\" were not looked at: this program does not know it");
+        say(format_args!("logs of family \"{family}\" were not looked at: this program does not know it"));
     }
     for problem in &problems {
-        eprintln!("WRONG: {problem}");
+        complain(format_args!("WRONG: {problem}"));
     }
     if problems.is_empty() {
-        println!("all agree");
+        say(format_args!("all agree"));
         return Ok(ExitCode::SUCCESS);
     }
-    eprintln!("{} problem(s) found", problems.len());
+    complain(format_args!("{} problem(s) found", problems.len()));
     Ok(ExitCode::from(2))
 }
 
@@ -58,7 +60,7 @@ fn snapshots<F: ShardFamily>(data: &Path, log: LogId) -> Snapshots<F, RealDisk> 
 /// Says what was found on one shard, whatever its family, and keeps what is wrong.
 fn keep<F: ShardFamily>(
     log: LogId,
-    audited: Result<Findings<F::Machine>, JournalError>,
+    audited: Result<Findings<F::Machine>, OpenError>,
     problems: &mut Vec<String>,
 ) -> Option<Findings<F::Machine>> {
     let name = format!("{} shard {}", F::FAMILY.name, log.shard);
@@ -66,26 +68,26 @@ fn keep<F: ShardFamily>(
     problems.extend(audited.problems.iter().map(|problem| format!("{name}: {problem}")));
     if audited.log.bytes_cut > 0 {
         let cut = audited.log.bytes_cut;
-        println!("{name}: {cut} bytes at the tail were never acknowledged; the next start cuts them");
+        say(format_args!("{name}: {cut} bytes at the tail were never acknowledged; the next start cuts them"));
     }
     let begins = match audited.begins_after.0 {
         0 => String::new(),
         snapshot => format!(" behind the snapshot at {snapshot}"),
     };
-    println!(
+    say(format_args!(
         "{name}: {} records verified and refolded{begins}, {} snapshots compared",
         audited.records, audited.snapshots_compared
-    );
+    ));
     Some(audited)
 }
 
 fn report_money(findings: &Findings<Ledger>) {
     let Some(ledger) = &findings.state else { return };
     let shard = findings.shard;
-    println!("ledger shard {shard}: {} accounts", ledger.slots());
+    say(format_args!("ledger shard {shard}: {} accounts", ledger.slots()));
     for totals in ledger.totals() {
         let (asset, balances, imbalance) = (&totals.asset, totals.balances, totals.imbalance());
-        println!("ledger shard {shard}: asset {asset}: balances {balances}, imbalance {imbalance}");
+        say(format_args!("ledger shard {shard}: asset {asset}: balances {balances}, imbalance {imbalance}"));
     }
 }
 

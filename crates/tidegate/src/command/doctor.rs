@@ -9,6 +9,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use crate::huge_pages::HugePages;
+use crate::output::say;
 
 /// Open files below which a few thousand clients meet "too many open files".
 const OPEN_FILES_WISHED: u64 = 65_536;
@@ -44,9 +45,9 @@ pub fn run(data: &Path) -> Result<ExitCode> {
     ];
     for finding in &findings {
         let mark = if finding.advice.is_some() { "!!" } else { "ok" };
-        println!("{mark}  {:<22} {}", finding.what, finding.found);
+        say(format_args!("{mark}  {:<22} {}", finding.what, finding.found));
         if let Some(advice) = &finding.advice {
-            println!("    {advice}");
+            say(format_args!("    {advice}"));
         }
     }
     let well = findings.iter().all(|finding| finding.advice.is_none());

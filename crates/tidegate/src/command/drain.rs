@@ -13,6 +13,8 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::{Value, json};
 
+use crate::output::say;
+
 /// How often to look.
 const LOOK: Duration = Duration::from_millis(500);
 /// How long the server may take to answer.
@@ -24,16 +26,16 @@ const ANSWER_BYTES_MAX: u64 = 1 << 20;
 pub fn run(rate: u32, url: &str, token: &str, ca_file: Option<&Path>) -> Result<ExitCode> {
     let door = Door::new(url, token, ca_file)?;
     let mut left = clients(&door.ask("POST", Some(&json!({ "rate": rate })))?)?;
-    println!("{left} clients to send away, {rate} per second");
+    say(format_args!("{left} clients to send away, {rate} per second"));
     while left > 0 {
         std::thread::sleep(LOOK);
         let now = clients(&door.ask("GET", None)?)?;
         if now != left {
-            println!("{now} clients left");
+            say(format_args!("{now} clients left"));
         }
         left = now;
     }
-    println!("nobody is left");
+    say(format_args!("nobody is left"));
     Ok(ExitCode::SUCCESS)
 }
 

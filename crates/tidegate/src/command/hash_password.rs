@@ -5,12 +5,14 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::output::say;
+
 /// Reads one line and prints its hash. From standard input, so that no password stands in a shell's history.
 pub fn run() -> Result<ExitCode> {
     let mut password = String::new();
     std::io::stdin().lock().read_line(&mut password).context("cannot read a password from standard input")?;
     let password = password.trim_end_matches(['\r', '\n']);
     ensure!(!password.is_empty(), "no password on standard input; try: printf '%s' PASSWORD | tidegate hash-password");
-    println!("{}", tidegate_gateway::auth::hash_password(password).as_str());
+    say(format_args!("{}", tidegate_gateway::auth::hash_password(password).as_str()));
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,6 @@
 //! `tidegate serve`
 
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -30,6 +31,9 @@ pub fn run(file: Option<&Path>, overrides: &Overrides) -> Result<ExitCode> {
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("TIDEGATE_LOG").unwrap_or_else(|_| "info".into()))
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
+        // A collector of logs that goes away, or a full disk, must not end a server: the library would say so on the same stream.
+        .log_internal_errors(false)
         .init();
     let huge_pages = HugePages::settle();
     let config = Config::load(file, overrides)?;
@@ -73,7 +77,7 @@ pub fn run(file: Option<&Path>, overrides: &Overrides) -> Result<ExitCode> {
                 () = tokio::time::sleep(LOOK) => {
                     if node.status().phase() == Phase::Failed && !failure_told {
                         failure_told = true;
-                        tracing::error!(reason = node.status().failure(), "a journal failed; nothing is decided any more, restart the process");
+                        tracing::error!(reason = node.status().failure(), "a journal failed; nothing is decided any more. If it is damaged, stop the process and run tidegate audit, which names what to restore; else restart it");
                     }
                 }
             }

@@ -119,6 +119,11 @@ fn a_damaged_snapshot_is_passed_over_and_two_are_refused_in_words() {
     disk.flip_bit(&older, 100, 3);
     let refused = open(&disk).err().unwrap();
     assert!(refused.contains("the segment file is missing; lost: records from 1 (position 0)"), "{refused}");
+    // What must be restored is one of these, and not what was forgotten on purpose.
+    assert!(
+        refused.contains("no snapshot can be used") && refused.matches("its hash does not verify").count() == 2,
+        "{refused}"
+    );
 }
 
 #[test]
@@ -187,7 +192,7 @@ fn a_compaction_that_is_stopped_leaves_everything_as_it_was() {
 fn the_audit_refolds_what_is_there_and_compares_the_snapshots() {
     let disk = FakeDisk::new(1);
     let asked = compacted(&disk);
-    let audit = |disk: &FakeDisk| -> Result<Findings<Topics>, JournalError> {
+    let audit = |disk: &FakeDisk| -> Result<Findings<Topics>, OpenError> {
         tidegate_shard::audit(&logs(disk), &snapshots_on(disk), SHARDS, |_, _| {})
     };
     let found = audit(&disk).unwrap();
