@@ -100,8 +100,12 @@ impl AuditLoop {
         let _ = self.background.call(shard, Operation::KeepAudit(report), stopped);
         if sound && (snapshot_due || auditor.is_snapshot_due(LedgerFamily::COMPACTION)) {
             match auditor.snapshot() {
-                Ok(Some(path)) => {
-                    tracing::info!(family = LEDGER.name, shard = shard.0, path = %path.display(), "wrote a snapshot")
+                Ok(Some(written)) => {
+                    for snapshot in &written.set_aside {
+                        tracing::warn!(family = LEDGER.name, shard = shard.0, snapshot, "passed over a snapshot");
+                    }
+                    let path = written.path.display();
+                    tracing::info!(family = LEDGER.name, shard = shard.0, %path, "wrote a snapshot")
                 }
                 Ok(None) => {}
                 Err(error) => {

@@ -98,6 +98,7 @@ impl Compacted {
                 events = done.events,
                 segments_forgotten = done.forgotten.segments,
                 snapshots_passed_over = done.passed_over.join("; "),
+                snapshots_set_aside = done.set_aside.join("; "),
                 took_ms = began.elapsed().as_millis() as u64,
                 "compacted"
             ),

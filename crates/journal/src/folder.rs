@@ -88,7 +88,10 @@ impl<D: Disk> Folder<D> {
             segment: segment_name(first),
             offset: 0,
             what,
-            lost: "perhaps nothing: only the segment's header is bad, its groups follow it".into(),
+            lost: match got {
+                0 => "all records of this segment: the file is empty".into(),
+                _ => "perhaps nothing: only the segment's header is bad, its groups follow it".into(),
+            },
         };
         let header = SegmentHeader::decode(&page[..got]).map_err(|fault| match fault {
             SegmentFault::UnknownVersion(found) => JournalError::UnknownVersion {
@@ -99,6 +102,11 @@ impl<D: Disk> Folder<D> {
             SegmentFault::NoMagic => damaged("it does not begin like a segment".into()),
             SegmentFault::Checksum => damaged("the segment header's checksum does not match".into()),
         })?;
+        if got < SEGMENT_HEADER_BYTES {
+            let what = format!("the file ends after {got} bytes, within its header");
+            let lost = "all records of this segment".into();
+            return Err(JournalError::Damaged { segment: segment_name(first), offset: 0, what, lost });
+        }
         if header.log != self.log {
             return Err(damaged(format!("it belongs to {}, not to {}", header.log, self.log)));
         }

@@ -11,13 +11,11 @@
 //!
 //! Invariant: no thread or clock here. The owner carries questions and answers.
 
-use std::path::PathBuf;
-
 use tidegate_disk::Disk;
 use tidegate_journal::{Cursor, Durability, GroupReader, LogReader, Sequence};
 use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::Ledger;
-use tidegate_shard::{CompactionRule, Fold, FoldError, SnapshotError, Snapshots};
+use tidegate_shard::{CompactionRule, Fold, FoldError, SnapshotError, Snapshots, Written, check_place};
 
 use crate::family::LedgerFamily;
 use crate::limits::AUDIT_ACCOUNTS_PER_QUESTION;
@@ -41,6 +39,8 @@ pub struct ShardAuditor<D: Disk, R: LogReader> {
     /// Where its reading began, and the reading, once it has begun.
     start: Cursor,
     groups: Option<GroupReader>,
+    /// How far the log may be read.
+    up_to: Option<Durability>,
     fold: Fold<Ledger>,
     /// The first damage or misfit; nothing is folded beyond it.
     damage: Option<String>,
@@ -76,13 +76,14 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
         // Those that cannot be used were named when the shard was recovered.
         let begin = snapshots.newest_standing(&reader, recovered, &mut Vec::new());
         let (start, ledger) = begin.ok().flatten().unwrap_or_else(|| (Cursor::START, Ledger::new(shard, shard_count)));
-        let bytes = snapshots.newest_header().ok().flatten().map_or(0, |newest| newest.bytes);
+        let bytes = snapshots.newest_header(recovered.position()).ok().flatten().map_or(0, |newest| newest.bytes);
         ShardAuditor {
             snapshots,
             shard,
             reader,
             start,
             groups: None,
+            up_to: None,
             fold: Fold::new(log, start, start, ledger),
             damage: None,
             round: Round::default(),
@@ -209,6 +210,7 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
     }
 
     fn try_advance(&mut self, sequence: Sequence, durable: Durability) -> Result<(), FoldError> {
+        self.up_to = Some(durable);
         let groups = match &mut self.groups {
             Some(groups) => {
                 groups.extend_to(&durable);
@@ -228,7 +230,7 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
 
     /// Writes the fold's state as a snapshot, at the end of the group that it stands in. `None` when there is nothing new, or the
     /// fold met damage.
-    pub fn snapshot(&mut self) -> Result<Option<PathBuf>, SnapshotError> {
+    pub fn snapshot(&mut self) -> Result<Option<Written>, SnapshotError> {
         if self.damage.is_some() {
             return Ok(None);
         }
@@ -241,9 +243,11 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
         if cursor == self.snapshot.0 {
             return Ok(None);
         }
-        let path = self.snapshots.write(cursor, self.fold.state())?;
-        let bytes = self.snapshots.newest_header()?.map_or(0, |newest| newest.bytes);
+        let up_to = self.up_to.expect("it has read something");
+        let stands = |place| check_place(&self.reader, place, &up_to).is_ok();
+        let written = self.snapshots.write(cursor, self.fold.state(), stands)?;
+        let bytes = self.snapshots.newest_header(cursor.position)?.map_or(0, |newest| newest.bytes);
         self.snapshot = (cursor, bytes);
-        Ok(Some(path))
+        Ok(Some(written))
     }
 }

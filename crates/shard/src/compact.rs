@@ -20,9 +20,9 @@ use tidegate_disk::Disk;
 use tidegate_journal::{Cursor, Forgotten, JournalError, LogReader, Retention};
 use tidegate_machines::{Machine, ShardIndex};
 
-use crate::fold::{Fold, FoldError};
+use crate::fold::{Fold, FoldError, check_place};
 use crate::service::ShardFamily;
-use crate::snapshot::{SnapshotError, Snapshots};
+use crate::snapshot::{SnapshotError, Snapshots, Written};
 
 /// When another snapshot is worth its cost: when the log behind the newest one has grown to both of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,8 +65,10 @@ pub struct Compaction {
     pub events: u64,
     /// What the log forgot.
     pub forgotten: Forgotten,
-    /// Older snapshots that could not be used, in words.
+    /// Snapshots that it could not begin from, in words.
     pub passed_over: Vec<String>,
+    /// Snapshots of no use that were set aside, in words.
+    pub set_aside: Vec<String>,
 }
 
 /// Makes a snapshot of a shard, one of `shards`, if `rule` says that it is time, and lets the log forget, if it may, what stands before
@@ -79,7 +81,7 @@ pub fn compact<F: ShardFamily, D: Disk, R: LogReader>(
     mut go_on: impl FnMut() -> bool,
 ) -> Result<Option<Compaction>, CompactError> {
     let end = reader.settled_end()?;
-    let newest = snapshots.newest_header()?;
+    let newest = snapshots.newest_header(end.position())?;
     let (covered, snapshot_bytes) = newest.map_or((Cursor::START, 0), |newest| (newest.cursor, newest.bytes));
     if !rule.is_due(reader.bytes_between(covered.position, end.position()), snapshot_bytes) {
         return Ok(None);
@@ -100,10 +102,12 @@ pub fn compact<F: ShardFamily, D: Disk, R: LogReader>(
     }
     let (cursor, events) = (groups.cursor(), fold.records());
     assert_eq!(cursor.position, end.position(), "all that is settled was folded");
-    let snapshot = snapshots.write(cursor, &fold.into_state()?)?;
-    let forgotten = match F::FAMILY.retention {
-        Retention::SinceSnapshot => reader.forget_before(begin.position)?,
-        Retention::Whole => Forgotten::default(),
+    let stands = |place| check_place(reader, place, &end).is_ok();
+    let Written { path: snapshot, kept, set_aside } = snapshots.write(cursor, &fold.into_state()?, stands)?;
+    // What is forgotten is in as many snapshots as are kept, each of which was found there and good just now.
+    let forgotten = match (F::FAMILY.retention, kept.get(F::SNAPSHOTS_KEPT - 1)) {
+        (Retention::SinceSnapshot, Some(oldest)) => reader.forget_before(oldest.position)?,
+        _ => Forgotten::default(),
     };
-    Ok(Some(Compaction { snapshot, cursor, events, forgotten, passed_over }))
+    Ok(Some(Compaction { snapshot, cursor, events, forgotten, passed_over, set_aside }))
 }

@@ -217,7 +217,7 @@ fn place(sequence: Sequence, position: Position) -> Place {
 
 /// Whether `at` is a place of the log that `reader` reads, up to which it is known to be durable: the group behind it continues its
 /// chain, or the log ends there with that chain.
-pub(crate) fn check_place<R: LogReader>(reader: &R, at: Cursor, up_to: &Durability) -> Result<(), JournalError> {
+pub fn check_place<R: LogReader>(reader: &R, at: Cursor, up_to: &Durability) -> Result<(), JournalError> {
     if at == Cursor::START {
         return Ok(());
     }

@@ -10,6 +10,7 @@
 //! the very place on which it stands; one that is damaged, or of another history, is passed over for an older one, and named; the latter is set aside.
 
 use std::error::Error;
+use std::path::PathBuf;
 
 use tidegate_disk::Disk;
 use tidegate_journal::{
@@ -45,6 +46,20 @@ pub enum OpenError {
     /// The log itself.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// A snapshot of a log that forgets, which that log does not reach.
+    #[error(
+        "the snapshot at sequence {sequence} in {} holds more than the log has ({error}): the end of the log is lost, or the log was put \
+         back from a copy. Put back the log or the snapshots that belong to it",
+        folder.display()
+    )]
+    LogEndsBefore {
+        /// The snapshot's.
+        sequence: Sequence,
+        /// Where the snapshots are.
+        folder: PathBuf,
+        /// What the log has.
+        error: JournalError,
+    },
     /// A log that has forgotten its beginning, and no snapshot that holds it.
     #[error(
         "no snapshot can be used, and the log alone does not have everything ({error}). Restore one of these from a copy: {}",
@@ -137,7 +152,7 @@ impl PassedOver {
 
     /// The log is good: what does not stand on it is out of place.
     fn set_aside<F: ShardFamily, D: Disk>(self, snapshots: &Snapshots<F, D>) -> Vec<String> {
-        let set_aside = self.elsewhere.into_iter().map(|(cursor, why)| snapshots.set_aside(cursor, why));
+        let set_aside = self.elsewhere.into_iter().map(|(cursor, why)| snapshots.set_aside_at(cursor, why));
         self.damaged.into_iter().chain(set_aside).collect()
     }
 }
@@ -171,7 +186,14 @@ impl<F: ShardFamily, D: Disk, L: LogStore> OpenShard<F, D, L> {
                                 continue;
                             }
                         };
-                        let Opened { log, report } = logs.open(snapshots.log(), cursor, options)?;
+                        let opened = logs.open(snapshots.log(), cursor, options).map_err(|error| match error {
+                            JournalError::BadCursor { .. } => {
+                                let (sequence, folder) = (cursor.sequence, snapshots.folder().to_path_buf());
+                                OpenError::LogEndsBefore { sequence, folder, error }
+                            }
+                            other => OpenError::Journal(other),
+                        });
+                        let Opened { log, report } = opened?;
                         match check_place(&log.reader()?, cursor, &report.durability()) {
                             Ok(()) => {
                                 let start = Some((cursor, state));

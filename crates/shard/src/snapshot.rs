@@ -61,6 +61,17 @@ pub struct SnapshotHeader {
     pub bytes: u64,
 }
 
+/// What the writing of a snapshot did.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The new one.
+    pub path: PathBuf,
+    /// Places of those that are there and good, newest first; the first is the new one's.
+    pub kept: Vec<Cursor>,
+    /// Others that are of no use and were set aside, in words.
+    pub set_aside: Vec<String>,
+}
+
 /// The snapshots of one shard.
 pub struct Snapshots<F: ShardFamily, D: Disk> {
     disk: D,
@@ -93,11 +104,18 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
         &self.folder
     }
 
-    /// Writes the state that the log gives up to `cursor`, durably, and removes all but the newest snapshots.
-    pub fn write(&self, cursor: Cursor, state: &F::Machine) -> Result<PathBuf, SnapshotError> {
+    /// Writes the state that the log gives up to `cursor`, durably, and removes all but the newest that are good. `stands` says whether
+    /// the log has the place of another one. What is damaged or out of place is set aside: it must not count as one to fall back to.
+    pub fn write(
+        &self,
+        cursor: Cursor,
+        state: &F::Machine,
+        stands: impl Fn(Cursor) -> bool,
+    ) -> Result<Written, SnapshotError> {
         const { assert!(F::SNAPSHOTS_KEPT >= 2, "a damaged snapshot can be passed over for an older one") };
         let (disk, folder) = (&self.disk, &self.folder);
-        let path = folder.join(file_name(cursor.sequence));
+        let name = file_name(cursor.sequence);
+        let path = folder.join(&name);
         let unfinished = folder.join("unfinished");
         disk.create_dir_all(folder).map_err(io(folder))?;
         if disk.exists(&unfinished).map_err(io(&unfinished))? {
@@ -107,10 +125,26 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
         self.write_to(&file, cursor, state).and_then(|()| file.sync_data()).map_err(io(&unfinished))?;
         disk.rename(&unfinished, &path).map_err(io(&path))?;
         disk.sync_dir(folder).map_err(io(folder))?;
-        for old in self.names()?.into_iter().rev().skip(F::SNAPSHOTS_KEPT) {
-            disk.remove(&folder.join(&old)).map_err(io(folder))?;
+
+        let mut written = Written { path, kept: vec![cursor], set_aside: Vec::new() };
+        for other in self.names()?.into_iter().rev().filter(|other| *other != name) {
+            let is_older = other < name;
+            if is_older && written.kept.len() == F::SNAPSHOTS_KEPT {
+                disk.remove(&folder.join(&other)).map_err(io(folder))?;
+                continue;
+            }
+            match self.read(&folder.join(&other)) {
+                Ok((place, _)) if is_older && stands(place) => written.kept.push(place),
+                Ok((place, _)) => written.set_aside.push(self.set_aside(&other, of_another_history(place))),
+                Err(SnapshotError::Damaged { what, .. }) => {
+                    written.set_aside.push(self.set_aside(&other, format!("{other}: {what}")));
+                }
+                // Perhaps it can be read next time: it is neither counted nor touched.
+                Err(SnapshotError::Io { .. }) => {}
+            }
         }
-        Ok(path)
+        assert!(written.kept.is_sorted_by(|newer, older| newer.sequence > older.sequence), "newest first");
+        Ok(written)
     }
 
     /// All snapshots by age, newest first; damaged ones are errors in their place. Each is read when it is asked for.
@@ -142,28 +176,36 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
 
     /// Takes a snapshot out of the order, under a name that nobody reads: it is of no use to this log, and being newer than all that this
     /// log will have for a while, it would have them removed in its stead. Returns `why` and what was done, in words.
-    pub(crate) fn set_aside(&self, cursor: Cursor, why: String) -> String {
-        let name = file_name(cursor.sequence);
+    pub(crate) fn set_aside_at(&self, cursor: Cursor, why: String) -> String {
+        self.set_aside(&file_name(cursor.sequence), why)
+    }
+
+    fn set_aside(&self, name: &str, why: String) -> String {
         let aside = format!("{name}{ASIDE}");
-        let (from, to) = (self.folder.join(&name), self.folder.join(&aside));
+        let (from, to) = (self.folder.join(name), self.folder.join(&aside));
         match self.disk.rename(&from, &to).and_then(|()| self.disk.sync_dir(&self.folder)) {
             Ok(()) => format!("{why}; it is set aside as {aside}"),
             Err(cause) => format!("{why}; it cannot be set aside: {cause}"),
         }
     }
 
-    /// What the newest snapshot says of itself, whether or not the rest of it is good: for whoever wonders if it is time for another
-    /// one. `None` if there is none, or not even that can be read.
-    pub fn newest_header(&self) -> Result<Option<SnapshotHeader>, SnapshotError> {
-        let Some(path) = self.names()?.pop().map(|name| self.folder.join(name)) else { return Ok(None) };
-        let file = self.disk.open(&path).map_err(io(&path))?;
-        let bytes = file.len().map_err(io(&path))?;
-        if bytes < HEADER_BYTES as u64 {
-            return Ok(None);
+    /// What the newest snapshot of this log that is not ahead of `end` says of itself, whether or not the rest of it is good: for whoever
+    /// wonders if it is time for another one. `None` if there is none.
+    pub fn newest_header(&self, end: Position) -> Result<Option<SnapshotHeader>, SnapshotError> {
+        for path in self.names()?.into_iter().rev().map(|name| self.folder.join(name)) {
+            let file = self.disk.open(&path).map_err(io(&path))?;
+            let bytes = file.len().map_err(io(&path))?;
+            if bytes < HEADER_BYTES as u64 {
+                continue;
+            }
+            let mut header = [0; HEADER_BYTES];
+            file.read_exact_at(&mut header, 0).map_err(io(&path))?;
+            let cursor = cursor_in(&header);
+            if check_header(&header, self.log).is_ok() && cursor.position <= end {
+                return Ok(Some(SnapshotHeader { cursor, bytes }));
+            }
         }
-        let mut header = [0; HEADER_BYTES];
-        file.read_exact_at(&mut header, 0).map_err(io(&path))?;
-        Ok(header.starts_with(&MAGIC).then(|| SnapshotHeader { cursor: cursor_in(&header), bytes }))
+        Ok(None)
     }
 
     fn names(&self) -> Result<Vec<String>, SnapshotError> {
@@ -273,6 +315,18 @@ pub fn check(bytes: &[u8], log: LogId) -> Result<(Cursor, &[u8]), String> {
     let hashed = bytes.len().checked_sub(HASH_BYTES).filter(|hashed| *hashed >= HEADER_BYTES).ok_or("cut short")?;
     let (content, hash) = bytes.split_at(hashed);
     let (header, body) = content.split_at(HEADER_BYTES);
+    check_header(header, log)?;
+    if blake3::hash(content).as_bytes() != hash {
+        return Err("its hash does not verify".into());
+    }
+    if u64_at(header, HEADER_BYTES - 8) != body.len() as u64 {
+        return Err("its length is not what its header says".into());
+    }
+    Ok((cursor_in(header), body))
+}
+
+/// Whether a header is that of a snapshot of `log`.
+fn check_header(header: &[u8], log: LogId) -> Result<(), String> {
     if !header.starts_with(&MAGIC) {
         return Err("not a snapshot".into());
     }
@@ -280,20 +334,14 @@ pub fn check(bytes: &[u8], log: LogId) -> Result<(Cursor, &[u8]), String> {
     if version != FORMAT_VERSION {
         return Err(format!("format version {version} is unknown: this program knows version {FORMAT_VERSION}"));
     }
-    if blake3::hash(content).as_bytes() != hash {
-        return Err("its hash does not verify".into());
-    }
     let of = LogId { family: header[12], shard: u16::from_le_bytes(array(header, 14)), directory: u64_at(header, 16) };
     if of != log {
         return Err(format!("it belongs to {of}, not to {log}"));
     }
-    if header[13] != 0 {
-        return Err("a byte that must be zero is not".into());
+    match header[13] {
+        0 => Ok(()),
+        _ => Err("a byte that must be zero is not".into()),
     }
-    if u64_at(header, HEADER_BYTES - 8) != body.len() as u64 {
-        return Err("its length is not what its header says".into());
-    }
-    Ok((cursor_in(header), body))
 }
 
 fn cursor_in(header: &[u8]) -> Cursor {

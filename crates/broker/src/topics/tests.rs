@@ -6,7 +6,7 @@ mod crash;
 use std::path::Path;
 use std::sync::Arc;
 
-use tidegate_journal::disk::{Disk, FakeDisk};
+use tidegate_disk::{Disk, DiskFile, FakeDisk};
 use tidegate_journal::step::Step;
 use tidegate_journal::{Cursor, JournalError, LogId, LogStore, Logs, Position, Sequence, StepLog, StepLogs};
 use tidegate_machines::topic::{Message, MessageMeta, Receiver, Slot};

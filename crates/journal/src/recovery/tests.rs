@@ -233,6 +233,29 @@ fn a_flipped_bit_in_a_sealed_segment_is_named_with_segment_and_offset() {
 const SEGMENT_HEADER: u64 = crate::segment::SEGMENT_HEADER_BYTES as u64;
 
 #[test]
+fn a_segment_cut_to_any_length_is_damage_or_a_torn_tail_and_never_a_panic() {
+    let lengths = [0, 1, 8, 75, 76, 77, 100, 4095, 4096, 4097, 5000, 8000];
+    let segments = long_log().1;
+    for (nth, first) in segments.iter().enumerate() {
+        for length in lengths {
+            let (disk, _) = long_log();
+            let file = disk.open(&segment(*first)).unwrap();
+            file.set_len(length).and_then(|()| file.sync_data()).unwrap();
+            let inspected = logs(&disk).inspect(LOG, Cursor::START);
+            let opened = reopen(&disk).and_then(|(log, _)| read_all(log));
+            let is_last = nth + 1 == segments.len();
+            assert!(is_last && length >= 4096 || opened.is_err(), "segment {nth} of {length} bytes");
+            assert!(inspected.is_ok() || length < 4096 || !is_last, "segment {nth} of {length} bytes: {inspected:?}");
+            if is_last && length < 4096 {
+                let (named, _, _, lost) = damage_of(inspected);
+                assert_eq!(named, segment_name(*first));
+                assert!(length == 0 || length < 76 || lost == "all records of this segment", "{length}: {lost}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_missing_segment_is_named_wherever_it_is() {
     let (disk, segments) = long_log();
     for missing in &segments {

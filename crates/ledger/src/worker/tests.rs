@@ -325,7 +325,7 @@ fn write_snapshot(disk: &FakeDisk) {
         OpenShard::open(&logs(disk), snapshots(disk, 0), SMALL).expect("the log is whole");
     let end = open.recovered().end;
     let back = open.replay(1, &mut NothingDerived, |_| {}).expect("the log is whole");
-    snapshots(disk, 0).write(end, &back.state).expect("there is room");
+    snapshots(disk, 0).write(end, &back.state, |_| true).expect("there is room");
 }
 
 /// Two timelines part after two sales. What a start finds that has the journal of the one and a snapshot of the other: the wallet's

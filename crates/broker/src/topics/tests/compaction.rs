@@ -56,7 +56,7 @@ fn snapshots(disk: &FakeDisk) -> Vec<std::path::PathBuf> {
 }
 
 fn newest(disk: &FakeDisk) -> Cursor {
-    snapshots_on(disk).newest_header().unwrap().unwrap().cursor
+    snapshots_on(disk).newest_header(Position(u64::MAX)).unwrap().unwrap().cursor
 }
 
 #[track_caller]
@@ -140,12 +140,46 @@ fn a_compaction_from_an_older_snapshot_replaces_the_damaged_one() {
     assert_eq!(check(&disk, &asked).snapshot_sequence, made.cursor.sequence.0);
 }
 
+/// Files that look newer than all that the shard will have for long: rubbish, a snapshot of another directory, and one of another state
+/// with a good hash at a place that the log does not have.
+fn unusable(disk: &FakeDisk, commands: &[Command]) {
+    let rubbish = data().join("snapshots/topics-2/snapshot-00000000009999999998.tgs");
+    let file = disk.create_new(&rubbish).unwrap();
+    file.write_all_at(b"junk", 0).and_then(|()| file.sync_data()).unwrap();
+    disk.sync_dir(rubbish.parent().unwrap()).unwrap();
+    let far = Cursor { position: Position(1 << 40), sequence: Sequence(9_999_999_999), ..Cursor::START };
+    let elsewhere: Snapshots<TopicsFamily, _> = Snapshots::new(disk.clone(), Path::new("elsewhere"), TOPICS.log(8, 2));
+    elsewhere.write(far, &model(commands), |_| true).unwrap();
+    let foreign = disk.files().into_iter().find(|(path, _)| path.starts_with("elsewhere/snapshots")).unwrap().0;
+    disk.rename(&foreign, &data().join("snapshots/topics-2").join(foreign.file_name().unwrap())).unwrap();
+}
+
+#[test]
+fn snapshots_of_no_use_with_higher_numbers_never_cost_those_that_are() {
+    let disk = FakeDisk::new(1);
+    let mut asked = compacted(&disk);
+    unusable(&disk, &asked[..50]);
+    for round in 0..4 {
+        let (mut shard, _) = open(&disk).unwrap();
+        extend(&disk, &mut shard, &mut asked, 3);
+        let made = compact_now(&disk).unwrap().unwrap();
+        assert_eq!(made.set_aside.len(), if round == 0 { 2 } else { 0 }, "{:?}", made.set_aside);
+        shard.into_log().close().unwrap();
+        assert_eq!(check(&disk, &asked).snapshot_sequence, made.cursor.sequence.0);
+        // Should the newest turn out damaged, there is one to fall back to.
+        let newest = data().join("snapshots/topics-2").join(made.snapshot.file_name().unwrap());
+        disk.flip_bit(&newest, 90, 1);
+        check(&disk, &asked);
+        disk.flip_bit(&newest, 90, 1);
+    }
+}
+
 #[test]
 fn a_log_that_ends_before_its_snapshot_is_refused() {
     let disk = FakeDisk::new(1);
     let asked = compacted(&disk);
     let ahead = Cursor { position: Position(1 << 40), sequence: Sequence(1 << 30), ..Cursor::START };
-    snapshots_on(&disk).write(ahead, &model(&asked)).unwrap();
+    snapshots_on(&disk).write(ahead, &model(&asked), |_| true).unwrap();
     let refused = open(&disk).err().unwrap();
     assert!(refused.contains("cannot read on from position") && refused.contains("the log ends at"), "{refused}");
 }
@@ -206,7 +240,7 @@ fn the_audit_refolds_what_is_there_and_compares_the_snapshots() {
     disk.remove(&snapshots(&disk)[1]).unwrap();
     let mut other: Vec<Command> = asked[..newest.sequence.0 as usize].to_vec();
     other[3] = retain(49, 20);
-    snapshots_on(&disk).write(newest, &model(&other)).unwrap();
+    snapshots_on(&disk).write(newest, &model(&other), |_| true).unwrap();
     let problems = audit(&disk).unwrap().problems;
     assert_eq!(problems, [format!("the snapshot at sequence {} is not what the log gives", newest.sequence)]);
 
