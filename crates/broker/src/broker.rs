@@ -14,6 +14,7 @@ mod recover;
 mod request;
 mod retain;
 mod route;
+mod sound;
 mod subscribe;
 mod sys;
 mod walk;
@@ -123,6 +124,14 @@ impl<L: LogStore> Broker<L> {
     pub fn new(options: BrokerOptions, shards: Vec<TopicShard<L>>) -> Broker<L> {
         let topics = options.request_topics.len();
         assert!(topics <= REQUEST_TOPICS_MAX, "{topics} request topics, and each PUBLISH is compared with all of them");
+        assert!(options.worker < options.workers, "a worker is one of all");
+        assert!(options.workers <= 256, "an entry of the tree names its worker in a byte");
+        for (nth, shard) in (0..).zip(&shards) {
+            assert!(
+                shard.index().0 == options.worker + nth * options.workers,
+                "a worker has every n-th shard, ascending"
+            );
+        }
         let mut chance = Chance(options.seed);
         let mut broker = Broker {
             clients: Clients::new(options.limits.clone()),
@@ -170,10 +179,13 @@ impl<L: LogStore> Broker<L> {
         let index = self.clients.connections.take();
         let connection = &mut self.clients.connections[index];
         connection.turn(Turn::Opened);
+        assert!(connection.session == NONE && connection.rights == NONE, "a place that was given back is nobody's");
+        assert!(connection.outbox == NONE && connection.input == NONE, "a place that was given back holds no bytes");
         connection.last_seen_s = connect::seconds(now);
         if traits.packet_bytes_max > 0 {
             connection.extra().packet_bytes_max = traits.packet_bytes_max;
         }
+        assert!(self.clients.connections.len() <= self.options.limits.connections_max, "connections are bounded");
         Some(self.clients.key(index))
     }
 
@@ -203,6 +215,7 @@ impl<L: LogStore> Broker<L> {
         let key = self.clients.key(index);
         let mut input = self.clients.take_input(index);
         let taken = self.process(key, &input, now);
+        assert!(taken <= input.len(), "no more is done with than there was");
         input.drain(..taken);
         self.keep_input(key, input);
     }
@@ -246,11 +259,13 @@ impl<L: LogStore> Broker<L> {
                     break;
                 }
             };
+            assert!(length > 0 && length <= rest.len(), "a whole packet is among what was received");
             match self.packet(index, &rest[..length], rest, now) {
                 Progress::Taken => taken += length,
                 Progress::Parked | Progress::Gone => break,
             }
         }
+        assert!(taken <= bytes.len(), "no more is done with than there was");
         taken
     }
 
@@ -307,25 +322,31 @@ impl<L: LogStore> Broker<L> {
     /// What another worker's broker had to say. In the order in which it said it.
     pub fn deliver(&mut self, from: u16, message: BrokerMessage, now: TimeMs) {
         let BrokerMessage { items, receivers } = message;
+        assert!(from != self.options.worker && from < self.options.workers, "another worker has said it");
         let mut receivers = &receivers[..];
         for item in items {
             match item {
                 Item::ReplicaComplete => self.peers.complete(from),
                 Item::Subscribed { filter, entry } => {
+                    assert!(u16::from(entry.worker) == from, "a worker tells of its own sessions");
                     let parts = check_filter(&filter).expect("its own worker has checked it");
                     self.trie.insert(parts.share_group, parts.filter, entry);
                 }
                 Item::Unsubscribed { filter, owner } => {
+                    assert!(u16::from(owner.worker) == from, "a worker tells of its own sessions");
                     let parts = check_filter(&filter).expect("its own worker has checked it");
-                    self.trie.remove(parts.share_group, parts.filter, owner);
+                    let removed = self.trie.remove(parts.share_group, parts.filter, owner);
+                    assert!(removed.is_some(), "what is removed was told before");
                 }
                 Item::Presence { filter, owner, online } => {
+                    assert!(u16::from(owner.worker) == from, "a worker tells of its own sessions");
                     let parts = check_filter(&filter).expect("its own worker has checked it");
-                    if let Some(node) = self.trie.find(parts.share_group, parts.filter) {
-                        self.trie.set_online(node, owner, online);
-                    }
+                    let node = self.trie.find(parts.share_group, parts.filter);
+                    let is_known = node.is_some_and(|node| self.trie.set_online(node, owner, online));
+                    assert!(is_known, "a member that comes and goes was told of before");
                 }
                 Item::Publish { message, receivers: count, picked, may_repeat, source } => {
+                    assert!((count + picked) as usize <= receivers.len(), "receivers come with their message");
                     let (of_item, others) = receivers.split_at((count + picked) as usize);
                     let (of_item, picked) = of_item.split_at(count as usize);
                     receivers = others;
@@ -343,11 +364,13 @@ impl<L: LogStore> Broker<L> {
                 Item::ForgetOrigins { shard, incarnation } => self.forget_origins_here(shard, incarnation),
             }
         }
+        assert!(receivers.is_empty(), "each receiver belongs to a message");
         self.disconnect_late(now);
     }
 
     /// What this broker has to say to `worker` since the last call; to be asked only when the ring there has room.
     pub fn take_batch(&mut self, worker: u16) -> Option<BrokerMessage> {
+        assert!(worker < self.options.workers, "a worker is one of all");
         self.peers.take(worker)
     }
 
@@ -417,6 +440,9 @@ impl<L: LogStore> Broker<L> {
         let Some(index) = self.clients.index(key) else { return };
         self.clients.sent(index, count, now);
         let place = self.clients.connections[index].session;
+        if place != NONE {
+            assert!(self.clients.sessions[place].connection == index, "connection and session point to each other");
+        }
         if place != NONE && self.clients.sessions[place].stage == Stage::Live && self.may_have_more(place) {
             self.pump(place, now);
         }

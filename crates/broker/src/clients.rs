@@ -13,7 +13,7 @@ use crate::flow::{Flight, Waiter, Window};
 use crate::limits::{FLOWING_MS, POOLED_BUFFER_BYTES_MAX, POOLED_BUFFERS_MAX};
 use crate::outbox::Outbox;
 use crate::parcel::Parcel;
-use crate::session::{Session, SessionRef};
+use crate::session::{Session, SessionRef, Stage};
 use crate::slab::Slab;
 use crate::template::{Shape, Templates};
 use crate::{BrokerFacts, BrokerLimits, ConnectionKey, InboxPolicy};
@@ -97,6 +97,7 @@ impl Clients {
     }
 
     pub fn key(&self, index: u32) -> ConnectionKey {
+        assert!(self.connections[index].life != Life::Vacant, "who has a key is there");
         ConnectionKey { index, generation: self.connections[index].generation }
     }
 
@@ -104,11 +105,21 @@ impl Clients {
     #[inline]
     pub fn session(&self, session: SessionRef) -> Option<u32> {
         let found = self.sessions.get(session.index)?;
-        (found.generation == session.generation && found.stage != crate::session::Stage::Vacant)
-            .then_some(session.index)
+        (found.generation == session.generation && found.stage != Stage::Vacant).then_some(session.index)
+    }
+
+    /// The session of a connected client. Both point to each other.
+    #[inline]
+    pub fn session_of(&self, index: u32) -> u32 {
+        let connection = &self.connections[index];
+        assert!(connection.life == Life::Connected, "only who is connected is served");
+        assert!(connection.session != NONE, "who is connected has a session");
+        assert!(self.sessions[connection.session].connection == index, "connection and session point to each other");
+        connection.session
     }
 
     pub fn session_ref(&self, index: u32) -> SessionRef {
+        assert!(self.sessions[index].stage != Stage::Vacant, "who is remembered is there");
         SessionRef { index, generation: self.sessions[index].generation }
     }
 
@@ -119,8 +130,11 @@ impl Clients {
 
     /// Makes a session known by its client id, which must be nobody else's.
     pub fn add_session(&mut self, session: Session) -> u32 {
+        assert!(session.stage != Stage::Vacant, "a session that is added is somebody's");
+        assert!(self.find_session(&session.client_id).is_none(), "a client id names one session");
         let index = self.sessions.take();
         let hash = self.hash(&session.client_id);
+        assert!(self.sessions[index].stage == Stage::Vacant, "a place that is taken was nobody's");
         let generation = self.sessions[index].generation;
         self.sessions[index] = Session { generation, ..session };
         let (sessions, hasher) = (&self.sessions, &self.hasher);
@@ -132,19 +146,89 @@ impl Clients {
 
     /// Forgets a session. Its place may be another's at once, with another generation.
     pub fn remove_session(&mut self, index: u32) -> Session {
+        assert!(self.sessions[index].stage != Stage::Vacant, "a session is removed once");
         let hash = self.hash(&self.sessions[index].client_id);
         let entry = self.by_client_id.find_entry(hash, |other| *other == index).expect("a session stands under its id");
         entry.remove();
         let generation = self.sessions[index].generation.wrapping_add(1);
         let session = std::mem::replace(&mut self.sessions[index], Session { generation, ..Session::default() });
         self.sessions.give(index);
+        assert!(self.facts.sessions > 0, "what is removed was counted");
         self.facts.sessions -= 1;
+        assert!(self.facts.sessions_durable >= u64::from(session.is_durable()), "what is removed was counted");
         self.facts.sessions_durable -= u64::from(session.is_durable());
+        assert!(self.sessions.len() as u64 == self.facts.sessions, "sessions are counted where they are kept");
         session
     }
 
     fn hash(&self, client_id: &str) -> u64 {
         hash_of(&self.hasher, client_id)
+    }
+
+    /// Panics if connections, sessions, buffers and counts disagree. A walk over everything: for tests and simulation.
+    pub fn assert_sound(&self) {
+        self.assert_connections_sound();
+        self.assert_sessions_sound();
+        let unsent: usize = self.outboxes.iter().map(Outbox::len).sum();
+        assert_eq!(unsent as u64, self.unsent_bytes, "bytes in all outboxes");
+        assert!(
+            self.free_outboxes.iter().all(|free| self.outboxes[*free as usize].len() == 0),
+            "a free outbox is empty"
+        );
+        assert!(self.free_inputs.iter().all(|free| self.inputs[*free as usize].is_empty()), "a free input is empty");
+    }
+
+    fn assert_connections_sound(&self) {
+        let (mut outboxes, mut inputs, mut connected, mut flushable) = (0, 0, 0, 0);
+        for index in self.connections.in_use() {
+            let connection = &self.connections[index];
+            assert_ne!(connection.life, Life::Vacant, "connection {index} is in use");
+            outboxes += usize::from(connection.outbox != NONE);
+            inputs += usize::from(connection.input != NONE);
+            connected += u64::from(connection.life == Life::Connected);
+            flushable += usize::from(connection.flags.has(Flags::FLUSH_QUEUED));
+            let has_session = connection.session != NONE;
+            if has_session {
+                let session = &self.sessions[connection.session];
+                assert_ne!(session.stage, Stage::Vacant, "the session of connection {index}");
+                assert_eq!(session.connection, index, "the connection of the session of connection {index}");
+            }
+            match connection.life {
+                Life::Connected => assert!(has_session, "connected {index} has no session"),
+                Life::Opening => {}
+                life => assert!(!has_session, "connection {index}, {life:?}, has a session"),
+            }
+        }
+        let of_a_place = |key: &&ConnectionKey| self.index(**key).is_some();
+        assert_eq!(connected, self.facts.clients_connected, "clients connected");
+        assert_eq!(flushable, self.flushable.iter().filter(of_a_place).count(), "connections with something to send");
+        assert_eq!(outboxes + self.free_outboxes.len(), self.outboxes.len(), "an outbox is used or free");
+        assert_eq!(inputs + self.free_inputs.len(), self.inputs.len(), "an input is used or free");
+    }
+
+    fn assert_sessions_sound(&self) {
+        let (mut sessions, mut durable) = (0, 0);
+        for place in self.sessions.in_use() {
+            let session = &self.sessions[place];
+            assert_ne!(session.stage, Stage::Vacant, "session {place} is in use");
+            assert_eq!(self.find_session(&session.client_id), Some(place), "the session of a client id");
+            if session.connection != NONE {
+                let connection = &self.connections[session.connection];
+                assert_eq!(connection.session, place, "the session of the connection of session {place}");
+            }
+            assert!(
+                session.connection != NONE || session.is_durable(),
+                "clean session {place} has outlived its client"
+            );
+            assert!(session.slot.is_none() || session.is_durable(), "clean session {place} has a slot");
+            assert!(session.slot.is_some() || !session.is_durable() || session.stage == Stage::Opening, "no slot");
+            assert!(session.will.is_none() || !session.is_durable(), "durable session {place} has its will here");
+            session.flow.iter().for_each(|flow| flow.assert_sound());
+            sessions += 1;
+            durable += u64::from(session.is_durable());
+        }
+        assert_eq!(self.by_client_id.len(), self.sessions.len(), "a session stands under its id");
+        assert_eq!((sessions, durable), (self.facts.sessions, self.facts.sessions_durable), "sessions, durable ones");
     }
 
     // ── bytes out ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -153,6 +237,7 @@ impl Clients {
     #[inline]
     pub fn write(&mut self, index: u32, now: TimeMs, write: impl FnOnce(&mut Vec<u8>, &Templates)) -> usize {
         let connection = &mut self.connections[index];
+        assert!(connection.life != Life::Vacant, "nothing is written to nobody");
         if connection.outbox == NONE {
             connection.outbox = match self.free_outboxes.pop() {
                 Some(outbox) => outbox,
@@ -161,6 +246,7 @@ impl Clients {
                     (self.outboxes.len() - 1) as u32
                 }
             };
+            assert!(self.outboxes[connection.outbox as usize].len() == 0, "a free outbox is empty");
             self.outboxes[connection.outbox as usize].progress_at = now;
         }
         if !connection.flags.has(Flags::FLUSH_QUEUED) {
@@ -170,6 +256,7 @@ impl Clients {
         let bytes = self.outboxes[connection.outbox as usize].bytes();
         let before = bytes.len();
         write(bytes, &self.templates);
+        assert!(bytes.len() >= before, "what is written comes behind what was");
         let added = bytes.len() - before;
         self.unsent_bytes += added as u64;
         self.facts.bytes_sent += added as u64;
@@ -233,6 +320,7 @@ impl Clients {
         }
         let outbox = &mut self.outboxes[number as usize];
         outbox.sent(count, now);
+        assert!(count as u64 <= self.unsent_bytes, "what is sent was counted when it was written");
         self.unsent_bytes -= count as u64;
         if outbox.len() == 0 {
             self.release_outbox(index);
@@ -246,8 +334,10 @@ impl Clients {
             return;
         }
         let outbox = &mut self.outboxes[number as usize];
+        assert!(outbox.len() as u64 <= self.unsent_bytes, "what is given up was counted when it was written");
         self.unsent_bytes -= outbox.len() as u64;
         outbox.reset(if self.free_outboxes.len() < POOLED_BUFFERS_MAX { POOLED_BUFFER_BYTES_MAX } else { 0 });
+        assert!(self.free_outboxes.len() < self.outboxes.len(), "an outbox is given back once");
         self.free_outboxes.push(number);
     }
 
@@ -285,6 +375,7 @@ impl Clients {
         match std::mem::replace(&mut self.connections[index].input, NONE) {
             NONE => Vec::new(),
             number => {
+                assert!(self.free_inputs.len() < self.inputs.len(), "an input is given back once");
                 self.free_inputs.push(number);
                 std::mem::take(&mut self.inputs[number as usize])
             }
@@ -300,7 +391,8 @@ impl Clients {
 
     /// Puts back what is left of an input; nothing is kept for nothing.
     pub fn put_input(&mut self, index: u32, input: Vec<u8>) {
-        debug_assert!(self.connections[index].input == NONE, "an input is put back once");
+        assert!(self.connections[index].input == NONE, "an input is put back once");
+        assert!(self.connections[index].life != Life::Vacant, "nobody has no input");
         if input.is_empty() {
             return;
         }
@@ -311,6 +403,7 @@ impl Clients {
                 (self.inputs.len() - 1) as u32
             }
         };
+        assert!(self.inputs[number as usize].is_empty(), "a free input is empty");
         self.inputs[number as usize] = input;
         self.connections[index].input = number;
     }
@@ -329,6 +422,8 @@ impl Clients {
         if index == NONE || self.connections[index].life != Life::Connected {
             return Delivery::Done;
         }
+        assert!(self.connections[index].session == session, "connection and session point to each other");
+        assert!(copy.qos <= 2, "0, 1 or 2");
         let has_room = self.outbox_has_room(index);
         if copy.qos == 0 {
             if has_room {
@@ -350,7 +445,14 @@ impl Clients {
     /// Sends a publication of QoS 1 or 2 and opens its flight.
     fn start(&mut self, session: u32, index: u32, parcel: &Parcel<'_>, copy: Copy<'_>, now: TimeMs) {
         let flight = if copy.qos == 1 { Flight::Sent1 } else { Flight::Sent2 };
-        let number = self.sessions[session].flow().window.start(flight);
+        let window = &mut self.sessions[session].flow().window;
+        let number = window.start(flight);
+        let under_way = window.under_way();
+        assert!(copy.qos > 0, "QoS 0 has no flight");
+        assert!(
+            under_way <= u32::from(self.connections[index].window_max),
+            "no more is under way than the client takes"
+        );
         let sending = self.publish(index, parcel, copy, false, Window::packet_id(number), now);
         if sending == Sending::TooLarge {
             self.sessions[session].flow().window.advance(number, Flight::Done);
@@ -374,6 +476,7 @@ impl Clients {
                 },
             }
         }
+        assert!(copy.qos > 0, "QoS 0 does not wait");
         let Copy { qos, retain, subscription_ids } = copy;
         waiting.push(Waiter { message, qos, retain, subscription_ids: subscription_ids.into() });
         Delivery::Done
@@ -385,6 +488,7 @@ impl Clients {
         if index == NONE || self.connections[index].life != Life::Connected {
             return;
         }
+        assert!(self.connections[index].session == session, "connection and session point to each other");
         let window_max = self.connections[index].window_max;
         while self.outbox_has_room(index) {
             let Some(flow) = &mut self.sessions[session].flow else { return };
@@ -424,6 +528,8 @@ impl Clients {
     ) -> Sending {
         let connection = &self.connections[index];
         let version = connection.version;
+        assert!(connection.life == Life::Connected, "messages go to who is connected");
+        assert!(copy.qos <= 2 && (copy.qos > 0) == (packet_id > 0), "QoS 1 and 2 have packet ids");
         let Ok(expiry_s) = parcel.expiry_s(now) else {
             self.facts.dropped_expired += 1;
             return Sending::TooLarge;
@@ -478,6 +584,7 @@ impl Clients {
             properties: parcel.properties,
             payload: parcel.payload,
         };
+        assert!(alias.is_none_or(|alias| alias > 0), "aliases begin with 1");
         let added = self.write(index, now, |bytes, _| {
             let before = bytes.len();
             encode_publish(bytes, version, &out);
@@ -508,6 +615,7 @@ fn alias_out(connection: &mut Connection, topic: &str) -> (Option<u16>, bool) {
         return (None, false);
     }
     extra.aliases_out.push(topic.into());
+    assert!(extra.aliases_out.len() <= usize::from(extra.aliases_out_max), "no more aliases than the client takes");
     (Some(extra.aliases_out.len() as u16), true)
 }
 

@@ -86,6 +86,7 @@ pub struct SharedFacts {
 impl SharedFacts {
     /// For so many workers.
     pub fn new(workers: u16) -> SharedFacts {
+        assert!(workers > 0, "somebody counts");
         SharedFacts { workers: (0..workers).map(|_| WorkerFacts::default()).collect() }
     }
 
@@ -105,6 +106,7 @@ impl SharedFacts {
     }
 
     pub(crate) fn publish(&self, worker: u16, facts: &BrokerFacts, pressure_bytes: u64) {
+        assert!(facts.sessions_durable <= facts.sessions, "durable sessions are sessions");
         let own = &self.workers[worker as usize];
         own.publish(facts);
         own.pressure_bytes.store(pressure_bytes, Ordering::Relaxed);

@@ -38,4 +38,15 @@ impl Flow {
     pub fn is_idle(&self) -> bool {
         self.window.is_empty() && self.waiting.is_empty() && self.answers.is_empty() && self.incoming.is_empty()
     }
+
+    /// Panics if something disagrees. A walk over everything: for tests and simulation.
+    pub fn assert_sound(&self) {
+        self.window.assert_sound();
+        self.waiting.assert_sound();
+        self.answers.assert_sound();
+        for (nth, incoming) in self.incoming.iter().enumerate() {
+            let is_again = self.incoming[..nth].iter().any(|other| other.packet_id == incoming.packet_id);
+            assert!(!is_again, "packet id {} names two publications", incoming.packet_id);
+        }
+    }
 }

@@ -24,6 +24,7 @@ impl Outbox {
     }
 
     pub fn len(&self) -> usize {
+        assert!(self.sent <= self.bytes.len(), "what was sent stands before what was not");
         self.bytes.len() - self.sent
     }
 
@@ -35,6 +36,7 @@ impl Outbox {
     pub fn sent(&mut self, count: usize, now: TimeMs) {
         assert!(count <= self.len(), "more was sent than there was");
         self.sent += count;
+        assert!(self.sent <= self.bytes.len(), "what was sent stands before what was not");
         if count > 0 {
             self.progress_at = now;
         }

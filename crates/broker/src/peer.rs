@@ -86,6 +86,7 @@ pub(crate) struct Peers {
 
 impl Peers {
     pub fn new(own: u16, workers: u16) -> Peers {
+        assert!(own < workers, "a worker is one of all");
         let batches = (0..workers).map(|_| BrokerMessage::default()).collect();
         let complete = (0..workers).map(|worker| worker == own).collect();
         Peers { own, batches, complete }
@@ -99,7 +100,7 @@ impl Peers {
 
     /// What will be told to one.
     pub fn batch(&mut self, worker: u16) -> &mut BrokerMessage {
-        debug_assert!(worker != self.own, "nobody talks to itself");
+        assert!(worker != self.own, "nobody talks to itself");
         &mut self.batches[worker as usize]
     }
 
@@ -115,6 +116,7 @@ impl Peers {
 
     pub fn take(&mut self, worker: u16) -> Option<BrokerMessage> {
         let batch = &mut self.batches[worker as usize];
+        assert!(!batch.items.is_empty() || batch.receivers.is_empty(), "receivers come with a message");
         (!batch.items.is_empty()).then(|| std::mem::take(batch))
     }
 
@@ -129,10 +131,25 @@ impl Peers {
     }
 
     pub fn complete(&mut self, worker: u16) {
-        self.complete[worker as usize] = true;
+        let was_complete = std::mem::replace(&mut self.complete[worker as usize], true);
+        assert!(!was_complete, "a worker has told all once, and is another");
     }
 
     pub fn are_complete(&self) -> bool {
         self.complete.iter().all(|complete| *complete)
+    }
+
+    /// Panics if something disagrees. A walk over everything: for tests and simulation.
+    pub fn assert_sound(&self) {
+        assert_eq!(self.batches.len(), self.complete.len(), "one batch a worker");
+        let own = &self.batches[self.own as usize];
+        assert!(own.items.is_empty() && own.receivers.is_empty(), "nobody talks to itself");
+        for batch in &self.batches {
+            let counts = batch.items.iter().map(|item| match item {
+                Item::Publish { receivers, picked, .. } => (receivers + picked) as usize,
+                _ => 0,
+            });
+            assert_eq!(counts.sum::<usize>(), batch.receivers.len(), "each receiver belongs to a message");
+        }
     }
 }

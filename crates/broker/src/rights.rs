@@ -47,15 +47,16 @@ impl RightsTable {
     pub fn hold(&mut self, rights: Arc<dyn Rights>) -> u32 {
         let address = address(&rights);
         if let Some(place) = self.places.get(&address) {
-            if let Some((_, count)) = &mut self.all[*place as usize] {
-                *count += 1;
-            }
+            let (_, count) = self.all[*place as usize].as_mut().expect("what is found by its address is held");
+            assert!(*count > 0, "what is held by nobody is forgotten");
+            *count += 1;
             return *place;
         }
         let place = self.free.pop().unwrap_or_else(|| {
             self.all.push(None);
             (self.all.len() - 1) as u32
         });
+        assert!(self.all[place as usize].is_none(), "a free place holds nothing");
         self.all[place as usize] = Some((rights, 1));
         self.places.insert(address, place);
         place
@@ -65,9 +66,10 @@ impl RightsTable {
     pub fn release(&mut self, place: u32) {
         let held = &mut self.all[place as usize];
         let (rights, count) = held.as_mut().expect("released once for each hold");
+        assert!(*count > 0, "released once for each hold");
         *count -= 1;
         if *count == 0 {
-            self.places.remove(&address(rights));
+            assert!(self.places.remove(&address(rights)) == Some(place), "what is held is found by its address");
             *held = None;
             self.free.push(place);
         }
@@ -75,6 +77,17 @@ impl RightsTable {
 
     pub fn get(&self, place: u32) -> &Arc<dyn Rights> {
         &self.all[place as usize].as_ref().expect("held by a connection").0
+    }
+
+    /// Panics if rights are not held as often as `holders` say, by place. A walk over everything: for tests and simulation.
+    pub fn assert_sound(&self, holders: impl Iterator<Item = u32>) {
+        let mut counts = vec![0; self.all.len()];
+        holders.for_each(|place| counts[place as usize] += 1);
+        for (place, held) in self.all.iter().enumerate() {
+            assert_eq!(held.as_ref().map_or(0, |(_, count)| *count), counts[place], "holders of rights {place}");
+        }
+        assert_eq!(self.places.len(), self.held().count(), "what is held is found by its address");
+        assert_eq!(self.free.len() + self.places.len(), self.all.len(), "a place is held or free");
     }
 
     /// All rights that are held, with their places.

@@ -162,13 +162,15 @@ impl Subscriptions {
         *self = match std::mem::take(self) {
             Subscriptions::One(only) if only == node => Subscriptions::None,
             Subscriptions::Many(mut nodes) => {
+                let before = nodes.len();
                 nodes.retain(|other| *other != node);
+                assert!(nodes.len() + 1 == before, "a session knows a subscription once");
                 match nodes[..] {
                     [last] => Subscriptions::One(last),
                     _ => Subscriptions::Many(nodes),
                 }
             }
-            other => other,
+            Subscriptions::None | Subscriptions::One(_) => panic!("a session knows the subscription that is removed"),
         };
     }
 }

@@ -26,6 +26,7 @@ impl<T: Default, const PIECE_BITS: u32> Slab<T, PIECE_BITS> {
     /// A place that nobody uses: the one given back last, because it is still warm.
     pub fn take(&mut self) -> u32 {
         if let Some(index) = self.free.pop() {
+            assert!(index < self.reached, "a free place was taken before");
             return index;
         }
         if self.reached as usize == self.pieces.len() * Self::PIECE {
@@ -37,7 +38,9 @@ impl<T: Default, const PIECE_BITS: u32> Slab<T, PIECE_BITS> {
 
     /// Gives a place back.
     pub fn give(&mut self, index: u32) {
-        debug_assert!(index < self.reached && !self.free.contains(&index) || self.free.len() > 64);
+        assert!(index < self.reached, "a place that is given back was taken");
+        assert!(self.free.len() < self.reached as usize, "a place is given back once");
+        debug_assert!(self.free.len() > 64 || !self.free.contains(&index), "a place is given back once");
         self.free.push(index);
     }
 
@@ -50,6 +53,7 @@ impl<T: Default, const PIECE_BITS: u32> Slab<T, PIECE_BITS> {
 
     /// Takes the value out of a place, and gives that back.
     pub fn remove(&mut self, index: u32) -> T {
+        assert!(index < self.reached, "a value is taken out of a place that was taken");
         let value = std::mem::take(&mut self[index]);
         self.give(index);
         value
@@ -62,12 +66,23 @@ impl<T: Default, const PIECE_BITS: u32> Slab<T, PIECE_BITS> {
 
     /// Places in use.
     pub fn len(&self) -> usize {
+        assert!(self.free.len() <= self.reached as usize, "no more places are free than were taken");
         self.reached as usize - self.free.len()
     }
 
     /// What stands in all places that were ever taken.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.pieces.iter().flatten().take(self.reached as usize)
+    }
+
+    /// Places in use, in order. Panics if a place is free twice. A walk over everything: for tests and simulation.
+    pub fn in_use(&self) -> impl Iterator<Item = u32> + use<T, PIECE_BITS> {
+        assert!(self.reached as usize <= self.pieces.len() * Self::PIECE, "every place that was taken has its piece");
+        let mut is_free = vec![false; self.reached as usize];
+        for index in &self.free {
+            assert!(!std::mem::replace(&mut is_free[*index as usize], true), "place {index} is free twice");
+        }
+        (0..self.reached).filter(move |index| !is_free[*index as usize])
     }
 
     /// Heap bytes, without what its things own.

@@ -53,6 +53,8 @@ impl Templates {
     #[inline]
     pub fn copy(&self, shape: Shape, packet_id: u16, into: &mut Vec<u8>) {
         let template = &self.all[Self::index(shape)];
+        assert!(self.made & (1 << Self::index(shape)) != 0, "a template is made before it is copied");
+        assert!((shape.qos > 0) == (packet_id > 0), "QoS 1 and 2 have packet ids");
         let start = into.len();
         into.extend_from_slice(&template.bytes);
         if shape.qos > 0 {
@@ -62,6 +64,7 @@ impl Templates {
     }
 
     fn index(shape: Shape) -> usize {
+        assert!(shape.qos <= 2, "0, 1 or 2");
         let version = usize::from(shape.version == Version::V5);
         (version * 3 + usize::from(shape.qos)) * 2 + usize::from(shape.retain)
     }
@@ -86,6 +89,7 @@ impl Templates {
         };
         let encoded = encode_publish(&mut template.bytes, shape.version, &out);
         template.packet_id_at = encoded.packet_id_at.unwrap_or(0);
+        assert!(template.packet_id_at < template.bytes.len(), "the packet id stands in the packet");
         self.made |= 1 << index;
     }
 }

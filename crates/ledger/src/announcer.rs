@@ -82,6 +82,7 @@ impl Announcer {
     }
 
     fn touch(&mut self, slot: AccountSlot, ledger: &Ledger) {
+        assert!(slot.0 < ledger.slots(), "an account that is touched is there");
         let index = slot.0 as usize;
         if index >= self.lives.len() {
             self.lives.resize(index + 1, Life::Unknown);
@@ -109,6 +110,7 @@ impl Announcer {
             }
             self.cooling.pop_front();
             let life = &mut self.lives[slot.0 as usize];
+            assert!(matches!(life, Life::Cooling | Life::Stirred), "who is listed as cooling is");
             if *life == Life::Stirred {
                 *life = Life::Touched;
                 self.touched.push_back(slot);
@@ -120,10 +122,12 @@ impl Announcer {
         let until = TimeMs(now.0.saturating_add(self.rules.interval_ms));
         let mut views = Vec::with_capacity(count);
         for slot in self.touched.drain(..count) {
+            assert!(self.lives[slot.0 as usize] == Life::Touched, "who is listed as touched is");
             self.lives[slot.0 as usize] = Life::Cooling;
             self.cooling.push_back((until, slot));
             views.extend(ledger.figures_at(slot));
         }
+        assert!(views.len() <= ANNOUNCEMENTS_PER_STEP, "a step announces some");
         views
     }
 }

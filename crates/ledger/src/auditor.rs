@@ -139,6 +139,7 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
         let question = self.round.question;
         self.agreed_at.resize(self.agreed_at.len().max(question + 1), 0);
         let agreed_at_sequence = self.agreed_at[question];
+        assert!(agreed_at_sequence <= sequence, "a later question is about a later sequence");
         let found_before = self.round.differences.len();
         for live in live {
             let journal = self.fold.state().account(&live.id);

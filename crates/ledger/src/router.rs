@@ -79,6 +79,7 @@ enum Next {
 impl Router {
     /// A router for the requests of `endpoint`.
     pub fn new(endpoint: EndpointIndex, shard_count: u16, workers: u16, cursors: CursorKey) -> Router {
+        assert!(shard_count > 0 && workers > 0, "somebody answers");
         Router { endpoint, shard_count, workers, cursors, requests: Slab::new(), bytes: 0 }
     }
 
@@ -103,7 +104,9 @@ impl Router {
             Next::Reply(reply) => finished.push((token, reply)),
             Next::Calls(calls) => {
                 self.bytes += bytes;
+                assert!(!calls.is_empty() && calls.len() <= usize::from(self.shard_count), "a call to a shard at most");
                 let key = self.requests.insert(Pending { token, bytes, awaited: calls.len(), stage });
+                assert!(self.requests.len() <= ENDPOINT_REQUESTS_MAX, "requests under way are bounded");
                 self.send(key, calls, out);
             }
         }
@@ -156,6 +159,7 @@ impl Router {
 
     fn send(&self, key: usize, calls: Vec<(ShardIndex, Operation)>, out: &mut Outgoing) {
         for (shard, operation) in calls {
+            assert!(shard.0 < self.shard_count, "a call is to a shard that there is");
             let worker = EndpointIndex(shard.0 % self.workers);
             out.push((worker, Message::Call { from: self.endpoint, ticket: key as u64, shard, operation }));
         }
@@ -172,6 +176,8 @@ impl Router {
     ) {
         let key = ticket as usize;
         let pending = &mut self.requests[key];
+        assert!(shard.0 < self.shard_count, "an answer is of a shard that there is");
+        assert!(pending.awaited > 0, "each shard that was asked answers once");
         pending.awaited -= 1;
         match answer {
             Ok(answer) => pending.stage.collect(shard, answer.into_inner()),
@@ -184,11 +190,15 @@ impl Router {
         match pending.stage.complete(shard, self.shard_count) {
             Next::Calls(calls) => {
                 pending.awaited = calls.len();
+                assert!(!calls.is_empty() && calls.len() <= usize::from(self.shard_count), "a call to a shard at most");
                 self.send(key, calls, out);
             }
             Next::Reply(reply) => {
                 let pending = self.requests.remove(key);
+                assert!(pending.awaited == 0, "the reply waits for all answers");
+                assert!(pending.bytes <= self.bytes, "what is over was counted when it came");
                 self.bytes -= pending.bytes;
+                assert!(!self.requests.is_empty() || self.bytes == 0, "no requests have no bytes");
                 finished.push((pending.token, reply));
             }
         }
@@ -204,7 +214,11 @@ impl Stage {
             (Stage::History(merge), answer) => merge.collect(shard, answer),
             (Stage::Parts { sum, .. }, Answer::Account(part)) => part.into_iter().for_each(|part| add_part(sum, &part)),
             (Stage::List { accounts, .. }, Answer::Accounts(page)) => accounts.extend(page),
-            (Stage::Audit(reports), Answer::Audit(report)) => reports.push(report),
+            (Stage::Audit(reports), Answer::Audit(report)) => {
+                assert!(report.shard == shard.0, "a shard reports of itself");
+                assert!(reports.iter().all(|other| other.shard != shard.0), "each shard that was asked answers once");
+                reports.push(report);
+            }
             (stage @ Stage::One, answer) => {
                 *stage = match answer {
                     Answer::Account(Some(sum)) if sum.kind == AccountKind::Collector => {
@@ -258,11 +272,13 @@ fn merge_pages(mut accounts: Vec<AccountView>, limit: usize) -> Vec<AccountView>
             _ => merged.push(account),
         }
     }
+    assert!(merged.is_sorted_by(|a, b| a.id < b.id), "an account stands once, with the sum of its parts");
     merged.truncate(limit);
     merged
 }
 
 fn add_part(sum: &mut AccountView, part: &AccountView) {
+    assert!(sum.id == part.id && sum.asset == part.asset, "parts of one account are added");
     // No sum of parts can overflow: the sources of one asset never issue more than i64::MAX over all shards.
     sum.balance = sum.balance.checked_add(part.balance).expect("issuance is bounded");
     sum.held = sum.held.checked_add(part.held).expect("holds are bounded by issuance");

@@ -207,6 +207,7 @@ impl<D: Disk> LedgerService<D> {
     /// has.
     pub fn new(ledger: &Ledger, ids: IdIndex<D>, appended: Sequence) -> LedgerService<D> {
         let (index, shard_count) = (ledger.shard(), ledger.shard_count());
+        assert!(index.0 < shard_count, "a shard is one of all");
         LedgerService {
             index,
             shard_count,
@@ -261,6 +262,7 @@ impl<D: Disk> LedgerService<D> {
         }
         if event.id().is_some() {
             let hash = hash.expect("an event with an id answers a command with that id");
+            assert!(at.sequence.0 == turn.appended().0, "an id names the record that was just appended");
             self.ids.insert(hash, Position(at.position.0));
         }
     }
@@ -285,6 +287,7 @@ impl<D: Disk> LedgerService<D> {
             let Some(records) = self.reads.take(job) else { return Ok(()) };
             self.expiry = Expiry { reading: None, records: records? };
         }
+        assert!(self.at_hand.is_empty(), "one call after the other");
         self.at_hand = std::mem::take(&mut self.expiry.records);
         let expired = self.expire_some(turn);
         let at_hand = std::mem::take(&mut self.at_hand);
@@ -388,6 +391,7 @@ impl<D: Disk> Service for LedgerService<D> {
                 Room::Nowhere => unreachable!("an empty group has room for an event"),
             }
         }
+        assert!(self.at_hand.is_empty(), "one call after the other");
         self.at_hand = std::mem::take(&mut progress.records);
         let served = self.serve_call(turn, call, progress, jobs);
         progress.records = std::mem::take(&mut self.at_hand);

@@ -46,6 +46,10 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
         cursors: CursorKey,
         shards: Vec<LedgerShard<D, L>>,
     ) -> Worker<D, L> {
+        for shard in &shards {
+            assert!(shard.index().0 < shard_count, "a shard is one of all");
+            assert!(shard.index().0 % workers == endpoint.0, "a worker has the shards that are its own");
+        }
         let router = Router::new(endpoint, shard_count, workers, cursors);
         Worker { endpoint, workers, shards, router, figures: Vec::new(), made: Vec::new() }
     }
@@ -139,6 +143,11 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
 
     fn take(&mut self, message: Message, finished: &mut Finished) {
         match message {
+            Message::Call { shard, .. } | Message::Pull { shard, .. } | Message::Credits { shard, .. }
+                if self.worker_of(shard) != self.endpoint =>
+            {
+                panic!("a message to a shard goes to its worker")
+            }
             Message::Call { from, ticket, shard, operation } => match self.place_of(shard) {
                 Some(place) => {
                     self.shards[place].call(Ticket::Call { from, ticket }, operation);

@@ -78,6 +78,7 @@ impl<T> CommitQueue<T> {
         if *sequence > self.durable {
             return None;
         }
+        assert!(self.waiting.get(1).is_none_or(|(next, _)| next >= sequence), "answers leave in order");
         self.waiting.pop_front().map(|(_, answer)| Durable(answer))
     }
 

@@ -32,6 +32,7 @@ impl<S: Service> Jobs<S> {
     pub fn start(&mut self, job: S::Job) -> JobId {
         self.begun += 1;
         let id = JobId(self.begun);
+        assert!(self.waiting.back().is_none_or(|(last, _)| last.0 < id.0), "jobs are numbered in their order");
         self.waiting.push_back((id, job));
         id
     }
@@ -43,10 +44,13 @@ impl<S: Service> Jobs<S> {
     }
 
     pub(crate) fn take(&mut self) -> Option<(JobId, S::Job)> {
-        self.waiting.pop_front()
+        let job = self.waiting.pop_front();
+        assert!(job.as_ref().is_none_or(|(id, _)| id.0 <= self.begun), "a job was begun");
+        job
     }
 
     pub(crate) fn note_return(&mut self) {
+        assert!(self.returned < self.begun, "a job comes back once");
         self.returned += 1;
     }
 }

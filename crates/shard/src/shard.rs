@@ -88,6 +88,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
     /// A shard over recovered state: `state` (and whatever `service` keeps beside it) holds everything that `log` has.
     pub fn new(index: ShardIndex, state: MachineOf<S>, service: S, log: L) -> Result<Shard<S, L>, JournalError> {
         let core = Core::new(state, log)?;
+        assert!(core.durable().sequence() == core.appended(), "what was replayed is durable");
         Ok(Shard {
             index,
             commits: CommitQueue::new(core.appended()),
@@ -164,6 +165,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
             true => self.core.log.last_sequence(),
             false => self.core.durable().sequence(),
         };
+        assert!(durable <= self.core.appended(), "nothing is durable that was not appended");
         self.commits.advance(durable);
         Ok(news)
     }
@@ -171,6 +173,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
     /// Serves in order until the inbox is empty or its front must wait.
     fn serve_inbox(&mut self, now: TimeMs) -> Result<bool, S::Stop> {
         if self.front_waits_for.is_some() {
+            assert!(!self.inbox.is_empty(), "whoever waits in front is there");
             return Ok(self.look_ahead(now));
         }
         let mut worked = false;
@@ -198,6 +201,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
             worked = true;
         }
         assert_eq!(self.prepared, 0, "no more calls were prepared than there are");
+        assert!(self.calls_waiting() > 0 || self.inbox_bytes == 0, "no calls have no bytes");
         Ok(worked)
     }
 
@@ -214,6 +218,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         let Some(work) = self.inbox.get_mut(next) else { return false };
         self.service.prepare(&self.core.turn(now), &work.call, &mut work.progress, &mut self.jobs);
         self.prepared += 1;
+        assert!(self.prepared <= self.inbox.len(), "no more calls are prepared than there are");
         true
     }
 
@@ -249,10 +254,12 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         for (ticket, answer) in self.departures.0.drain(..) {
             self.commits.wait_for(appended, (ticket, Ok(answer)));
         }
+        assert!(self.departures.0.is_empty(), "all that departs waits for its sequence");
     }
 
     /// Stops for good. What waits is told that nobody knows: its records may or may not be on the disk.
     fn fail(&mut self, stop: S::Stop) {
+        assert!(self.failed.is_none(), "a shard fails once");
         self.failed = Some(Arc::new(stop));
         self.inbox_bytes = 0;
         self.front_waits_for = None;
@@ -260,6 +267,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
             self.resumed.drain(..).chain(self.aside.drain(..).map(|(_, work)| work)).chain(self.inbox.drain(..));
         let undurable = self.commits.abandon_undurable().map(|(ticket, _)| ticket);
         self.abandoned.extend(undurable.chain(undecided.map(|work| work.ticket)));
+        assert!(self.calls_waiting() == 0, "whoever waits is told");
     }
 
     /// The next answer: those turned away on arrival first, then the others in the order in which they were decided, each once all
@@ -291,6 +299,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         }
         self.service.fetched(job, found);
         if self.front_waits_for == Some(job) {
+            assert!(!self.inbox.is_empty(), "whoever waits in front is there");
             self.front_waits_for = None;
         } else if let Some(at) = self.aside.iter().position(|(awaited, _)| *awaited == job) {
             let (_, work) = self.aside.remove(at);

@@ -48,6 +48,7 @@ impl<M: Machine, L: LogStore> Core<M, L> {
             Err(NotReady::Busy | NotReady::DiskFull) => return Ok(false),
         }
         assert_eq!(self.group.last_sequence(), self.appended, "the group ends with what was appended last");
+        assert!(self.group.first_sequence() > self.durable.sequence(), "what is durable is not submitted again");
         let full = std::mem::take(&mut self.group);
         self.log.submit(full)?;
         self.group = self.log.begin_group();
@@ -95,7 +96,9 @@ impl<M: Machine, L: LogStore> Core<M, L> {
     #[inline]
     fn append(&mut self, event: &M::Event<'_>) -> Result<Place, NoRoom> {
         let position = self.group.try_append(|buffer| M::encode(event, buffer))?;
-        self.appended = Sequence(self.appended.0 + 1);
+        let sequence = Sequence(self.appended.0 + 1);
+        assert!(self.group.last_sequence() == sequence, "a record's number is its place in the log");
+        self.appended = sequence;
         let at = Place { position: RecordPosition(position.0), sequence: RecordSequence(self.appended.0) };
         self.state.apply(event, at);
         self.records += 1;

@@ -297,6 +297,7 @@ impl Town {
 
     /// Nothing has grown beyond its bound.
     pub fn look(&self) {
+        self.brokers.iter().for_each(Broker::assert_sound);
         // One packet more than fits may have been begun, and answers may come to what was taken before.
         let outbox_bytes_max = self.limits.outbox_bytes_max + 3 * self.limits.packet_bytes_max as usize;
         let mut open = 0;

@@ -30,7 +30,7 @@ impl<L: LogStore> Broker<L> {
 
     /// `[MQTT-4.3.2-3]`. One that nothing is known about is over already.
     pub(super) fn puback(&mut self, index: u32, ack: &Ack<'_>, now: TimeMs) {
-        let place = self.clients.connections[index].session;
+        let place = self.clients.session_of(index);
         if let Some((number, Flight::Sent1)) = self.flight(place, ack.packet_id) {
             self.advance(place, number, Flight::Done);
             self.acknowledge(place, number);
@@ -40,7 +40,7 @@ impl<L: LogStore> Broker<L> {
 
     /// `[MQTT-4.3.3-3]` `[MQTT-4.3.3-4]`
     pub(super) fn pubrec(&mut self, index: u32, ack: &Ack<'_>, now: TimeMs) {
-        let place = self.clients.connections[index].session;
+        let place = self.clients.session_of(index);
         match self.flight(place, ack.packet_id) {
             // [MQTT-4.3.3-4]: with an error it ends here.
             Some((number, Flight::Sent2)) if ack.reason.is_error() => {
@@ -82,6 +82,7 @@ impl<L: LogStore> Broker<L> {
         let index = self.clients.sessions[place].connection;
         let Some(flow) = &mut self.clients.sessions[place].flow else { return };
         if index != NONE && flow.window.get(number) == Some(Flight::Received) {
+            assert!(self.clients.connections[index].session == place, "connection and session point to each other");
             flow.window.advance(number, Flight::Released);
             let packet_id = crate::flow::Window::packet_id(number);
             self.send_ack(index, AckKind::PubRel, packet_id, ReasonCode::SUCCESS, now);
@@ -90,7 +91,7 @@ impl<L: LogStore> Broker<L> {
 
     /// `[MQTT-4.3.3-7]`
     pub(super) fn pubcomp(&mut self, index: u32, ack: &Ack<'_>, now: TimeMs) {
-        let place = self.clients.connections[index].session;
+        let place = self.clients.session_of(index);
         if let Some((number, Flight::Released)) = self.flight(place, ack.packet_id) {
             self.advance(place, number, Flight::Done);
             self.acknowledge(place, number);
@@ -100,7 +101,7 @@ impl<L: LogStore> Broker<L> {
 
     /// The client has heard our PUBREC: the packet id is free again when all shards have forgotten the origin. `[MQTT-4.3.3-11]`
     pub(super) fn pubrel(&mut self, index: u32, ack: &Ack<'_>, now: TimeMs) {
-        let place = self.clients.connections[index].session;
+        let place = self.clients.session_of(index);
         let packet_id = ack.packet_id;
         let session = &mut self.clients.sessions[place];
         let was_recovered = session.flags.has(SessionFlags::RECOVERED);
@@ -174,6 +175,8 @@ impl<L: LogStore> Broker<L> {
                 remaining += 1;
             }
         }
+        let asked = self.shards.len() + usize::from(self.options.workers);
+        assert!(usize::from(remaining) < asked, "each other worker and each shard here says one word");
         remaining
     }
 
@@ -236,6 +239,7 @@ impl<L: LogStore> Broker<L> {
             }
             let index = self.clients.sessions[place].connection;
             if index != NONE && !answer.mute {
+                assert!(self.clients.connections[index].session == place, "connection and session point to each other");
                 self.send_answer(index, answer, now);
             }
         }

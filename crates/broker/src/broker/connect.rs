@@ -59,6 +59,7 @@ impl<L: LogStore> Broker<L> {
         } else {
             connect.client_id.into()
         };
+        assert!(self.clients.connections[index].session == NONE, "who greets has no session yet");
         let worker = shard_of(&client_id, self.options.topic_shards).0 % self.options.workers;
         if worker != self.options.worker {
             let key = self.clients.key(index);
@@ -133,6 +134,7 @@ impl<L: LogStore> Broker<L> {
             Ok(Admitted { rights }) => {
                 let rights = self.rights.hold(rights);
                 let connection = &mut self.clients.connections[index];
+                assert!(connection.rights == NONE && connection.session == NONE, "who is admitted had nothing yet");
                 connection.rights = rights;
                 connection.turn(Turn::Admitted);
                 self.resume(index, now);
@@ -159,6 +161,8 @@ impl<L: LogStore> Broker<L> {
     /// An admitted CONNECT finds its session, or gets one. Comes here again when a record that it waits for is durable.
     pub(super) fn attach(&mut self, index: u32, packet: &[u8], now: TimeMs) -> Progress {
         let connect = decode_connect(packet).expect("was decoded when it came");
+        assert!(self.clients.connections[index].life == Life::Opening, "only who was admitted gets a session");
+        assert!(self.clients.connections[index].rights != NONE, "who was admitted has rights");
         let found = self.clients.connections[index].session;
         if found != NONE {
             return self.accept(index, found, &connect, now);
@@ -192,8 +196,15 @@ impl<L: LogStore> Broker<L> {
 
     /// The session waits for the record of an earlier connection, which has lost: this one is next.
     fn queue_behind(&mut self, index: u32, session: u32) -> Progress {
+        assert!(
+            self.clients.sessions[session].stage == Stage::Opening,
+            "one waits for a session that waits for its record"
+        );
+        assert!(self.clients.connections[index].session == NONE, "who waits for a session has none");
         let earlier = std::mem::replace(&mut self.clients.sessions[session].connection, NONE);
         if earlier != NONE {
+            assert!(earlier != index, "nobody waits for itself");
+            assert!(self.clients.connections[earlier].session == session, "connection and session point to each other");
             self.clients.facts.take_overs += 1;
             self.clients.connections[earlier].session = NONE;
             self.dismiss(earlier);
@@ -202,6 +213,7 @@ impl<L: LogStore> Broker<L> {
         self.clients.connections[index].flags.set(Flags::PARKED);
         if let Some(earlier) = self.successors.insert(session, key)
             && let Some(earlier) = self.clients.index(earlier)
+            && self.clients.connections[earlier].life == Life::Opening
         {
             self.clients.facts.take_overs += 1;
             self.dismiss(earlier);
@@ -228,6 +240,7 @@ impl<L: LogStore> Broker<L> {
             self.clients.connections[index].session = place;
             return self.accept(index, place, connect, now);
         }
+        assert!(usize::from(shard) < self.shards.len(), "the session's shard is one of this worker's");
         session.flags.set(SessionFlags::DURABLE);
         session.stage = Stage::Opening;
         let place = self.clients.add_session(session);
@@ -244,6 +257,11 @@ impl<L: LogStore> Broker<L> {
         let (expiry_s, will) = (self.expiry(connect), self.will(connect));
         let session = &mut self.clients.sessions[place];
         let (shard, slot) = (session.shard, session.slot.expect("a live session without a connection is durable"));
+        assert!(
+            session.stage == Stage::Live && session.connection == NONE,
+            "a client comes back to a session without one"
+        );
+        assert!(session.is_durable(), "only a durable session is come back to");
         session.stage = Stage::Opening;
         session.connection = index;
         session.expiry_s = expiry_s;
@@ -280,11 +298,14 @@ impl<L: LogStore> Broker<L> {
         let (window_max, aliases_out_max) = (limits.window_max, limits.topic_aliases_out_max);
         let keep_alive_max_s = limits.keep_alive_max_s;
         let session = &mut self.clients.sessions[place];
+        assert!(session.stage == Stage::Live, "a session is accepted when its record is durable");
+        assert!(session.connection == index, "connection and session point to each other");
         let is_present = !session.flags.has(SessionFlags::FRESH);
         session.flags.clear(SessionFlags::FRESH);
         let session_expiry_s = session.expiry_s;
 
         let connection = &mut self.clients.connections[index];
+        assert!(connection.session == place, "connection and session point to each other");
         connection.turn(Turn::Accepted);
         connection.flags.clear(Flags::PARKED);
         connection.last_seen_s = seconds(now);
@@ -335,9 +356,12 @@ impl<L: LogStore> Broker<L> {
 
     /// A client came back to its session: what was under way is sent again, rights are looked at again. `[MQTT-4.4.0-1]`
     fn restore(&mut self, place: u32, now: TimeMs) {
+        assert!(self.clients.sessions[place].connection != NONE, "a client came back");
         let session = &mut self.clients.sessions[place];
         if let Some(slot) = session.slot {
-            let front = self.shards[session.shard as usize].state_ahead().inbox(slot).front_number();
+            let inbox = self.shards[session.shard as usize].state_ahead().inbox(slot);
+            let front = inbox.front_number();
+            assert!(front <= inbox.next_number(), "the oldest message is not newer than the next");
             if front < session.next_number || session.flow.is_some() {
                 let flow = session.flow.get_or_insert_with(|| Box::new(Flow::new(front)));
                 flow.window = Window::new(front);
@@ -356,6 +380,10 @@ impl<L: LogStore> Broker<L> {
         if let Some(extra) = connection.extra.as_ref().filter(|extra| extra.packet_bytes_max > 0) {
             bytes_max = bytes_max.min(extra.packet_bytes_max);
         }
+        assert!(
+            bytes_max <= self.options.limits.packet_bytes_max,
+            "a connection's bound is no larger than the broker's"
+        );
         if connection.life == Life::Greeting { bytes_max.min(CONNECT_BYTES_MAX) } else { bytes_max }
     }
 }

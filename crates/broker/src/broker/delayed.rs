@@ -45,6 +45,7 @@ impl<L: LogStore> Broker<L> {
             }
             self.delayed_number += 1;
             self.delayed.push(Reverse((at, self.delayed_number, ByNumber(message))));
+            assert!(self.delayed.len() <= VOLATILE_DELAYED_MAX, "what waits in memory is bounded");
             return (ReasonCode::SUCCESS, Routed { matched: true, ..Routed::default() });
         }
         let worker = shard_of(topic, self.options.topic_shards).0 % self.options.workers;
@@ -62,6 +63,7 @@ impl<L: LogStore> Broker<L> {
     /// Journals a delayed message whose topic's shard lives here.
     pub(super) fn delay_here(&mut self, message: Arc<Message>, at: TimeMs, source: &Source) {
         let shard = shard_of(message.topic(), self.options.topic_shards).0 / self.options.workers;
+        assert!(usize::from(shard) < self.shards.len(), "the topic's shard is one of this worker's");
         let wait = source.asked_by.map_or(Wait::Nothing, |asked_by| Wait::Said { asked_by });
         self.call(shard, Command::Delay { at, message, origin: source.origin }, wait);
     }
@@ -73,7 +75,8 @@ impl<L: LogStore> Broker<L> {
                 Some(Reverse((at, ..))) if *at <= now => {}
                 _ => return,
             }
-            let Some(Reverse((_, _, ByNumber(message)))) = self.delayed.pop() else { return };
+            let Some(Reverse((at, _, ByNumber(message)))) = self.delayed.pop() else { return };
+            assert!(at <= now, "nothing is published before its time");
             self.route(&mut Parcel::of(&message), &Source::default(), now);
         }
     }
@@ -93,7 +96,7 @@ impl<L: LogStore> Broker<L> {
 
     /// A delayed message is durable with all its receivers.
     pub(super) fn delayed_sent(&mut self, shard: u16, id: u64) {
-        self.delayed_under_way.remove(&(shard, id));
+        assert!(self.delayed_under_way.remove(&(shard, id)), "what was published was under way");
         self.call(shard, Command::DelayedSent { id }, Wait::Nothing);
         self.forget_origins(self.shard_index(shard), id);
     }

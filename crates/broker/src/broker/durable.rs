@@ -124,6 +124,7 @@ impl<L: LogStore> Broker<L> {
             return;
         };
         let session_now = &mut self.clients.sessions[place];
+        assert!(session_now.stage == Stage::Opening && session_now.slot.is_none(), "a session is opened once");
         session_now.slot = Some(*slot);
         let shard = session_now.shard as usize;
         self.set_place(shard, *slot, place);
@@ -134,6 +135,8 @@ impl<L: LogStore> Broker<L> {
     fn settle(&mut self, session: SessionRef, reason: ReasonCode, now: TimeMs) {
         let Some(place) = self.clients.session(session) else { return };
         let session = &mut self.clients.sessions[place];
+        assert!(session.stage == Stage::Opening, "a session is waited for once");
+        assert!(session.slot.is_some(), "a durable session has a slot");
         session.stage = Stage::Live;
         let index = session.connection;
         if index == NONE {
@@ -152,6 +155,8 @@ impl<L: LogStore> Broker<L> {
             }
             return self.retry_successor(place, now);
         }
+        assert!(self.clients.connections[index].session == place, "connection and session point to each other");
+        assert!(self.clients.connections[index].life == Life::Opening, "who waits for its session is not connected");
         if reason.is_error() {
             session.connection = NONE;
             let version = self.clients.connections[index].version;
@@ -175,6 +180,9 @@ impl<L: LogStore> Broker<L> {
 
     /// Remembers which session stands at a slot.
     pub(super) fn set_place(&mut self, shard: usize, slot: Slot, place: u32) {
+        assert!(self.clients.sessions[place].slot == Some(slot), "slot and session point to each other");
+        let earlier = self.place_of(shard as u16, slot);
+        assert!(earlier.is_none_or(|earlier| earlier == place), "a slot is one session's");
         let places = &mut self.places[shard];
         let index = slot.0 as usize;
         if places.len() <= index {
@@ -204,10 +212,12 @@ impl<L: LogStore> Broker<L> {
         self.walks.wake(|| self.clients.session_ref(place));
         let session = &self.clients.sessions[place];
         let Some(slot) = session.slot else { return };
+        assert!(self.place_of(session.shard, slot) == Some(place), "slot and session point to each other");
         let index = session.connection;
         if index == NONE || self.clients.connections[index].life != Life::Connected {
             return;
         }
+        assert!(self.clients.connections[index].session == place, "connection and session point to each other");
         let window_max = self.clients.connections[index].window_max;
         let shard = session.shard;
         let is_resumed = session.flags.has(SessionFlags::RESUMED);
@@ -232,11 +242,13 @@ impl<L: LogStore> Broker<L> {
             if number - flow.window.front() >= crate::limits::PACKET_IDS - 1 {
                 break;
             }
+            assert!(number >= next, "an inbox is read in order");
             flow.window.skip_to(number);
             next = number + 1;
             if entry.is_received() {
                 // [MQTT-4.4.0-1]: of this one the client has the message already.
-                flow.window.start(Flight::Released);
+                let started = flow.window.start(Flight::Released);
+                assert!(started == number, "a message has one number, in its inbox and under way");
                 let packet_id = Window::packet_id(number);
                 self.send_ack(index, tidegate_wire::mqtt::AckKind::PubRel, packet_id, ReasonCode::SUCCESS, now);
                 continue;
@@ -247,7 +259,9 @@ impl<L: LogStore> Broker<L> {
             let is_forbidden = is_resumed
                 && rights.may_subscribe(&self.clients.sessions[place].client_id, parcel.topic) == Access::Denied;
             let flow = self.clients.sessions[place].flow();
-            flow.window.start(if entry.qos() == 1 { Flight::Sent1 } else { Flight::Sent2 });
+            let started = flow.window.start(if entry.qos() == 1 { Flight::Sent1 } else { Flight::Sent2 });
+            assert!(started == number, "a message has one number, in its inbox and under way");
+            assert!(flow.window.under_way() <= u32::from(window_max), "no more is under way than the client takes");
             let copy = Copy { qos: entry.qos(), retain: entry.retain(), subscription_ids: entry.subscription_ids() };
             self.clients.begin_message();
             // [MQTT-3.3.1-1]

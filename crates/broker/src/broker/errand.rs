@@ -41,6 +41,7 @@ impl Errands {
         let errand = Some(Errand { then, remaining: 0, is_counted: false, reason: ReasonCode::SUCCESS });
         match self.free.pop() {
             Some(place) => {
+                assert!(self.all[place as usize].is_none(), "a free place holds no errand");
                 self.all[place as usize] = errand;
                 place
             }
@@ -53,19 +54,30 @@ impl Errands {
 
     /// It waits for so many words. Gives what follows if all have come.
     fn expect(&mut self, place: u32, words: u16) -> Option<(Then, ReasonCode)> {
-        let errand = self.all[place as usize].as_mut()?;
+        let errand = self.all[place as usize].as_mut().expect("an errand is there until its words are counted");
+        assert!(!errand.is_counted, "words are counted once");
         errand.remaining += i32::from(words);
         errand.is_counted = true;
+        assert!(errand.remaining >= 0, "nobody says more than was asked");
         self.take_if_over(place)
     }
 
     fn said(&mut self, place: u32, reason: ReasonCode) -> Option<(Then, ReasonCode)> {
-        let errand = self.all.get_mut(place as usize)?.as_mut()?;
+        let errand = self.all[place as usize].as_mut().expect("an errand is there until all have said their words");
+        assert!(!errand.is_counted || errand.remaining > 0, "nobody says more than was asked");
         errand.remaining -= 1;
         if reason.is_error() {
             errand.reason = reason;
         }
         self.take_if_over(place)
+    }
+
+    /// Panics if places and free places disagree. A walk over everything: for tests and simulation.
+    pub fn assert_sound(&self) {
+        assert_eq!(self.free.len(), self.all.iter().filter(|errand| errand.is_none()).count(), "free errands");
+        for errand in self.all.iter().flatten() {
+            assert!(errand.is_counted && errand.remaining > 0, "{errand:?} is over");
+        }
     }
 
     fn take_if_over(&mut self, place: u32) -> Option<(Then, ReasonCode)> {
@@ -74,6 +86,7 @@ impl Errands {
             return None;
         }
         let errand = self.all[place as usize].take()?;
+        assert!(self.free.len() < self.all.len(), "an errand is over once");
         self.free.push(place);
         Some((errand.then, errand.reason))
     }

@@ -44,6 +44,7 @@ impl<L: LogStore> Broker<L> {
         self.hand.moved_at = now;
         for _ in 0..slice {
             self.hand.at = if self.hand.at + 1 >= reached { 0 } else { self.hand.at + 1 };
+            assert!(self.hand.at < reached, "the hand stands at a place");
             self.look_at(self.hand.at, now);
         }
     }
@@ -61,6 +62,7 @@ impl<L: LogStore> Broker<L> {
                 }
             }
             Life::Connected => {
+                assert!(connection.session != NONE, "who is connected has a session");
                 let session = connection.session;
                 let keep_alive_s = u32::from(connection.keep_alive_s);
                 // [MQTT-3.1.2-22]: one and a half times; a second more, because seconds are all that is counted.
@@ -106,6 +108,7 @@ impl<L: LogStore> Broker<L> {
                 self.stalled.push_back(key);
                 continue;
             }
+            assert!(self.clients.connections[index].flags.has(Flags::STALLED), "who stands in the list is marked");
             self.clients.connections[index].flags.clear(Flags::STALLED);
             self.resume(index, now);
         }
@@ -146,6 +149,7 @@ impl<L: LogStore> Broker<L> {
             });
             let Some(index) = next else { return };
             drain.at = (index + 1) % reached;
+            assert!(drain.credit >= 1000, "the rate allows it");
             drain.credit -= 1000;
             if self.clients.connections[index].life == Life::Connected {
                 self.disconnect(index, ReasonCode::USE_ANOTHER_SERVER, now);

@@ -30,6 +30,8 @@ impl<L: LogStore> Broker<L> {
 
     /// Frees everything that belongs to a vacant place.
     pub(super) fn forget_connection(&mut self, index: u32) {
+        assert!(self.clients.connections[index].life == Life::Vacant, "only who is gone is forgotten");
+        assert!(self.clients.connections[index].session == NONE, "who is gone has been parted from its session");
         drop(self.clients.take_input(index));
         self.clients.release_outbox(index);
         let connection = &mut self.clients.connections[index];
@@ -43,6 +45,7 @@ impl<L: LogStore> Broker<L> {
 
     /// Nothing more is read from a connection; what is written is sent, then it is closed.
     pub(super) fn dismiss(&mut self, index: u32) {
+        assert!(self.clients.connections[index].session == NONE, "who is sent away has been parted from its session");
         drop(self.clients.take_input(index));
         self.clients.connections[index].turn(Turn::Dismissed);
         self.actions.push(Action::Close { key: self.clients.key(index) });
@@ -84,7 +87,7 @@ impl<L: LogStore> Broker<L> {
 
     /// The client says goodbye. `[MQTT-3.14.4-1]`
     pub(super) fn farewell(&mut self, index: u32, goodbye: &Disconnect<'_>, now: TimeMs) {
-        let place = self.clients.connections[index].session;
+        let place = self.clients.session_of(index);
         if let Some(expiry_s) = goodbye.session_expiry_s {
             let session = &mut self.clients.sessions[place];
             // [MQTT-3.14.2-2] [MQTT-3.1.2-23]
@@ -104,6 +107,7 @@ impl<L: LogStore> Broker<L> {
         if index == NONE {
             return;
         }
+        assert!(self.clients.connections[index].session == session, "connection and session point to each other");
         self.clients.facts.take_overs += 1;
         self.disconnect(index, ReasonCode::SESSION_TAKEN_OVER, now);
     }
@@ -116,8 +120,11 @@ impl<L: LogStore> Broker<L> {
         if place == NONE {
             return;
         }
+        assert!(self.clients.facts.clients_connected >= u64::from(is_connected), "who leaves was counted");
         self.clients.facts.clients_connected -= u64::from(is_connected);
         let session = &mut self.clients.sessions[place];
+        assert!(session.connection == index, "connection and session point to each other");
+        assert!(session.stage != Stage::Vacant, "the session of a connection is there");
         session.connection = NONE;
         if session.stage == Stage::Opening {
             // Its record is not durable yet; `settle` sees that nobody is there any more.
@@ -137,6 +144,8 @@ impl<L: LogStore> Broker<L> {
     /// A durable session has lost its connection.
     fn suspend(&mut self, place: u32, send_will: bool, now: TimeMs) {
         let session = &mut self.clients.sessions[place];
+        assert!(session.connection == NONE && session.stage == Stage::Live, "who has lost its connection was ready");
+        assert!(session.will.is_none(), "a durable session's will is in its shard");
         if let Some(flow) = &mut session.flow {
             session.next_number = session.next_number.max(flow.window.next());
             flow.answers.mute();
@@ -166,13 +175,16 @@ impl<L: LogStore> Broker<L> {
 
     /// A session is over: its subscriptions go, what was under way is forgotten, a will that still waits is sent. `[MQTT-3.1.2-8]`
     pub(super) fn end_session(&mut self, place: u32, now: TimeMs) {
+        assert!(self.clients.sessions[place].stage == Stage::Live, "a session that ends was ready");
+        assert!(self.clients.sessions[place].connection == NONE, "a session ends without a connection");
         let owner = self.owner(place);
         for node in self.clients.sessions[place].subscriptions.as_slice() {
             if self.options.workers > 1 {
                 let filter: Box<str> = self.trie.filter(*node).into();
                 self.peers.tell_all(|| Item::Unsubscribed { filter: filter.clone(), owner });
             }
-            self.trie.remove_at(*node, owner);
+            assert!(self.trie.remove_at(*node, owner).is_some(), "a session's subscriptions are in the tree");
+            assert!(self.clients.facts.subscriptions > 0, "what is removed was counted");
             self.clients.facts.subscriptions -= 1;
         }
         let session = self.clients.remove_session(place);
@@ -194,6 +206,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     pub(super) fn owner(&self, session: u32) -> Owner {
+        assert!(self.clients.sessions[session].stage != Stage::Vacant, "an owner is there");
         Owner { worker: self.options.worker as u8, session }
     }
 }

@@ -54,12 +54,14 @@ impl<L: LogStore> Broker<L> {
         }
         let Some(key) = RetainsUnderWay::key(source, topic) else { return };
         let Some(under_way) = self.retaining.all.get_mut(&key) else { return };
+        assert!(under_way.count > 0, "what comes by has set out");
         under_way.count -= 1;
         if under_way.count > 0 {
             return;
         }
         let waiting = self.retaining.all.remove(&key).and_then(|under_way| under_way.waiting);
         let Some(index) = waiting.and_then(|key| self.clients.index(key)) else { return };
+        assert!(self.clients.connections[index].flags.has(Flags::PARKED), "who waits for a retained message is parked");
         let flags = &mut self.clients.connections[index].flags;
         flags.clear(Flags::PARKED);
         if !flags.has(Flags::STALLED) {
@@ -73,6 +75,7 @@ impl<L: LogStore> Broker<L> {
         if publish.retain || self.retaining.all.is_empty() {
             return false;
         }
+        let place = self.clients.session_of(index);
         let connection = &self.clients.connections[index];
         let topic = match publish.properties.topic_alias {
             Some(alias) if publish.topic.is_empty() => {
@@ -81,7 +84,7 @@ impl<L: LogStore> Broker<L> {
             }
             _ => publish.topic,
         };
-        let session = self.clients.session_ref(connection.session);
+        let session = self.clients.session_ref(place);
         let key = self.clients.key(index);
         let Some(under_way) = self.retaining.all.get_mut(&(session, hash(topic))) else { return false };
         under_way.waiting = Some(key);

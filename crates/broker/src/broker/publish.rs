@@ -13,7 +13,7 @@ use crate::parcel::Parcel;
 use crate::peer::{AskedBy, Publisher, Source, Ticket};
 use crate::reason::{About, words};
 use crate::retained::Retained;
-use crate::session::SessionFlags;
+use crate::session::{SessionFlags, Stage};
 use crate::{Access, RequestTopic};
 
 impl<L: LogStore> Broker<L> {
@@ -22,7 +22,7 @@ impl<L: LogStore> Broker<L> {
         if self.waits_for_retain(index, publish) || !self.may_publish_now(index, publish, now) {
             return Progress::Parked;
         }
-        let place = self.clients.connections[index].session;
+        let place = self.clients.session_of(index);
         let mut topic = std::mem::take(&mut self.topic);
         let progress = match self.resolve_alias(index, publish, &mut topic) {
             Ok(named) => self.publish_once(index, place, if named { &topic } else { publish.topic }, publish, now),
@@ -76,6 +76,7 @@ impl<L: LogStore> Broker<L> {
         if aliases.len() <= place {
             aliases.resize_with(place + 1, Box::default);
         }
+        assert!(aliases.len() <= usize::from(self.options.limits.topic_alias_maximum), "aliases are bounded");
         aliases[place] = publish.topic.into();
         Ok(false)
     }
@@ -210,10 +211,12 @@ impl<L: LogStore> Broker<L> {
             QoS::ExactlyOnce => AckKind::PubRec,
         };
         let session = &mut self.clients.sessions[place];
+        assert!(session.connection == index, "connection and session point to each other");
         // MQTT 3.1.1 has no word for a lack of rights: the message is acknowledged, dropped and counted.
         let is_silent = self.clients.connections[index].version == Version::V311
             && matches!(reason, ReasonCode::NOT_AUTHORIZED | ReasonCode::TOPIC_NAME_INVALID);
         let reason = if is_silent { ReasonCode::SUCCESS } else { reason };
+        assert!(!reason.is_error() || routed.outstanding == 0, "what is refused is waited for by nobody");
         if kind == AckKind::PubRec && !reason.is_error() {
             let stage = if routed.outstanding > 0 { IncomingStage::Pending } else { IncomingStage::Received };
             if routed.workers != 0 {
@@ -235,6 +238,7 @@ impl<L: LogStore> Broker<L> {
     /// Sends an answer when those before it are sent and nobody has to say anything more about it.
     pub(super) fn answer_with(&mut self, index: u32, place: u32, answer: Answer, now: TimeMs) {
         let session = &mut self.clients.sessions[place];
+        assert!(session.stage == Stage::Live, "an answer is for a session that is ready");
         let is_next = session.flow.as_ref().is_none_or(|flow| flow.answers.is_empty());
         if is_next && answer.remaining == 0 {
             self.send_answer(index, answer, now);

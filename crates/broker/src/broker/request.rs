@@ -64,6 +64,7 @@ impl<L: LogStore> Broker<L> {
         };
         let earlier = self.requests.insert(ticket.0, request);
         assert!(earlier.is_none(), "ticket {} names one request", ticket.0);
+        assert!(self.requests.len() <= REQUESTS_MAX, "requests under way are bounded");
         let rights = self.rights.get(self.clients.connections[index].rights).clone();
         self.actions.push(Action::Request { ticket, topic, rights, payload: publish.payload.into() });
         let outstanding = u16::from(publish.qos != QoS::AtMostOnce);
@@ -74,6 +75,7 @@ impl<L: LogStore> Broker<L> {
     /// The answer to [`Action::Request`]: the payload of the response, or why there is none.
     pub fn respond(&mut self, ticket: RequestTicket, response: Result<&[u8], ReasonCode>, now: TimeMs) {
         let Some(request) = self.requests.remove(&ticket.0) else { return };
+        assert!(ticket.0 <= self.tickets, "an answer is to a request that was made");
         if let (Ok(payload), Some(topic)) = (response, &request.response_topic) {
             self.deliver_response(&request, topic, payload, now);
         }

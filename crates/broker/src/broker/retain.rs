@@ -56,6 +56,7 @@ impl<L: LogStore> Broker<L> {
     /// Journals a retained message whose topic's shard lives here.
     pub(super) fn retain_here(&mut self, message: Arc<Message>, source: Source, now: TimeMs) {
         let shard = shard_of(message.topic(), self.options.topic_shards).0 / self.options.workers;
+        assert!(usize::from(shard) < self.shards.len(), "the topic's shard is one of this worker's");
         let is_live = message.qos() == 0 && self.retains_under_way == 0;
         let command = Command::Retain(Arc::clone(&message));
         if is_live {
@@ -70,6 +71,7 @@ impl<L: LogStore> Broker<L> {
 
     /// A retained message is durable, or refused.
     pub(super) fn retained(&mut self, message: Arc<Message>, source: Source, reason: ReasonCode, now: TimeMs) {
+        assert!(self.retains_under_way > 0, "what is durable was on its way");
         self.retains_under_way -= 1;
         if !reason.is_error() {
             return self.tell_retained(message, source, now);
@@ -148,6 +150,7 @@ impl<L: LogStore> Broker<L> {
 
     /// Somebody who asked is told: here, or over there.
     pub(super) fn say(&mut self, asked_by: AskedBy, reason: ReasonCode, now: TimeMs) {
+        assert!(asked_by.worker < self.options.workers, "a worker is one of all");
         if asked_by.worker == self.options.worker {
             self.said(asked_by.ticket, reason, now);
         } else {

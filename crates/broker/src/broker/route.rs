@@ -64,6 +64,7 @@ impl<L: LogStore> Broker<L> {
             for worker in self.peers.others() {
                 self.send_over(worker, parcel, &found, source, &mut routed);
             }
+            assert!(routed.outstanding < self.options.workers, "each other worker says one word");
             let picked = found.picked().iter().filter(|entry| u16::from(entry.worker) == own);
             let said = self.deliver_here(parcel, found.receivers(own as u8), picked, found.filters() > 1, source, now);
             if said > 0 {
@@ -118,6 +119,8 @@ impl<L: LogStore> Broker<L> {
         source: &Source,
         now: TimeMs,
     ) -> u16 {
+        assert!(self.durable.is_empty() && self.refused.is_empty(), "one message after the other");
+        assert!(parcel.qos <= 2, "0, 1 or 2");
         self.clients.begin_message();
         if may_repeat && receivers.len() > 1 {
             self.deliver_merged(parcel, receivers, source, now);
@@ -179,6 +182,7 @@ impl<L: LogStore> Broker<L> {
         if session.generation != entry.generation || session.stage == Stage::Vacant || self.is_echo(entry, source) {
             return;
         }
+        assert!(u16::from(entry.worker) == self.options.worker, "each worker serves its own sessions");
         // [MQTT-3.8.4-8]: the lower of both.
         let qos = parcel.qos.min(entry.options.qos());
         // [MQTT-3.3.1-12] [MQTT-3.3.1-13]
@@ -187,6 +191,7 @@ impl<L: LogStore> Broker<L> {
             && let Some(slot) = session.slot
         {
             let receiver = Receiver { slot, qos, retain, subscription_ids: ids.into() };
+            assert!(usize::from(session.shard) < self.shards.len(), "a session's shard is one of this worker's");
             self.durable.push(DurableReceiver { shard: session.shard, receiver });
             return;
         }
@@ -227,6 +232,7 @@ impl<L: LogStore> Broker<L> {
             self.call(shard, command, Wait::Published { asked_by: source.asked_by });
             said += 1;
         }
+        assert!(said > 0, "there were receivers");
         drop(waiting);
         self.durable = receivers;
         said

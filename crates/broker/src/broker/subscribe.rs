@@ -19,14 +19,14 @@ use super::{Broker, Progress, Wait};
 use crate::connection::{Flags, NONE, Parked};
 use crate::peer::Item;
 use crate::reason::{About, words};
-use crate::session::{SessionFlags, SessionRef};
+use crate::session::{SessionFlags, SessionRef, Stage};
 use crate::subscriptions::{Entry, EntryOptions};
 use crate::{Access, Action, ConnectionKey};
 
 impl<L: LogStore> Broker<L> {
     /// `[MQTT-3.8.4-1]`
     pub(super) fn subscribe(&mut self, index: u32, subscribe: &Subscribe<'_>, now: TimeMs) -> Progress {
-        let place = self.clients.connections[index].session;
+        let place = self.clients.session_of(index);
         let parked = self.clients.connections[index].extra.as_mut().and_then(|extra| extra.parked.take());
         if let Some(parked) = parked {
             return self.subscribed(index, place, subscribe, &parked, now);
@@ -76,6 +76,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     fn park(&mut self, index: u32, parked: Parked) -> Progress {
+        assert!(parked.remaining > 0 && parked.remaining <= parked.codes.len(), "one record for each filter at most");
         let connection = &mut self.clients.connections[index];
         connection.extra().parked = Some(parked);
         connection.flags.set(Flags::PARKED);
@@ -93,6 +94,7 @@ impl<L: LogStore> Broker<L> {
     ) -> Progress {
         let version = self.clients.connections[index].version;
         let codes = codes(&parked.codes);
+        assert!(parked.remaining == 0, "the answer waits for all records");
         self.clients.send_no(index, now, first_no(&codes), |bytes, words| {
             encode_suback(bytes, version, subscribe.packet_id, &codes, words);
         });
@@ -198,6 +200,7 @@ impl<L: LogStore> Broker<L> {
                 options = options.with(EntryOptions::ONLINE);
             }
         }
+        assert!(session.stage != Stage::Vacant, "who subscribes is there");
         let worker = self.options.worker as u8;
         let entry = Entry { session: place, generation: session.generation, worker, options, subscription_id };
         let inserted = self.trie.insert(parts.share_group, parts.filter, entry);
@@ -217,6 +220,7 @@ impl<L: LogStore> Broker<L> {
             return false;
         }
         self.clients.sessions[place].subscriptions.remove(node);
+        assert!(self.clients.facts.subscriptions > 0, "what is removed was counted");
         self.clients.facts.subscriptions -= 1;
         self.peers.tell_all(|| Item::Unsubscribed { filter: filter.into(), owner });
         true
@@ -275,7 +279,7 @@ impl<L: LogStore> Broker<L> {
 
     /// `[MQTT-3.10.4-4]` `[MQTT-3.10.4-5]`
     pub(super) fn unsubscribe(&mut self, index: u32, unsubscribe: &Unsubscribe<'_>, now: TimeMs) -> Progress {
-        let place = self.clients.connections[index].session;
+        let place = self.clients.session_of(index);
         let parked = self.clients.connections[index].extra.as_mut().and_then(|extra| extra.parked.take());
         let parked = match parked {
             Some(parked) => parked,
@@ -293,6 +297,7 @@ impl<L: LogStore> Broker<L> {
         }
         let version = self.clients.connections[index].version;
         let codes = codes(&parked.codes);
+        assert!(parked.remaining == 0, "the answer waits for all records");
         self.clients.send_no(index, now, first_no(&codes), |bytes, words| {
             encode_unsuback(bytes, version, unsubscribe.packet_id, &codes, words);
         });
@@ -357,7 +362,7 @@ impl<L: LogStore> Broker<L> {
         let owner = self.owner(place);
         for node in session.subscriptions.as_slice() {
             if self.trie.is_shared(*node) {
-                self.trie.set_online(*node, owner, online);
+                assert!(self.trie.set_online(*node, owner, online), "a session's subscriptions are in the tree");
                 let filter = self.trie.filter(*node);
                 self.peers.tell_all(|| Item::Presence { filter: filter.as_str().into(), owner, online });
             }

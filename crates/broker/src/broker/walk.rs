@@ -62,6 +62,7 @@ impl Walks {
     fn add(&mut self, session: SessionRef, walk: Walk) {
         let walking = self.of.entry(session).or_default();
         walking.walks.push_back(walk);
+        assert!(walking.walks.len() > 1 || !walking.rests, "who has just begun does not rest");
         if walking.walks.len() == 1 {
             self.ready.push_back(session);
         }
@@ -72,6 +73,29 @@ impl Walks {
         walking.rests = true;
         if !std::mem::replace(&mut walking.is_listed, true) {
             self.resting.push_back(session);
+        }
+    }
+
+    /// Walks of all sessions.
+    pub fn len(&self) -> usize {
+        self.of.values().map(|walking| walking.walks.len()).sum()
+    }
+
+    /// Panics if a session that walks does not stand in its queue, once. A walk over everything: for tests and simulation.
+    pub fn assert_sound(&self) {
+        let count = |queue: &VecDeque<SessionRef>| {
+            let mut counts: HashMap<SessionRef, usize> = HashMap::new();
+            queue.iter().for_each(|session| *counts.entry(*session).or_default() += 1);
+            counts
+        };
+        let (ready, resting) = (count(&self.ready), count(&self.resting));
+        for (session, walking) in &self.of {
+            assert!(!walking.walks.is_empty(), "{session:?} has no walks");
+            let is_ready = usize::from(!walking.rests);
+            assert_eq!(ready.get(session).copied().unwrap_or(0), is_ready, "{session:?} among the ready");
+            let is_listed = usize::from(walking.is_listed);
+            assert_eq!(resting.get(session).copied().unwrap_or(0), is_listed, "{session:?} among the resting");
+            assert!(walking.is_listed || !walking.rests, "{session:?} rests and is not listed");
         }
     }
 
@@ -150,6 +174,7 @@ impl<L: LogStore> Broker<L> {
         };
         let progress = self.walk(place, &mut walk, now);
         let Some(walking) = self.walks.of.get_mut(&session) else { return true };
+        assert!(!walking.rests, "who walks does not rest");
         match progress {
             Progress::More => walking.walks.push_front(walk),
             Progress::Done => self.retained.close(walk.cursor),
@@ -165,6 +190,7 @@ impl<L: LogStore> Broker<L> {
     /// One step of a walk.
     fn walk(&mut self, place: u32, walk: &mut Walk, now: TimeMs) -> Progress {
         let session = &mut self.clients.sessions[place];
+        assert!(session.connection != NONE, "who is given something is there");
         let rights = self.rights.get(self.clients.connections[session.connection].rights);
         let is_resumed = session.flags.has(SessionFlags::RESUMED);
         let client_id = if is_resumed { session.client_id.to_string() } else { String::new() };

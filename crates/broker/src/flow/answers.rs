@@ -39,6 +39,7 @@ impl Answers {
 
     /// One who had to say something has. Returns whether an answer may now be taken.
     pub fn said(&mut self, serial: u32, reason: ReasonCode) -> bool {
+        // No assertion: generations of sessions are of 16 bits, so a word may be for a session long gone that stood at this place.
         let Some(answer) = self.queue.get_mut(serial.wrapping_sub(self.first) as usize) else { return false };
         answer.remaining = answer.remaining.saturating_sub(1);
         if reason.0 >= 0x80 {
@@ -54,6 +55,7 @@ impl Answers {
         }
         self.first = self.first.wrapping_add(1);
         let answer = self.queue.pop_front();
+        assert!(answer.is_some_and(|answer| answer.remaining == 0), "an answer leaves when all has been said");
         if self.queue.is_empty() && self.queue.capacity() > 64 {
             self.queue = VecDeque::new();
         }
@@ -77,5 +79,10 @@ impl Answers {
     pub fn unmute(&mut self, packet_id: u16, kind: AckKind) {
         let asked = self.queue.iter_mut().filter(|answer| answer.packet_id == packet_id && answer.kind == kind);
         asked.for_each(|answer| answer.mute = false);
+    }
+
+    /// Panics if an answer stays that nobody has to say anything about. A walk over everything: for tests and simulation.
+    pub fn assert_sound(&self) {
+        assert!(self.queue.front().is_none_or(|front| front.remaining > 0), "an answer leaves when all has been said");
     }
 }

@@ -44,11 +44,13 @@ impl WaitingRoom {
     }
 
     pub fn push(&mut self, waiter: Waiter) {
+        assert!(waiter.qos > 0 && waiter.qos <= 2, "what is sent at once or dropped does not wait");
         self.live_bytes += waiter.bytes();
         self.live.push_back(waiter);
     }
 
     pub fn push_retained(&mut self, waiter: Waiter) {
+        assert!(waiter.retain && waiter.qos <= 2, "a retained message says that it is one");
         self.retained.push_back(waiter);
     }
 
@@ -71,7 +73,17 @@ impl WaitingRoom {
     /// Gives up the oldest live message.
     pub fn drop_oldest(&mut self) -> Option<Waiter> {
         let waiter = self.live.pop_front()?;
+        assert!(waiter.bytes() <= self.live_bytes, "what leaves was counted when it came");
         self.live_bytes -= waiter.bytes();
+        assert!(!self.live.is_empty() || self.live_bytes == 0, "nothing has no bytes");
         Some(waiter)
+    }
+
+    /// Panics if the bytes are not those of the messages. A walk over everything: for tests and simulation.
+    pub fn assert_sound(&self) {
+        let bytes: usize = self.live.iter().map(Waiter::bytes).sum();
+        assert_eq!(bytes, self.live_bytes, "bytes of messages that wait");
+        assert!(self.live.iter().all(|waiter| waiter.qos > 0), "QoS 0 does not wait");
+        assert!(self.retained.iter().all(|waiter| waiter.retain), "a retained message says that it is one");
     }
 }

@@ -31,6 +31,18 @@ pub(crate) enum Flight {
     Done,
 }
 
+impl Flight {
+    /// Whether a publication goes from here to there.
+    fn goes_to(self, to: Flight) -> bool {
+        matches!(
+            (self, to),
+            (Flight::Sent1 | Flight::Sent2 | Flight::Released, Flight::Done)
+                | (Flight::Sent2, Flight::Received | Flight::Released)
+                | (Flight::Received, Flight::Released)
+        )
+    }
+}
+
 /// The flights from the oldest that is not over.
 #[derive(Debug)]
 pub(crate) struct Window {
@@ -70,6 +82,8 @@ impl Window {
 
     /// Starts the next publication; returns its number.
     pub fn start(&mut self, flight: Flight) -> u64 {
+        assert!(self.flights.len() as u64 <= PACKET_IDS - 2, "a packet id names one publication");
+        assert!(flight != Flight::Received, "a publication begins with what is sent");
         let number = self.next();
         self.flights.push_back(flight);
         if flight == Flight::Done {
@@ -77,18 +91,22 @@ impl Window {
         } else {
             self.under_way += 1;
         }
+        assert!(self.under_way as usize <= self.flights.len(), "what is under way is in the window");
+        assert!(self.next() == number + 1, "numbers are given one after the other");
         number
     }
 
     /// Leaves out the numbers before `number`: they will never be sent.
     pub fn skip_to(&mut self, number: u64) {
-        debug_assert!(number - self.front < PACKET_IDS || self.flights.is_empty());
+        assert!(number >= self.next(), "numbers that were given are not left out");
+        assert!(self.flights.is_empty() || number - self.front < PACKET_IDS, "a packet id names one publication");
         if self.flights.is_empty() {
             self.front = number.max(self.front);
         }
         while self.next() < number {
             self.flights.push_back(Flight::Done);
         }
+        assert!(self.next() == number, "the next publication has the number that is wanted");
     }
 
     /// The number that a packet id stands for, and its flight, if it is under way.
@@ -109,10 +127,12 @@ impl Window {
 
     /// A flight under way comes further.
     pub fn advance(&mut self, number: u64, to: Flight) {
+        assert!(number >= self.front && number < self.next(), "what comes further is in the window");
         let flight = &mut self.flights[(number - self.front) as usize];
-        debug_assert!(*flight != Flight::Done, "what is over stays over");
+        assert!(flight.goes_to(to), "what is over stays over, and nothing goes back");
         *flight = to;
         if to == Flight::Done {
+            assert!(self.under_way > 0, "what ends was under way");
             self.under_way -= 1;
             self.shorten();
         }
@@ -127,5 +147,19 @@ impl Window {
         if self.flights.is_empty() && self.flights.capacity() > 64 {
             self.flights = VecDeque::new();
         }
+        assert!(!self.flights.is_empty() || self.under_way == 0, "an empty window has nothing under way");
+    }
+
+    /// Publications that are not over.
+    pub fn under_way(&self) -> u32 {
+        self.under_way
+    }
+
+    /// Panics if counts and flights disagree. A walk over everything: for tests and simulation.
+    pub fn assert_sound(&self) {
+        let under_way = self.flights.iter().filter(|flight| **flight != Flight::Done).count();
+        assert_eq!(under_way, self.under_way as usize, "publications under way");
+        assert!(self.flights.front() != Some(&Flight::Done), "the window begins with what is not over");
+        assert!((self.flights.len() as u64) < PACKET_IDS, "a packet id names one publication");
     }
 }

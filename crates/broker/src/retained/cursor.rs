@@ -72,6 +72,8 @@ impl<M: Keepable> Retained<M> {
         mut give: impl FnMut(&M) -> bool,
     ) -> Progress {
         let left = cursor.at;
+        assert!(self.tree[left].cursors > 0, "a cursor holds the node on which it stands");
+        assert!(cursor.stamp <= self.stamp, "a cursor was opened before now");
         for _ in 0..budget {
             if !self.advance(cursor) {
                 cursor.is_done = true;
@@ -99,6 +101,7 @@ impl<M: Keepable> Retained<M> {
     }
 
     fn leave(&mut self, node: NodeId) {
+        assert!(self.tree[node].cursors > 0, "a cursor holds the node on which it stands");
         self.tree[node].cursors -= 1;
         self.prune(node);
     }
@@ -123,6 +126,7 @@ impl<M: Keepable> Retained<M> {
                 cursor.at = NodeId(beside);
                 return true;
             }
+            assert!(cursor.depth > 0, "only the root has no depth");
             cursor.at = self.tree.parent(cursor.at);
             cursor.depth -= 1;
         }

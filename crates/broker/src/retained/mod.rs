@@ -159,6 +159,29 @@ impl<M: Keepable> Retained<M> {
         self.expiries.is_none_due(now_ms)
     }
 
+    /// Panics if tree, siblings and counts disagree, or if not so many cursors are open. A walk over everything: for tests and
+    /// simulation.
+    pub fn assert_sound(&self, open_cursors: usize) {
+        let (mut messages, mut bytes, mut cursors) = (0, 0, 0);
+        for node in self.tree.sound_nodes() {
+            let hung = &self.tree[node];
+            assert!(node == TopicTree::<Hung<M>>::ROOT || !hung.is_bare(), "{node:?} is of no use");
+            messages += usize::from(hung.message.is_some());
+            bytes += hung.message.as_ref().map_or(0, M::bytes);
+            cursors += hung.cursors as usize;
+            assert!(hung.stamp <= self.stamp, "{node:?} was set before now");
+            let (mut child, mut before, mut children) = (hung.first_child, NONE, 0);
+            while child != NONE {
+                assert_eq!(self.tree.parent(NodeId(child)), node, "the parent of a sibling");
+                assert_eq!(self.tree[NodeId(child)].previous, before, "siblings point to each other");
+                (before, child, children) = (child, self.tree[NodeId(child)].next, children + 1);
+            }
+            assert_eq!(children, self.tree.children(node), "all children of {node:?} are siblings");
+        }
+        assert_eq!((messages, bytes), (self.messages, self.bytes), "messages and their bytes");
+        assert_eq!(cursors, open_cursors, "open cursors");
+    }
+
     fn find(&self, topic: &str) -> Option<NodeId> {
         let mut levels = topic.split('/');
         levels.try_fold(TopicTree::<Hung<M>>::ROOT, |node, level| self.tree.child(node, level, self.tree.hash(level)))
@@ -173,8 +196,11 @@ impl<M: Keepable> Retained<M> {
 
     fn count_out(&mut self, gone: Option<&M>) {
         if let Some(gone) = gone {
+            assert!(self.messages > 0, "what goes was counted when it came");
             self.messages -= 1;
+            assert!(gone.bytes() <= self.bytes, "what goes was counted when it came");
             self.bytes -= gone.bytes();
+            assert!(self.messages > 0 || self.bytes == 0, "nothing has no bytes");
         }
     }
 
@@ -187,8 +213,10 @@ impl<M: Keepable> Retained<M> {
     /// Puts a new child in front of its siblings: cursors that are among them are past it, and its message is not for them anyway.
     fn link(&mut self, parent: NodeId, child: NodeId) {
         let first = self.tree[parent].first_child;
+        assert!(self.tree[child].is_bare() && self.tree[child].next == NONE, "a new node is linked once");
         self.tree[child].next = first;
         if first != NONE {
+            assert!(self.tree[NodeId(first)].previous == NONE, "the first of the siblings has none before it");
             self.tree[NodeId(first)].previous = child.0;
         }
         self.tree[parent].first_child = child.0;
@@ -201,10 +229,17 @@ impl<M: Keepable> Retained<M> {
             let parent = self.tree.parent(node);
             let Hung { next, previous, .. } = self.tree.remove(node);
             match previous {
-                NONE => self.tree[parent].first_child = next,
-                previous => self.tree[NodeId(previous)].next = next,
+                NONE => {
+                    assert!(self.tree[parent].first_child == node.0, "who has none before it is the first");
+                    self.tree[parent].first_child = next;
+                }
+                previous => {
+                    assert!(self.tree[NodeId(previous)].next == node.0, "siblings point to each other");
+                    self.tree[NodeId(previous)].next = next;
+                }
             }
             if next != NONE {
+                assert!(self.tree[NodeId(next)].previous == node.0, "siblings point to each other");
                 self.tree[NodeId(next)].previous = previous;
             }
             node = parent;

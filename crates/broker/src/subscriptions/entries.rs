@@ -57,6 +57,7 @@ impl Entries {
             self.swap(place, self.online);
             self.online += 1;
         }
+        assert!(self.online <= self.len, "who is online is there");
         there.is_none()
     }
 
@@ -82,6 +83,19 @@ impl Entries {
         let turn = self.turns.get();
         self.turns.set(turn.wrapping_add(1));
         (candidates > 0).then(|| self.at(turn as usize % candidates))
+    }
+
+    /// Panics if counts, order and index disagree. A walk over everything: for tests and simulation.
+    pub(super) fn assert_sound(&self) {
+        assert_eq!(self.iter().count(), self.len, "entries in all chunks");
+        for (nth, chunk) in self.chunks.iter().enumerate() {
+            assert!(chunk.len() == CHUNK || nth + 1 == self.chunks.len(), "chunk {nth} has {} entries", chunk.len());
+        }
+        for (place, entry) in self.iter().enumerate() {
+            assert_eq!(entry.options.has(EntryOptions::ONLINE), place < self.online, "who is online stands in front");
+            assert_eq!(self.find(entry.owner()), Some(place), "an owner is found at its place");
+        }
+        assert!(self.index.as_ref().is_none_or(|index| index.len() == self.len), "every entry is indexed");
     }
 
     #[inline]
@@ -129,6 +143,7 @@ impl Entries {
     }
 
     fn take(&mut self, place: usize) -> Entry {
+        assert!(place < self.len, "an entry is taken from its place");
         let mut place = place;
         if place < self.online {
             self.online -= 1;
@@ -143,6 +158,7 @@ impl Entries {
         let last = self.chunks.last_mut().expect("there is an entry to take");
         let entry = last.pop().expect("no chunk is empty");
         self.len -= 1;
+        assert!(self.online <= self.len, "who is online is there");
         if last.is_empty() {
             self.chunks.pop();
         } else if last.len() <= last.capacity() / 4 {

@@ -173,6 +173,7 @@ impl Subscriptions {
         if let Some(group) = group {
             node = self.group(node, group);
         }
+        assert!(levels <= FILTER_LEVELS_MAX + 1, "whoever lets a filter in bounds its levels");
         let is_new = self.put(node, entry);
         self.entries += usize::from(is_new);
         Inserted { node, is_new }
@@ -209,6 +210,7 @@ impl Subscriptions {
     /// Removes a session's entry from a node, and gives it. Levels on which nothing hangs any more go with it.
     pub fn remove_at(&mut self, node: NodeId, owner: Owner) -> Option<Entry> {
         let removed = self.take(node, owner)?;
+        assert!(self.entries > 0, "what is removed was counted");
         self.entries -= 1;
         self.prune(node);
         Some(removed)
@@ -243,6 +245,61 @@ impl Subscriptions {
         }
         self.tree.write_path(end, &mut filter);
         filter
+    }
+
+    /// Panics if tree, lists, groups, shapes and counts disagree. A walk over everything: for tests and simulation.
+    pub fn assert_sound(&self) {
+        let (mut entries, mut lists, mut groups) = (0, 0, 0);
+        let mut shapes: HashMap<Shape, u32> = HashMap::new();
+        for node in self.tree.sound_nodes() {
+            let flags = self.tree[node].flags;
+            assert!(node == TopicTree::<Hung>::ROOT || !self.is_bare(node), "{node:?} is of no use");
+            assert!(!flags.any(Flags::ONE) || !flags.any(Flags::MANY), "{node:?} has one entry or a list");
+            if flags.any(Flags::MANY) {
+                let list = &self.lists[self.tree[node].entry.session];
+                list.assert_sound();
+                assert!(list.len() > 1, "a list is for several");
+                (entries, lists) = (entries + list.len(), lists + 1);
+            }
+            entries += usize::from(flags.any(Flags::ONE));
+            for (level, flag, hash) in [("+", Flags::PLUS, self.plus), ("#", Flags::HASH, self.hash)] {
+                let child = self.tree.child(node, level, hash);
+                assert_eq!(child.is_some(), flags.any(flag), "{node:?} knows its child {level}");
+            }
+            if flags.any(Flags::GROUP) {
+                let of_filter = &self.groups[&self.tree.parent(node)];
+                assert_eq!(
+                    of_filter.iter().filter(|group| **group == node).count(),
+                    1,
+                    "{node:?} in its filter's list"
+                );
+                groups += 1;
+            }
+            assert_eq!(flags.any(Flags::GROUPS), self.groups.contains_key(&node), "{node:?} knows its groups");
+            if flags.any(Flags::WILD) {
+                *shapes.entry(self.shape(node)).or_default() += 1;
+            }
+        }
+        assert_eq!(entries, self.entries, "entries");
+        assert_eq!(lists, self.lists.len(), "a list hangs on one node");
+        assert_eq!(groups, self.groups.values().map(Vec::len).sum::<usize>(), "share groups");
+        assert_eq!(shapes.len(), self.shapes.len(), "shapes");
+        assert!(shapes.iter().all(|(shape, nodes)| self.shapes.count(*shape) == *nodes), "nodes of each shape");
+    }
+
+    /// Entries of the sessions of a worker. A walk over everything: for tests and simulation.
+    pub fn entries_of(&self, worker: u8) -> usize {
+        let entries = |node: NodeId| -> usize {
+            let hung = &self.tree[node];
+            let is_its = |entry: &Entry| entry.worker == worker;
+            match () {
+                () if hung.flags.any(Flags::MANY) => {
+                    self.lists[hung.entry.session].iter().filter(|one| is_its(one)).count()
+                }
+                () => usize::from(hung.flags.any(Flags::ONE) && is_its(&hung.entry)),
+            }
+        };
+        self.tree.sound_nodes().into_iter().map(entries).sum()
     }
 
     /// Whether a node is a share group.
@@ -293,6 +350,7 @@ impl Subscriptions {
         let mut list = Entries::default();
         list.put(hung.entry);
         list.put(entry);
+        assert!(list.len() == 2, "two sessions have two entries");
         hung.flags.0 = hung.flags.0 & !Flags::ONE | Flags::MANY;
         hung.entry = Entry { session: self.lists.insert(list), ..Entry::default() };
         true
@@ -304,6 +362,7 @@ impl Subscriptions {
         if hung.flags.any(Flags::MANY) {
             let number = hung.entry.session;
             let list = &mut self.lists[number];
+            assert!(list.len() > 1 && !hung.flags.any(Flags::ONE), "a list is for several");
             let removed = list.remove(owner)?;
             if list.len() == 1 {
                 let last = self.lists.remove(number);
@@ -334,6 +393,7 @@ impl Subscriptions {
             } else {
                 self.forget_level(parent, node);
             }
+            assert!(!self.tree[node].flags.any(Flags::GROUPS | Flags::PLUS | Flags::HASH), "nothing is below");
             self.tree.remove(node);
             node = parent;
         }

@@ -57,11 +57,17 @@ impl Shapes {
     pub(super) fn remove(&mut self, shape: Shape) {
         if shape.is_wild() {
             let nodes = self.nodes.get_mut(&shape).expect("each node's shape was counted");
+            assert!(*nodes > 0, "each node's shape was counted");
             *nodes -= 1;
             if *nodes == 0 {
                 self.nodes.remove(&shape);
             }
         }
+    }
+
+    /// How many nodes there are of this shape.
+    pub(super) fn count(&self, shape: Shape) -> u32 {
+        self.nodes.get(&shape).copied().unwrap_or(0)
     }
 
     pub(super) fn heap_bytes(&self) -> usize {

@@ -84,6 +84,11 @@ impl IdTable {
         self.homes.capacity() * size_of::<Box<[Bucket]>>() + self.homes.len() * chunk_bytes + self.overflow.heap_bytes()
     }
 
+    /// Ids in the table.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
     /// The id with this hash that `is_it` recognises.
     #[inline]
     pub(crate) fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
@@ -217,6 +222,7 @@ impl IdTable {
         }
         let tail = self.bucket_mut(last);
         let end = tail.len() - 1;
+        assert!(tail.tags[end] != 0, "the last bucket of a chain is not empty");
         let (tag, moved) = (tail.tags[end], tail.ids[end]);
         tail.tags[end] = 0;
         if (hole, place) != (last, end) {
@@ -228,6 +234,7 @@ impl IdTable {
             self.bucket_mut(before).next = NO_BUCKET;
             self.overflow.remove(empty);
         }
+        assert!(self.len > 0, "what is removed was counted");
         self.len -= 1;
         Some(())
     }

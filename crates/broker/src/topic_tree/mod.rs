@@ -147,6 +147,24 @@ impl<P: Default> TopicTree<P> {
         self.edges.prefetch(edge_hash(parent, hash));
     }
 
+    /// All nodes, the root first. Panics if parents and children disagree. A walk over everything: for tests and simulation.
+    pub(crate) fn sound_nodes(&self) -> Vec<NodeId> {
+        let nodes: Vec<NodeId> = self.nodes.in_use().map(NodeId).collect();
+        let mut children = vec![0; self.nodes.reached() as usize];
+        let mut in_table = 0;
+        for node in nodes.iter().filter(|node| **node != Self::ROOT) {
+            let (parent, level) = (self.parent(*node), self.level(*node));
+            assert_eq!(self.child(parent, level, self.hash(level)), Some(*node), "{parent:?} finds its child");
+            children[parent.0 as usize] += 1;
+            in_table += usize::from(self.nodes[parent.0].below.is_in_table());
+        }
+        for node in &nodes {
+            assert_eq!(self.children(*node), children[node.0 as usize], "children of {node:?}");
+        }
+        assert_eq!(self.edges.len(), in_table, "edges in the table");
+        nodes
+    }
+
     /// How many children a node has.
     pub(crate) fn children(&self, node: NodeId) -> u32 {
         self.nodes[node.0].below.count()
@@ -156,6 +174,7 @@ impl<P: Default> TopicTree<P> {
     pub(crate) fn add_child(&mut self, parent: NodeId, level: &str, hash: LevelHash) -> NodeId {
         debug_assert!(self.child(parent, level, hash).is_none(), "{level:?} is there already");
         let level = self.texts.keep(level);
+        assert!(parent.0 < self.nodes.reached(), "a parent is there");
         let id = self.nodes.insert(Node { parent: parent.0, level, ..Node::default() });
         let below = self.nodes[parent.0].below;
         if below == Below::NOTHING {
@@ -176,6 +195,7 @@ impl<P: Default> TopicTree<P> {
         let parent = self.nodes[node.0].parent;
         let below = self.nodes[parent].below;
         let mut left = Below::NOTHING;
+        assert!(below.count() > 0, "a child is counted by its parent");
         if below.is_in_table() {
             let edge = self.edge_of(node.0);
             assert!(self.edges.remove(edge, node.0), "a node with siblings has its edge");

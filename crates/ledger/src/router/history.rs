@@ -66,6 +66,7 @@ impl HistoryMerge {
                 (!at_end).then_some((shard, read))
             })
             .collect();
+        assert!(calls.len() <= usize::from(shard_count), "a call to a shard at most");
         let merge =
             HistoryMerge { account: id, key, limit: limit as usize, found: before.is_some(), refused: None, parts };
         // No page gives a cursor at which every part has ended.
@@ -75,6 +76,11 @@ impl HistoryMerge {
     pub(super) fn collect(&mut self, shard: ShardIndex, answer: Answer) {
         match answer {
             Answer::Rows { rows, next } => {
+                let part = &mut self.parts[shard.0 as usize];
+                let is_new = part.rows.peek().is_none() && part.next == RecordPosition::NONE;
+                assert!(is_new, "each shard that was asked answers once");
+                assert!(rows.len() <= self.limit + 1, "a shard gives no more rows than were asked for");
+                assert!(rows.is_sorted_by(|newer, older| newer.at > older.at), "a history goes back in time");
                 self.found = true;
                 self.parts[shard.0 as usize] = Part { rows: rows.into_iter().peekable(), next };
             }
@@ -100,6 +106,7 @@ impl HistoryMerge {
             row.balance_after = balance_after;
             rows.push(row);
         }
+        assert!(rows.len() <= self.limit, "a page has no more rows than were asked for");
         Reply::History { rows, next: self.cursor() }
     }
 
@@ -115,6 +122,7 @@ impl HistoryMerge {
         if places.iter().all(|place| *place == RecordPosition::NONE) {
             return None;
         }
+        assert!(places.len() == self.parts.len(), "a cursor has a place for each shard");
         let texts: Vec<String> = places.iter().map(|place| place.0.to_string()).collect();
         let signature = self.key.sign(&self.account, &places);
         Some(format!("{}.{signature:016x}", texts.join(".")).into())

@@ -91,6 +91,7 @@ impl Deciding {
         }
         self.outcomes = vec![None; count];
         self.owners = (0..count).map(|index| self.items.deciding_shard(index, shard_count)).collect();
+        assert!(self.outcomes.len() == self.owners.len(), "an outcome and a shard for each item");
         if self.items.is_linked() && self.owners.iter().any(|owner| *owner != self.owners[0]) {
             let refusal = Outcome::Refused(Refusal::LinkedAcrossShards);
             return Next::Reply(Reply::Outcomes(vec![refusal; count]));
@@ -104,12 +105,17 @@ impl Deciding {
     pub(super) fn collect(&mut self, shard: ShardIndex, answer: Answer) {
         let asked = self.asked.iter().position(|(asked, _)| *asked == shard).expect("only asked shards answer");
         let (_, picks) = self.asked.swap_remove(asked);
+        assert!(self.asked.iter().all(|(asked, _)| *asked != shard), "a shard is asked once");
         match (self.phase, answer) {
             (_, Answer::Refused(refusal)) => self.refused = Some(refusal),
             (Phase::Deciding, Answer::Outcomes { outcomes, need_credit }) => {
                 self.decided(picks, outcomes, &need_credit)
             }
             (Phase::Claiming, Answer::Outcomes { outcomes, .. }) => {
+                assert!(
+                    picks.as_ref().is_some_and(|picks| picks.len() == outcomes.len()),
+                    "an outcome for each item asked"
+                );
                 for (index, outcome) in picks.into_iter().flatten().zip(outcomes) {
                     if let Outcome::Refused(_) = outcome {
                         self.outcomes[index as usize] = Some(outcome);
@@ -117,6 +123,10 @@ impl Deciding {
                 }
             }
             (Phase::Locating, Answer::Owners(owners)) => {
+                assert!(
+                    picks.as_ref().is_some_and(|picks| picks.len() == owners.len()),
+                    "an owner for each item asked"
+                );
                 for (index, owner) in picks.into_iter().flatten().zip(owners) {
                     match owner {
                         Some(_) => self.owners[index as usize] = owner,
@@ -134,6 +144,7 @@ impl Deciding {
 
     /// What comes after the answers of this phase.
     pub(super) fn complete(&mut self, shard_count: u16) -> Next {
+        assert!(self.asked.is_empty(), "all shards that were asked have answered");
         if let Some(refusal) = self.refused {
             return Next::Reply(Reply::Refused(refusal));
         }
@@ -147,9 +158,12 @@ impl Deciding {
 
     fn decided(&mut self, picks: Option<Vec<u32>>, outcomes: Vec<Outcome>, need_credit: &[u32]) {
         let Some(picks) = picks else {
+            assert!(outcomes.len() == self.items.len(), "an outcome for each item");
             self.outcomes = outcomes.into_iter().map(Some).collect();
             return;
         };
+        assert!(outcomes.len() == picks.len(), "an outcome for each item asked");
+        assert!(need_credit.is_sorted_by(|one, next| one < next), "an item is named once");
         let mut undecided = need_credit.iter().map(|n| picks[*n as usize]).collect::<Vec<_>>();
         if self.items.is_linked() && !undecided.is_empty() {
             self.undecided.append(&mut undecided);
@@ -185,6 +199,7 @@ impl Deciding {
                 calls.push((ShardIndex(shard as u16), Operation::ClaimIds(claims)));
             }
         }
+        assert!(calls.len() == self.asked.len(), "who is called is awaited");
         if calls.is_empty() { self.after_claims() } else { Next::Calls(calls) }
     }
 
@@ -223,6 +238,7 @@ impl Deciding {
         if picks.is_empty() {
             return self.reply();
         }
+        assert!(self.owners.len() == self.items.len(), "a shard for each item");
         self.phase = Phase::Deciding;
         self.undecided.clear();
         let mut calls = Vec::with_capacity(picks.len());
@@ -234,6 +250,8 @@ impl Deciding {
     }
 
     fn describe(&mut self, shard_count: u16) -> Next {
+        assert!(shard_count > 1, "the only shard knows all accounts");
+        assert!(self.undecided.len() <= self.items.len(), "an item waits for its account once");
         let credits = self.undecided.iter().map(|index| self.items.credit(*index as usize));
         let mut ids: BTreeMap<ShardIndex, Vec<Box<str>>> = BTreeMap::new();
         for credit in credits.collect::<BTreeSet<&str>>() {
@@ -246,6 +264,7 @@ impl Deciding {
 
     fn reply(&mut self) -> Next {
         let outcomes = std::mem::take(&mut self.outcomes);
+        assert!(outcomes.len() == self.items.len(), "an outcome for each item");
         Next::Reply(Reply::Outcomes(outcomes.into_iter().map(|outcome| outcome.expect("all are decided")).collect()))
     }
 }

@@ -120,6 +120,7 @@ impl<D: Disk> LedgerService<D> {
             return Ok(PAUSED);
         }
         let count = picks.len(batch.len());
+        assert!(progress.outcomes.len() <= count, "no more items are decided than there are");
         progress.outcomes.reserve(count - progress.outcomes.len());
         let mut coming = Coming::default();
         for ahead in progress.outcomes.len()..count.min(progress.outcomes.len() + PREFETCH_AHEAD) {
@@ -144,7 +145,7 @@ impl<D: Disk> LedgerService<D> {
             let outcome = self.decide_named(turn, &Command::Transfer { transfer, credit_missing }, Some(id))?;
             progress.outcomes.push(outcome);
         }
-        Ok(done(progress.answer()))
+        Ok(done(progress.answer(count)))
     }
 
     fn serve_holds<L: LogStore>(
@@ -174,7 +175,7 @@ impl<D: Disk> LedgerService<D> {
             let outcome = self.decide_one(turn, &Command::PlaceHold { hold, credit_missing }, Some(hold.id))?;
             progress.outcomes.push(outcome);
         }
-        Ok(done(progress.answer()))
+        Ok(done(progress.answer(count)))
     }
 
     fn serve_each<'a, L: LogStore>(
@@ -185,7 +186,8 @@ impl<D: Disk> LedgerService<D> {
         progress: &mut Progress,
         command_at: impl Fn(usize) -> (Command<'a>, &'a str),
     ) -> Result<Served<Departure>, Halt> {
-        while progress.outcomes.len() < picks.len(total) {
+        let count = picks.len(total);
+        while progress.outcomes.len() < count {
             if !may_append(turn) {
                 return Ok(PAUSED);
             }
@@ -193,7 +195,7 @@ impl<D: Disk> LedgerService<D> {
             let outcome = self.decide_one(turn, &command, Some(id))?;
             progress.outcomes.push(outcome);
         }
-        Ok(done(progress.answer()))
+        Ok(done(progress.answer(count)))
     }
 
     /// All or nothing. The whole group stands in one commit group, which a crash keeps or loses as one.
@@ -245,6 +247,7 @@ impl<D: Disk> LedgerService<D> {
                 _ => self.refuse_one(turn, &transfer, Refusal::LinkedFailed)?,
             });
         }
+        assert!(outcomes.len() == count, "an outcome for each item asked");
         Ok(done(Answer::Outcomes { outcomes, need_credit: Vec::new() }))
     }
 
@@ -398,6 +401,7 @@ impl<D: Disk> LedgerService<D> {
     /// Journals what other shards said about accounts that this one did not know. False when the group is full: what was adopted is
     /// known then, and a later step goes on with the rest.
     fn adopt<L: LogStore>(&mut self, turn: &mut LedgerTurn<'_, L>, facts: &[AccountFact]) -> Result<bool, Halt> {
+        assert!(facts.is_sorted_by(|one, next| one.id <= next.id), "facts are looked up by their order");
         for fact in facts {
             let Some((asset, kind)) = &fact.found else { continue };
             if turn.state().slot(&fact.id).is_some() {
@@ -407,6 +411,7 @@ impl<D: Disk> LedgerService<D> {
                 return Ok(false);
             }
             let home = shard_of(&fact.id, self.shard_count);
+            assert!(home != self.index, "an account of this shard's own is known here");
             self.decide_one(turn, &Command::AdoptAccount { id: &fact.id, asset, kind: *kind, home }, None)?;
         }
         Ok(true)
@@ -427,7 +432,11 @@ impl Progress {
         self.outcomes.len()
     }
 
-    fn answer(&mut self) -> Answer {
+    /// The outcomes of `count` items, of which all are decided.
+    fn answer(&mut self, count: usize) -> Answer {
+        assert!(self.outcomes.len() == count, "an outcome for each item asked");
+        assert!(self.need_credit.len() <= count, "an item waits for its account once");
+        assert!(self.reading.is_none(), "whoever has its answer reads nothing");
         Answer::Outcomes {
             outcomes: std::mem::take(&mut self.outcomes),
             need_credit: std::mem::take(&mut self.need_credit),

@@ -64,11 +64,18 @@ impl Exchange {
     pub fn note(&mut self, note: Note) {
         match note {
             Note::Pull { by, after } => {
+                assert!(usize::from(by.0) < self.peers.len(), "a shard that there is asks");
                 let peer = &mut self.peers[by.0 as usize];
                 peer.asked_after = Some(after);
                 peer.confirmed = peer.confirmed.max(after);
             }
-            Note::Credits { from, credits } => self.received.push_back((from, credits)),
+            Note::Credits { from, credits } => {
+                assert!(usize::from(from.0) < self.peers.len(), "a shard that there is gives");
+                let is_next = |one: &Credit, next: &Credit| one.number.0 + 1 == next.number.0;
+                assert!(credits.is_sorted_by(is_next), "credits are numbered without a gap");
+                assert!(credits.len() <= CREDITS_PER_PULL_MAX, "no more credits come than were asked for");
+                self.received.push_back((from, credits));
+            }
         }
     }
 
@@ -94,6 +101,7 @@ impl<D: Disk> LedgerService<D> {
     pub(super) fn apply_received<L: LogStore>(&mut self, turn: &mut LedgerTurn<'_, L>) -> Result<bool, ShardError> {
         let mut worked = false;
         while let Some((from, credits)) = self.exchange.received.pop_front() {
+            assert!(from != self.index, "no shard gives itself credits");
             worked = true;
             for credit in &credits {
                 // With a full group or disk the rest is dropped here and pulled again.
@@ -110,6 +118,7 @@ impl<D: Disk> LedgerService<D> {
             let peer = &mut self.exchange.peers[from.0 as usize];
             let watermark = turn.state().watermark(from);
             assert!(watermark >= peer.applied.1, "a watermark never goes back");
+            assert!(turn.appended() >= peer.applied.0, "what is applied is appended behind what was");
             peer.pulled_at = None;
             peer.applied = (turn.appended(), watermark);
         }
@@ -150,7 +159,10 @@ impl<D: Disk> LedgerService<D> {
         let Some(after) = peer.asked_after.filter(|_| peer.reading.is_none()) else { return };
         let mut credits = Vec::new();
         let mut missing = Vec::new();
+        let mut last = after;
         for outbound in turn.state().outbound(to, after, CREDITS_PER_PULL_MAX) {
+            assert!(outbound.number > last, "credits are given in order");
+            last = outbound.number;
             let at = Position(outbound.position.0);
             let Some(record) = turn.peek(at).or_else(|| peer.records.get(&at).map(|record| &**record)) else {
                 missing.push(at);
@@ -170,9 +182,12 @@ impl<D: Disk> LedgerService<D> {
                 time_ms: credit.decided_at.0,
             });
         }
+        assert!(last <= turn.state().outbound_last(to) || last == after, "no credit is given that was not sent");
+        assert!(credits.len() + missing.len() <= CREDITS_PER_PULL_MAX, "no more credits are given than fit an answer");
         if !missing.is_empty() {
             let job = jobs.start(Job::Records(missing.clone()));
             peer.reading = Some(job);
+            assert!(peer.asked_after.is_some(), "records are read for who asks");
             self.exchange.readings.insert(job, (to, missing));
         } else if !credits.is_empty() {
             peer.asked_after = None;
@@ -193,6 +208,7 @@ impl<D: Disk> LedgerService<D> {
         if confirmed <= turn.state().outbound_confirmed(to) || !may_append(turn) {
             return Ok(());
         }
+        assert!(to != self.index, "no shard confirms to itself");
         self.decide_one(turn, &Command::ConfirmCredits { to, number: confirmed }, None).map_err(Halt::into_stop)?;
         Ok(())
     }
@@ -202,6 +218,7 @@ impl<D: Disk> LedgerService<D> {
     fn pull_credits<L: LogStore>(&mut self, turn: &LedgerTurn<'_, L>, from: ShardIndex, out: &mut Departures<Self>) {
         let peer = &mut self.exchange.peers[from.0 as usize];
         let (sequence, watermark) = peer.applied;
+        assert!(from != self.index && sequence <= turn.appended(), "what was applied was appended");
         let unanswered = peer.pulled_at.is_some_and(|at| turn.now().0.abs_diff(at.0) < PULL_RETRY_MS);
         if unanswered || sequence > turn.durable().sequence() {
             return;

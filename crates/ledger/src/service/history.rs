@@ -52,6 +52,7 @@ impl HistoryJob {
                 break;
             }
             let before = Event::decode(&record).ok().and_then(|event| event.step_of(self.slot)).map(|step| step.prev);
+            assert!(found.records.last().is_none_or(|(newer, _)| *newer > at), "a history goes back in time");
             found.records.push((at, record.into_boxed_slice()));
             // A record that is no part of this history ends the chain; whoever makes rows of it says what that means.
             match before.filter(|before| *before < at) {
@@ -111,8 +112,10 @@ impl<D: Disk> LedgerService<D> {
             at = before;
         }
         if at == RecordPosition::NONE || read.rows.len() >= limit {
+            assert!(read.rows.len() <= limit, "a page has no more rows than were asked for");
             return Ok(done(Answer::Rows { rows: std::mem::take(&mut read.rows), next: at }));
         }
+        assert!(read.rows.len() < limit, "a page that is full is given");
         read.next = Some(at);
         let records_max = (limit - read.rows.len()).min(HISTORY_RECORDS_PER_JOB);
         let job = jobs.start(Job::History(HistoryJob { slot, from: at, records_max }));

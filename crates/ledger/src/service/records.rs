@@ -67,6 +67,7 @@ impl Reads {
             assert_eq!(records.len(), positions.len(), "a record for each position");
             positions.into_iter().zip(records).collect()
         });
+        assert!(!self.arrived.contains_key(&job), "a job comes back once");
         self.arrived.insert(job, records);
     }
 
@@ -91,6 +92,7 @@ impl<D: Disk> LedgerService<D> {
     pub(super) fn start_read(&mut self, positions: Vec<Position>, jobs: &mut Jobs<Self>) -> JobId {
         assert!(!positions.is_empty(), "whoever met an unread record finds it again");
         let job = jobs.start(Job::Records(positions.clone()));
+        assert!(!self.reads.under_way.contains_key(&job), "a job is started once");
         self.reads.under_way.insert(job, positions);
         job
     }

@@ -169,6 +169,7 @@ impl House {
     /// No shard has failed, unless its disk did.
     pub fn check(&self) -> Result<(), Violation> {
         let failed = self.brokers.iter().flat_map(Broker::shards).find_map(|shard| shard.failure());
+        self.brokers.iter().for_each(Broker::assert_sound);
         must(failed.is_none(), "a shard fails only with its disk", || format!("{failed:?}"))
     }
 

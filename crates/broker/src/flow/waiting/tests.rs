@@ -14,7 +14,7 @@ fn payload(waiter: Option<Waiter>) -> Option<String> {
 fn retained_messages_go_first_and_do_not_count() {
     let mut room = WaitingRoom::default();
     room.push(waiter("live"));
-    room.push_retained(waiter("kept"));
+    room.push_retained(Waiter { retain: true, ..waiter("kept") });
     assert!(room.has_room(&waiter("x").message, 2, 1000) && !room.has_room(&waiter("x").message, 1, 1000));
     assert_eq!([room.pop(), room.pop(), room.pop()].map(payload), [Some("kept".into()), Some("live".into()), None]);
     assert!(room.is_empty());

@@ -244,6 +244,7 @@ impl World {
     fn settle(&mut self, heard: &mut Heard) {
         for _ in 0..10_000 {
             if !self.turn(heard) {
+                self.brokers.iter().for_each(Broker::assert_sound);
                 return;
             }
         }

@@ -1,0 +1,72 @@
+//! A broker looked over: what must hold between its tables, whatever clients sent.
+//!
+//! What one step changes is asserted where it changes. This walks everything, so it is for tests and simulation.
+
+use hashbrown::HashMap;
+use tidegate_journal::LogStore;
+
+use super::Broker;
+use crate::ConnectionKey;
+use crate::connection::{Flags, NONE};
+use crate::limits::{REQUESTS_MAX, VOLATILE_DELAYED_MAX};
+
+impl<L: LogStore> Broker<L> {
+    /// Panics, saying what disagrees. Between two calls from the shell it must hold; its cost grows with all that the broker keeps.
+    pub fn assert_sound(&self) {
+        self.clients.assert_sound();
+        self.trie.assert_sound();
+        self.retained.assert_sound(self.walks.len());
+        self.walks.assert_sound();
+        self.errands.assert_sound();
+        self.peers.assert_sound();
+        let connections = || self.clients.connections.in_use().map(|index| &self.clients.connections[index]);
+        self.rights.assert_sound(connections().map(|connection| connection.rights).filter(|rights| *rights != NONE));
+        self.assert_subscriptions_sound();
+        self.assert_places_sound();
+        self.assert_stalled_sound();
+        assert!(self.requests.len() <= REQUESTS_MAX, "requests under way");
+        assert!(self.requests.keys().all(|ticket| *ticket <= self.tickets), "tickets are given one after the other");
+        assert!(self.delayed.len() <= VOLATILE_DELAYED_MAX, "messages of QoS 0 that are delayed");
+        assert!(self.late.is_empty(), "whoever is late is disconnected before the shell goes on");
+        assert!(self.durable.is_empty() && self.refused.is_empty(), "no message is half delivered");
+    }
+
+    /// Each subscription of a session is in the tree, and the tree has no others of this worker.
+    fn assert_subscriptions_sound(&self) {
+        let mut subscriptions = 0;
+        for place in self.clients.sessions.in_use() {
+            let session = &self.clients.sessions[place];
+            for node in session.subscriptions.as_slice() {
+                let entry = self.trie.get(*node, self.owner(place));
+                let generation = entry.map(|entry| entry.generation);
+                assert_eq!(generation, Some(session.generation), "the entry of session {place} at {node:?}");
+                subscriptions += 1;
+            }
+        }
+        assert_eq!(subscriptions, self.clients.facts.subscriptions, "subscriptions of sessions");
+        assert_eq!(self.trie.entries_of(self.options.worker as u8) as u64, subscriptions, "entries of this worker");
+    }
+
+    /// Slots and sessions point to each other.
+    fn assert_places_sound(&self) {
+        assert_eq!(self.places.len(), self.shards.len(), "places for each shard");
+        for place in self.clients.sessions.in_use() {
+            let session = &self.clients.sessions[place];
+            assert!(!session.is_durable() || usize::from(session.shard) < self.shards.len(), "the shard of {place}");
+            if let Some(slot) = session.slot {
+                assert_eq!(self.place_of(session.shard, slot), Some(place), "the session at {slot:?}");
+            }
+        }
+    }
+
+    /// Whoever is marked as stalled stands in the list, once.
+    fn assert_stalled_sound(&self) {
+        let mut times: HashMap<ConnectionKey, usize> = HashMap::new();
+        self.stalled.iter().for_each(|key| *times.entry(*key).or_default() += 1);
+        for index in self.clients.connections.in_use() {
+            let is_marked = self.clients.connections[index].flags.has(Flags::STALLED);
+            let listed = times.get(&self.clients.key(index)).copied().unwrap_or(0);
+            assert_eq!(listed, usize::from(is_marked), "connection {index} among the stalled");
+        }
+    }
+}
