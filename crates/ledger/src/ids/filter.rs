@@ -250,6 +250,27 @@ mod tests {
     }
 
     #[test]
+    fn the_next_generation_is_made_once_before_it_is_needed() {
+        let mut filter = Filter::new(0, Position(0), 1024, 1 << 20);
+        let capacity = filter.generations[0].capacity;
+        let first_bytes = filter.bytes();
+        for n in 0..capacity {
+            filter.insert(hash(n), Position(n + 1));
+            assert_eq!(filter.prepare().is_some(), n + 1 == capacity / 4 * 3, "after id {n} of {capacity}");
+        }
+        let bytes = filter.bytes();
+        assert!(
+            (first_bytes * 4 - 64..=first_bytes * 4).contains(&bytes),
+            "{bytes} with the next, {first_bytes} without"
+        );
+        assert_eq!(filter.generations.len(), 1, "and not used before");
+        filter.insert(hash(capacity), Position(capacity + 1));
+        assert_eq!((filter.generations.len(), filter.bytes()), (2, bytes));
+        let mut full = filled(100_000, 4096);
+        assert!(full.prepare().is_none(), "the bound leaves no room");
+    }
+
+    #[test]
     fn the_bound_holds_and_false_positives_grow_instead() {
         let filter = filled(100_000, 64 << 10); // room for 21 Ki ids at full precision
         assert!(filter.bytes() <= 64 << 10);
