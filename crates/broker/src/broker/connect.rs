@@ -211,6 +211,7 @@ impl<L: LogStore> Broker<L> {
         }
         let key = self.clients.key(index);
         self.clients.connections[index].flags.set(Flags::PARKED);
+        // The one before may have been sent away meanwhile, and only wait for its socket to be closed.
         if let Some(earlier) = self.successors.insert(session, key)
             && let Some(earlier) = self.clients.index(earlier)
             && self.clients.connections[earlier].life == Life::Opening

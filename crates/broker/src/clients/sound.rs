@@ -1,0 +1,75 @@
+//! Connections, sessions and buffers looked over: what must hold between them, whatever clients sent. For tests and simulation.
+
+use super::Clients;
+use crate::ConnectionKey;
+use crate::connection::{Flags, Life, NONE};
+use crate::outbox::Outbox;
+use crate::session::Stage;
+
+impl Clients {
+    /// Panics if connections, sessions, buffers and counts disagree. A walk over everything: for tests and simulation.
+    pub fn assert_sound(&self) {
+        self.assert_connections_sound();
+        self.assert_sessions_sound();
+        let unsent: usize = self.outboxes.iter().map(Outbox::len).sum();
+        assert_eq!(unsent as u64, self.unsent_bytes, "bytes in all outboxes");
+        assert!(
+            self.free_outboxes.iter().all(|free| self.outboxes[*free as usize].len() == 0),
+            "a free outbox is empty"
+        );
+        assert!(self.free_inputs.iter().all(|free| self.inputs[*free as usize].is_empty()), "a free input is empty");
+    }
+
+    fn assert_connections_sound(&self) {
+        let (mut outboxes, mut inputs, mut connected, mut flushable) = (0, 0, 0, 0);
+        for index in self.connections.in_use() {
+            let connection = &self.connections[index];
+            assert_ne!(connection.life, Life::Vacant, "connection {index} is in use");
+            outboxes += usize::from(connection.outbox != NONE);
+            inputs += usize::from(connection.input != NONE);
+            connected += u64::from(connection.life == Life::Connected);
+            flushable += usize::from(connection.flags.has(Flags::FLUSH_QUEUED));
+            let has_session = connection.session != NONE;
+            if has_session {
+                let session = &self.sessions[connection.session];
+                assert_ne!(session.stage, Stage::Vacant, "the session of connection {index}");
+                assert_eq!(session.connection, index, "the connection of the session of connection {index}");
+            }
+            match connection.life {
+                Life::Connected => assert!(has_session, "connected {index} has no session"),
+                Life::Opening => {}
+                life => assert!(!has_session, "connection {index}, {life:?}, has a session"),
+            }
+        }
+        let of_a_place = |key: &&ConnectionKey| self.index(**key).is_some();
+        assert_eq!(connected, self.facts.clients_connected, "clients connected");
+        assert_eq!(flushable, self.flushable.iter().filter(of_a_place).count(), "connections with something to send");
+        assert_eq!(outboxes + self.free_outboxes.len(), self.outboxes.len(), "an outbox is used or free");
+        assert_eq!(inputs + self.free_inputs.len(), self.inputs.len(), "an input is used or free");
+    }
+
+    fn assert_sessions_sound(&self) {
+        let (mut sessions, mut durable) = (0, 0);
+        for place in self.sessions.in_use() {
+            let session = &self.sessions[place];
+            assert_ne!(session.stage, Stage::Vacant, "session {place} is in use");
+            assert_eq!(self.find_session(&session.client_id), Some(place), "the session of a client id");
+            if session.connection != NONE {
+                let connection = &self.connections[session.connection];
+                assert_eq!(connection.session, place, "the session of the connection of session {place}");
+            }
+            assert!(
+                session.connection != NONE || session.is_durable(),
+                "clean session {place} has outlived its client"
+            );
+            assert!(session.slot.is_none() || session.is_durable(), "clean session {place} has a slot");
+            assert!(session.slot.is_some() || !session.is_durable() || session.stage == Stage::Opening, "no slot");
+            assert!(session.will.is_none() || !session.is_durable(), "durable session {place} has its will here");
+            session.flow.iter().for_each(|flow| flow.assert_sound());
+            sessions += 1;
+            durable += u64::from(session.is_durable());
+        }
+        assert_eq!(self.by_client_id.len(), self.sessions.len(), "a session stands under its id");
+        assert_eq!((sessions, durable), (self.facts.sessions, self.facts.sessions_durable), "sessions, durable ones");
+    }
+}
