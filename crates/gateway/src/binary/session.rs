@@ -4,6 +4,7 @@ use std::io;
 
 use bytes::{Bytes, BytesMut};
 use mio::Interest;
+use tidegate_runtime::PortSockets;
 use tidegate_wire::limits::{FRAME_BYTES_MAX, FRAME_BYTES_MAX_UNAUTHENTICATED};
 use tidegate_wire::{FrameError, Split, split};
 
@@ -76,14 +77,13 @@ impl Session {
     }
 
     /// Registers the socket with the worker's poll.
-    pub fn register(&mut self, registry: &mio::Registry, token: mio::Token) -> io::Result<()> {
-        registry.register(self.stream.tcp(), token, Interest::READABLE | Interest::WRITABLE)
+    pub fn register(&mut self, poll: &PortSockets, token: usize) -> io::Result<()> {
+        poll.register(self.stream.tcp(), token, Interest::READABLE | Interest::WRITABLE)
     }
 
     /// Takes the socket out of the worker's poll.
-    pub fn deregister(&mut self, registry: &mio::Registry) {
-        // A socket that is not registered any more needs no taking out.
-        let _ = registry.deregister(self.stream.tcp());
+    pub fn deregister(&mut self, poll: &PortSockets) {
+        poll.deregister(self.stream.tcp());
     }
 
     /// Whether more should be read now: everything that would hold it is below its bound.

@@ -10,19 +10,19 @@
 
 pub mod admission;
 mod arrival;
-mod floor;
 mod metrics;
 mod overload;
 mod port;
+mod room;
 pub mod settings;
 mod sockets;
 mod verdicts;
 
 pub use admission::{Admission, ListenerIndex};
 pub use arrival::Arrival;
-pub use floor::MqttFloor;
 pub use metrics::{BrokerMetrics, MqttMetrics};
-pub use port::{Host, MqttPort, PAUSED_TICK};
+pub use port::{CarriesMqtt, MqttParts, MqttPort};
+pub use room::MqttRoom;
 pub use settings::{
     AdmissionLimits, Credentials, MqttAuthenticator, MqttListener, MqttSettings, Origins, Verdict, VerdictReply,
     WebSocketSettings,

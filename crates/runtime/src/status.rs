@@ -1,9 +1,10 @@
 //! What the process is doing, for everyone who asks: health checks, doors, the progress bar.
 
+use std::fmt;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
-use tidegate_broker::SharedFacts;
+use tidegate_journal::LogId;
 
 /// The life of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +23,7 @@ const RECOVERING: u8 = 0;
 const SERVING: u8 = 1;
 const FAILED: u8 = 2;
 
-/// How far one shard's replay is.
+/// How far the replay of one log is.
 #[derive(Debug, Default)]
 pub struct ReplayProgress {
     /// Sequence reached.
@@ -31,37 +32,44 @@ pub struct ReplayProgress {
     pub total: AtomicU64,
 }
 
+/// Counts the clients that are connected.
+type CountClients = Box<dyn Fn() -> u64 + Send + Sync>;
+
 /// Shared by all threads; written rarely.
-#[derive(Debug)]
 pub struct Status {
     phase: AtomicU8,
     failure: OnceLock<String>,
     stopping: AtomicBool,
     workers_may_end: AtomicBool,
-    /// MQTT clients to send away per second; zero as long as they may stay.
+    /// Clients to send away per second; zero as long as they may stay.
     drain_per_second: AtomicU32,
-    /// What the brokers count, once there are some.
-    brokers: OnceLock<Arc<SharedFacts>>,
-    /// Per shard.
-    pub replay: Vec<ReplayProgress>,
+    clients: OnceLock<CountClients>,
+    /// Per log that is recovered.
+    replay: Vec<(LogId, ReplayProgress)>,
+}
+
+impl fmt::Debug for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Status").field("phase", &self.phase()).field("replayed", &self.replayed()).finish_non_exhaustive()
+    }
 }
 
 impl Status {
-    /// A process that has `shards` to recover.
-    pub fn new(shards: u16) -> Status {
-        let replay = (0..shards).map(|_| ReplayProgress::default()).collect();
+    /// A process that has `logs` to recover.
+    pub fn new(logs: impl IntoIterator<Item = LogId>) -> Status {
+        let replay = logs.into_iter().map(|log| (log, ReplayProgress::default())).collect();
         Status {
             phase: AtomicU8::new(RECOVERING),
             failure: OnceLock::new(),
             stopping: AtomicBool::new(false),
             workers_may_end: AtomicBool::new(false),
             drain_per_second: AtomicU32::new(0),
-            brokers: OnceLock::new(),
+            clients: OnceLock::new(),
             replay,
         }
     }
 
-    /// Asks the workers to send MQTT clients away, so many per second over all of them. Asked again, the new rate holds.
+    /// Asks the workers to send clients away, so many per second over all of them. Asked again, the new rate holds.
     pub fn drain(&self, per_second: u32) {
         self.drain_per_second.store(per_second.max(1), Ordering::Release);
     }
@@ -71,14 +79,20 @@ impl Status {
         Some(self.drain_per_second.load(Ordering::Acquire)).filter(|rate| *rate > 0)
     }
 
-    /// Where the brokers count from now on.
-    pub fn set_brokers(&self, facts: Arc<SharedFacts>) {
-        assert!(self.brokers.set(facts).is_ok(), "brokers are started once");
+    /// Says how connected clients are counted; to be called once, by the room that has clients who stay.
+    pub fn count_clients_by(&self, count: impl Fn() -> u64 + Send + Sync + 'static) {
+        assert!(self.clients.set(Box::new(count)).is_ok(), "one room has clients who stay");
     }
 
-    /// MQTT clients that are connected.
+    /// Clients that are connected and can be sent away.
     pub fn clients(&self) -> u64 {
-        self.brokers.get().map_or(0, |facts| facts.sum().clients_connected)
+        self.clients.get().map_or(0, |count| count())
+    }
+
+    /// How far the replay of a log is. Panics for a log that is not recovered.
+    pub fn replay(&self, log: LogId) -> &ReplayProgress {
+        let of_log = self.replay.iter().find(|(of, _)| *of == log);
+        &of_log.expect("a log that is recovered").1
     }
 
     /// The phase now. "Failed" goes before "stopping": it is what a client must know.
@@ -127,11 +141,11 @@ impl Status {
         self.workers_may_end.load(Ordering::Acquire)
     }
 
-    /// Records replayed and records to replay, over all shards.
+    /// Records replayed and records to replay, over all logs.
     pub fn replayed(&self) -> (u64, u64) {
         let sum = |of: fn(&ReplayProgress) -> &AtomicU64| {
-            self.replay.iter().map(|shard| of(shard).load(Ordering::Relaxed)).sum()
+            self.replay.iter().map(|(_, log)| of(log).load(Ordering::Relaxed)).sum()
         };
-        (sum(|shard| &shard.done), sum(|shard| &shard.total))
+        (sum(|log| &log.done), sum(|log| &log.total))
     }
 }

@@ -1,15 +1,22 @@
-//! What every shard counts, whatever it is a shard of: one set of metrics, told apart by the label `family`.
+//! What every worker and every shard counts, whatever it serves. Shards are told apart by the labels `family` and `shard`.
 
 use std::time::Duration;
 
-use tidegate_broker::TopicShard;
-use tidegate_journal::disk::Disk;
-use tidegate_journal::{LocalLog, LogStore};
+use tidegate_journal::LogStore;
 use tidegate_shard::{ReplayReport, Service, Shard};
 use tidegate_telemetry::metrics;
 
+metrics! {
+    /// What one worker's loop counts. For its thread.
+    pub struct LoopMetrics(worker) {
+        ring_depth: Gauge "tidegate_ring_depth" "Messages waiting in all rings to a worker.";
+        busy_nanoseconds: Counter
+            "tidegate_worker_busy_seconds_total" "Time that a worker's loop did not wait for events.";
+    }
+}
+
 /// Where a shard has no codes or reasons to tell apart.
-const ANY: &str = "any";
+pub const ANY: &str = "any";
 
 metrics! {
     /// One shard's metrics. For the thread that runs it.
@@ -43,7 +50,7 @@ impl ShardMetrics {
     }
 
     /// Brings the registry up to date with what any shard counts, and with what its log did since the last time.
-    pub(super) fn observe<S: Service, D: Disk>(&self, shard: &mut Shard<S, LocalLog<D>>) {
+    pub fn observe<S: Service, L: LogStore>(&self, shard: &mut Shard<S, L>) {
         let facts = shard.facts();
         self.records.follow(facts.records);
         self.unavailable.follow([(ANY, facts.unavailable)]);
@@ -60,11 +67,5 @@ impl ShardMetrics {
             self.sync_latency.record(batch.sync_ns);
             self.reply_latency.record(batch.durable_ns);
         });
-    }
-
-    /// Brings the registry up to date with a shard of topics.
-    pub fn observe_topics<D: Disk>(&self, shard: &mut TopicShard<LocalLog<D>>) {
-        self.refusals.follow([(ANY, shard.service().unrecorded())]);
-        self.observe(shard);
     }
 }

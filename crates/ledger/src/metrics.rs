@@ -1,11 +1,10 @@
 //! What a shard of the ledger counts beside what every shard counts.
 
-use tidegate_journal::LocalLog;
-use tidegate_journal::disk::Disk;
-use tidegate_ledger::{LEDGER, LedgerShard};
-use tidegate_telemetry::{Registry, metrics};
+use tidegate_disk::Disk;
+use tidegate_journal::LogStore;
+use tidegate_telemetry::{CounterFamily, metrics};
 
-use super::shard::ShardMetrics;
+use crate::worker::LedgerShard;
 
 metrics! {
     /// One ledger shard's own metrics. For the thread that runs it.
@@ -31,48 +30,31 @@ metrics! {
     }
 }
 
-/// All that one shard of the ledger counts.
-pub struct LedgerShardMetrics {
-    /// As every shard.
-    pub shard: ShardMetrics,
-    /// As one of the ledger.
-    pub ledger: LedgerMetrics,
-}
-
-impl LedgerShardMetrics {
-    /// Registers the metrics of shard number `shard`.
-    pub fn register(registry: &Registry, shard: u16) -> LedgerShardMetrics {
-        LedgerShardMetrics {
-            shard: ShardMetrics::register(registry, LEDGER.name, shard),
-            ledger: LedgerMetrics::register(registry, shard),
-        }
-    }
-
-    /// Brings the registry up to date.
-    pub(super) fn observe<D: Disk>(&self, shard: &mut LedgerShard<D, LocalLog<D>>) {
-        self.shard.observe(shard);
-        let (metrics, ledger, service) = (&self.ledger, shard.state_ahead(), shard.service());
-        self.shard.refusals.follow(service.refusals().iter().map(|(code, total)| (*code, *total)));
+impl LedgerMetrics {
+    /// Brings the registry up to date with a shard of the ledger. `refusals` counts those of its state, by code.
+    pub fn observe<D: Disk, L: LogStore>(&self, shard: &LedgerShard<D, L>, refusals: &CounterFamily) {
+        let (ledger, service) = (shard.state_ahead(), shard.service());
+        refusals.follow(service.refusals().iter().map(|(code, total)| (*code, *total)));
         let facts = service.facts();
-        metrics.outcomes.follow([
+        self.outcomes.follow([
             ("applied", facts.applied),
             ("duplicate", facts.duplicates),
             ("refused", facts.refused),
         ]);
-        metrics.accounts.set(i64::from(ledger.slots()));
-        metrics.holds_open.set(ledger.open_holds() as i64);
+        self.accounts.set(i64::from(ledger.slots()));
+        self.holds_open.set(ledger.open_holds() as i64);
         let ids = service.ids().facts();
-        metrics.ids_runs.set(ids.runs as i64);
-        metrics.ids_entries.set(ids.entries as i64);
-        metrics.ids_filter_bytes.set(ids.filter_bytes as i64);
-        metrics.ids_memory_bytes.set(ids.memory_bytes as i64);
-        metrics.ids_run_bytes.set(ids.run_bytes as i64);
-        metrics.ids_disk_reads.follow(ids.pages_read);
-        metrics.ids_false_positives.follow(ids.false_positives);
-        metrics.ids_retries.follow(ids.retries);
+        self.ids_runs.set(ids.runs as i64);
+        self.ids_entries.set(ids.entries as i64);
+        self.ids_filter_bytes.set(ids.filter_bytes as i64);
+        self.ids_memory_bytes.set(ids.memory_bytes as i64);
+        self.ids_run_bytes.set(ids.run_bytes as i64);
+        self.ids_disk_reads.follow(ids.pages_read);
+        self.ids_false_positives.follow(ids.false_positives);
+        self.ids_retries.follow(ids.retries);
         let audit = service.last_audit();
-        metrics.audit_sequence.set(audit.sequence as i64);
-        metrics.audit_accounts_compared.set(audit.accounts_compared as i64);
-        metrics.audit_differences.set(audit.differences.len() as i64 + i64::from(audit.damage.is_some()));
+        self.audit_sequence.set(audit.sequence as i64);
+        self.audit_accounts_compared.set(audit.accounts_compared as i64);
+        self.audit_differences.set(audit.differences.len() as i64 + i64::from(audit.damage.is_some()));
     }
 }

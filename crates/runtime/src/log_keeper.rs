@@ -1,24 +1,21 @@
-//! Looks after logs while they are served: those that may forget are compacted, and all are read again and again, so that rot is found
+//! Looks after logs while they are served: those that may forget are compacted, and all are read again and again, so that damage is found
 //! while there still is a copy.
 //!
 //! ```text
-//!   look, look, look …   topics: behind the snapshot too much? ─▶ snapshot, forget
+//!   look, look, look …   families that forget: behind the snapshot too much? ─▶ snapshot, forget
 //!                        every log: the next few megabytes ─▶ checksums, chain ─▶ log line on damage
 //! ```
 //!
-//! Why apart from the auditor's thread: that one waits for answers of shards; this one reads files only, and a long compaction must
-//! not put off an audit.
+//! Why a thread of its own: it reads files only and waits for nobody, so a long compaction puts nothing off.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tidegate_broker::TopicsFamily;
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::{Cursor, JournalError, LogId, LogReader, Logs};
+use tidegate_journal::{Cursor, JournalError, LogId, LogReader};
 use tidegate_shard::{ShardFamily, Snapshots, compact};
 
-use crate::audit_loop::lower_priority;
-use crate::recovery::{LocalLogsHere, LocalReader};
+use crate::recovery::NodeReader;
+use crate::threads::lower_priority;
 
 /// How often the logs are looked at.
 const LOOK: Duration = Duration::from_secs(10);
@@ -28,41 +25,44 @@ const NAP: Duration = Duration::from_millis(100);
 const SCRUB_BYTES_PER_LOOK: u64 = 4 << 20;
 
 /// The logs of all shards.
+#[derive(Default)]
 pub struct LogKeeper {
-    compacted: Vec<Compacted>,
+    compacted: Vec<Box<dyn KeepShort>>,
     scrubbed: Vec<Scrub>,
 }
 
-/// A shard whose log forgets.
-struct Compacted {
-    snapshots: Snapshots<TopicsFamily, RealDisk>,
-    reader: LocalReader,
+/// A log that forgets.
+trait KeepShort: Send {
+    fn keep_short(&self, stopped: &dyn Fn() -> bool);
+}
+
+struct Compacted<F: ShardFamily> {
+    snapshots: Snapshots<F, RealDisk>,
+    reader: NodeReader,
     shards: u16,
 }
 
 /// The reading of one log, round and round.
 struct Scrub {
     log: LogId,
-    reader: LocalReader,
+    reader: NodeReader,
     at: Cursor,
     /// Damage is told once a round.
     damaged: bool,
 }
 
 impl LogKeeper {
-    /// For the logs of the data directory `data`: `topics` are compacted, `all` are scrubbed.
-    pub fn open(data: &Path, logs: &LocalLogsHere, topics: &[LogId], all: &[LogId]) -> Result<LogKeeper, JournalError> {
-        let compacted = topics.iter().map(|log| {
-            let snapshots = Snapshots::new(RealDisk, data, *log);
-            Ok(Compacted { snapshots, reader: logs.reader(*log)?, shards: topics.len() as u16 })
-        });
-        let scrubbed = all
-            .iter()
-            .map(|log| Ok(Scrub { log: *log, reader: logs.reader(*log)?, at: Cursor::START, damaged: false }));
-        Ok(LogKeeper {
-            compacted: compacted.collect::<Result<_, JournalError>>()?,
-            scrubbed: scrubbed.collect::<Result<_, JournalError>>()?,
-        })
+    /// Has this log read again and again.
+    pub fn scrub(&mut self, log: LogId, reader: NodeReader) {
+        self.scrubbed.push(Scrub { log, reader, at: Cursor::START, damaged: false });
+    }
+
+    /// Has this log, one of `shards`, compacted as its family says.
+    pub fn keep_short<F: ShardFamily>(&mut self, snapshots: Snapshots<F, RealDisk>, reader: NodeReader, shards: u16)
+    where
+        Snapshots<F, RealDisk>: Send,
+    {
+        self.compacted.push(Box::new(Compacted { snapshots, reader, shards }));
     }
 
     /// Looks after them until `stopped`.
@@ -85,11 +85,14 @@ impl LogKeeper {
     }
 }
 
-impl Compacted {
+impl<F: ShardFamily> KeepShort for Compacted<F>
+where
+    Snapshots<F, RealDisk>: Send,
+{
     fn keep_short(&self, stopped: &dyn Fn() -> bool) {
         let began = Instant::now();
-        let (family, shard) = (TopicsFamily::FAMILY.name, self.snapshots.log().shard);
-        match compact(&self.snapshots, &self.reader, self.shards, TopicsFamily::COMPACTION, || !stopped()) {
+        let (family, shard) = (F::FAMILY.name, self.snapshots.log().shard);
+        match compact(&self.snapshots, &self.reader, self.shards, F::COMPACTION, || !stopped()) {
             Ok(None) => {}
             Ok(Some(done)) => tracing::info!(
                 family,

@@ -7,15 +7,17 @@ use std::time::{Duration, Instant};
 
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Durability, LogId};
-use tidegate_ledger::auditor::{Audit, ShardAuditor};
-use tidegate_ledger::message::AuditReport;
-use tidegate_ledger::operation::Operation;
-use tidegate_ledger::{LEDGER, LedgerFamily};
+use tidegate_runtime::Carries;
+use tidegate_runtime::background::Background;
+use tidegate_runtime::recovery::NodeReader;
+use tidegate_runtime::threads::{lower_priority, now_ms};
 use tidegate_shard::{ShardFamily, Snapshots};
 
-use crate::background::Background;
-use crate::recovery::LocalReader;
-use crate::worker_thread::now_ms;
+use super::OperationClient;
+use crate::auditor::{Audit, ShardAuditor};
+use crate::family::{LEDGER, LedgerFamily};
+use crate::message::AuditReport;
+use crate::operation::{Message, Operation};
 
 /// How often the thread looks whether it should stop.
 const NAP: Duration = Duration::from_millis(100);
@@ -30,9 +32,9 @@ pub struct Schedule {
 }
 
 /// The auditors of all shards on the background thread.
-pub struct AuditLoop {
-    background: Background,
-    auditors: Vec<ShardAuditor<RealDisk, LocalReader>>,
+pub struct AuditLoop<P> {
+    background: Background<P, OperationClient>,
+    auditors: Vec<ShardAuditor<RealDisk, NodeReader>>,
     schedule: Schedule,
 }
 
@@ -41,14 +43,19 @@ pub struct AuditedLog {
     /// Which log.
     pub log: LogId,
     /// Reads it.
-    pub reader: LocalReader,
+    pub reader: NodeReader,
     /// How much of it was durable when it was opened.
     pub recovered: Durability,
 }
 
-impl AuditLoop {
+impl<P: Carries<Message>> AuditLoop<P> {
     /// Opens an auditor per shard.
-    pub fn open(background: Background, data: &Path, logs: Vec<AuditedLog>, schedule: Schedule) -> AuditLoop {
+    pub fn open(
+        background: Background<P, OperationClient>,
+        data: &Path,
+        logs: Vec<AuditedLog>,
+        schedule: Schedule,
+    ) -> AuditLoop<P> {
         let shards = logs.len() as u16;
         let auditor = |AuditedLog { log, reader, recovered }| {
             ShardAuditor::open(Snapshots::new(RealDisk, data, log), reader, &recovered, shards)
@@ -88,7 +95,7 @@ impl AuditLoop {
         let report = loop {
             match next {
                 Audit::Finished(report) => break report,
-                Audit::Ask(operation) => match self.background.call(shard, operation, stopped) {
+                Audit::Ask(operation) => match self.background.ask((shard, operation), stopped) {
                     Some(Ok(answer)) => next = auditor.take(answer, now_ms().0),
                     // The shard has failed, or the process stops: the next round, if there is one, starts anew.
                     Some(Err(_)) | None => return,
@@ -97,7 +104,7 @@ impl AuditLoop {
         };
         tell(&report);
         let sound = report.differences.is_empty() && report.damage.is_none();
-        let _ = self.background.call(shard, Operation::KeepAudit(report), stopped);
+        let _ = self.background.ask((shard, Operation::KeepAudit(report)), stopped);
         if sound && (snapshot_due || auditor.is_snapshot_due(LedgerFamily::COMPACTION)) {
             match auditor.snapshot() {
                 Ok(Some(written)) => {
@@ -138,13 +145,4 @@ fn tell(report: &AuditReport) {
         differences = report.differences.len(),
         "audited"
     );
-}
-
-/// Everybody else goes before the calling thread.
-pub(crate) fn lower_priority() {
-    // SAFETY: setpriority takes plain numbers; on Linux, `who` 0 with PRIO_PROCESS names the calling thread alone.
-    let lowered = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
-    if lowered != 0 {
-        tracing::debug!("a background thread runs at normal priority: the system did not let it lower its own");
-    }
 }
