@@ -1,10 +1,10 @@
 //! What the broker knows of one connection. Small, because there are millions: whatever an idle client does not need is elsewhere.
 
-mod life;
+mod state;
 
 use tidegate_wire::mqtt::Version;
 
-pub(crate) use life::{Life, Turn};
+pub(crate) use state::{ConnectionEvent, ConnectionState};
 
 /// No index: nothing there.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -28,7 +28,7 @@ pub(crate) struct Connection {
     pub keep_alive_s: u16,
     /// The client's Receive Maximum, and ours if that is smaller. `[MQTT-3.3.4-9]`
     pub window_max: u16,
-    pub life: Life,
+    pub state: ConnectionState,
     pub version: Version,
     pub flags: Flags,
 }
@@ -48,7 +48,7 @@ impl Default for Connection {
             extra: None,
             keep_alive_s: 0,
             window_max: 0,
-            life: Life::Vacant,
+            state: ConnectionState::Vacant,
             version: Version::V311,
             flags: Flags(0),
         }
@@ -57,8 +57,8 @@ impl Default for Connection {
 
 impl Connection {
     /// Takes a turn that the table allows; anything else is a bug.
-    pub fn turn(&mut self, turn: Turn) {
-        self.life = self.life.after(turn).unwrap_or_else(|| panic!("{turn:?} cannot happen to {:?}", self.life));
+    pub fn transition(&mut self, event: ConnectionEvent) {
+        self.state = self.state.after(event).unwrap_or_else(|| panic!("{event:?} cannot happen to {:?}", self.state));
     }
 
     pub fn extra(&mut self) -> &mut Extra {

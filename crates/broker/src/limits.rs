@@ -5,9 +5,9 @@ use tidegate_journal::limits::RECORD_BYTES_MAX;
 /// Packet ids go from 1 to here. `[MQTT-2.2.1-3]`
 pub const PACKET_IDS: u64 = 65_535;
 /// Connections that the keep-alive hand looks at in a step, at least.
-pub const HAND_SLICE_MIN: usize = 64;
+pub const SWEEP_SLICE_MIN: usize = 64;
 /// How long the keep-alive hand takes for a round over all connections, in milliseconds.
-pub const HAND_ROUND_MS: u64 = 2_000;
+pub const SWEEP_ROUND_MS: u64 = 2_000;
 /// Buffers that are kept for the next connection that needs one.
 pub const POOLED_BUFFERS_MAX: usize = 1_024;
 /// A buffer that has grown beyond this is given back to the allocator instead of being kept.
@@ -28,7 +28,7 @@ pub const VOLATILE_DELAYED_MAX: usize = 65_536;
 pub const FLOWING_MS: u64 = 200;
 /// How many due things of a topic shard (expiries, wills, delayed messages) one step does before it serves others.
 pub const DUE_PER_STEP: usize = 256;
-/// Bytes of a CONNECT: a client id, a user name, a token, a will of some size. Kept for everybody who comes along.
+/// Bytes of a CONNECT: a client id, a user name, a token, a will of some size. RetainedMessage for everybody who comes along.
 pub const CONNECT_BYTES_MAX: u32 = 64 << 10;
 /// Bytes of a client id.
 pub const CLIENT_ID_BYTES_MAX: usize = 1_024;

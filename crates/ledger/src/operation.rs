@@ -25,27 +25,27 @@ pub struct EndpointIndex(pub u16);
 
 /// Which items of a request a shard is asked to decide.
 #[derive(Clone, Debug)]
-pub enum Picks {
+pub enum Selection {
     /// All of them, in order.
     All,
     /// Those at these indexes, in this order.
     Some(Vec<u32>),
 }
 
-impl Picks {
+impl Selection {
     /// How many, of a request with `total` items.
     pub fn len(&self, total: usize) -> usize {
         match self {
-            Picks::All => total,
-            Picks::Some(indexes) => indexes.len(),
+            Selection::All => total,
+            Selection::Some(indexes) => indexes.len(),
         }
     }
 
     /// The item's index in the request for the `n`-th pick.
     pub fn index(&self, n: usize) -> usize {
         match self {
-            Picks::All => n,
-            Picks::Some(indexes) => indexes[n] as usize,
+            Selection::All => n,
+            Selection::Some(indexes) => indexes[n] as usize,
         }
     }
 }
@@ -77,7 +77,7 @@ pub enum Operation {
         /// The client's request.
         batch: Arc<TransferBatch>,
         /// Which of its transfers.
-        picks: Picks,
+        selection: Selection,
         /// All or nothing.
         linked: bool,
         /// A member of the linked group was refused at its id's home: nothing is left but to refuse these, for ever.
@@ -90,7 +90,7 @@ pub enum Operation {
         /// The client's request.
         holds: Arc<Vec<HoldRequest>>,
         /// Which of its holds.
-        picks: Picks,
+        selection: Selection,
         /// What was learned about credit accounts of other shards.
         facts: Vec<AccountFact>,
     },
@@ -99,14 +99,14 @@ pub enum Operation {
         /// The client's request: hold ids and amounts.
         posts: Arc<Vec<(Box<str>, Option<u64>)>>,
         /// Which of them.
-        picks: Picks,
+        selection: Selection,
     },
     /// Void holds that live here.
     VoidHolds {
         /// The client's request: hold ids.
         ids: Arc<Vec<Box<str>>>,
         /// Which of them.
-        picks: Picks,
+        selection: Selection,
     },
     /// Claim ids whose home is here for transfers that another shard decides: (id, deciding shard, digest of the content).
     ClaimIds(Vec<(Box<str>, ShardIndex, ContentDigest)>),
@@ -201,7 +201,7 @@ pub enum Answer {
     Outcomes {
         /// Per pick.
         outcomes: Vec<Outcome>,
-        /// Picks that were not decided.
+        /// Selection that were not decided.
         need_credit: Vec<u32>,
     },
     /// To `FindOwners`: the shard that decided on each id.

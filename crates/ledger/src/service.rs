@@ -22,7 +22,7 @@ use tidegate_journal::{Durability, JournalError, LogReader, LogStore, NoRoom, Po
 use tidegate_machines::ledger::{AccountView, Command, EVENT_BYTES_MAX, Event, Ledger, Outcome};
 use tidegate_machines::{Machine, OutboundNumber, Place, ShardIndex};
 use tidegate_planted::{Bug, is_planted};
-use tidegate_shard::{Departures, Derived, JobId, Jobs, Pause, Room, Served, Service, Turn, Unavailable};
+use tidegate_shard::{Derived, JobId, Jobs, Pause, Room, Served, Service, Turn, Unavailable, Unsolicited};
 
 use crate::announcer::{AnnounceRules, Announcer};
 use crate::family::LedgerFamily;
@@ -85,7 +85,7 @@ pub enum Ticket {
 
 /// What leaves with a [`Ticket`] of the same name.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Departure {
+pub enum Output {
     /// The answer.
     Answer(Answer),
     /// The credits, in order of their numbers.
@@ -96,31 +96,31 @@ pub enum Departure {
     Figures(Vec<AccountView>),
 }
 
-impl Departure {
+impl Output {
     pub(crate) fn into_answer(self) -> Answer {
         match self {
-            Departure::Answer(answer) => answer,
+            Output::Answer(answer) => answer,
             other => unreachable!("{other:?} leaves with a call's ticket"),
         }
     }
 
     pub(crate) fn into_credits(self) -> Vec<Credit> {
         match self {
-            Departure::Credits(credits) => credits,
+            Output::Credits(credits) => credits,
             other => unreachable!("{other:?} leaves as credits"),
         }
     }
 
     pub(crate) fn into_watermark(self) -> OutboundNumber {
         match self {
-            Departure::Watermark(number) => number,
+            Output::Watermark(number) => number,
             other => unreachable!("{other:?} leaves as a pull"),
         }
     }
 
     pub(crate) fn into_figures(self) -> Vec<AccountView> {
         match self {
-            Departure::Figures(figures) => figures,
+            Output::Figures(figures) => figures,
             other => unreachable!("{other:?} leaves as figures"),
         }
     }
@@ -315,13 +315,13 @@ impl<D: Disk> LedgerService<D> {
     }
 
     /// Figures wait for the records that made them, like every other answer.
-    fn announce_figures<L: LogStore>(&mut self, turn: &LedgerTurn<'_, L>, out: &mut Departures<Self>) -> bool {
+    fn announce_figures<L: LogStore>(&mut self, turn: &LedgerTurn<'_, L>, out: &mut Unsolicited<Self>) -> bool {
         let Some(announcer) = &mut self.announcer else { return false };
         let accounts = announcer.take(turn.now(), turn.state());
         if accounts.is_empty() {
             return false;
         }
-        out.push(Ticket::Figures, Departure::Figures(accounts));
+        out.push(Ticket::Figures, Output::Figures(accounts));
         true
     }
 }
@@ -329,7 +329,7 @@ impl<D: Disk> LedgerService<D> {
 impl<D: Disk> Service for LedgerService<D> {
     type Family = LedgerFamily;
     type Call = Operation;
-    type Answer = Departure;
+    type Answer = Output;
     type Ticket = Ticket;
     type Note = Note;
     type Progress = decide::Progress;
@@ -373,7 +373,7 @@ impl<D: Disk> Service for LedgerService<D> {
         call: &Operation,
         progress: &mut decide::Progress,
         jobs: &mut Jobs<Self>,
-    ) -> Result<Served<Departure>, ShardError> {
+    ) -> Result<Served<Output>, ShardError> {
         if let Some(job) = progress.reading {
             let Some(records) = self.reads.take(job) else { return Ok(Served::Paused(Pause::Fetch(job))) };
             progress.reading = None;
@@ -385,10 +385,10 @@ impl<D: Disk> Service for LedgerService<D> {
             }
             // A full group waits for the log; a full disk has an end that nobody knows, so the client is told.
             match turn.room(EVENT_BYTES_MAX) {
-                Room::Here => {}
+                Room::Available => {}
                 Room::NextGroup => return Ok(Served::Paused(Pause::Room)),
                 Room::DiskFull => return Ok(Served::TurnedAway(Unavailable::DiskFull)),
-                Room::Nowhere => unreachable!("an empty group has room for an event"),
+                Room::TooLarge => unreachable!("an empty group has room for an event"),
             }
         }
         assert!(self.at_hand.is_empty(), "one call after the other");
@@ -427,7 +427,7 @@ impl<D: Disk> Service for LedgerService<D> {
     fn after<L: LogStore>(
         &mut self,
         turn: &mut LedgerTurn<'_, L>,
-        out: &mut Departures<Self>,
+        out: &mut Unsolicited<Self>,
         jobs: &mut Jobs<Self>,
     ) -> Result<bool, ShardError> {
         self.expire_holds(turn, jobs)?;
@@ -460,7 +460,7 @@ impl<D: Disk> Service for LedgerService<D> {
 /// Whether another record may be appended now.
 #[inline]
 fn may_append<L: LogStore>(turn: &LedgerTurn<'_, L>) -> bool {
-    turn.room(EVENT_BYTES_MAX) == Room::Here
+    turn.room(EVENT_BYTES_MAX) == Room::Available
 }
 
 /// The id index is made from the ledger's records.

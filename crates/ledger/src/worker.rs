@@ -1,4 +1,4 @@
-//! One worker's share of the house: its shards, and the router of its own connections.
+//! One worker's share of the node: its shards, and the router of its own connections.
 //!
 //! ```text
 //!   connections ─▶ start ─▶ Router ─┬─ own shard: at once ─▶ Shard ─▶ step ─▶ Router ─▶ finished replies
@@ -17,7 +17,7 @@ use tidegate_shard::{JobId, Released, Shard};
 use crate::message::{Request, Unavailable};
 use crate::operation::{EndpointIndex, Message, Outgoing};
 use crate::router::{CursorKey, Finished, Router};
-use crate::service::{Departure, Fetched, Job, LedgerService, Note, ShardError, Ticket};
+use crate::service::{Fetched, Job, LedgerService, Note, Output, ShardError, Ticket};
 
 /// A shard of the ledger.
 pub type LedgerShard<D, L> = Shard<LedgerService<D>, L>;
@@ -113,21 +113,21 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
     ) -> Option<(EndpointIndex, Message)> {
         Some(match (ticket, released) {
             (Ticket::Call { from, ticket }, answer) => {
-                let answer = answer.map(|departure| departure.map(Departure::into_answer));
+                let answer = answer.map(|output| output.map(Output::into_answer));
                 (from, Message::Answer { ticket, shard, answer })
             }
             // Nobody was promised any of these: the other shard asks again.
             (Ticket::Credits { .. } | Ticket::Pull { .. } | Ticket::Figures, Err(_)) => return None,
-            (Ticket::Credits { to }, Ok(departure)) => {
-                let credits = departure.map(Departure::into_credits);
+            (Ticket::Credits { to }, Ok(output)) => {
+                let credits = output.map(Output::into_credits);
                 (self.worker_of(to), Message::Credits { shard: to, from: shard, credits })
             }
-            (Ticket::Pull { from }, Ok(departure)) => {
-                let after = departure.map(Departure::into_watermark).into_inner();
+            (Ticket::Pull { from }, Ok(output)) => {
+                let after = output.map(Output::into_watermark).into_inner();
                 (self.worker_of(from), Message::Pull { shard: from, by: shard, after })
             }
-            (Ticket::Figures, Ok(departure)) => {
-                let accounts = departure.map(Departure::into_figures);
+            (Ticket::Figures, Ok(output)) => {
+                let accounts = output.map(Output::into_figures);
                 (ANNOUNCING_WORKER, Message::Figures { shard, accounts })
             }
         })

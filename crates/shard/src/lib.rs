@@ -36,7 +36,7 @@ pub use compact::{CompactError, Compaction, CompactionRule, compact};
 pub use fold::{Fold, FoldError, check_place};
 pub use jobs::{JobId, Jobs};
 pub use replay::{Derived, NothingDerived, OpenError, OpenShard, ReplayError, ReplayReport, Replayed};
-pub use service::{Departures, Pause, Served, Service, ShardFamily, TurnOf};
+pub use service::{Pause, Served, Service, ShardFamily, TurnOf, Unsolicited};
 pub use shard::{Released, Shard, ShardFacts};
 pub use single::{Commands, Decided, DecidedOf, Single};
 pub use snapshot::{SnapshotError, Snapshots, Written};

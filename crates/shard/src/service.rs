@@ -107,7 +107,7 @@ pub trait Service: Sized {
     fn after<L: LogStore>(
         &mut self,
         _turn: &mut TurnOf<'_, Self, L>,
-        _out: &mut Departures<Self>,
+        _out: &mut Unsolicited<Self>,
         _jobs: &mut Jobs<Self>,
     ) -> Result<bool, Self::Stop> {
         Ok(false)
@@ -153,9 +153,9 @@ pub enum Pause {
 }
 
 /// What leaves a shard without having been asked for, once everything that it rests on is durable.
-pub struct Departures<S: Service>(pub(crate) Vec<(S::Ticket, S::Answer)>);
+pub struct Unsolicited<S: Service>(pub(crate) Vec<(S::Ticket, S::Answer)>);
 
-impl<S: Service> Departures<S> {
+impl<S: Service> Unsolicited<S> {
     /// Lets `answer` leave with `ticket` when everything appended so far is durable.
     pub fn push(&mut self, ticket: S::Ticket, answer: S::Answer) {
         self.0.push((ticket, answer));

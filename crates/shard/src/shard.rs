@@ -23,7 +23,7 @@ use tidegate_planted::{BalanceChange, Bug, is_planted};
 use crate::commit::{CommitQueue, Durable};
 use crate::jobs::{JobId, Jobs};
 use crate::limits::LOOK_AHEAD_CALLS;
-use crate::service::{Departures, MachineOf, Pause, Served, Service};
+use crate::service::{MachineOf, Pause, Served, Service, Unsolicited};
 use crate::turn::Core;
 use crate::unavailable::Unavailable;
 
@@ -74,7 +74,7 @@ pub struct Shard<S: Service, L: LogStore> {
     /// Of those, whose findings are there.
     resumed: VecDeque<Work<S>>,
     jobs: Jobs<S>,
-    departures: Departures<S>,
+    unsolicited: Unsolicited<S>,
     commits: CommitQueue<Waiting<S>>,
     /// Turned away on arrival.
     turned_away: VecDeque<(S::Ticket, Unavailable)>,
@@ -101,7 +101,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
             aside: Vec::new(),
             resumed: VecDeque::new(),
             jobs: Jobs::default(),
-            departures: Departures(Vec::new()),
+            unsolicited: Unsolicited(Vec::new()),
             turned_away: VecDeque::new(),
             abandoned: VecDeque::new(),
             unavailable: 0,
@@ -150,8 +150,8 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         worked |= self.service.before(&mut self.core.turn(now))?;
         worked |= self.serve_resumed(now)?;
         worked |= self.serve_inbox(now)?;
-        worked |= self.service.after(&mut self.core.turn(now), &mut self.departures, &mut self.jobs)?;
-        self.let_depart();
+        worked |= self.service.after(&mut self.core.turn(now), &mut self.unsolicited, &mut self.jobs)?;
+        self.queue_unsolicited();
         worked |= self.core.submit()?;
         worked |= self.poll()?;
         self.service.durable(&self.core.durable())?;
@@ -249,12 +249,12 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         self.commits.wait_for(self.core.appended(), (work.ticket, answer));
     }
 
-    fn let_depart(&mut self) {
+    fn queue_unsolicited(&mut self) {
         let appended = self.core.appended();
-        for (ticket, answer) in self.departures.0.drain(..) {
+        for (ticket, answer) in self.unsolicited.0.drain(..) {
             self.commits.wait_for(appended, (ticket, Ok(answer)));
         }
-        assert!(self.departures.0.is_empty(), "all that departs waits for its sequence");
+        assert!(self.unsolicited.0.is_empty(), "all that departs waits for its sequence");
     }
 
     /// Stops for good. What waits is told that nobody knows: its records may or may not be on the disk.

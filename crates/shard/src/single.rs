@@ -121,7 +121,7 @@ impl<C: Commands> Service for Single<C> {
         (): &mut (),
         _jobs: &mut Jobs<Self>,
     ) -> Result<Served<DecidedOf<C>>, JournalError> {
-        if self.waits_for_group && !(turn.is_group_empty() && turn.room(1) == Room::Here) {
+        if self.waits_for_group && !(turn.is_group_empty() && turn.room(1) == Room::Available) {
             return Ok(Served::Paused(Pause::Room));
         }
         self.waits_for_group = false;

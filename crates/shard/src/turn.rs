@@ -110,13 +110,13 @@ impl<M: Machine, L: LogStore> Core<M, L> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     /// Yes.
-    Here,
+    Available,
     /// The group is full; the next one has room.
     NextGroup,
     /// No group can be begun before there is room on the disk.
     DiskFull,
     /// Not even an empty group has room for that much.
-    Nowhere,
+    TooLarge,
 }
 
 /// What a service may do in its turn: read the state, look up young records, append.
@@ -144,12 +144,12 @@ impl<M: Machine, L: LogStore> Turn<'_, M, L> {
     pub fn room(&self, payload_bytes: usize) -> Room {
         let fits = self.core.group.has_room(payload_bytes);
         if !self.core.group.is_empty() {
-            return if fits { Room::Here } else { Room::NextGroup };
+            return if fits { Room::Available } else { Room::NextGroup };
         }
         match (fits, self.core.log.ready()) {
             (_, Err(NotReady::DiskFull | NotReady::Failed(_))) => Room::DiskFull,
-            (true, _) => Room::Here,
-            (false, _) => Room::Nowhere,
+            (true, _) => Room::Available,
+            (false, _) => Room::TooLarge,
         }
     }
 

@@ -13,7 +13,6 @@
 //! Invariant: nothing here but `in_memory` knows how the server works inside; all else sees what any client sees, and /proc.
 
 mod bench;
-mod door;
 mod in_memory;
 mod load;
 mod machine;
@@ -21,6 +20,7 @@ mod mqtt;
 mod peer;
 mod process;
 mod report;
+mod tidegate;
 mod workload;
 
 use clap::{Parser, Subcommand};

@@ -8,7 +8,7 @@ use tidegate_wire::mqtt::{Ack, AckKind, ReasonCode};
 use super::{Broker, Wait};
 use crate::connection::NONE;
 use crate::flow::{Answer, Flight, IncomingStage};
-use crate::peer::{AskedBy, Item, Source, Ticket};
+use crate::peer::{AckTo, Item, Source, Ticket};
 use crate::session::{SessionFlags, SessionRef};
 
 impl<L: LogStore> Broker<L> {
@@ -68,7 +68,7 @@ impl<L: LogStore> Broker<L> {
                 self.send_ack(index, AckKind::PubRel, ack.packet_id, ReasonCode::SUCCESS, now)
             }
             Some((_, Flight::Received)) => {}
-            Some((_, Flight::Sent1 | Flight::Done)) => self.broken(index, ReasonCode::PROTOCOL_ERROR, now),
+            Some((_, Flight::Sent1 | Flight::Done)) => self.protocol_error(index, ReasonCode::PROTOCOL_ERROR, now),
             None if ack.reason.is_error() => {}
             None => {
                 self.send_ack(index, AckKind::PubRel, ack.packet_id, ReasonCode::PACKET_IDENTIFIER_NOT_FOUND, now);
@@ -120,7 +120,7 @@ impl<L: LogStore> Broker<L> {
                     return;
                 }
                 // It cannot know our PUBREC yet.
-                IncomingStage::Pending => return self.broken(index, ReasonCode::PROTOCOL_ERROR, now),
+                IncomingStage::Pending => return self.protocol_error(index, ReasonCode::PROTOCOL_ERROR, now),
             },
             // What this process does not know the one before may have.
             None if was_recovered => (u64::MAX, ReasonCode::SUCCESS),
@@ -142,7 +142,7 @@ impl<L: LogStore> Broker<L> {
 
     /// Makes all shards of all workers forget an origin that nobody waits for.
     pub(super) fn forget_origin_everywhere(&mut self, origin: Origin) {
-        self.peers.tell_all(|| Item::ForgetOrigin { origin, asked_by: None });
+        self.peers.broadcast(|| Item::ForgetOrigin { origin, ack_to: None });
         for shard in 0..self.shards.len() as u16 {
             self.call(shard, Command::ForgetOrigin(origin), Wait::Nothing);
         }
@@ -161,17 +161,17 @@ impl<L: LogStore> Broker<L> {
         let session = &self.clients.sessions[place];
         let serial = session.flow.as_ref().map_or(0, |flow| flow.answers.next_serial());
         let ticket = Ticket::Answer { session: self.clients.session_ref(place), serial };
-        let asked_by = AskedBy { worker: self.options.worker, ticket };
+        let ack_to = AckTo { worker: self.options.worker, ticket };
         let mut remaining = 0;
         for worker in self.peers.others() {
             if workers & 1 << (worker % 64) != 0 {
-                self.peers.tell(worker, Item::ForgetOrigin { origin, asked_by: Some(asked_by) });
+                self.peers.send_to(worker, Item::ForgetOrigin { origin, ack_to: Some(ack_to) });
                 remaining += 1;
             }
         }
         if workers & 1 << (self.options.worker % 64) != 0 {
             for shard in 0..self.shards.len() as u16 {
-                self.call(shard, Command::ForgetOrigin(origin), Wait::Said { asked_by });
+                self.call(shard, Command::ForgetOrigin(origin), Wait::Ack { ack_to });
                 remaining += 1;
             }
         }
@@ -181,11 +181,11 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Another worker's publication is over.
-    pub(super) fn forget_origin_for_peer(&mut self, origin: Origin, asked_by: Option<AskedBy>, now: TimeMs) {
-        let gathered = self.gather(&Source { asked_by, ..Source::default() });
+    pub(super) fn forget_origin_for_peer(&mut self, origin: Origin, ack_to: Option<AckTo>, now: TimeMs) {
+        let gathered = self.gather(&Source { ack_to, ..Source::default() });
         let shards = self.shards.len() as u16;
         for shard in 0..shards {
-            let wait = gathered.asked_by.map_or(Wait::Nothing, |asked_by| Wait::Said { asked_by });
+            let wait = gathered.ack_to.map_or(Wait::Nothing, |ack_to| Wait::Ack { ack_to });
             self.call(shard, Command::ForgetOrigin(origin), wait);
         }
         self.expect(gathered, shards, now);
@@ -193,7 +193,7 @@ impl<L: LogStore> Broker<L> {
 
     /// Makes all shards of all workers forget what a session published.
     pub(super) fn forget_origins(&mut self, shard: u16, incarnation: u64) {
-        self.peers.tell_all(|| Item::ForgetOrigins { shard, incarnation });
+        self.peers.broadcast(|| Item::ForgetOrigins { shard, incarnation });
         self.forget_origins_here(shard, incarnation);
     }
 
@@ -204,14 +204,14 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Somebody has said what was asked.
-    pub(super) fn said(&mut self, ticket: Ticket, reason: ReasonCode, now: TimeMs) {
+    pub(super) fn take_ack(&mut self, ticket: Ticket, reason: ReasonCode, now: TimeMs) {
         let (session, serial) = match ticket {
-            Ticket::Errand(errand) => return self.errand_said(errand, reason, now),
+            Ticket::PendingAck(pending) => return self.count_ack(pending, reason, now),
             Ticket::Answer { session, serial } => (session, serial),
         };
         let Some(place) = self.clients.session(session) else { return };
         let Some(flow) = &mut self.clients.sessions[place].flow else { return };
-        if flow.answers.said(serial, reason) {
+        if flow.answers.take_ack(serial, reason) {
             self.send_answers(place, now);
         }
     }

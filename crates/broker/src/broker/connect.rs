@@ -14,19 +14,19 @@ use tidegate_machines::shard_of;
 use tidegate_machines::topic::{Command, Origin};
 use tidegate_wire::mqtt::{ConnAckOut, Connect, ReasonCode, Version, check_topic, decode_connect, encode_connack};
 
-use super::retain::Kept;
+use super::retain::RetainedMessage;
 use super::{Broker, Progress, Wait};
-use crate::connection::{Flags, Life, NONE, Turn};
+use crate::connection::{ConnectionEvent, ConnectionState, Flags, NONE};
 use crate::flow::{Flow, Window};
 use crate::limits::{CLIENT_ID_BYTES_MAX, CONNECT_BYTES_MAX};
-use crate::reason::{About, words};
+use crate::reason::{About, reason_text};
 use crate::retained::Retained;
 use crate::session::{Session, SessionFlags, Stage};
 use crate::{Access, Action, Admitted, ConnectionKey, Denied};
 
 impl<L: LogStore> Broker<L> {
     /// The first packet of a connection. `rest` is all that was received, from this packet on.
-    pub(super) fn greet(&mut self, index: u32, packet: &[u8], rest: &[u8], now: TimeMs) -> Progress {
+    pub(super) fn receive_connect(&mut self, index: u32, packet: &[u8], rest: &[u8], now: TimeMs) -> Progress {
         let connect = match decode_connect(packet) {
             Ok(connect) => connect,
             // [MQTT-3.1.0-1] [MQTT-3.1.2-1] [MQTT-3.1.2-2]
@@ -36,7 +36,7 @@ impl<L: LogStore> Broker<L> {
                 self.clients.connections[index].flags.set(Flags::NO_PROBLEM_INFORMATION);
                 match error.answer() {
                     Some((version, reason)) => self.refuse(index, version, reason, now),
-                    None => self.dismiss(index),
+                    None => self.close_when_sent(index),
                 }
                 return Progress::Gone;
             }
@@ -63,13 +63,13 @@ impl<L: LogStore> Broker<L> {
         let worker = shard_of(&client_id, self.options.topic_shards).0 % self.options.workers;
         if worker != self.options.worker {
             let key = self.clients.key(index);
-            self.clients.connections[index].turn(Turn::HandedOff);
+            self.clients.connections[index].transition(ConnectionEvent::HandedOff);
             self.forget_connection(index);
             self.actions.push(Action::HandOff { key, worker, bytes: rest.into() });
             return Progress::Gone;
         }
         let connection = &mut self.clients.connections[index];
-        connection.turn(Turn::Connect);
+        connection.transition(ConnectionEvent::Connect);
         connection.version = version;
         self.actions.push(Action::Authenticate {
             key: self.clients.key(index),
@@ -98,7 +98,7 @@ impl<L: LogStore> Broker<L> {
             return Some(ReasonCode::CLIENT_IDENTIFIER_NOT_VALID);
         }
         let will = connect.will.as_ref()?;
-        if will.retain && !Retained::<Kept>::admits(will.topic) {
+        if will.retain && !Retained::<RetainedMessage>::admits(will.topic) {
             return Some(ReasonCode::TOPIC_NAME_INVALID);
         }
         check_topic(will.topic).err().map(|error| error.reason)
@@ -111,7 +111,7 @@ impl<L: LogStore> Broker<L> {
             let mut id = String::with_capacity(22);
             id.push_str("tg");
             for _ in 0..2 {
-                let mut bits = self.chance.next();
+                let mut bits = self.random.next();
                 for _ in 0..10 {
                     id.push(DIGITS[bits as usize % DIGITS.len()] as char);
                     bits >>= 5;
@@ -127,7 +127,7 @@ impl<L: LogStore> Broker<L> {
     /// The answer to [`Action::Authenticate`].
     pub fn verdict(&mut self, key: ConnectionKey, verdict: Result<Admitted, Denied>, now: TimeMs) {
         let Some(index) = self.clients.index(key) else { return };
-        if self.clients.connections[index].life != Life::Authenticating {
+        if self.clients.connections[index].state != ConnectionState::Authenticating {
             return;
         }
         match verdict {
@@ -136,7 +136,7 @@ impl<L: LogStore> Broker<L> {
                 let connection = &mut self.clients.connections[index];
                 assert!(connection.rights == NONE && connection.session == NONE, "who is admitted had nothing yet");
                 connection.rights = rights;
-                connection.turn(Turn::Admitted);
+                connection.transition(ConnectionEvent::Admitted);
                 self.resume(index, now);
             }
             Err(Denied { reason }) => {
@@ -151,17 +151,20 @@ impl<L: LogStore> Broker<L> {
         self.clients.facts.connects_refused += 1;
         let reference = self.drain.as_ref().and_then(|drain| drain.plan.server_reference.clone());
         let server_reference = reference.as_deref().filter(|_| reason == ReasonCode::USE_ANOTHER_SERVER);
-        self.clients.send_no(index, now, words(About::Connect, reason), |bytes, reason_string| {
+        self.clients.send_refusal(index, now, reason_text(About::Connect, reason), |bytes, reason_string| {
             let out = ConnAckOut { reason, server_reference, reason_string, ..ConnAckOut::default() };
             encode_connack(bytes, version, &out);
         });
-        self.dismiss(index);
+        self.close_when_sent(index);
     }
 
     /// An admitted CONNECT finds its session, or gets one. Comes here again when a record that it waits for is durable.
     pub(super) fn attach(&mut self, index: u32, packet: &[u8], now: TimeMs) -> Progress {
         let connect = decode_connect(packet).expect("was decoded when it came");
-        assert!(self.clients.connections[index].life == Life::Opening, "only who was admitted gets a session");
+        assert!(
+            self.clients.connections[index].state == ConnectionState::Opening,
+            "only who was admitted gets a session"
+        );
         assert!(self.clients.connections[index].rights != NONE, "who was admitted has rights");
         let found = self.clients.connections[index].session;
         if found != NONE {
@@ -179,7 +182,7 @@ impl<L: LogStore> Broker<L> {
         }
         if let Some(session) = self.clients.find_session(client_id) {
             if self.clients.sessions[session].stage == Stage::Opening {
-                return self.queue_behind(index, session);
+                return self.wait_for_session(index, session);
             }
             // [MQTT-3.1.4-3]
             self.take_over(session, now);
@@ -195,7 +198,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// The session waits for the record of an earlier connection, which has lost: this one is next.
-    fn queue_behind(&mut self, index: u32, session: u32) -> Progress {
+    fn wait_for_session(&mut self, index: u32, session: u32) -> Progress {
         assert!(
             self.clients.sessions[session].stage == Stage::Opening,
             "one waits for a session that waits for its record"
@@ -207,17 +210,17 @@ impl<L: LogStore> Broker<L> {
             assert!(self.clients.connections[earlier].session == session, "connection and session point to each other");
             self.clients.facts.take_overs += 1;
             self.clients.connections[earlier].session = NONE;
-            self.dismiss(earlier);
+            self.close_when_sent(earlier);
         }
         let key = self.clients.key(index);
         self.clients.connections[index].flags.set(Flags::PARKED);
         // The one before may have been sent away meanwhile, and only wait for its socket to be closed.
-        if let Some(earlier) = self.successors.insert(session, key)
+        if let Some(earlier) = self.waiting_connects.insert(session, key)
             && let Some(earlier) = self.clients.index(earlier)
-            && self.clients.connections[earlier].life == Life::Opening
+            && self.clients.connections[earlier].state == ConnectionState::Opening
         {
             self.clients.facts.take_overs += 1;
-            self.dismiss(earlier);
+            self.close_when_sent(earlier);
         }
         Progress::Parked
     }
@@ -307,7 +310,7 @@ impl<L: LogStore> Broker<L> {
 
         let connection = &mut self.clients.connections[index];
         assert!(connection.session == place, "connection and session point to each other");
-        connection.turn(Turn::Accepted);
+        connection.transition(ConnectionEvent::Accepted);
         connection.flags.clear(Flags::PARKED);
         connection.last_seen_s = seconds(now);
         connection.keep_alive_s = connect.keep_alive_s;
@@ -370,7 +373,7 @@ impl<L: LogStore> Broker<L> {
         }
         self.clients.sessions[place].flags.set(SessionFlags::RESUMED);
         self.remove_forbidden(place);
-        self.tell_presence(place, true);
+        self.send_presence(place, true);
         self.pump(place, now);
     }
 
@@ -385,7 +388,7 @@ impl<L: LogStore> Broker<L> {
             bytes_max <= self.options.limits.packet_bytes_max,
             "a connection's bound is no larger than the broker's"
         );
-        if connection.life == Life::Greeting { bytes_max.min(CONNECT_BYTES_MAX) } else { bytes_max }
+        if connection.state == ConnectionState::AwaitingConnect { bytes_max.min(CONNECT_BYTES_MAX) } else { bytes_max }
     }
 }
 

@@ -16,8 +16,8 @@ use tidegate_wire::mqtt::{Publish, QoS, ReasonCode};
 
 use super::{Broker, Progress, Routed};
 use crate::limits::{REQUEST_BYTES_MAX, REQUESTS_MAX};
-use crate::parcel::Parcel;
-use crate::peer::{AskedBy, Source, Ticket};
+use crate::message_ref::MessageRef;
+use crate::peer::{AckTo, Source, Ticket};
 use crate::session::SessionRef;
 use crate::{Action, RequestTicket, RequestTopic};
 
@@ -25,7 +25,7 @@ use crate::{Action, RequestTicket, RequestTopic};
 #[derive(Debug)]
 pub(super) struct Request {
     session: SessionRef,
-    asked_by: Option<AskedBy>,
+    ack_to: Option<AckTo>,
     qos: u8,
     response_topic: Option<Box<str>>,
     /// The properties of the response: the request's correlation data.
@@ -57,7 +57,7 @@ impl<L: LogStore> Broker<L> {
         let ticket = RequestTicket(self.tickets);
         let request = Request {
             session: self.clients.session_ref(place),
-            asked_by: source.asked_by,
+            ack_to: source.ack_to,
             qos: publish.qos as u8,
             response_topic: publish.properties.response_topic.map(Into::into),
             properties: correlation(publish.properties.correlation_data),
@@ -79,8 +79,8 @@ impl<L: LogStore> Broker<L> {
         if let (Ok(payload), Some(topic)) = (response, &request.response_topic) {
             self.deliver_response(&request, topic, payload, now);
         }
-        if let Some(AskedBy { ticket: asked @ Ticket::Answer { .. }, .. }) = request.asked_by {
-            self.said(asked, response.err().unwrap_or(ReasonCode::SUCCESS), now);
+        if let Some(AckTo { ticket: asked @ Ticket::Answer { .. }, .. }) = request.ack_to {
+            self.take_ack(asked, response.err().unwrap_or(ReasonCode::SUCCESS), now);
         }
     }
 
@@ -95,8 +95,8 @@ impl<L: LogStore> Broker<L> {
             .collect();
         self.matches = found;
         let meta = MessageMeta { qos: request.qos, retain: false, expires_at: None };
-        let mut parcel = Parcel::new(topic, &request.properties, payload, meta);
-        self.deliver_here(&mut parcel, &own, [].iter(), true, &Source::default(), now);
+        let mut message_ref = MessageRef::new(topic, &request.properties, payload, meta);
+        self.deliver_here(&mut message_ref, &own, [].iter(), true, &Source::default(), now);
     }
 }
 

@@ -15,9 +15,9 @@ impl<L: LogStore> Broker<L> {
     pub fn assert_sound(&self) {
         self.clients.assert_sound();
         self.trie.assert_sound();
-        self.retained.assert_sound(self.walks.len());
-        self.walks.assert_sound();
-        self.errands.assert_sound();
+        self.retained.assert_sound(self.scans.len());
+        self.scans.assert_sound();
+        self.pending_acks.assert_sound();
         self.peers.assert_sound();
         let connections = || self.clients.connections.in_use().map(|index| &self.clients.connections[index]);
         self.rights.assert_sound(connections().map(|connection| connection.rights).filter(|rights| *rights != NONE));
@@ -27,7 +27,7 @@ impl<L: LogStore> Broker<L> {
         assert!(self.requests.len() <= REQUESTS_MAX, "requests under way");
         assert!(self.requests.keys().all(|ticket| *ticket <= self.tickets), "tickets are given one after the other");
         assert!(self.delayed.len() <= VOLATILE_DELAYED_MAX, "messages of QoS 0 that are delayed");
-        assert!(self.late.is_empty(), "whoever is late is disconnected before the shell goes on");
+        assert!(self.deferred_disconnects.is_empty(), "whoever is late is disconnected before the shell goes on");
         assert!(self.durable.is_empty() && self.refused.is_empty(), "no message is half delivered");
     }
 

@@ -18,7 +18,7 @@ use tidegate_wire::mqtt::{
 use super::{Broker, Progress, Wait};
 use crate::connection::{Flags, NONE, Parked};
 use crate::peer::Item;
-use crate::reason::{About, words};
+use crate::reason::{About, reason_text};
 use crate::session::{SessionFlags, SessionRef, Stage};
 use crate::subscriptions::{Entry, EntryOptions};
 use crate::{Access, Action, ConnectionKey};
@@ -35,7 +35,7 @@ impl<L: LogStore> Broker<L> {
             return Progress::Parked;
         }
         let mut parked = Parked { codes: Vec::new(), known: Vec::new(), remaining: 0 };
-        let walks = self.walks.count(self.clients.session_ref(place));
+        let walks = self.scans.count(self.clients.session_ref(place));
         for subscription in subscribe.subscriptions() {
             // One filter again and again is one subscription, but each time what is retained is sent.
             let is_greedy = walks + parked.codes.len() >= self.options.limits.subscriptions_max;
@@ -95,7 +95,7 @@ impl<L: LogStore> Broker<L> {
         let version = self.clients.connections[index].version;
         let codes = codes(&parked.codes);
         assert!(parked.remaining == 0, "the answer waits for all records");
-        self.clients.send_no(index, now, first_no(&codes), |bytes, words| {
+        self.clients.send_refusal(index, now, first_refusal(&codes), |bytes, words| {
             encode_suback(bytes, version, subscribe.packet_id, &codes, words);
         });
         for (nth, subscription) in subscribe.subscriptions().enumerate() {
@@ -208,7 +208,7 @@ impl<L: LogStore> Broker<L> {
             session.subscriptions.add(inserted.node);
             self.clients.facts.subscriptions += 1;
         }
-        self.peers.tell_all(|| Item::Subscribed { filter: filter.into(), entry });
+        self.peers.broadcast(|| Item::Subscribed { filter: filter.into(), entry });
     }
 
     /// Removes a subscription from this worker's replica and tells the others. `[MQTT-3.10.4-1]`
@@ -222,7 +222,7 @@ impl<L: LogStore> Broker<L> {
         self.clients.sessions[place].subscriptions.remove(node);
         assert!(self.clients.facts.subscriptions > 0, "what is removed was counted");
         self.clients.facts.subscriptions -= 1;
-        self.peers.tell_all(|| Item::Unsubscribed { filter: filter.into(), owner });
+        self.peers.broadcast(|| Item::Unsubscribed { filter: filter.into(), owner });
         true
     }
 
@@ -298,7 +298,7 @@ impl<L: LogStore> Broker<L> {
         let version = self.clients.connections[index].version;
         let codes = codes(&parked.codes);
         assert!(parked.remaining == 0, "the answer waits for all records");
-        self.clients.send_no(index, now, first_no(&codes), |bytes, words| {
+        self.clients.send_refusal(index, now, first_refusal(&codes), |bytes, words| {
             encode_unsuback(bytes, version, unsubscribe.packet_id, &codes, words);
         });
         Progress::Taken
@@ -354,7 +354,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Tells all workers that a member of share groups came or went.
-    pub(super) fn tell_presence(&mut self, place: u32, online: bool) {
+    pub(super) fn send_presence(&mut self, place: u32, online: bool) {
         let session = &self.clients.sessions[place];
         if !session.flags.has(SessionFlags::SHARED) {
             return;
@@ -364,7 +364,7 @@ impl<L: LogStore> Broker<L> {
             if self.trie.is_shared(*node) {
                 assert!(self.trie.set_online(*node, owner, online), "a session's subscriptions are in the tree");
                 let filter = self.trie.filter(*node);
-                self.peers.tell_all(|| Item::Presence { filter: filter.as_str().into(), owner, online });
+                self.peers.broadcast(|| Item::Presence { filter: filter.as_str().into(), owner, online });
             }
         }
     }
@@ -382,8 +382,8 @@ fn options(subscription: &Subscription<'_>) -> EntryOptions {
 }
 
 /// Words about the first filter that was refused.
-fn first_no(codes: &[ReasonCode]) -> Option<&'static str> {
-    codes.iter().find(|code| code.is_error()).and_then(|code| words(About::Subscribe, *code))
+fn first_refusal(codes: &[ReasonCode]) -> Option<&'static str> {
+    codes.iter().find(|code| code.is_error()).and_then(|code| reason_text(About::Subscribe, *code))
 }
 
 fn codes(codes: &[u8]) -> Vec<ReasonCode> {

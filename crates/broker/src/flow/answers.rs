@@ -38,7 +38,7 @@ impl Answers {
     }
 
     /// One who had to say something has. Returns whether an answer may now be taken.
-    pub fn said(&mut self, serial: u32, reason: ReasonCode) -> bool {
+    pub fn take_ack(&mut self, serial: u32, reason: ReasonCode) -> bool {
         // No assertion: generations of sessions are of 16 bits, so a word may be for a session long gone that stood at this place.
         let Some(answer) = self.queue.get_mut(serial.wrapping_sub(self.first) as usize) else { return false };
         answer.remaining = answer.remaining.saturating_sub(1);

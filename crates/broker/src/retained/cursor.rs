@@ -4,7 +4,7 @@
 //! while a cursor stands on it, and a node with something below it stays anyway; so nothing that changes elsewhere can lose the place,
 //! and a cursor that waits for a slow client costs forty bytes and its filter.
 
-use super::{Hung, Keepable, NONE, Retained};
+use super::{NONE, NodeData, Retainable, Retained};
 use crate::topic_tree::{NodeId, TopicTree};
 
 /// A place in the walk. It must be given back to [`Retained::close`], or its last node stays for ever.
@@ -46,7 +46,7 @@ impl Cursor {
     }
 }
 
-impl<M: Keepable> Retained<M> {
+impl<M: Retainable> Retained<M> {
     /// Begins to go through what is there now and matches a valid filter (of a share group: none is sent, do not ask).
     pub fn open(&mut self, filter: &str) -> Cursor {
         let takes_all_below = filter == "#" || filter.ends_with("/#");
@@ -56,7 +56,7 @@ impl<M: Keepable> Retained<M> {
             levels.push(start as u32);
             start += level.len() + 1;
         }
-        let at = TopicTree::<Hung<M>>::ROOT;
+        let at = TopicTree::<NodeData<M>>::ROOT;
         self.tree[at].cursors += 1;
         let (filter, levels) = (filter.into(), levels.into());
         Cursor { filter, levels, takes_all_below, at, depth: 0, stamp: self.stamp, is_done: false }
@@ -117,7 +117,7 @@ impl<M: Keepable> Retained<M> {
             return true;
         }
         // Beside it, or beside the nearest above that has something beside it.
-        while cursor.at != TopicTree::<Hung<M>>::ROOT {
+        while cursor.at != TopicTree::<NodeData<M>>::ROOT {
             let beside = match cursor.level(cursor.depth - 1) {
                 Some("+") | None => self.tree[cursor.at].next,
                 Some(_) => NONE,

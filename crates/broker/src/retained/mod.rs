@@ -12,7 +12,7 @@
 //! Promise: a cursor gives what was there when it was opened. What was set since has reached the subscriber as it was published, so
 //! giving it again would tell an old thing after a new one.
 //!
-//! Invariant: nothing here knows sessions, and what a message is, it knows from [`Keepable`] only.
+//! Invariant: nothing here knows sessions, and what a message is, it knows from [`Retainable`] only.
 
 mod cursor;
 mod expiry;
@@ -28,7 +28,7 @@ use expiry::Expiries;
 pub const TOPIC_LEVELS_MAX: usize = 128;
 
 /// What can be retained: cheap to clone, such as an `Arc`.
-pub trait Keepable {
+pub trait Retainable {
     /// When it ceases to be, in milliseconds since 1970, if ever. `[MQTT-3.3.2-5]`
     fn expires_at_ms(&self) -> Option<u64>;
     /// What it is counted as, in bytes.
@@ -36,7 +36,7 @@ pub trait Keepable {
 }
 
 /// What hangs on a node.
-struct Hung<M> {
+struct NodeData<M> {
     message: Option<M>,
     /// Which setting of a message, of all that there were, this is.
     stamp: u64,
@@ -50,13 +50,13 @@ struct Hung<M> {
 
 const NONE: u32 = u32::MAX;
 
-impl<M> Default for Hung<M> {
-    fn default() -> Hung<M> {
-        Hung { message: None, stamp: 0, first_child: NONE, next: NONE, previous: NONE, cursors: 0 }
+impl<M> Default for NodeData<M> {
+    fn default() -> NodeData<M> {
+        NodeData { message: None, stamp: 0, first_child: NONE, next: NONE, previous: NONE, cursors: 0 }
     }
 }
 
-impl<M> Hung<M> {
+impl<M> NodeData<M> {
     /// Whether the message of this setting is still there.
     fn is(&self, stamp: u64) -> bool {
         self.stamp == stamp && self.message.is_some()
@@ -69,7 +69,7 @@ impl<M> Hung<M> {
 
 /// See the module's description.
 pub struct Retained<M> {
-    tree: TopicTree<Hung<M>>,
+    tree: TopicTree<NodeData<M>>,
     expiries: Expiries,
     /// Counts settings.
     stamp: u64,
@@ -77,7 +77,7 @@ pub struct Retained<M> {
     bytes: usize,
 }
 
-impl<M: Keepable> Retained<M> {
+impl<M: Retainable> Retained<M> {
     /// No messages. `seed` must not be known to clients, who choose the names that are hashed with it.
     pub fn new(seed: u64) -> Retained<M> {
         Retained { tree: TopicTree::new(seed), expiries: Expiries::default(), stamp: 0, messages: 0, bytes: 0 }
@@ -93,7 +93,7 @@ impl<M: Keepable> Retained<M> {
         self.messages == 0
     }
 
-    /// The sum of [`Keepable::bytes`] of all messages.
+    /// The sum of [`Retainable::bytes`] of all messages.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -111,7 +111,7 @@ impl<M: Keepable> Retained<M> {
 
     /// Sets the message of a valid topic and gives the one before. `[MQTT-3.3.1-5]`
     pub fn set(&mut self, topic: &str, message: M) -> Option<M> {
-        let mut node = TopicTree::<Hung<M>>::ROOT;
+        let mut node = TopicTree::<NodeData<M>>::ROOT;
         for level in topic.split('/') {
             let hash = self.tree.hash(level);
             node = match self.tree.child(node, level, hash) {
@@ -165,7 +165,7 @@ impl<M: Keepable> Retained<M> {
         let (mut messages, mut bytes, mut cursors) = (0, 0, 0);
         for node in self.tree.sound_nodes() {
             let hung = &self.tree[node];
-            assert!(node == TopicTree::<Hung<M>>::ROOT || !hung.is_bare(), "{node:?} is of no use");
+            assert!(node == TopicTree::<NodeData<M>>::ROOT || !hung.is_bare(), "{node:?} is of no use");
             messages += usize::from(hung.message.is_some());
             bytes += hung.message.as_ref().map_or(0, M::bytes);
             cursors += hung.cursors as usize;
@@ -184,7 +184,8 @@ impl<M: Keepable> Retained<M> {
 
     fn find(&self, topic: &str) -> Option<NodeId> {
         let mut levels = topic.split('/');
-        levels.try_fold(TopicTree::<Hung<M>>::ROOT, |node, level| self.tree.child(node, level, self.tree.hash(level)))
+        levels
+            .try_fold(TopicTree::<NodeData<M>>::ROOT, |node, level| self.tree.child(node, level, self.tree.hash(level)))
     }
 
     fn clear_at(&mut self, node: NodeId) -> Option<M> {
@@ -225,9 +226,9 @@ impl<M: Keepable> Retained<M> {
     /// Removes a node on which nothing hangs any more, and then those above it for which that made the difference.
     fn prune(&mut self, node: NodeId) {
         let mut node = node;
-        while node != TopicTree::<Hung<M>>::ROOT && self.tree[node].is_bare() {
+        while node != TopicTree::<NodeData<M>>::ROOT && self.tree[node].is_bare() {
             let parent = self.tree.parent(node);
-            let Hung { next, previous, .. } = self.tree.remove(node);
+            let NodeData { next, previous, .. } = self.tree.remove(node);
             match previous {
                 NONE => {
                     assert!(self.tree[parent].first_child == node.0, "who has none before it is the first");

@@ -10,7 +10,7 @@ struct Note {
     expires_at_ms: Option<u64>,
 }
 
-impl Keepable for Note {
+impl Retainable for Note {
     fn expires_at_ms(&self) -> Option<u64> {
         self.expires_at_ms
     }

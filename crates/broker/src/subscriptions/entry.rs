@@ -12,7 +12,7 @@ impl EntryOptions {
     pub const RETAIN_AS_PUBLISHED: EntryOptions = EntryOptions(1 << 3);
     /// The session outlives its connection: QoS 1 and 2 go through its shard.
     pub const DURABLE: EntryOptions = EntryOptions(1 << 4);
-    /// The session has a connection. Kept up for members of share groups only, see `set_online`.
+    /// The session has a connection. RetainedMessage up for members of share groups only, see `set_online`.
     pub const ONLINE: EntryOptions = EntryOptions(1 << 5);
 
     /// Options of this maximum QoS (0, 1 or 2) and nothing else.

@@ -1,6 +1,6 @@
 //! Who gets a message: the walk through the tree, and a buffer for its result that is used again and again.
 
-use super::{Entry, Flags, Hung, Subscriptions};
+use super::{Entry, Flags, NodeData, Subscriptions};
 use crate::topic_tree::{LevelHash, NodeId, TopicTree};
 
 /// The receivers of one message, by worker. Keeps its memory from one match to the next.
@@ -93,7 +93,7 @@ impl Subscriptions {
         found.clear();
         let levels = self.split(topic, std::mem::take(&mut found.levels));
         let text = |nth: usize| &topic[levels[nth].0 as usize..levels[nth].1 as usize];
-        found.stack.push((TopicTree::<Hung>::ROOT, 0));
+        found.stack.push((TopicTree::<NodeData>::ROOT, 0));
         while let Some((node, depth)) = found.stack.pop() {
             found.visits += 1;
             let hung = &self.tree[node];

@@ -41,7 +41,7 @@ pub const QUEUE_GROUP: &str = "$queue";
 
 /// What hangs on a node.
 #[derive(Default)]
-struct Hung {
+struct NodeData {
     /// The only entry; of several, `session` is the number of their list.
     entry: Entry,
     flags: Flags,
@@ -74,7 +74,7 @@ impl Flags {
 
 /// See the module's description.
 pub struct Subscriptions {
-    tree: TopicTree<Hung>,
+    tree: TopicTree<NodeData>,
     lists: Slab<Entries>,
     /// Share groups of each filter that has some.
     groups: HashMap<NodeId, Vec<NodeId>, foldhash::fast::FixedState>,
@@ -155,7 +155,7 @@ impl Subscriptions {
     /// Adds an entry under a filter, or under a share group of it; an entry of the same session is replaced. The filter is valid and
     /// has at most [`FILTER_LEVELS_MAX`] levels.
     pub fn insert(&mut self, group: Option<&str>, filter: &str, entry: Entry) -> Inserted {
-        let mut node = TopicTree::<Hung>::ROOT;
+        let mut node = TopicTree::<NodeData>::ROOT;
         let mut shape = Shape::default();
         let mut levels = 0;
         for level in filter.split('/') {
@@ -181,7 +181,7 @@ impl Subscriptions {
 
     /// The node of a filter, or of its share group, if anybody subscribes to it.
     pub fn find(&self, group: Option<&str>, filter: &str) -> Option<NodeId> {
-        let mut node = TopicTree::<Hung>::ROOT;
+        let mut node = TopicTree::<NodeData>::ROOT;
         for level in filter.split('/') {
             node = self.tree.child(node, level, self.tree.hash(level))?;
         }
@@ -253,7 +253,7 @@ impl Subscriptions {
         let mut shapes: HashMap<Shape, u32> = HashMap::new();
         for node in self.tree.sound_nodes() {
             let flags = self.tree[node].flags;
-            assert!(node == TopicTree::<Hung>::ROOT || !self.is_bare(node), "{node:?} is of no use");
+            assert!(node == TopicTree::<NodeData>::ROOT || !self.is_bare(node), "{node:?} is of no use");
             assert!(!flags.any(Flags::ONE) || !flags.any(Flags::MANY), "{node:?} has one entry or a list");
             if flags.any(Flags::MANY) {
                 let list = &self.lists[self.tree[node].entry.session];
@@ -386,7 +386,7 @@ impl Subscriptions {
     /// Removes a node on which nothing hangs any more, and then those above it for which that made the difference.
     fn prune(&mut self, node: NodeId) {
         let mut node = node;
-        while node != TopicTree::<Hung>::ROOT && self.is_bare(node) {
+        while node != TopicTree::<NodeData>::ROOT && self.is_bare(node) {
             let parent = self.tree.parent(node);
             if self.tree[node].flags.any(Flags::GROUP) {
                 self.forget_group(parent, node);
@@ -425,7 +425,7 @@ impl Subscriptions {
 
     /// The shape of a node that is not `#`.
     fn shape(&self, node: NodeId) -> Shape {
-        if node == TopicTree::<Hung>::ROOT {
+        if node == TopicTree::<NodeData>::ROOT {
             return Shape::default();
         }
         self.shape(self.tree.parent(node)).then(self.tree.level(node))

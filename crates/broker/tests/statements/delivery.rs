@@ -4,7 +4,7 @@ use crate::{holds, holds_in_both};
 
 /// [MQTT-2.2.1-4] [MQTT-4.3.2-1] [MQTT-4.3.2-2] [MQTT-4.3.2-3]
 #[test]
-fn qos_1_is_under_way_until_its_puback() {
+fn qos_1_is_in_flight_until_its_puback() {
     holds_in_both(
         "
         s: CONNECT keep expiry=100

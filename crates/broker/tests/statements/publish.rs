@@ -133,7 +133,7 @@ fn properties_go_on_as_they_came() {
             3 + id_bytes + 1 + count + 1
         )
     };
-    let said = "format=1 type=c response=r correlation=hi up=z=1 up=a=2 up=z=3";
+    let forwarded = "format=1 type=c response=r correlation=hi up=z=1 up=a=2 up=z=3";
     holds(&format!(
         "
         s: CONNECT
@@ -152,20 +152,20 @@ fn properties_go_on_as_they_came() {
         a: CONNECT
             a < CONNACK success
         a: HEX {}
-            o < PUBLISH t x {said}
-            s < PUBLISH t x {said}
+            o < PUBLISH t x {forwarded}
+            s < PUBLISH t x {forwarded}
         a: HEX {}
             a < PUBACK 7
-            o < PUBLISH t x {said}
-            s < PUBLISH t x qos=1 id=1 {said}
+            o < PUBLISH t x {forwarded}
+            s < PUBLISH t x qos=1 id=1 {forwarded}
         d: CONNECT keep expiry=100
             d < CONNACK success present
-            d < PUBLISH t x qos=1 id=1 {said}
+            d < PUBLISH t x qos=1 id=1 {forwarded}
         n: CONNECT
             n < CONNACK success
         n: SUBSCRIBE t
             n < SUBACK 1 0
-            n < PUBLISH t x retain {said}
+            n < PUBLISH t x retain {forwarded}
         ",
         publish(1, ""),
         publish(2, "00 07"),

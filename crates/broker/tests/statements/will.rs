@@ -11,10 +11,10 @@ fn a_will_is_published_when_the_connection_breaks() {
             w < CONNACK success
         w: SUBSCRIBE gone/+ qos=2
             w < SUBACK 1 2
-        a: CONNECT will=gone/a,farewell,qos=1
+        a: CONNECT will=gone/a,client_disconnect,qos=1
             a < CONNACK success
         a: drop
-            w < PUBLISH gone/a farewell qos=1 id=1
+            w < PUBLISH gone/a client_disconnect qos=1 id=1
         v: CONNECT
             v < CONNACK success
         v: SUBSCRIBE gone/+
@@ -28,14 +28,14 @@ fn a_will_is_published_when_the_connection_breaks() {
 fn a_will_may_be_retained() {
     holds_in_both(
         "
-        a: CONNECT will=gone/a,farewell,retain
+        a: CONNECT will=gone/a,client_disconnect,retain
             a < CONNACK success
         a: drop
         v: CONNECT
             v < CONNACK success
         v: SUBSCRIBE gone/+
             v < SUBACK 1 0
-            v < PUBLISH gone/a farewell retain
+            v < PUBLISH gone/a client_disconnect retain
         ",
     );
 }

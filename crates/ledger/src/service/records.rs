@@ -130,19 +130,21 @@ impl<D: Disk> LedgerService<D> {
 pub(super) fn ids_of<'c>(call: &'c Operation, from: usize) -> Box<dyn Iterator<Item = &'c str> + 'c> {
     match call {
         // Of a linked group, all are looked at before any is decided.
-        Operation::Transfers { batch, picks, linked: true, .. } => {
-            Box::new((0..picks.len(batch.len())).map(|n| batch.get(picks.index(n)).id))
+        Operation::Transfers { batch, selection, linked: true, .. } => {
+            Box::new((0..selection.len(batch.len())).map(|n| batch.get(selection.index(n)).id))
         }
-        Operation::Transfers { batch, picks, .. } => {
-            Box::new((from..picks.len(batch.len())).map(|n| batch.get(picks.index(n)).id))
+        Operation::Transfers { batch, selection, .. } => {
+            Box::new((from..selection.len(batch.len())).map(|n| batch.get(selection.index(n)).id))
         }
-        Operation::PlaceHolds { holds, picks, .. } => {
-            Box::new((from..picks.len(holds.len())).map(|n| &*holds[picks.index(n)].id))
+        Operation::PlaceHolds { holds, selection, .. } => {
+            Box::new((from..selection.len(holds.len())).map(|n| &*holds[selection.index(n)].id))
         }
-        Operation::PostHolds { posts, picks } => {
-            Box::new((from..picks.len(posts.len())).map(|n| &*posts[picks.index(n)].0))
+        Operation::PostHolds { posts, selection } => {
+            Box::new((from..selection.len(posts.len())).map(|n| &*posts[selection.index(n)].0))
         }
-        Operation::VoidHolds { ids, picks } => Box::new((from..picks.len(ids.len())).map(|n| &*ids[picks.index(n)])),
+        Operation::VoidHolds { ids, selection } => {
+            Box::new((from..selection.len(ids.len())).map(|n| &*ids[selection.index(n)]))
+        }
         Operation::ClaimIds(claims) => Box::new(claims[from..].iter().map(|(id, ..)| &**id)),
         Operation::FindOwners(ids) => Box::new(ids.iter().map(|id| &**id)),
         _ => Box::new(std::iter::empty()),

@@ -74,7 +74,7 @@ pub fn content_digest<'a>(content: impl Into<Content<'a>>) -> ContentDigest {
 /// SipHash-2-4 with 128 bits under the zero key over: kind, amount, lifetime (little-endian), then each text with its length
 /// before it, so that no two contents have the same bytes.
 fn digest(kind: u8, debit: &str, credit: &str, amount: u64, expires_in_ms: u64, memo: &str) -> ContentDigest {
-    let mut sip = Sip::<2, 4>::new(SHARD_KEY, true);
+    let mut sip = SipHasher::<2, 4>::new(SHARD_KEY, true);
     sip.write(&[kind]);
     sip.write(&amount.to_le_bytes());
     sip.write(&expires_in_ms.to_le_bytes());
@@ -97,24 +97,24 @@ fn tag(key: &str) -> &str {
 }
 
 fn sip_64(bytes: &[u8], key: [u64; 2]) -> u64 {
-    let mut sip = Sip::<1, 3>::new(key, false);
+    let mut sip = SipHasher::<1, 3>::new(key, false);
     sip.write(bytes);
     sip.finish_64()
 }
 
 /// SipHash-C-D: C rounds a word, D at the end.
-struct Sip<const C: usize, const D: usize> {
+struct SipHasher<const C: usize, const D: usize> {
     v: [u64; 4],
     tail: u64,
     tail_bytes: usize,
     length: u64,
 }
 
-impl<const C: usize, const D: usize> Sip<C, D> {
+impl<const C: usize, const D: usize> SipHasher<C, D> {
     #[inline(always)]
     fn new([k0, k1]: [u64; 2], wide: bool) -> Self {
         let v1 = 0x646f_7261_6e64_6f6d ^ k1 ^ if wide { 0xee } else { 0 };
-        Sip {
+        SipHasher {
             v: [0x736f_6d65_7073_6575 ^ k0, v1, 0x6c79_6765_6e65_7261 ^ k0, 0x7465_6462_7974_6573 ^ k1],
             tail: 0,
             tail_bytes: 0,

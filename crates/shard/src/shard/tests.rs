@@ -141,7 +141,7 @@ impl Service for Reader {
         }
         let (number, pause): (u8, fn(JobId) -> Pause) = match call {
             Call::Write(number) => {
-                assert_eq!(turn.room(1), Room::Here);
+                assert_eq!(turn.room(1), Room::Available);
                 turn.append(number).expect("room was asked for");
                 return Ok(Served::Done(turn.state().0.clone()));
             }

@@ -9,7 +9,7 @@
 
 mod node;
 
-use crate::mqtt::packet::{Guest, Publish, QoS};
+use crate::mqtt::packet::{ConnectOptions, Publish, QoS};
 use crate::process;
 use anyhow::{Result, ensure};
 use node::Node;
@@ -43,11 +43,11 @@ pub fn run(settings: &Settings) -> Result<()> {
     let mut node = Node::new(settings.workers, settings.sessions);
     let started = Instant::now();
     for client in 0..settings.sessions {
-        let guest = Guest {
+        let options = ConnectOptions {
             keep_alive_s: settings.keep_alive_s,
-            ..Guest::new(format!("client-{client:07}"), vec![topic(client)])
+            ..ConnectOptions::new(format!("client-{client:07}"), vec![topic(client)])
         };
-        node.enter(client, &guest)?;
+        node.connect(client, &options)?;
         if client % 200_000 == 0 {
             eprintln!("{client} sessions, {} MB", process::own_resident_bytes()? >> 20);
         }

@@ -72,7 +72,7 @@ pub struct Plan {
 
 /// What the measured stretch brought.
 #[derive(Clone, Copy, Debug)]
-pub struct Stretch {
+pub struct Measured {
     /// Messages delivered.
     pub delivered: u64,
     /// Its length.
@@ -83,7 +83,7 @@ pub struct Stretch {
     pub load_time: Duration,
 }
 
-impl Stretch {
+impl Measured {
     /// Messages delivered in a second.
     pub fn per_second(&self) -> f64 {
         self.delivered as f64 / self.elapsed.as_secs_f64()
@@ -104,7 +104,7 @@ pub fn drive(
     traffic: &mut impl Traffic,
     plan: Plan,
     broker_time: impl Fn() -> Result<Duration>,
-) -> Result<Stretch> {
+) -> Result<Measured> {
     let mut poll = Poll::new()?;
     let mut events = Events::with_capacity(clients.len().max(16));
     let mut links = Links { all: clients, to_flush: Vec::new() };
@@ -115,7 +115,7 @@ pub fn drive(
     let mut pongs = 0;
     let mut phase = Phase::WarmUp;
     let mut before = (0, Duration::ZERO, Duration::ZERO, Instant::now());
-    let mut stretch = None;
+    let mut measured = None;
     let started = Instant::now();
     let (mut heard, mut next_turn) = (started, started);
     loop {
@@ -160,7 +160,7 @@ pub fn drive(
                 phase = Phase::Measured;
             }
             Phase::Measured if now >= until => {
-                stretch = Some(Stretch {
+                measured = Some(Measured {
                     delivered: traffic.delivered() - before.0,
                     elapsed: now - before.3,
                     broker_time: broker_time()? - before.1,
@@ -176,7 +176,7 @@ pub fn drive(
                 }
                 phase = Phase::Ping;
             }
-            Phase::Ping if pongs == links.all.len() => return Ok(stretch.expect("a drain follows a stretch")),
+            Phase::Ping if pongs == links.all.len() => return Ok(measured.expect("a drain follows a stretch")),
             Phase::Drain | Phase::Ping if now >= until => {
                 bail!(
                     "nothing came for {} s: of {} messages delivered, {} more are outstanding; {pongs} pongs",

@@ -13,7 +13,7 @@
 //! Invariant: nothing here knows which broker it talks to.
 
 pub mod drive;
-pub mod entry;
+pub mod handshake;
 pub mod link;
 pub mod packet;
 pub mod schedule;

@@ -17,7 +17,7 @@ pub enum QoS {
 
 /// What a client asks for when it connects.
 #[derive(Clone, Debug)]
-pub struct Guest {
+pub struct ConnectOptions {
     /// Its client id.
     pub client_id: String,
     /// No session before or after this connection.
@@ -36,10 +36,10 @@ const KEEP_ALIVE_S: u16 = 1200;
 /// Filters in one SUBSCRIBE packet, at most: what every broker takes.
 const FILTERS_PER_PACKET: usize = 100;
 
-impl Guest {
+impl ConnectOptions {
     /// One with a clean session that subscribes at QoS 0, if at all.
-    pub fn new(client_id: String, filters: Vec<String>) -> Guest {
-        Guest { client_id, clean: true, filters, qos: QoS::Zero, keep_alive_s: KEEP_ALIVE_S }
+    pub fn new(client_id: String, filters: Vec<String>) -> ConnectOptions {
+        ConnectOptions { client_id, clean: true, filters, qos: QoS::Zero, keep_alive_s: KEEP_ALIVE_S }
     }
 
     /// The bytes of CONNECT.

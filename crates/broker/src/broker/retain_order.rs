@@ -21,18 +21,18 @@ use crate::session::SessionRef;
 /// Retained messages of this worker's sessions that have not come by yet, by session and topic (its hash: whoever finds two topics
 /// with one makes only itself wait).
 #[derive(Debug, Default)]
-pub(super) struct RetainsUnderWay {
-    all: HashMap<(SessionRef, u64), UnderWay, FixedState>,
+pub(super) struct RetainsInFlight {
+    all: HashMap<(SessionRef, u64), InFlight, FixedState>,
 }
 
 #[derive(Debug, Default)]
-struct UnderWay {
+struct InFlight {
     count: u32,
     /// The session's connection, if its next message waits.
     waiting: Option<ConnectionKey>,
 }
 
-impl RetainsUnderWay {
+impl RetainsInFlight {
     fn key(source: &Source, topic: &str) -> Option<(SessionRef, u64)> {
         source.publisher.map(|publisher| (publisher.session, hash(topic)))
     }
@@ -42,7 +42,7 @@ impl<L: LogStore> Broker<L> {
     /// A session's retained message sets out.
     pub(super) fn retain_begins(&mut self, source: &Source, topic: &str) {
         let is_ours = source.publisher.is_some_and(|publisher| publisher.worker == self.options.worker);
-        if let Some(key) = RetainsUnderWay::key(source, topic).filter(|_| is_ours) {
+        if let Some(key) = RetainsInFlight::key(source, topic).filter(|_| is_ours) {
             self.retaining.all.entry(key).or_default().count += 1;
         }
     }
@@ -52,14 +52,14 @@ impl<L: LogStore> Broker<L> {
         if source.publisher.is_none_or(|publisher| publisher.worker != self.options.worker) {
             return;
         }
-        let Some(key) = RetainsUnderWay::key(source, topic) else { return };
-        let Some(under_way) = self.retaining.all.get_mut(&key) else { return };
-        assert!(under_way.count > 0, "what comes by has set out");
-        under_way.count -= 1;
-        if under_way.count > 0 {
+        let Some(key) = RetainsInFlight::key(source, topic) else { return };
+        let Some(in_flight) = self.retaining.all.get_mut(&key) else { return };
+        assert!(in_flight.count > 0, "what comes by has set out");
+        in_flight.count -= 1;
+        if in_flight.count > 0 {
             return;
         }
-        let waiting = self.retaining.all.remove(&key).and_then(|under_way| under_way.waiting);
+        let waiting = self.retaining.all.remove(&key).and_then(|in_flight| in_flight.waiting);
         let Some(index) = waiting.and_then(|key| self.clients.index(key)) else { return };
         assert!(self.clients.connections[index].flags.has(Flags::PARKED), "who waits for a retained message is parked");
         let flags = &mut self.clients.connections[index].flags;
@@ -86,8 +86,8 @@ impl<L: LogStore> Broker<L> {
         };
         let session = self.clients.session_ref(place);
         let key = self.clients.key(index);
-        let Some(under_way) = self.retaining.all.get_mut(&(session, hash(topic))) else { return false };
-        under_way.waiting = Some(key);
+        let Some(in_flight) = self.retaining.all.get_mut(&(session, hash(topic))) else { return false };
+        in_flight.waiting = Some(key);
         self.clients.connections[index].flags.set(Flags::PARKED);
         true
     }

@@ -10,7 +10,7 @@ use tidegate_machines::topic::{Message, MessageMeta};
 
 /// One message under way.
 #[derive(Debug)]
-pub(crate) struct Parcel<'a> {
+pub(crate) struct MessageRef<'a> {
     pub topic: &'a str,
     /// Encoded MQTT 5 properties that go on unchanged.
     pub properties: &'a [u8],
@@ -21,16 +21,16 @@ pub(crate) struct Parcel<'a> {
     message: Option<Arc<Message>>,
 }
 
-impl<'a> Parcel<'a> {
+impl<'a> MessageRef<'a> {
     /// A message that stands in a packet.
-    pub fn new(topic: &'a str, properties: &'a [u8], payload: &'a [u8], meta: MessageMeta) -> Parcel<'a> {
+    pub fn new(topic: &'a str, properties: &'a [u8], payload: &'a [u8], meta: MessageMeta) -> MessageRef<'a> {
         let MessageMeta { qos, retain, expires_at } = meta;
-        Parcel { topic, properties, payload, qos, retain, expires_at, message: None }
+        MessageRef { topic, properties, payload, qos, retain, expires_at, message: None }
     }
 
     /// A message that is kept already.
-    pub fn of(message: &'a Arc<Message>) -> Parcel<'a> {
-        Parcel {
+    pub fn of(message: &'a Arc<Message>) -> MessageRef<'a> {
+        MessageRef {
             topic: message.topic(),
             properties: message.properties(),
             payload: message.payload(),
@@ -42,8 +42,8 @@ impl<'a> Parcel<'a> {
     }
 
     /// The message, for who must keep it.
-    pub fn message(&mut self) -> Arc<Message> {
-        let Parcel { topic, properties, payload, qos, retain, expires_at, ref mut message } = *self;
+    pub fn to_message(&mut self) -> Arc<Message> {
+        let MessageRef { topic, properties, payload, qos, retain, expires_at, ref mut message } = *self;
         let meta = MessageMeta { qos, retain, expires_at };
         Arc::clone(message.get_or_insert_with(|| Arc::new(Message::new(topic, properties, payload, meta))))
     }
