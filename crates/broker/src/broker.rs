@@ -306,7 +306,7 @@ impl<L: LogStore> Broker<L> {
             Packet::PubComp(ack) => self.pubcomp(index, ack, now),
             Packet::Subscribe(subscribe) => return self.subscribe(index, subscribe, now),
             Packet::Unsubscribe(unsubscribe) => return self.unsubscribe(index, unsubscribe, now),
-            // [MQTT-3.12.4-1]
+            // [MQTT-3.12.4-1]: PINGREQ is answered with PINGRESP.
             Packet::PingReq => self.clients.send(index, now, |bytes| {
                 encode_pingresp(bytes);
             }),
@@ -314,9 +314,11 @@ impl<L: LogStore> Broker<L> {
                 self.client_disconnect(index, goodbye, now);
                 return Progress::Gone;
             }
-            // [MQTT-4.12.1-1]: nothing was begun that could be gone on with.
+            // [MQTT-4.12.1-1]: re-authentication uses the Authentication Method of CONNECT.
+            // No authentication was begun here that AUTH could continue.
             Packet::Auth(_) => self.protocol_error(index, ReasonCode::PROTOCOL_ERROR, now),
-            // [MQTT-3.1.0-2]: a second CONNECT; the others only a server sends.
+            // [MQTT-3.1.0-2]: a second CONNECT ends the connection.
+            // All other packets are sent by servers only.
             _ => self.protocol_error(index, ReasonCode::PROTOCOL_ERROR, now),
         }
         Progress::Taken

@@ -47,7 +47,8 @@ pub(crate) struct Clients {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sending {
     Sent,
-    /// The client does not take packets of this size. `[MQTT-3.1.2-24]`
+    /// The client does not take packets of this size.
+    /// `[MQTT-3.1.2-24]`: the server sends nothing larger than the client's Maximum Packet Size.
     TooLarge,
 }
 
@@ -205,8 +206,12 @@ impl Clients {
         self.facts.messages_sent += 1;
     }
 
-    /// Appends one packet that refuses something, with words for people, if the client wants them and takes a packet of that size.
-    /// `[MQTT-3.1.2-29]` `[MQTT-3.2.2-19]` `[MQTT-3.14.2-3]`
+    /// Appends one packet that refuses something, with words for people, if the client wants them and takes a packet of
+    /// that size.
+    /// `[MQTT-3.1.2-29]`: with Request Problem Information 0, reason strings and user properties only on PUBLISH,
+    /// CONNACK and DISCONNECT.
+    /// `[MQTT-3.2.2-19]`: no reason string that makes CONNACK too large for the client.
+    /// `[MQTT-3.14.2-3]`: no reason string that makes DISCONNECT too large for the receiver.
     pub fn send_refusal(
         &mut self,
         index: u32,
@@ -511,7 +516,7 @@ impl Clients {
             dup,
             qos: QoS::of(copy.qos).expect("0, 1 or 2"),
             retain: copy.retain,
-            // [MQTT-3.3.2-8]: a known alias stands for the topic.
+            // A client that knows the alias gets an empty topic (MQTT 5, 3.3.2.3.4).
             topic: if alias.is_some() && !is_new { "" } else { message_ref.topic },
             packet_id,
             topic_alias: alias,

@@ -22,11 +22,13 @@ pub(crate) struct Connection {
     pub input: u32,
     /// Place of its rights.
     pub rights: u32,
-    /// The client's Maximum Packet Size. `[MQTT-3.1.2-24]`
+    /// The client's Maximum Packet Size.
+    /// `[MQTT-3.1.2-24]`: the server sends nothing larger than the client's Maximum Packet Size.
     pub packet_bytes_max: u32,
     pub extra: Option<Box<Extra>>,
     pub keep_alive_s: u16,
-    /// The client's Receive Maximum, and ours if that is smaller. `[MQTT-3.3.4-9]`
+    /// The client's Receive Maximum, and ours if that is smaller.
+    /// `[MQTT-3.3.4-9]`: the server has at most the client's Receive Maximum of QoS 1 and 2 publications in flight.
     pub window_max: u16,
     pub state: ConnectionState,
     pub version: Version,
@@ -81,7 +83,9 @@ impl Flags {
     pub const PARKED: Flags = Flags(8);
     /// It has used up its rate.
     pub const THROTTLED: Flags = Flags(16);
-    /// It wants no reason strings. `[MQTT-3.1.2-29]`
+    /// It wants no reason strings.
+    /// `[MQTT-3.1.2-29]`: with Request Problem Information 0, reason strings and user properties only on PUBLISH,
+    /// CONNACK and DISCONNECT.
     pub const NO_PROBLEM_INFORMATION: Flags = Flags(32);
 
     pub fn has(self, flag: Flags) -> bool {

@@ -2,7 +2,8 @@
 
 use tidegate_journal::limits::RECORD_BYTES_MAX;
 
-/// Packet ids go from 1 to here. `[MQTT-2.2.1-3]`
+/// Packet ids go from 1 to here.
+/// `[MQTT-2.2.1-3]`: a packet id chosen by the client is not 0 and not in use.
 pub const PACKET_IDS: u64 = 65_535;
 /// Connections that the keep-alive hand looks at in a step, at least.
 pub const SWEEP_SLICE_MIN: usize = 64;

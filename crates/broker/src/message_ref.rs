@@ -48,7 +48,9 @@ impl<'a> MessageRef<'a> {
         Arc::clone(message.get_or_insert_with(|| Arc::new(Message::new(topic, properties, payload, meta))))
     }
 
-    /// Seconds until it expires, rounded up; `Err` when it has. `[MQTT-3.3.2-5]` `[MQTT-3.3.2-6]`
+    /// Seconds until it expires, rounded up; `Err` when it has.
+    /// `[MQTT-3.3.2-5]`: a message whose expiry interval has passed before delivery began is deleted.
+    /// `[MQTT-3.3.2-6]`: the forwarded expiry interval is the received one minus the time the message waited.
     pub fn expiry_s(&self, now: TimeMs) -> Result<Option<u32>, Expired> {
         match self.expires_at {
             None => Ok(None),

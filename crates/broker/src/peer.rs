@@ -36,7 +36,8 @@ pub(crate) struct Publisher {
 /// Where a message comes from, as far as those who handle it must know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Source {
-    /// For no-local subscriptions. `[MQTT-3.8.3-3]`
+    /// For no-local subscriptions.
+    /// `[MQTT-3.8.3-3]`: No Local: a message is not sent to the client id that published it.
     pub publisher: Option<Publisher>,
     /// For shards that must not take it twice.
     pub origin: Option<Origin>,

@@ -1,7 +1,10 @@
 //! Reason strings: a few words for people beside a reason code, so that whoever looks at a client's log need not look at ours.
 //!
-//! Promise: only with a refusal, only to MQTT 5, only to who wants them `[MQTT-3.1.2-29]`, and never such that the packet becomes larger
-//! than its receiver takes ([`crate::clients::Clients::send_refusal`]). The words are fixed: they say nothing about other clients.
+//! Promise: only with a refusal, only to MQTT 5, only to who wants them, and never such that the packet becomes larger
+//! than its receiver takes ([`crate::clients::Clients::send_refusal`]). The words are fixed: they say nothing about
+//! other clients.
+//! `[MQTT-3.1.2-29]`: with Request Problem Information 0, reason strings and user properties only on PUBLISH, CONNACK
+//! and DISCONNECT.
 
 use tidegate_wire::mqtt::ReasonCode;
 

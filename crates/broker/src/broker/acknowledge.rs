@@ -28,7 +28,8 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// `[MQTT-4.3.2-3]`. One that nothing is known about is over already.
+    /// A PUBACK for a packet id that is not in flight is ignored: its delivery has ended.
+    /// `[MQTT-4.3.2-3]`: QoS 1: a message is unacknowledged until PUBACK arrives.
     pub(super) fn puback(&mut self, index: u32, ack: &Ack<'_>, now: TimeMs) {
         let place = self.clients.session_of(index);
         if let Some((number, Flight::Sent1)) = self.flight(place, ack.packet_id) {
@@ -38,11 +39,13 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// `[MQTT-4.3.3-3]` `[MQTT-4.3.3-4]`
+    /// `[MQTT-4.3.3-3]`: QoS 2: a message is unacknowledged until PUBREC arrives.
+    /// `[MQTT-4.3.3-4]`: QoS 2: a PUBREC below 0x80 is answered with PUBREL.
     pub(super) fn pubrec(&mut self, index: u32, ack: &Ack<'_>, now: TimeMs) {
         let place = self.clients.session_of(index);
         match self.flight(place, ack.packet_id) {
-            // [MQTT-4.3.3-4]: with an error it ends here.
+            // [MQTT-4.3.3-4]: QoS 2: a PUBREC below 0x80 is answered with PUBREL.
+            // A PUBREC of 0x80 or more ends the delivery.
             Some((number, Flight::Sent2)) if ack.reason.is_error() => {
                 self.advance(place, number, Flight::Done);
                 self.acknowledge(place, number);
@@ -89,7 +92,7 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// `[MQTT-4.3.3-7]`
+    /// `[MQTT-4.3.3-7]`: QoS 2: a message that was sent does not expire.
     pub(super) fn pubcomp(&mut self, index: u32, ack: &Ack<'_>, now: TimeMs) {
         let place = self.clients.session_of(index);
         if let Some((number, Flight::Released)) = self.flight(place, ack.packet_id) {
@@ -99,7 +102,8 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// The client has heard our PUBREC: the packet id is free again when all shards have forgotten the origin. `[MQTT-4.3.3-11]`
+    /// The client has received our PUBREC: the packet id is free again when all shards have forgotten the origin.
+    /// `[MQTT-4.3.3-11]`: QoS 2: PUBREL is answered with PUBCOMP.
     pub(super) fn pubrel(&mut self, index: u32, ack: &Ack<'_>, now: TimeMs) {
         let place = self.clients.session_of(index);
         let packet_id = ack.packet_id;

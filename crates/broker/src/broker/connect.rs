@@ -29,7 +29,9 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn receive_connect(&mut self, index: u32, packet: &[u8], rest: &[u8], now: TimeMs) -> Progress {
         let connect = match decode_connect(packet) {
             Ok(connect) => connect,
-            // [MQTT-3.1.0-1] [MQTT-3.1.2-1] [MQTT-3.1.2-2]
+            // [MQTT-3.1.0-1]: the first packet of a client is CONNECT.
+            // [MQTT-3.1.2-1]: another protocol name: the server may send CONNACK 0x84, then closes.
+            // [MQTT-3.1.2-2]: another protocol version: the server may send CONNACK 0x84, then closes.
             Err(error) => {
                 self.clients.facts.protocol_errors += 1;
                 // How large a packet it takes is not known.
@@ -52,7 +54,8 @@ impl<L: LogStore> Broker<L> {
             return Progress::Gone;
         }
         let client_id: Box<str> = if connect.client_id.is_empty() {
-            // [MQTT-3.1.3-6]: one of the server's, whose session lives here.
+            // [MQTT-3.1.3-6]: an empty client id is allowed: the server assigns one.
+            // The assigned id hashes to this worker, so its session is here.
             let id = self.draw_client_id();
             self.clients.connections[index].extra().assigned_id = Some(id.clone());
             id
@@ -85,15 +88,18 @@ impl<L: LogStore> Broker<L> {
         if self.drain.is_some() {
             return Some(ReasonCode::USE_ANOTHER_SERVER);
         }
-        // [MQTT-4.12.0-1]: no method of enhanced authentication is spoken here.
+        // [MQTT-4.12.0-1]: an unknown Authentication Method: the server may send CONNACK 0x8C or 0x87, then closes.
+        // No method of enhanced authentication is implemented.
         if connect.authentication_method.is_some() {
             return Some(ReasonCode::BAD_AUTHENTICATION_METHOD);
         }
-        // [MQTT-3.1.1 3.1.3-8]: without an id there is no session to come back to.
+        // [MQTT-3.1.1 3.1.3-8]: an empty client id without a clean session: return code 0x02, then close.
+        // MQTT 3.1.1 cannot tell the client an assigned id, so it could never come back to that session.
         if connect.client_id.is_empty() && connect.version == Version::V311 && !connect.clean_start {
             return Some(ReasonCode::CLIENT_IDENTIFIER_NOT_VALID);
         }
-        // [MQTT-4.7.3-2]: both name a session in logs and figures.
+        // [MQTT-4.7.3-2]: topics and filters contain no U+0000.
+        // Client id and user name appear in logs and metrics, so they are held to the same rule.
         if connect.client_id.len() > CLIENT_ID_BYTES_MAX {
             return Some(ReasonCode::CLIENT_IDENTIFIER_NOT_VALID);
         }
@@ -146,7 +152,9 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// CONNACK with a reason, and the end. `[MQTT-3.2.2-7]` `[MQTT-3.1.4-2]`
+    /// Sends CONNACK with a reason and closes the connection.
+    /// `[MQTT-3.2.2-7]`: after a CONNACK with an error the server closes the connection.
+    /// `[MQTT-3.1.4-2]`: a client that is not authorised: the server closes the connection.
     pub(super) fn refuse(&mut self, index: u32, version: Version, reason: ReasonCode, now: TimeMs) {
         self.clients.facts.connects_refused += 1;
         let reference = self.drain.as_ref().and_then(|drain| drain.plan.server_reference.clone());
@@ -184,13 +192,13 @@ impl<L: LogStore> Broker<L> {
             if self.clients.sessions[session].stage == Stage::Opening {
                 return self.wait_for_session(index, session);
             }
-            // [MQTT-3.1.4-3]
+            // [MQTT-3.1.4-3]: a second connection with a client id disconnects the first one with 0x8E.
             self.take_over(session, now);
         }
         match self.clients.find_session(client_id) {
-            // [MQTT-3.1.2-4]
+            // [MQTT-3.1.2-4]: Clean Start deletes the existing session.
             Some(old) if connect.clean_start => self.end_session(old, now),
-            // [MQTT-3.1.2-5]
+            // [MQTT-3.1.2-5]: without Clean Start the existing session continues.
             Some(session) => return self.reattach(index, session, &connect),
             None => {}
         }
@@ -286,7 +294,8 @@ impl<L: LogStore> Broker<L> {
         Progress::Parked
     }
 
-    /// How long the session outlives its connection. `[MQTT-3.1.2-23]` MQTT 3.1.1 knows only "not" and "for ever".
+    /// How long the session outlives its connection. MQTT 3.1.1 knows only two values: not at all, and without end.
+    /// `[MQTT-3.1.2-23]`: the session is stored as long as its expiry interval says.
     fn expiry(&self, connect: &Connect<'_>) -> u32 {
         let max = self.options.limits.session_expiry_max_s;
         match connect.version {
@@ -296,7 +305,8 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// The session is there and, if durable, its record is: CONNACK. `[MQTT-3.2.0-1]`
+    /// The session is there and, if durable, its record is: CONNACK.
+    /// `[MQTT-3.2.0-1]`: CONNACK is the first packet that the server sends.
     fn accept(&mut self, index: u32, place: u32, connect: &Connect<'_>, now: TimeMs) -> Progress {
         let limits = &self.options.limits;
         let (window_max, aliases_out_max) = (limits.window_max, limits.topic_aliases_out_max);
@@ -319,7 +329,7 @@ impl<L: LogStore> Broker<L> {
             && keep_alive_max_s > 0
             && (connect.keep_alive_s == 0 || connect.keep_alive_s > keep_alive_max_s)
         {
-            // [MQTT-3.1.2-21]
+            // [MQTT-3.1.2-21]: a client uses the keep alive that the server returns.
             connection.keep_alive_s = keep_alive_max_s;
             server_keep_alive_s = Some(keep_alive_max_s);
         }
@@ -358,7 +368,9 @@ impl<L: LogStore> Broker<L> {
         Progress::Taken
     }
 
-    /// A client came back to its session: what was under way is sent again, rights are looked at again. `[MQTT-4.4.0-1]`
+    /// A client has resumed its session: what was in flight is sent again, and its rights are checked again.
+    /// `[MQTT-4.4.0-1]`: on reconnecting, and only then, unacknowledged PUBLISH and PUBREL are sent again with their
+    /// packet ids.
     fn restore(&mut self, place: u32, now: TimeMs) {
         assert!(self.clients.sessions[place].connection != NONE, "a client came back");
         let session = &mut self.clients.sessions[place];

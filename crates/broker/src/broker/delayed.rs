@@ -55,7 +55,8 @@ impl<L: LogStore> Broker<L> {
             self.peers.send_to(worker, Item::Delay { message, at, source: *source });
         }
         let outstanding = u16::from(source.ack_to.is_some());
-        // That shard knows the origin now, so that a message that is sent again after a crash is not delayed twice. [MQTT-4.3.3-10]
+        // That shard knows the origin now, so that a message that is sent again after a crash is not delayed twice.
+        // [MQTT-4.3.3-10]: QoS 2: the same packet id again is answered with PUBREC and not delivered twice.
         let workers = if source.origin.is_some() { 1 << (worker % 64) } else { 0 };
         (ReasonCode::SUCCESS, Routed { outstanding, workers, matched: true })
     }

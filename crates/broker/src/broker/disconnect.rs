@@ -22,7 +22,9 @@ impl<L: LogStore> Broker<L> {
     /// The socket is closed: by the client, by an error, or because the broker asked for it. The key is forgotten.
     pub fn closed(&mut self, key: ConnectionKey, now: TimeMs) {
         let Some(index) = self.clients.index(key) else { return };
-        // [MQTT-3.1.2-8]: no DISCONNECT came before, so the will is sent.
+        // [MQTT-3.1.2-8]: the will is published once the connection is closed and the will delay has passed, unless the
+        // will was deleted.
+        // The socket closed without a DISCONNECT.
         self.detach(index, true, now);
         self.clients.connections[index].transition(ConnectionEvent::Closed);
         self.forget_connection(index);
@@ -51,7 +53,8 @@ impl<L: LogStore> Broker<L> {
         self.actions.push(Action::Close { key: self.clients.key(index) });
     }
 
-    /// The server ends a connection: DISCONNECT says why, for who can read it. `[MQTT-4.13.1-1]`
+    /// The server ends a connection: DISCONNECT gives the reason, to clients of MQTT 5.
+    /// `[MQTT-4.13.1-1]`: a malformed packet or protocol error closes the connection.
     pub(super) fn disconnect(&mut self, index: u32, reason: ReasonCode, now: TimeMs) {
         self.disconnect_with(index, reason, reason_text(About::Connection, reason), now);
     }
@@ -85,18 +88,20 @@ impl<L: LogStore> Broker<L> {
         self.disconnect_with(index, malformed.reason, Some(malformed.what), now);
     }
 
-    /// The client says goodbye. `[MQTT-3.14.4-1]`
+    /// The client has sent DISCONNECT.
+    /// `[MQTT-3.14.4-1]`: nothing is sent after DISCONNECT.
     pub(super) fn client_disconnect(&mut self, index: u32, goodbye: &Disconnect<'_>, now: TimeMs) {
         let place = self.clients.session_of(index);
         if let Some(expiry_s) = goodbye.session_expiry_s {
             let session = &mut self.clients.sessions[place];
-            // [MQTT-3.14.2-2] [MQTT-3.1.2-23]
+            // [MQTT-3.14.2-2]: a DISCONNECT of the server has no session expiry interval.
+            // [MQTT-3.1.2-23]: the session is stored as long as its expiry interval says.
             if session.expiry_s == 0 && expiry_s > 0 {
                 return self.protocol_error(index, ReasonCode::PROTOCOL_ERROR, now);
             }
             session.expiry_s = expiry_s.min(self.options.limits.session_expiry_max_s);
         }
-        // [MQTT-3.14.4-3]: a normal goodbye takes the will with it.
+        // [MQTT-3.14.4-3]: DISCONNECT 0x00 deletes the will.
         self.detach(index, goodbye.reason != ReasonCode::SUCCESS, now);
         self.close_when_sent(index);
     }
@@ -166,14 +171,17 @@ impl<L: LogStore> Broker<L> {
         }
         self.call(shard, Command::DetachSession { slot, expiry_s, keep_will: send_will }, Wait::Nothing);
         self.send_presence(place, false);
-        // A will without delay is not kept waiting: another connection may be about to take the session over. [MQTT-3.1.3-9]
+        // A will without delay is sent now: another connection may be about to take the session over.
+        // [MQTT-3.1.3-9]: a client that reconnects before the will delay has passed: the will is not sent.
         let state = self.shards[shard as usize].state_ahead().session(slot);
         if send_will && state.is_some_and(|state| state.will().is_some_and(|will| will.delay_s == 0)) {
             self.send_due_will(shard, place, slot, now);
         }
     }
 
-    /// A session is over: its subscriptions go, what was under way is forgotten, a will that still waits is sent. `[MQTT-3.1.2-8]`
+    /// Ends a session: removes its subscriptions and all that was in flight, and sends a will that is still pending.
+    /// `[MQTT-3.1.2-8]`: the will is published once the connection is closed and the will delay has passed, unless the
+    /// will was deleted.
     pub(super) fn end_session(&mut self, place: u32, now: TimeMs) {
         assert!(self.clients.sessions[place].stage == Stage::Live, "a session that ends was ready");
         assert!(self.clients.sessions[place].connection == NONE, "a session ends without a connection");

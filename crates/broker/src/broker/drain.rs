@@ -34,7 +34,8 @@ impl<L: LogStore> Broker<L> {
         self.drain.is_some() && self.clients.connections.len() == 0
     }
 
-    /// Sends away as many as the rate allows. `[MQTT-3.14.4-2]`
+    /// Sends away as many as the rate allows.
+    /// `[MQTT-3.14.4-2]`: the sender of DISCONNECT closes the connection.
     pub(super) fn step_drain(&mut self, now: TimeMs) {
         let Some(drain) = &mut self.drain else { return };
         let passed_ms = now.0.saturating_sub(drain.moved_at.0);

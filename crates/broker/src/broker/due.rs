@@ -56,7 +56,8 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// A durable session's will, whose delay has passed. `[MQTT-3.1.3-9]`
+    /// A durable session's will, whose delay has passed.
+    /// `[MQTT-3.1.3-9]`: a client that reconnects before the will delay has passed: the will is not sent.
     pub(super) fn send_due_will(&mut self, shard: u16, place: u32, slot: Slot, now: TimeMs) {
         let session = &mut self.clients.sessions[place];
         if session.connection != NONE || session.flags.has(SessionFlags::WILL_SENT) {

@@ -140,7 +140,9 @@ impl<L: LogStore> Broker<L> {
         session.stage = Stage::Live;
         let index = session.connection;
         if index == NONE {
-            // Its client did not wait for CONNACK, so it has no will to be sent. `[MQTT-3.1.2-8]`
+            // Its client did not wait for CONNACK, so it has no will to be sent.
+            // [MQTT-3.1.2-8]: the will is published once the connection is closed and the will delay has passed, unless
+            // the will was deleted.
             let (shard, slot, expiry_s) = (session.shard, session.slot, session.expiry_s);
             session.flags.clear(SessionFlags::FRESH);
             match slot {
@@ -249,7 +251,9 @@ impl<L: LogStore> Broker<L> {
             flow.window.skip_to(number);
             next = number + 1;
             if entry.is_received() {
-                // [MQTT-4.4.0-1]: of this one the client has the message already.
+                // [MQTT-4.4.0-1]: on reconnecting, and only then, unacknowledged PUBLISH and PUBREL are sent again with
+                // their packet ids.
+                // The client has this message already: PUBREL is sent, not PUBLISH.
                 let started = flow.window.start(Flight::Released);
                 assert!(started == number, "a message has one number, in its inbox and under way");
                 let packet_id = Window::packet_id(number);
@@ -267,7 +271,7 @@ impl<L: LogStore> Broker<L> {
             assert!(flow.window.in_flight() <= u32::from(window_max), "no more is under way than the client takes");
             let copy = Copy { qos: entry.qos(), retain: entry.retain(), subscription_ids: entry.subscription_ids() };
             self.clients.begin_message();
-            // [MQTT-3.3.1-1]
+            // [MQTT-3.3.1-1]: a PUBLISH that is sent again has DUP set.
             let dup = number < sent_before;
             self.clients.facts.dropped_unauthorized += u64::from(is_forbidden);
             if is_forbidden

@@ -49,7 +49,8 @@ impl<L: LogStore> Broker<L> {
             if self.in_flight(place) >= usize::from(self.options.limits.receive_maximum)
                 && self.clients.connections[index].version == Version::V5
             {
-                // [MQTT-3.3.4-7]: it was told how many it may have under way.
+                // [MQTT-3.3.4-7]: the client has at most the server's Receive Maximum of QoS 1 and 2 publications in
+                // flight.
                 self.protocol_error(index, ReasonCode::RECEIVE_MAXIMUM_EXCEEDED, now);
                 return Progress::Gone;
             }
@@ -59,7 +60,10 @@ impl<L: LogStore> Broker<L> {
         self.publish_on(index, place, topic, publish, now)
     }
 
-    /// Reads and sets topic aliases. True when the topic stands in `topic`. `[MQTT-3.3.2-7]` `[MQTT-3.3.2-8]` `[MQTT-3.3.2-9]`
+    /// Reads and sets topic aliases. True when the topic stands in `topic`.
+    /// `[MQTT-3.3.2-7]`: topic aliases are valid for their connection only.
+    /// `[MQTT-3.3.2-8]`: a topic alias is not 0.
+    /// `[MQTT-3.3.2-9]`: the client uses no topic alias above the server's maximum.
     fn resolve_alias(&mut self, index: u32, publish: &Publish<'_>, topic: &mut String) -> Result<bool, ReasonCode> {
         let Some(alias) = publish.properties.topic_alias else { return Ok(false) };
         if alias == 0 || alias > self.options.limits.topic_alias_maximum {
@@ -90,7 +94,8 @@ impl<L: LogStore> Broker<L> {
         })
     }
 
-    /// Whether a QoS 2 publication came before: then it is answered again, or will be. `[MQTT-4.3.3-10]`
+    /// Whether a QoS 2 publication is a repetition. Its PUBREC is then sent again, or is still to come.
+    /// `[MQTT-4.3.3-10]`: QoS 2: the same packet id again is answered with PUBREC and not delivered twice.
     fn is_repeated(&mut self, index: u32, place: u32, packet_id: u16, now: TimeMs) -> bool {
         let session = &mut self.clients.sessions[place];
         let Some(flow) = &mut session.flow else { return false };
@@ -162,7 +167,8 @@ impl<L: LogStore> Broker<L> {
             return Err(ReasonCode::TOPIC_NAME_INVALID);
         }
         match rights.may_publish(client_id, subject) {
-            // It could not be retained: so it is not acknowledged as if it were. [MQTT-3.3.1-5]
+            // It could not be retained, so it is not acknowledged as if it had been.
+            // [MQTT-3.3.1-5]: a retained message replaces the one before on its topic.
             Access::Allowed
                 if publish.retain
                     && publish.qos != QoS::AtMostOnce
@@ -196,7 +202,9 @@ impl<L: LogStore> Broker<L> {
         Source { publisher, origin, ack_to }
     }
 
-    /// Answers a publication of QoS 1 or 2 now, or when all who have to say something about it have. `[MQTT-4.3.2-4]` `[MQTT-4.3.3-8]`
+    /// Answers a publication of QoS 1 or 2 now, or when all shards that store it have acknowledged it.
+    /// `[MQTT-4.3.2-4]`: QoS 1: the receiver answers with PUBACK once it has taken over the message.
+    /// `[MQTT-4.3.3-8]`: QoS 2: the receiver answers with PUBREC once it has taken over the message.
     pub(super) fn reply(
         &mut self,
         index: u32,

@@ -100,7 +100,8 @@ impl<L: LogStore> Broker<L> {
     }
 }
 
-/// Correlation data as an encoded property: identifier 0x09, binary data. `[MQTT-3.3.2-16]`
+/// Correlation data as an encoded property: identifier 0x09, binary data.
+/// `[MQTT-3.3.2-16]`: correlation data is forwarded unchanged.
 fn correlation(data: Option<&[u8]>) -> Box<[u8]> {
     let Some(data) = data else { return Box::default() };
     let length = data.len() as u16;

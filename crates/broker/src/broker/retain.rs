@@ -37,7 +37,8 @@ impl Retainable for RetainedMessage {
 }
 
 impl<L: LogStore> Broker<L> {
-    /// A publication with the retain flag goes to the worker of its topic. `[MQTT-3.3.1-5]`
+    /// A publication with the retain flag goes to the worker of its topic.
+    /// `[MQTT-3.3.1-5]`: a retained message replaces the one before on its topic.
     pub(super) fn retain(&mut self, message_ref: &mut MessageRef<'_>, source: &Source, now: TimeMs) -> Routed {
         let message = message_ref.to_message();
         self.retain_begins(source, message_ref.topic);
@@ -103,7 +104,9 @@ impl<L: LogStore> Broker<L> {
     /// Changes this worker's replica and delivers to its sessions, in one step.
     pub(super) fn set_retained(&mut self, message: &Arc<Message>, picked: &[Entry], source: Source, now: TimeMs) {
         self.retain_ends(&source, message.topic());
-        // [MQTT-3.3.1-6] [MQTT-3.3.1-7]: nothing to say means nothing to keep.
+        // [MQTT-3.3.1-6]: a retained message without payload is delivered, and deletes the retained message of its
+        // topic.
+        // [MQTT-3.3.1-7]: a message without payload is not stored as a retained message.
         if message.payload().is_empty() {
             self.retained.clear(message.topic());
         } else {

@@ -1,7 +1,9 @@
 //! What keeps a message from overtaking a retained one before it.
 //!
-//! A retained message goes round by the worker of its topic, and by its journal; the next message of the same client on the same topic
-//! need not, and would arrive first. So it waits at its connection until the retained one has come by here. `[MQTT-4.6.0-5]`
+//! A retained message goes round by the worker of its topic, and by its journal; the next message of the same client on
+//! the same topic need not, and would arrive first. So it waits at its connection until the retained one has come by
+//! here.
+//! `[MQTT-4.6.0-5]`: messages of one client on an ordered topic are delivered in order.
 //!
 //! Why by topic: a device that tells its state (retained) and events (not) in turn would else wait for the disk with each event.
 

@@ -117,7 +117,8 @@ impl Scans {
 }
 
 impl<L: LogStore> Broker<L> {
-    /// A new subscription gets what is retained: at once as far as a step goes, the rest in steps. `[MQTT-3.3.1-9]`
+    /// A new subscription gets the retained messages: the first step at once, the others later.
+    /// `[MQTT-3.3.1-9]`: Retain Handling 0: retained messages are sent on SUBSCRIBE.
     pub(super) fn send_retained(&mut self, place: u32, filter: &str, qos: u8, subscription_id: u32, now: TimeMs) {
         let Ok(parts) = check_filter(filter) else { return };
         if self.retained.is_empty() {
@@ -210,7 +211,7 @@ impl<L: LogStore> Broker<L> {
                 if slot.is_some() && qos > 0 {
                     journaled.push(Arc::clone(message));
                 } else {
-                    // [MQTT-3.3.1-8]: it is a retained one, and says so.
+                    // It is sent because of a subscription, so RETAIN is 1 (MQTT 5, 3.3.1.3).
                     let queued =
                         QueuedMessage { message: Arc::clone(message), qos, retain: true, subscription_ids: ids.into() };
                     waiting.push_retained(queued);

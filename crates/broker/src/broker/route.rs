@@ -130,7 +130,7 @@ impl<L: LogStore> Broker<L> {
                 self.deliver_to(message_ref, entry, source, now);
             }
         }
-        // A share group's copy comes besides the others, not instead. [MQTT-4.8.2-4]
+        // A member of a share group gets its copy in addition to those of its other subscriptions (MQTT 5, 4.8.2).
         for entry in picked {
             self.deliver_to(message_ref, entry, source, now);
         }
@@ -145,7 +145,9 @@ impl<L: LogStore> Broker<L> {
         self.deliver_copy(message_ref, entry, ids, source, now);
     }
 
-    /// A session with several filters that match gets one copy, with the highest QoS and all identifiers. `[MQTT-3.3.4-2]` `[MQTT-3.3.4-3]`
+    /// A session with several filters that match gets one copy, with the highest QoS and all identifiers.
+    /// `[MQTT-3.3.4-2]`: if several subscriptions match, the highest of their QoS applies.
+    /// `[MQTT-3.3.4-3]`: a message carries the identifiers of the subscriptions that it matched.
     #[cold]
     fn deliver_merged(&mut self, message_ref: &mut MessageRef<'_>, receivers: &[Entry], source: &Source, now: TimeMs) {
         let mut entries = receivers.to_vec();
@@ -167,7 +169,8 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// Whether the subscriber published it itself and does not want to hear it. `[MQTT-3.8.3-3]`
+    /// Whether the subscriber published it itself and subscribed with No Local.
+    /// `[MQTT-3.8.3-3]`: No Local: a message is not sent to the client id that published it.
     #[inline]
     fn is_echo(&self, entry: &Entry, source: &Source) -> bool {
         entry.options.has(EntryOptions::NO_LOCAL)
@@ -191,9 +194,10 @@ impl<L: LogStore> Broker<L> {
             return;
         }
         assert!(u16::from(entry.worker) == self.options.worker, "each worker serves its own sessions");
-        // [MQTT-3.8.4-8]: the lower of both.
+        // [MQTT-3.8.4-8]: a message is forwarded with the lower of its QoS and the granted QoS.
         let qos = message_ref.qos.min(entry.options.qos());
-        // [MQTT-3.3.1-12] [MQTT-3.3.1-13]
+        // [MQTT-3.3.1-12]: without Retain As Published a message is forwarded with RETAIN 0.
+        // [MQTT-3.3.1-13]: with Retain As Published a message is forwarded with the RETAIN flag of its publisher.
         let retain = message_ref.retain && entry.options.has(EntryOptions::RETAIN_AS_PUBLISHED);
         if qos > 0
             && let Some(slot) = session.slot

@@ -24,7 +24,7 @@ use crate::subscriptions::{Entry, EntryOptions};
 use crate::{Access, Action, ConnectionKey};
 
 impl<L: LogStore> Broker<L> {
-    /// `[MQTT-3.8.4-1]`
+    /// `[MQTT-3.8.4-1]`: SUBSCRIBE is answered with SUBACK.
     pub(super) fn subscribe(&mut self, index: u32, subscribe: &Subscribe<'_>, now: TimeMs) -> Progress {
         let place = self.clients.session_of(index);
         let parked = self.clients.connections[index].extra.as_mut().and_then(|extra| extra.parked.take());
@@ -83,7 +83,9 @@ impl<L: LogStore> Broker<L> {
         Progress::Parked
     }
 
-    /// All that the SUBSCRIBE waited for is there. `[MQTT-3.8.4-2]` `[MQTT-3.8.4-6]`
+    /// All that the SUBSCRIBE waited for is there.
+    /// `[MQTT-3.8.4-2]`: SUBACK carries the packet id of its SUBSCRIBE.
+    /// `[MQTT-3.8.4-6]`: SUBACK has a reason code for each filter.
     fn subscribed(
         &mut self,
         index: u32,
@@ -100,7 +102,9 @@ impl<L: LogStore> Broker<L> {
         });
         for (nth, subscription) in subscribe.subscriptions().enumerate() {
             let is_wanted = match subscription.retain_handling {
-                // [MQTT-3.3.1-9] [MQTT-3.3.1-10] [MQTT-3.3.1-11]
+                // [MQTT-3.3.1-9]: Retain Handling 0: retained messages are sent on SUBSCRIBE.
+                // [MQTT-3.3.1-10]: Retain Handling 1: retained messages are sent only for a new subscription.
+                // [MQTT-3.3.1-11]: Retain Handling 2: no retained messages are sent.
                 0 => true,
                 1 => !parked.known[nth],
                 _ => false,
@@ -114,9 +118,12 @@ impl<L: LogStore> Broker<L> {
         Progress::Taken
     }
 
-    /// What a filter is granted: a QoS, or why not. `[MQTT-3.9.3-1]`
+    /// What a filter is granted: a QoS, or why not.
+    /// `[MQTT-3.9.3-1]`: the reason codes of SUBACK are in the order of the filters.
     fn judge_filter(&self, index: u32, place: u32, subscription: &Subscription<'_>) -> ReasonCode {
-        // [MQTT-4.7.1-1] [MQTT-4.8.2-1]: the codec has looked; this takes it apart.
+        // [MQTT-4.7.1-1]: # is alone in its level, which is the last.
+        // [MQTT-4.8.2-1]: a share name has at least one character.
+        // The codec has checked the filter; here it is split.
         let Ok(filter) = check_filter(subscription.filter) else { return ReasonCode::TOPIC_FILTER_INVALID };
         match self.access(index, place, filter.filter) {
             Access::Allowed => {}
@@ -186,7 +193,8 @@ impl<L: LogStore> Broker<L> {
         self.trie.get(node, self.owner(place))
     }
 
-    /// Adds a subscription to this worker's replica and tells the others. `[MQTT-3.8.4-3]`
+    /// Adds a subscription to this worker's replica and tells the others.
+    /// `[MQTT-3.8.4-3]`: a SUBSCRIBE with the same filter replaces the subscription.
     pub(super) fn insert(&mut self, place: u32, filter: &str, options: EntryOptions, subscription_id: u32) {
         let Ok(parts) = check_filter(filter) else { return };
         let session = &mut self.clients.sessions[place];
@@ -211,7 +219,8 @@ impl<L: LogStore> Broker<L> {
         self.peers.broadcast(|| Item::Subscribed { filter: filter.into(), entry });
     }
 
-    /// Removes a subscription from this worker's replica and tells the others. `[MQTT-3.10.4-1]`
+    /// Removes a subscription from this worker's replica and tells the others.
+    /// `[MQTT-3.10.4-1]`: filters are compared character by character; the equal one is removed.
     pub(super) fn remove(&mut self, place: u32, filter: &str) -> bool {
         let owner = self.owner(place);
         let Ok(parts) = check_filter(filter) else { return false };
@@ -277,7 +286,8 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// `[MQTT-3.10.4-4]` `[MQTT-3.10.4-5]`
+    /// `[MQTT-3.10.4-4]`: UNSUBSCRIBE is answered with UNSUBACK.
+    /// `[MQTT-3.10.4-5]`: UNSUBACK carries the packet id of its UNSUBSCRIBE, also if no subscription was removed.
     pub(super) fn unsubscribe(&mut self, index: u32, unsubscribe: &Unsubscribe<'_>, now: TimeMs) -> Progress {
         let place = self.clients.session_of(index);
         let parked = self.clients.connections[index].extra.as_mut().and_then(|extra| extra.parked.take());

@@ -55,7 +55,8 @@ impl<L: LogStore> Broker<L> {
                 assert!(connection.session != NONE, "who is connected has a session");
                 let session = connection.session;
                 let keep_alive_s = u32::from(connection.keep_alive_s);
-                // [MQTT-3.1.2-22]: one and a half times; a second more, because seconds are all that is counted.
+                // [MQTT-3.1.2-22]: after one and a half keep alives without a packet the server closes the connection.
+                // One second more, because time is counted in whole seconds here.
                 if keep_alive_s > 0 && silent_s > keep_alive_s + keep_alive_s / 2 + 1 {
                     self.clients.facts.keep_alive_timeouts += 1;
                     return self.disconnect(index, ReasonCode::KEEP_ALIVE_TIMEOUT, now);

@@ -1,4 +1,6 @@
-//! The answers that a client's publications wait for, in the order of the publications. `[MQTT-4.6.0-2]` `[MQTT-4.6.0-3]`
+//! The answers that a client's publications wait for, in the order of the publications.
+//! `[MQTT-4.6.0-2]`: the client sends PUBACKs in the order of the messages.
+//! `[MQTT-4.6.0-3]`: the client sends PUBRECs in the order of the messages.
 
 #[cfg(test)]
 mod tests;

@@ -6,8 +6,10 @@
 //!                 ▲ front                  ▲ next
 //! ```
 //!
-//! Promise: packet id = number % 65535 + 1, so a number that was journaled keeps its packet id over a crash, and nobody writes ids down.
-//! The span from the front to the next number stays below 65535, so an id names one flight. `[MQTT-2.2.1-3]` `[MQTT-4.3.3-1]`
+//! Promise: packet id = number % 65535 + 1, so a number that was journaled keeps its packet id over a crash, and nobody
+//! writes ids down. The span from the front to the next number stays below 65535, so an id names one flight.
+//! `[MQTT-2.2.1-3]`: a packet id chosen by the client is not 0 and not in use.
+//! `[MQTT-4.3.3-1]`: QoS 2: a new message gets a packet id that is not in use.
 
 #[cfg(test)]
 mod tests;
@@ -75,7 +77,8 @@ impl Window {
         self.flights.is_empty()
     }
 
-    /// Whether one more may be sent to a client that takes `window_max` at a time. `[MQTT-3.3.4-9]`
+    /// Whether one more may be sent to a client that takes `window_max` at a time.
+    /// `[MQTT-3.3.4-9]`: the server has at most the client's Receive Maximum of QoS 1 and 2 publications in flight.
     pub fn is_open(&self, window_max: u16) -> bool {
         self.in_flight < u32::from(window_max) && (self.flights.len() as u64) < PACKET_IDS - 1
     }

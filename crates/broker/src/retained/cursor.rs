@@ -147,8 +147,9 @@ impl<M: Retainable> Retained<M> {
         (is_any && first != NONE).then_some(NodeId(first))
     }
 
-    /// Whether a wildcard led to a topic of the server's own: it does not match, nor does what is below. `[MQTT-4.7.2-1]` Such nodes are
+    /// Whether a wildcard led to a topic of the server's own: it does not match, nor does what is below. Such nodes are
     /// visited nevertheless, so that going past a million of them is counted.
+    /// `[MQTT-4.7.2-1]`: a filter that begins with a wildcard matches no topic that begins with $.
     fn is_hidden(&self, cursor: &Cursor) -> bool {
         cursor.depth == 1 && matches!(cursor.level(0), Some("+") | None) && self.tree.level(cursor.at).starts_with('$')
     }

@@ -29,7 +29,8 @@ pub const TOPIC_LEVELS_MAX: usize = 128;
 
 /// What can be retained: cheap to clone, such as an `Arc`.
 pub trait Retainable {
-    /// When it ceases to be, in milliseconds since 1970, if ever. `[MQTT-3.3.2-5]`
+    /// When it ceases to be, in milliseconds since 1970, if ever.
+    /// `[MQTT-3.3.2-5]`: a message whose expiry interval has passed before delivery began is deleted.
     fn expires_at_ms(&self) -> Option<u64>;
     /// What it is counted as, in bytes.
     fn bytes(&self) -> usize;
@@ -109,7 +110,8 @@ impl<M: Retainable> Retained<M> {
         topic.split('/').take(TOPIC_LEVELS_MAX + 1).count() <= TOPIC_LEVELS_MAX
     }
 
-    /// Sets the message of a valid topic and gives the one before. `[MQTT-3.3.1-5]`
+    /// Sets the message of a valid topic and gives the one before.
+    /// `[MQTT-3.3.1-5]`: a retained message replaces the one before on its topic.
     pub fn set(&mut self, topic: &str, message: M) -> Option<M> {
         let mut node = TopicTree::<NodeData<M>>::ROOT;
         for level in topic.split('/') {
@@ -136,7 +138,9 @@ impl<M: Retainable> Retained<M> {
         before
     }
 
-    /// Removes the message of a topic, if there is one, and gives it. `[MQTT-3.3.1-6]`
+    /// Removes the message of a topic, if there is one, and gives it.
+    /// `[MQTT-3.3.1-6]`: a retained message without payload is delivered, and deletes the retained message of its
+    /// topic.
     pub fn clear(&mut self, topic: &str) -> Option<M> {
         let node = self.find(topic)?;
         self.clear_at(node)

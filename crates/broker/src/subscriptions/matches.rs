@@ -97,7 +97,7 @@ impl Subscriptions {
         while let Some((node, depth)) = found.stack.pop() {
             found.visits += 1;
             let hung = &self.tree[node];
-            // [MQTT-4.7.2-1]: wildcards in front do not match topics of the server's own.
+            // [MQTT-4.7.2-1]: a filter that begins with a wildcard matches no topic that begins with $.
             let wildcards = if depth == 0 && topic.starts_with('$') { 0 } else { Flags::PLUS | Flags::HASH };
             let wildcards = hung.flags.0 & wildcards;
             if wildcards & Flags::HASH != 0

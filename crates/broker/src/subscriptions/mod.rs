@@ -92,7 +92,8 @@ pub struct Subscriptions {
 pub struct Inserted {
     /// Names the filter and its share group on this worker, as long as there is an entry.
     pub node: NodeId,
-    /// Its session had no subscription to this filter (and group). `[MQTT-3.8.4-3]`: else the entry was replaced.
+    /// Its session had no subscription to this filter (and group). Otherwise the entry was replaced.
+    /// `[MQTT-3.8.4-3]`: a SUBSCRIBE with the same filter replaces the subscription.
     pub is_new: bool,
 }
 

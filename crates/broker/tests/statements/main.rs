@@ -8,6 +8,7 @@ mod support;
 
 mod acknowledgement;
 mod authentication;
+mod citations;
 mod connack;
 mod connect;
 mod delivery;

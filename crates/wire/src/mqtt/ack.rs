@@ -19,7 +19,8 @@ pub enum AckKind {
 }
 
 impl AckKind {
-    /// The first byte of such a packet, flags included [MQTT-3.6.1-1].
+    /// The first byte of such a packet, flags included.
+    /// `[MQTT-3.6.1-1]`: the flags of PUBREL are 0010.
     #[inline]
     pub(crate) const fn first_byte(self) -> u8 {
         match self {

@@ -75,7 +75,8 @@ pub fn split(buffer: &[u8], bytes_max: u32) -> Result<Split, Malformed> {
     if packet_bytes > buffer.len() { Ok(Split::NeedMore) } else { Ok(Split::Packet(packet_bytes)) }
 }
 
-/// The flags in the lower half of the first byte: fixed for all packets but PUBLISH [MQTT-2.1.3-1].
+/// The flags in the lower half of the first byte: fixed for all packets but PUBLISH.
+/// `[MQTT-2.1.3-1]`: reserved flags have the value that the standard lists.
 #[inline]
 fn check_flags(first: u8) -> Result<(), Malformed> {
     let flags = first & 0x0f;
@@ -145,7 +146,8 @@ pub(crate) const fn varint_width(value: u32) -> usize {
     }
 }
 
-/// Appends `value` in the fewest bytes [MQTT-1.5.5-1].
+/// Appends `value` in the fewest bytes.
+/// `[MQTT-1.5.5-1]`: a variable byte integer uses the fewest bytes that can hold its value.
 ///
 /// # Panics
 /// When four bytes cannot say it.

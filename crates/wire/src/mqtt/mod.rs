@@ -15,7 +15,7 @@
 //! Why our own: a broker's inner loop decodes a packet of some fifty bytes and writes a thousand of them, and crates.io's codecs copy
 //! payloads, allocate properties, or do not say which statement was broken. `docs/formats/mqtt.md` lists bounds and statements.
 //!
-//! Statements are numbered as in MQTT 5, `[MQTT-3.1.2-1]`; `[MQTT-3.1.1 3.1.3-8]` where only MQTT 3.1.1 says so.
+//! A statement is cited by its number in MQTT 5 and with what it demands; as `MQTT-3.1.1 3.1.3-8` if only MQTT 3.1.1 has it.
 
 mod ack;
 mod auth;

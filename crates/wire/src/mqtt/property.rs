@@ -96,7 +96,8 @@ fn value<'a>(reader: &mut Reader<'a>, id: u8) -> Result<Value<'a>, Malformed> {
         }
         id::SUBSCRIPTION_ID => Value::Varint(reader.varint()?),
         id::CORRELATION_DATA | id::AUTHENTICATION_DATA => Value::Binary(reader.binary()?),
-        // Both halves are texts [MQTT-1.5.7-1].
+        // Both halves are texts.
+        // [MQTT-1.5.7-1]: both halves of a string pair are valid strings.
         id::USER_PROPERTY => Value::Pair(reader.text()?, reader.text()?),
         id::CONTENT_TYPE
         | id::RESPONSE_TOPIC
@@ -118,7 +119,8 @@ pub(crate) fn take<'a>(
     repeatable: IdSet,
     each: impl FnMut(u8, Value<'a>) -> Result<(), Malformed>,
 ) -> Result<&'a [u8], Malformed> {
-    // Zero is written as such, never left out [MQTT-2.2.2-1].
+    // Zero is written as such, never left out.
+    // [MQTT-2.2.2-1]: a packet without properties has a property length of 0.
     let length = reader.varint()?;
     let block = reader.take(length as usize)?;
     if !block.is_empty() {
@@ -176,7 +178,8 @@ impl<'a> Iterator for Checked<'a> {
     }
 }
 
-/// The user properties of a packet, in its order [MQTT-3.3.2-18].
+/// The user properties of a packet, in its order.
+/// `[MQTT-3.3.2-18]`: user properties are forwarded in their order.
 #[derive(Clone, Debug)]
 pub struct UserProperties<'a>(Checked<'a>);
 

@@ -62,7 +62,8 @@ impl<'a> Reader<'a> {
         Ok(u32::from_be_bytes(self.array()?))
     }
 
-    /// A variable byte integer in the fewest bytes [MQTT-1.5.5-1]. Only MQTT 5 has them in a body.
+    /// A variable byte integer in the fewest bytes. Only MQTT 5 has them in a body.
+    /// `[MQTT-1.5.5-1]`: a variable byte integer uses the fewest bytes that can hold its value.
     #[inline]
     pub(crate) fn varint(&mut self) -> Result<u32, Malformed> {
         let (value, width) = varint(self.rest)?.ok_or(TRUNCATED)?;
@@ -80,7 +81,8 @@ impl<'a> Reader<'a> {
         self.take(usize::from(length))
     }
 
-    /// A UTF-8 encoded string. A byte order mark is a character like any other [MQTT-1.5.4-3].
+    /// A UTF-8 encoded string. A byte order mark is a character like any other.
+    /// `[MQTT-1.5.4-3]`: the bytes EF BB BF are the character U+FEFF and are not stripped.
     #[inline]
     pub(crate) fn text(&mut self) -> Result<&'a str, Malformed> {
         let bytes = self.binary()?;
@@ -95,7 +97,8 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(bytes).map_err(|_| Malformed::packet("MQTT-1.5.4-1", "a text that is not UTF-8"))
     }
 
-    /// A packet identifier, which is never zero [MQTT-2.2.1-3].
+    /// A packet identifier, which is never zero.
+    /// `[MQTT-2.2.1-3]`: a packet id chosen by the client is not 0 and not in use.
     #[inline]
     pub(crate) fn packet_id(&mut self) -> Result<u16, Malformed> {
         match self.u16()? {

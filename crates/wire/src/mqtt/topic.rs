@@ -20,8 +20,9 @@ pub struct Filter<'a> {
     pub filter: &'a str,
 }
 
-/// `Ok` when a message can be published on `topic`. Levels may be empty; characters were checked when the text was decoded, but U+0000
-/// is refused here too [MQTT-4.7.3-2], for topics that come from elsewhere.
+/// `Ok` when a message can be published on `topic`. Levels may be empty; characters were checked when the text was
+/// decoded, but U+0000 is refused here too, for topics that come from elsewhere.
+/// `[MQTT-4.7.3-2]`: topics and filters contain no U+0000.
 #[inline]
 pub fn check_topic(topic: &str) -> Result<(), Malformed> {
     const REFUSED: ReasonCode = ReasonCode::TOPIC_NAME_INVALID;
@@ -93,9 +94,11 @@ const fn refused(statement: &'static str, what: &'static str) -> Malformed {
     Malformed::because(ReasonCode::TOPIC_FILTER_INVALID, statement, what)
 }
 
-/// Whether a message on `topic` is for `filter` (without its share group). Compares bytes: no normalisation [MQTT-4.7.3-4].
+/// Whether a message on `topic` is for `filter` (without its share group). Compares bytes: no normalisation.
+/// `[MQTT-4.7.3-4]`: topics are compared byte by byte, without normalisation.
 pub fn filter_matches(filter: &str, topic: &str) -> bool {
-    // Neither wildcard reaches topics of the server's own [MQTT-4.7.2-1].
+    // Neither wildcard reaches topics of the server's own.
+    // [MQTT-4.7.2-1]: a filter that begins with a wildcard matches no topic that begins with $.
     if topic.starts_with('$') && filter.starts_with(['+', '#']) {
         return false;
     }
@@ -114,7 +117,8 @@ pub fn filter_matches(filter: &str, topic: &str) -> bool {
 
 /// Whether every topic that `filter` matches is one that `pattern` matches: what an access list asks about a subscription.
 pub fn filter_covers(pattern: &str, filter: &str) -> bool {
-    // A wildcard in front matches no topic that begins with $, on either side [MQTT-4.7.2-1].
+    // A wildcard in front matches no topic that begins with $, on either side.
+    // [MQTT-4.7.2-1]: a filter that begins with a wildcard matches no topic that begins with $.
     if filter.starts_with('$') && pattern.starts_with(['+', '#']) {
         return false;
     }

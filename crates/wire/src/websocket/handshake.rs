@@ -4,7 +4,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest as _, Sha1};
 
-/// The subprotocol that a client must offer [MQTT-6.0.0-3] and the server answers [MQTT-6.0.0-4].
+/// The subprotocol that a client must offer and the server answers.
+/// `[MQTT-6.0.0-3]`: WebSocket: the client requests the subprotocol mqtt.
+/// `[MQTT-6.0.0-4]`: WebSocket: the server answers with the subprotocol mqtt.
 pub const SUBPROTOCOL: &str = "mqtt";
 
 /// RFC 6455 1.3.

@@ -7,8 +7,9 @@
 //!   MQTT's bytes ─▶ frame_header + the bytes ─▶ bytes of a socket
 //! ```
 //!
-//! MQTT is a stream here too: a packet may span frames, and a frame may hold several [MQTT-6.0.0-2]. So no message is ever
-//! assembled: data is handed on as it comes, however the frames are cut, and an idle decoder is [`IDLE_BYTES_MAX`] bytes.
+//! MQTT is a stream here too: a packet may span frames, and a frame may hold several. So no message is ever assembled:
+//! data is handed on as it comes, however the frames are cut, and an idle decoder is [`IDLE_BYTES_MAX`] bytes.
+//! `[MQTT-6.0.0-2]`: WebSocket: packets need not be aligned with frames.
 
 mod close;
 mod decoder;
@@ -41,7 +42,8 @@ pub enum Opcode {
     Continuation = 0,
     /// A message of text, which MQTT never is.
     Text = 1,
-    /// A message of bytes, as MQTT is [MQTT-6.0.0-1].
+    /// A message of bytes, as MQTT is.
+    /// `[MQTT-6.0.0-1]`: WebSocket: binary frames only.
     Binary = 2,
     /// The last frame of each side.
     Close = 8,

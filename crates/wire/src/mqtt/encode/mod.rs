@@ -22,7 +22,9 @@ use crate::mqtt::property::id;
 use crate::mqtt::{AckKind, ReasonCode, Version};
 
 /// Appends one of the four acknowledgements. MQTT 3.1.1 has neither reason nor text. Whether a client wants the text
-/// [MQTT-3.1.2-29] and takes so long a packet is for the caller to know.
+/// and takes so long a packet is for the caller to know.
+/// `[MQTT-3.1.2-29]`: with Request Problem Information 0, reason strings and user properties only on PUBLISH, CONNACK
+/// and DISCONNECT.
 #[inline]
 pub fn encode_ack(
     out: &mut Vec<u8>,
