@@ -1,4 +1,5 @@
-//! What a subscription and a retained topic cost one worker, counted at the allocator: `cargo run --release --example trie_memory`.
+//! What a subscription and a retained topic cost one worker, counted at the allocator: `cargo run --release --example
+//! trie_memory`.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};

@@ -1,4 +1,4 @@
-//! One worker's broker: the door through which everything comes in and goes out.
+//! One worker's broker: the calls through which bytes, peers' messages and time come in, and bytes and actions go out.
 
 mod acknowledge;
 mod connect;
@@ -120,8 +120,9 @@ pub struct Broker<L: LogStore> {
 }
 
 impl<L: LogStore> Broker<L> {
-    /// A broker over the topic shards that belong to its worker (shard n with n % workers == worker, ascending). It serves when
-    /// [`Broker::is_serving`] says so. What was connected when the shards' process ended is found disconnected, without goodbye.
+    /// A broker over the topic shards that belong to its worker (shard n with n % workers == worker, ascending). It
+    /// serves when [`Broker::is_serving`] says so. What was connected when the shards' process ended is found
+    /// disconnected, without goodbye.
     pub fn new(options: BrokerOptions, shards: Vec<TopicShard<L>>) -> Broker<L> {
         let topics = options.request_topics.len();
         assert!(topics <= REQUEST_TOPICS_MAX, "{topics} request topics, and each PUBLISH is compared with all of them");
@@ -228,8 +229,8 @@ impl<L: LogStore> Broker<L> {
             return;
         }
         self.clients.put_input(index, input);
-        // A packet that waits for an answer is resumed by it, part of a packet by the rest; a whole one that waits for better times is
-        // looked at in each step.
+        // A packet that waits for an answer is resumed by it, part of a packet by the rest; a whole one that waits for
+        // better times is looked at in each step.
         let connection = &self.clients.connections[index];
         if connection.flags.has(Flags::PARKED)
             || connection.flags.has(Flags::STALLED)
@@ -379,7 +380,8 @@ impl<L: LogStore> Broker<L> {
         self.peers.take(worker)
     }
 
-    /// Everything that does not come from a socket: shards, timers, what waited. Returns whether there is more to do at once.
+    /// Everything that does not come from a socket: shards, timers, what waited. Returns whether there is more to do at
+    /// once.
     pub fn step(&mut self, now: TimeMs) -> bool {
         let mut worked = self.step_shards(now);
         self.step_due(now);
@@ -459,7 +461,8 @@ impl<L: LogStore> Broker<L> {
         session.slot.is_some() || session.flow.as_ref().is_some_and(|flow| !flow.backlog.is_empty())
     }
 
-    /// Whether the shell should read from this connection now. A `no` may become a `yes` with any call of [`Broker::step`].
+    /// Whether the shell should read from this connection now. A `no` may become a `yes` with any call of
+    /// [`Broker::step`].
     pub fn may_read(&self, key: ConnectionKey) -> bool {
         self.clients.index(key).is_some_and(|index| !self.is_blocked(index))
     }

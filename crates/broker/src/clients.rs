@@ -1,4 +1,4 @@
-//! The connections and sessions of one worker, and what goes out to them.
+//! The connections and sessions of one worker, and what is sent to them.
 //!
 //! ```text
 //!   session ─▶ connection ─▶ outbox        indices into slabs: no pointers, and an idle client has no outbox
@@ -545,8 +545,8 @@ impl Clients {
     }
 }
 
-/// The alias for a topic, and whether the client has yet to hear of it. Aliases are given to the first topics that come and kept:
-/// a client that has few topics wins most.
+/// The alias for a topic, and whether the client has yet to hear of it. Aliases are given to the first topics that come
+/// and kept: a client that has few topics wins most.
 fn alias_out(connection: &mut Connection, topic: &str) -> (Option<u16>, bool) {
     let Some(extra) = connection.extra.as_mut().filter(|extra| extra.aliases_out_max > 0) else { return (None, false) };
     if let Some(place) = extra.aliases_out.iter().position(|known| **known == *topic) {

@@ -1,4 +1,5 @@
-//! What the broker knows of one connection. Small, because there are millions: whatever an idle client does not need is elsewhere.
+//! What the broker stores for one connection. Small, because there are millions: what an idle client does not need is
+//! stored elsewhere.
 
 mod state;
 

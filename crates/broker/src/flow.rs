@@ -1,4 +1,4 @@
-//! What is under way between one session and its client: the part that an idle session does not have.
+//! What is in flight between one session and its client: an idle session has none of it.
 
 mod answers;
 mod backlog;

@@ -1,7 +1,8 @@
-//! A message on its way through one worker, borrowed from wherever it is: a client's packet, or a message in memory.
+//! A message inside one worker, borrowed from a client's packet or from a message in memory.
 //!
-//! Why: a QoS 0 message between two clients of one worker is copied once, from the packet that came in to the outbox it leaves
-//! from. Only who must keep it, or hand it to another worker, makes it a [`Message`] of its own, and then once for all.
+//! Why: a QoS 0 message between two clients of one worker is copied once, from the packet that came in to the outbox it
+//! leaves from. Code that must keep it, or send it to another worker, makes an owned [`Message`] of it, once for all
+//! receivers.
 
 use std::sync::Arc;
 

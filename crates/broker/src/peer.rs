@@ -1,4 +1,4 @@
-//! The talk between workers' brokers: what is said, and who has said it all.
+//! What workers' brokers send each other, and which peers have sent all their recovered subscriptions.
 
 use std::sync::Arc;
 
@@ -56,8 +56,8 @@ pub(crate) enum Item {
     Unsubscribed { filter: Box<str>, owner: Owner },
     /// A session of mine, a member of this share group, came or went.
     Presence { filter: Box<str>, owner: Owner, online: bool },
-    /// A message for sessions of yours: so many of the receivers that come with the batch, among whom a session may stand several times,
-    /// then so many that stand for a share group.
+    /// A message for sessions of yours: so many of the receivers that come with the batch, among whom a session may
+    /// stand several times, then so many that stand for a share group.
     Publish { message: Arc<Message>, receivers: u32, picked: u32, may_repeat: bool, source: Source },
     /// What you asked for is durable here, or will never be.
     Ack { ticket: Ticket, reason: ReasonCode },

@@ -1,4 +1,4 @@
-//! One message as a PUBLISH packet, encoded once for each way in which receivers want it.
+//! One message as a PUBLISH packet, encoded once for each combination of version, QoS and RETAIN.
 //!
 //! ```text
 //!   message ─▶ │ version × QoS × retain │ ─copy─▶ outbox, outbox, outbox …   each with its packet id written over

@@ -1,4 +1,4 @@
-//! What moves between threads: calls to shards, their answers, and credits from shard to shard.
+//! Messages between threads: calls to shards, their answers, and credits from shard to shard.
 //!
 //! ```text
 //!   endpoint ──Call──▶ worker of the shard          shard B ──Pull(after n)──▶ shard A
@@ -50,8 +50,8 @@ impl Selection {
     }
 }
 
-/// What the home of an account says about it. Accounts are never deleted and never change, so this never goes stale; that
-/// an account is missing is true only for the question it answers.
+/// What the home of an account says about it. Accounts are never deleted and never change, so this never goes stale;
+/// that an account is missing is true only for the question it answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountFact {
     /// Account id.
@@ -108,7 +108,8 @@ pub enum Operation {
         /// Which of them.
         selection: Selection,
     },
-    /// Claim ids whose home is here for transfers that another shard decides: (id, deciding shard, digest of the content).
+    /// Claim ids whose home is here for transfers that another shard decides: (id, deciding shard, digest of the
+    /// content).
     ClaimIds(Vec<(Box<str>, ShardIndex, ContentDigest)>),
     /// Say which shard decided on each of these ids.
     FindOwners(Vec<Box<str>>),
@@ -196,8 +197,8 @@ pub enum Answer {
         /// Its figures.
         account: AccountView,
     },
-    /// To everything that decides: an outcome per pick. Those named in `need_credit` (by pick) were not decided: the home of
-    /// their credit account must be asked first.
+    /// To everything that decides: an outcome per pick. Those named in `need_credit` (by pick) were not decided: the
+    /// home of their credit account must be asked first.
     Outcomes {
         /// Per pick.
         outcomes: Vec<Outcome>,
@@ -280,7 +281,8 @@ impl Credit {
     }
 }
 
-/// Where messages go that a shard or a router sends: a worker moves them to rings, the simulator to its queue of delays.
+/// Where messages go that a shard or a router sends: a worker moves them to rings, the simulator to its queue of
+/// delays.
 pub type Outgoing = Vec<(EndpointIndex, Message)>;
 
 /// What one thread sends another.

@@ -6,7 +6,7 @@
 //!   after   holds whose time is over; credits asked for, confirmed, pulled; new figures
 //! ```
 //!
-//! Promise: nothing is appended but by `LedgerService::append`, which tells the id index of every id that it journals.
+//! Promise: only `LedgerService::append` appends events, and it inserts every id that it journals into the id index.
 
 mod decide;
 mod exchange;
@@ -203,8 +203,8 @@ struct Expiry {
 type LedgerTurn<'a, L> = Turn<'a, Ledger, L>;
 
 impl<D: Disk> LedgerService<D> {
-    /// The service of a recovered shard: `ledger` and `ids` hold everything that its log has up to `appended`, which is all that it
-    /// has.
+    /// The service of a recovered shard: `ledger` and `ids` hold everything that its log has up to `appended`, which is
+    /// all that it has.
     pub fn new(ledger: &Ledger, ids: IdIndex<D>, appended: Sequence) -> LedgerService<D> {
         let (index, shard_count) = (ledger.shard(), ledger.shard_count());
         assert!(index.0 < shard_count, "a shard is one of all");

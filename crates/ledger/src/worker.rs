@@ -1,12 +1,12 @@
-//! One worker's share of the node: its shards, and the router of its own connections.
+//! One worker's part of the node: its shards, and the router of its own connections.
 //!
 //! ```text
 //!   connections ─▶ start ─▶ Router ─┬─ own shard: at once ─▶ Shard ─▶ step ─▶ Router ─▶ finished replies
 //!                                   └─ another's: Outgoing ─▶ ring ─▶ deliver (there)
 //! ```
 //!
-//! Invariant: no thread, socket, clock or ring here. The gateway drives it from a poll loop, the simulator from a seed; both
-//! carry its outgoing messages, in order per pair of endpoints.
+//! Invariant: no thread, socket, clock or ring here. The gateway drives it from a poll loop, the simulator from a seed;
+//! both carry its outgoing messages, in order per pair of endpoints.
 
 use tidegate_disk::Disk;
 use tidegate_journal::LogStore;
@@ -189,7 +189,8 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
         self.shards[place].fetched(job, found);
     }
 
-    /// Takes the figures that shards have announced since the last call, in order: the shard, and the account or its part there.
+    /// Takes the figures that shards have announced since the last call, in order: the shard, and the account or its
+    /// part there.
     pub fn take_figures(&mut self) -> Vec<(ShardIndex, AccountView)> {
         std::mem::take(&mut self.figures)
     }

@@ -54,7 +54,8 @@ impl<L: LogStore> Broker<L> {
             Some((number, Flight::Sent2)) => {
                 let session = &self.clients.sessions[place];
                 match session.slot {
-                    // Journaled before PUBREL: else a crash would send the message again, under an id that the client has given up.
+                    // Journaled before PUBREL: else a crash would send the message again, under an id that the client
+                    // has given up.
                     Some(slot) => {
                         let shard = session.shard;
                         self.advance(place, number, Flight::Received);
@@ -227,8 +228,8 @@ impl<L: LogStore> Broker<L> {
             match answer.kind {
                 AckKind::PubAck | AckKind::PubRel => {}
                 AckKind::PubRec if answer.reason.is_error() => {
-                    // Some shards may have taken what others refused. The packet id is free from here on, so they must forget; what the
-                    // client sends next reaches them behind that.
+                    // Some shards may have taken what others refused. The packet id is free from here on, so they must
+                    // forget; what the client sends next reaches them behind that.
                     if let Some(origin) = self.origin(place, answer.packet_id) {
                         self.forget_origin_everywhere(origin);
                     }

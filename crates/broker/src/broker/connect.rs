@@ -1,12 +1,13 @@
-//! From the first byte to CONNACK.
+//! The way of a connection from its first byte to CONNACK.
 //!
 //! ```text
-//!   CONNECT ─greet─▶ another worker's? hand off ─▶ shell: who is it? ─verdict─▶ attach ─┬─ clean ───────────────▶ accept ─▶ CONNACK
+//!   CONNECT ─▶ another worker's? hand off ─▶ shell authenticates ─verdict─▶ attach ─┬─ clean ───────────────▶ accept ─▶ CONNACK
 //!                                                                                       └─ durable ─▶ journal ─▶ accept
 //! ```
 //!
-//! The CONNECT packet stays at the front of the connection's input all the time and is decoded again at each stop: so nothing of it is
-//! copied for a connection that waits, and a thousand connections that wait for their verdict cost what they sent.
+//! The CONNECT packet stays at the front of the connection's input and is decoded again at each stop. So nothing of it
+//! is copied while a connection waits, and a thousand connections that wait for authentication cost only the bytes they
+//! sent.
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
@@ -283,8 +284,8 @@ impl<L: LogStore> Broker<L> {
         connection.session = place;
         connection.flags.set(Flags::PARKED);
         if will.is_some() && self.clients.sessions[place].flags.has(SessionFlags::RECOVERED) {
-            // The process before may have sent a will of this session and ended before all had forgotten it: the new one would be taken
-            // for that.
+            // The process before may have sent a will of this session and ended before all had forgotten it: the new
+            // one would be taken for that.
             if let Some(state) = self.shards[shard as usize].state_ahead().session(slot) {
                 let origin = Origin::new(self.shard_index(shard), state.incarnation(), 0);
                 self.forget_origin_everywhere(origin);
@@ -389,7 +390,8 @@ impl<L: LogStore> Broker<L> {
         self.pump(place, now);
     }
 
-    /// Bytes of the largest packet that this connection may send now. Who has not said who it is may not make us keep much.
+    /// Bytes of the largest packet that this connection may send now. Who has not said who it is may not make us keep
+    /// much.
     pub(super) fn packet_bytes_max(&self, index: u32) -> u32 {
         let connection = &self.clients.connections[index];
         let mut bytes_max = self.options.limits.packet_bytes_max;

@@ -1,7 +1,7 @@
-//! `$delayed/{seconds}/{topic}`, as EMQX has it: a message that is published later.
+//! `$delayed/{seconds}/{topic}`, as in EMQX: a message that is published after a delay.
 //!
-//! QoS 1 and 2 go through the shard of the topic and survive a crash; the message then is published with an origin of its own, so that
-//! it comes once. QoS 0 waits in memory.
+//! QoS 1 and 2 go through the shard of the topic and survive a crash; the message is then published with an origin of
+//! its own, so that shards take it once. QoS 0 waits in memory.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How connections and sessions end, and what becomes of wills.
+//! How connections and sessions end, and when wills are sent.
 //!
 //! ```text
 //!   connection ends ─▶ detach ─┬─ clean, or expiry 0 ─▶ will now, session ends

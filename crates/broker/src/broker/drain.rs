@@ -1,6 +1,7 @@
 //! A drain: clients are disconnected at a bounded rate, and new ones are refused.
 //!
-//! Why at a rate: clients that are disconnected connect again elsewhere, and the next server must be able to accept them.
+//! Why at a rate: clients that are disconnected connect again elsewhere, and the next server must be able to accept
+//! them.
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;

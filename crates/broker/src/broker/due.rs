@@ -1,4 +1,5 @@
-//! What the topic shards know to be due: wills whose delay has passed, sessions whose expiry has, delayed messages whose time has come.
+//! What is due in the topic shards: wills whose delay has passed, sessions that have expired, delayed messages whose
+//! time has come.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What goes into the topic shards and what comes out of them: nothing is said before its record is on the disk.
+//! Commands to the topic shards and their answers: nothing is acknowledged before its record is on disk.
 //!
 //! ```text
 //!   call(command, Wait) ─▶ a shard of topics ─decide, sync─▶ released: Wait, Durable<what was decided> ─▶ go on where it waited

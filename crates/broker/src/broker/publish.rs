@@ -1,4 +1,4 @@
-//! What a client publishes: from its packet to the way out, and the answer to it.
+//! A client's PUBLISH: from the packet to routing, and its acknowledgement.
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
@@ -35,8 +35,8 @@ impl<L: LogStore> Broker<L> {
         progress
     }
 
-    /// A PUBLISH whose topic is known. One that came before is not one more that is under way, but what it said of an alias counts:
-    /// so this comes between.
+    /// A PUBLISH whose topic is known. One that came before is not one more that is under way, but what it said of an
+    /// alias counts: so this comes between.
     fn publish_once(&mut self, index: u32, place: u32, topic: &str, publish: &Publish<'_>, now: TimeMs) -> Progress {
         if publish.qos == QoS::ExactlyOnce && self.is_repeated(index, place, publish.packet_id, now) {
             return Progress::Taken;
@@ -232,7 +232,8 @@ impl<L: LogStore> Broker<L> {
             if routed.workers != 0 {
                 session.flags.set(SessionFlags::ORIGINS);
             }
-            // Sent again after a restart, it may have gone to other shards the first time: their subscriptions have changed since.
+            // Sent again after a restart, it may have gone to other shards the first time: their subscriptions have
+            // changed since.
             let sent_before = publish.dup && session.flags.has(SessionFlags::RECOVERED);
             let workers = if sent_before { u64::MAX } else { routed.workers };
             session.flow().incoming.push(Incoming { packet_id, stage, workers });

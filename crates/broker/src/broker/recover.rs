@@ -1,5 +1,5 @@
-//! What a broker makes of its shards when it starts: sessions without connections, their subscriptions, the retained messages. All of it is
-//! told to the peers before anything else; they serve when they have heard it all.
+//! What a broker builds from its shards when it starts: sessions without connections, their subscriptions, the retained
+//! messages. All of it is sent to the peers before anything else. A peer serves once it has received all of it.
 
 use std::sync::Arc;
 

@@ -1,13 +1,14 @@
-//! Topics that a service answers: a request published on one of them, and its response on the response topic (MQTT 5, section 4.10).
+//! Topics that a service answers: a request published on one of them, and its response on the response topic (MQTT 5,
+//! section 4.10).
 //!
 //! ```text
 //!   PUBLISH request topic, response topic ─▶ Action::Request ─▶ (shell, service) ─▶ respond ─▶ PUBLISH to the same session, PUBACK
 //! ```
 //!
-//! The response goes to the requester's own session only, if it subscribes to the response topic: so a client can make the server
-//! write nowhere but to itself.
+//! The response goes to the requester's own session only, if it subscribes to the response topic: so a client cannot
+//! make the server publish to anyone else.
 //!
-//! Invariant: which topics these are the options say; what a request asks only the service knows.
+//! Invariant: the options say which topics these are. Only the service knows what a request asks.
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;

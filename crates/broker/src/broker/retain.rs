@@ -1,11 +1,13 @@
-//! Retained messages: journaled by the shard of their topic and told to all workers. walk.rs brings them to new subscriptions.
+//! Retained messages: journaled by the shard of their topic and sent to all workers. `retained_scan.rs` sends them to
+//! new subscriptions.
 //!
 //! ```text
-//!   PUBLISH retain ─▶ shard_of(topic)'s worker ─▶ journal ─▶ told to all ─▶ each: replica, and its own receivers, in one step
+//!   PUBLISH retain ─▶ shard_of(topic)'s worker ─▶ journal ─▶ broadcast ─▶ each: replica, and its own receivers, in one step
 //! ```
 //!
-//! Why through one worker: two publications on one topic then reach every replica in one order; and why "in one step": else a client
-//! that subscribes between the two would miss the message, or get an old one after a new one.
+//! Why through one worker: two publications on one topic then reach every replica in the same order. Why in one step:
+//! otherwise a client that subscribes between the two changes would miss the message, or get an old one after a new
+//! one.
 
 use std::sync::Arc;
 
@@ -61,7 +63,8 @@ impl<L: LogStore> Broker<L> {
         let is_live = message.qos() == 0 && self.retains_in_flight == 0;
         let command = Command::Retain(Arc::clone(&message));
         if is_live {
-            // QoS 0 promises nothing, so nobody waits for the disk; unless one before it does, which must not come after it.
+            // QoS 0 promises nothing, so nobody waits for the disk; unless one before it does, which must not come
+            // after it.
             self.broadcast_retained(message, source, now);
             self.call(shard, command, Wait::Nothing);
         } else {
@@ -124,7 +127,8 @@ impl<L: LogStore> Broker<L> {
         self.expect(gathered, acks, now);
     }
 
-    /// Publishes a message of the server's own (such as `$SYS`), QoS 0, not journaled; an empty retained payload clears.
+    /// Publishes a message of the server's own (such as `$SYS`), QoS 0, not journaled; an empty retained payload
+    /// clears.
     pub fn announce(&mut self, topic: &str, payload: &[u8], retained: bool, now: TimeMs) {
         let meta = MessageMeta { qos: 0, retain: retained, expires_at: None };
         if retained {
@@ -137,7 +141,8 @@ impl<L: LogStore> Broker<L> {
 
     /// Forgets what has expired: in this worker's replica, and in the shards that live here.
     pub(super) fn step_expired(&mut self, now: TimeMs) {
-        // A message that waits for its record may be a newer one on the same topic, which must not be cleared with the old one.
+        // A message that waits for its record may be a newer one on the same topic, which must not be cleared with the
+        // old one.
         if self.retains_in_flight > 0 {
             return;
         }

@@ -1,11 +1,12 @@
-//! What keeps a message from overtaking a retained one before it.
+//! Keeps a message from overtaking a retained one that was published before it.
 //!
-//! A retained message goes round by the worker of its topic, and by its journal; the next message of the same client on
-//! the same topic need not, and would arrive first. So it waits at its connection until the retained one has come by
-//! here.
+//! A retained message travels through the worker of its topic and through its journal. The next message of the same
+//! client on the same topic does not, and would arrive first. So it waits at its connection until the retained one has
+//! come back to this worker.
 //! `[MQTT-4.6.0-5]`: messages of one client on an ordered topic are delivered in order.
 //!
-//! Why by topic: a device that tells its state (retained) and events (not) in turn would else wait for the disk with each event.
+//! Why per topic: a device that publishes its state (retained) and events (not retained) in turn would otherwise wait
+//! for the disk with each event.
 
 use std::hash::BuildHasher;
 
@@ -20,8 +21,8 @@ use crate::connection::Flags;
 use crate::peer::Source;
 use crate::session::SessionRef;
 
-/// Retained messages of this worker's sessions that have not come by yet, by session and topic (its hash: whoever finds two topics
-/// with one makes only itself wait).
+/// Retained messages of this worker's sessions that have not come by yet, by session and topic (its hash: whoever finds
+/// two topics with one makes only itself wait).
 #[derive(Debug, Default)]
 pub(super) struct RetainsInFlight {
     all: HashMap<(SessionRef, u64), InFlight, FixedState>,
@@ -49,7 +50,8 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// A retained message has come by, or will not: if it was one of ours, what waits for it may go on, in the next step.
+    /// A retained message has come by, or will not: if it was one of ours, what waits for it may go on, in the next
+    /// step.
     pub(super) fn retain_ends(&mut self, source: &Source, topic: &str) {
         if source.publisher.is_none_or(|publisher| publisher.worker != self.options.worker) {
             return;

@@ -1,4 +1,5 @@
-//! What is retained, brought to new subscriptions: in steps, each session's scans one after the other.
+//! Retained messages for new subscriptions: each subscription scans the retained messages in steps, a session's scans
+//! one after the other.
 //!
 //! ```text
 //!   SUBSCRIBE ─▶ ready ─step─▶ some messages ─┬─ taken ─────▶ ready, or done
@@ -6,8 +7,8 @@
 //!                  └──────────── its client took something ◀───────────┘
 //! ```
 //!
-//! Promise: who does not take what it asked for keeps nobody else waiting, however many filters it asked with. So sessions stand in the
-//! queues, not scans, and those that rest do not stand before those that scan.
+//! Promise: a client that does not read delays no other client, however many filters it subscribed to. So the queues
+//! hold sessions and not scans, and blocked sessions have a queue of their own.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -81,7 +82,8 @@ impl Scans {
         self.of.values().map(|session_scans| session_scans.scans.len()).sum()
     }
 
-    /// Panics if a session that scans does not stand in its queue, once. A scan over everything: for tests and simulation.
+    /// Panics if a session that scans does not stand in its queue, once. A scan over everything: for tests and
+    /// simulation.
     pub fn assert_sound(&self) {
         let count = |queue: &VecDeque<SessionRef>| {
             let mut counts: HashMap<SessionRef, usize> = HashMap::new();

@@ -1,4 +1,5 @@
-//! From a message to its receivers: matched once, then live here, through the journal here, or in a batch to another worker.
+//! Routes a message to its receivers: matched once, then delivered to live sessions of this worker, journaled for its
+//! durable sessions, or batched for another worker.
 //!
 //! ```text
 //!   retain ─▶ the topic's shard ─durable─▶ every worker matches for itself (retain.rs)
@@ -110,7 +111,8 @@ impl<L: LogStore> Broker<L> {
         batch.items.push(Item::Publish { message, receivers, picked, may_repeat, source });
     }
 
-    /// Brings a message to sessions of this worker. Returns how many shards will say that it is durable; who asked hears of each.
+    /// Brings a message to sessions of this worker. Returns how many shards will say that it is durable; who asked
+    /// hears of each.
     pub(super) fn deliver_here<'e>(
         &mut self,
         message_ref: &mut MessageRef<'_>,
@@ -225,8 +227,9 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// Hands the message to the shards of the durable receivers that were found, in parts that fit a record each. Which part a session
-    /// is of hangs on its slot alone: so a message that comes again after a crash, with other receivers, finds each where it was.
+    /// Hands the message to the shards of the durable receivers that were found, in parts that fit a record each. Which
+    /// part a session is of hangs on its slot alone: so a message that comes again after a crash, with other receivers,
+    /// finds each where it was.
     fn journal(&mut self, message_ref: &mut MessageRef<'_>, source: &Source) -> u16 {
         let message = message_ref.to_message();
         let mut receivers = std::mem::take(&mut self.durable);
@@ -266,13 +269,14 @@ impl<L: LogStore> Broker<L> {
         self.expect(gathered, acks, now);
     }
 
-    /// Whether there may be several words about one message: from several shards, or about several parts of one's receivers.
+    /// Whether there may be several words about one message: from several shards, or about several parts of one's
+    /// receivers.
     fn has_many_acks(&self) -> bool {
         self.shards.len() > 1 || self.places.iter().any(|places| places.len() > PART_SLOTS)
     }
 
-    /// Several shards here may have to say something, but who asked waits for one word: an pending gathers them. Where there is only one
-    /// word, it is the word.
+    /// Several shards here may have to say something, but who asked waits for one word: an pending gathers them. Where
+    /// there is only one word, it is the word.
     pub(super) fn gather(&mut self, source: &Source) -> Source {
         let Some(ack_to) = source.ack_to.filter(|_| self.has_many_acks()) else { return *source };
         let pending = self.pending_acks.begin(super::Completion::Ack(ack_to));

@@ -1,6 +1,6 @@
-//! A broker looked over: what must hold between its tables, whatever clients sent.
+//! Consistency check of a broker: what must hold between its tables, whatever clients sent.
 //!
-//! What one step changes is asserted where it changes. This walks everything, so it is for tests and simulation.
+//! What one step changes is asserted where it changes. This visits everything, so it is for tests and simulation.
 
 use hashbrown::HashMap;
 use tidegate_journal::LogStore;
@@ -11,7 +11,8 @@ use crate::connection::{Flags, NONE};
 use crate::limits::{REQUESTS_MAX, VOLATILE_DELAYED_MAX};
 
 impl<L: LogStore> Broker<L> {
-    /// Panics, saying what disagrees. Between two calls from the shell it must hold; its cost grows with all that the broker keeps.
+    /// Panics, saying what disagrees. Between two calls from the shell it must hold; its cost grows with all that the
+    /// broker keeps.
     pub fn assert_sound(&self) {
         self.clients.assert_sound();
         self.trie.assert_sound();

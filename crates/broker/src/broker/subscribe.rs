@@ -1,4 +1,4 @@
-//! SUBSCRIBE and UNSUBSCRIBE, and how all workers hear of them.
+//! SUBSCRIBE and UNSUBSCRIBE, and how they reach all workers.
 //!
 //! ```text
 //!   SUBSCRIBE ─▶ rights ─┬─ clean ──────────────▶ every replica ─▶ SUBACK ─▶ retained messages
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A SUBSCRIBE that must wait (for the journal, or for a condition of a right) stays at the front of the connection's
-//! input, and nothing behind it is read: so what a client sends after it is matched with it.
+//! input, and nothing behind it is read. So messages that the client publishes after it are matched with it.
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;

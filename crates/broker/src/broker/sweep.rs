@@ -1,5 +1,5 @@
-//! What happens by the clock: silence, slow handshakes, spent rates, and a drain. One hand goes round over all connections, a slice per
-//! step, so that a connection costs no timer.
+//! What happens by the clock: keep alive, slow handshakes, spent rates. A sweep visits all connections in turn, a slice
+//! per step, so that a connection needs no timer.
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;

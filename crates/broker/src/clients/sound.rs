@@ -1,4 +1,4 @@
-//! Connections, sessions and buffers looked over: what must hold between them, whatever clients sent. For tests and simulation.
+//! Consistency check of connections, sessions and buffers, whatever clients sent. For tests and simulation.
 
 use super::Clients;
 use crate::ConnectionKey;

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   Vacant ─▶ AwaitingConnect ─▶ Authenticating ─▶ Opening ─▶ Connected ─▶ Closing ─▶ Vacant
-//!                │              │              │                       ▲
-//!                │              └──────────────┴───────────────────────┤ refused, taken over, broken, too slow, silent
-//!                └─▶ Vacant (handed off)
+//!                │                    │              │            │           ▲
+//!                │                    └──────────────┴────────────┴───────────┤ refused, taken over, protocol error,
+//!                └─▶ Vacant (handed off)                                      │ too slow, silent
 //! ```
 
 /// Where a connection stands.
@@ -106,18 +106,18 @@ mod tests {
             }
         }
         expect![[r#"
-            Vacant -Opened-> Greeting
+            Vacant -Opened-> AwaitingConnect
             AwaitingConnect -Connect-> Authenticating
             AwaitingConnect -HandedOff-> Vacant
-            AwaitingConnect -Dismissed-> Closing
+            AwaitingConnect -CloseRequested-> Closing
             AwaitingConnect -Closed-> Vacant
             Authenticating -Admitted-> Opening
-            Authenticating -Dismissed-> Closing
+            Authenticating -CloseRequested-> Closing
             Authenticating -Closed-> Vacant
             Opening -Accepted-> Connected
-            Opening -Dismissed-> Closing
+            Opening -CloseRequested-> Closing
             Opening -Closed-> Vacant
-            Connected -Dismissed-> Closing
+            Connected -CloseRequested-> Closing
             Connected -Closed-> Vacant
             Closing -Closed-> Vacant
         "#]]

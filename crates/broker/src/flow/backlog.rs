@@ -1,5 +1,5 @@
-//! Messages that wait in memory for one client: what a clean session could not be sent at once, and retained messages for a new
-//! subscription.
+//! Messages that wait in memory for one client: what a clean session could not be sent at once, and retained messages
+//! for a new subscription.
 
 #[cfg(test)]
 mod tests;

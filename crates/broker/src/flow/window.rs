@@ -6,8 +6,8 @@
 //!                 ▲ front                  ▲ next
 //! ```
 //!
-//! Promise: packet id = number % 65535 + 1, so a number that was journaled keeps its packet id over a crash, and nobody
-//! writes ids down. The span from the front to the next number stays below 65535, so an id names one flight.
+//! Promise: packet id = number % 65535 + 1, so a number that was journaled keeps its packet id over a crash, and ids
+//! need not be stored. The span from the front to the next number stays below 65535, so an id names one flight.
 //! `[MQTT-2.2.1-3]`: a packet id chosen by the client is not 0 and not in use.
 //! `[MQTT-4.3.3-1]`: QoS 2: a new message gets a packet id that is not in use.
 

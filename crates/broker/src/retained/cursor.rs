@@ -1,8 +1,8 @@
-//! Going through the retained messages that a filter matches, in steps.
+//! Scans the retained messages that a filter matches, in steps.
 //!
-//! A cursor is one node: where it stands. From there the filter says where to go on: down, to the next sibling, or up. The node stays
-//! while a cursor stands on it, and a node with something below it stays anyway; so nothing that changes elsewhere can lose the place,
-//! and a cursor that waits for a slow client costs forty bytes and its filter.
+//! A cursor stores the node it has reached. The filter says where it continues from there: down, to the next sibling,
+//! or up. A node is not removed while a cursor is on it or while it has children, so no change elsewhere can invalidate
+//! the cursor. A cursor that waits for a slow client costs forty bytes and its filter.
 
 use super::{NONE, NodeData, Retainable, Retained};
 use crate::topic_tree::{NodeId, TopicTree};
@@ -62,8 +62,8 @@ impl<M: Retainable> Retained<M> {
         Cursor { filter, levels, takes_all_below, at, depth: 0, stamp: self.stamp, is_done: false }
     }
 
-    /// Goes on: gives messages to `give` until all are given, `give` says that it wants no more for now by returning false, or
-    /// `budget` nodes have been visited. Messages that have expired are passed over.
+    /// Goes on: gives messages to `give` until all are given, `give` says that it wants no more for now by returning
+    /// false, or `budget` nodes have been visited. Messages that have expired are passed over.
     pub fn step(
         &mut self,
         cursor: &mut Cursor,

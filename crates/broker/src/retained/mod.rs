@@ -1,4 +1,4 @@
-//! The retained messages of all topics, as each worker keeps them: what a new subscription gets first.
+//! The retained messages of all topics, as each worker stores them. A new subscription gets them first.
 //!
 //! ```text
 //!   site ─┬─ dev-1 ─ temp: message        a node a level (crate::topic_tree); children in a ring of siblings, so that
@@ -6,13 +6,13 @@
 //!         └─ …
 //! ```
 //!
-//! Promise: going through what a filter matches is done in steps of bounded work, and between two steps anything may change: a
-//! [`Cursor`] neither loses its place nor visits a topic twice. `#` over a million messages stalls nobody.
+//! Promise: a filter is matched in steps of bounded work, and between two steps anything may change: a [`Cursor`]
+//! neither loses its place nor visits a topic twice. `#` over a million messages blocks no other client.
 //!
-//! Promise: a cursor gives what was there when it was opened. What was set since has reached the subscriber as it was published, so
-//! giving it again would tell an old thing after a new one.
+//! Promise: a cursor gives the messages that were there when it was opened. Messages set since then have reached the
+//! subscriber when they were published. Giving them again would deliver an old message after a new one.
 //!
-//! Invariant: nothing here knows sessions, and what a message is, it knows from [`Retainable`] only.
+//! Invariant: nothing here knows sessions, and nothing of a message but what [`Retainable`] says.
 
 mod cursor;
 mod expiry;
@@ -104,8 +104,8 @@ impl<M: Retainable> Retained<M> {
         self.tree.heap_bytes() + self.expiries.heap_bytes()
     }
 
-    /// Whether a message can be retained under a valid topic: each of its levels costs a node, and 64 KiB can name 65,536 of them. To
-    /// be asked before `set`, which takes everything, so that all replicas stay the same.
+    /// Whether a message can be retained under a valid topic: each of its levels costs a node, and 64 KiB can name
+    /// 65,536 of them. To be asked before `set`, which takes everything, so that all replicas stay the same.
     pub fn admits(topic: &str) -> bool {
         topic.split('/').take(TOPIC_LEVELS_MAX + 1).count() <= TOPIC_LEVELS_MAX
     }
@@ -151,7 +151,8 @@ impl<M: Retainable> Retained<M> {
         self.tree[self.find(topic)?].message.as_ref()
     }
 
-    /// Removes messages that have expired, at most `budget` of them, and gives them to `gone`. Whether none is left that has.
+    /// Removes messages that have expired, at most `budget` of them, and gives them to `gone`. Whether none is left
+    /// that has.
     pub fn expire(&mut self, now_ms: u64, budget: usize, mut gone: impl FnMut(M)) -> bool {
         for _ in 0..budget {
             let Some((node, stamp)) = self.expiries.take_due(now_ms) else { return true };
@@ -163,8 +164,8 @@ impl<M: Retainable> Retained<M> {
         self.expiries.is_none_due(now_ms)
     }
 
-    /// Panics if tree, siblings and counts disagree, or if not so many cursors are open. A walk over everything: for tests and
-    /// simulation.
+    /// Panics if tree, siblings and counts disagree, or if not so many cursors are open. A walk over everything: for
+    /// tests and simulation.
     pub fn assert_sound(&self, open_cursors: usize) {
         let (mut messages, mut bytes, mut cursors) = (0, 0, 0);
         for node in self.tree.sound_nodes() {
@@ -215,7 +216,8 @@ impl<M: Retainable> Retained<M> {
         self.expiries.tidy(self.messages, |node, stamp| tree[node].is(stamp));
     }
 
-    /// Puts a new child in front of its siblings: cursors that are among them are past it, and its message is not for them anyway.
+    /// Puts a new child in front of its siblings: cursors that are among them are past it, and its message is not for
+    /// them anyway.
     fn link(&mut self, parent: NodeId, child: NodeId) {
         let first = self.tree[parent].first_child;
         assert!(self.tree[child].is_bare() && self.tree[child].next == NONE, "a new node is linked once");

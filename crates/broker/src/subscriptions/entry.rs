@@ -1,4 +1,4 @@
-//! One session's subscription, as every worker keeps it.
+//! One session's subscription, as every worker stores it.
 
 /// What a subscription asks for, in the bits of a byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

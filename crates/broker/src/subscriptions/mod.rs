@@ -1,16 +1,16 @@
-//! All subscriptions of all sessions of all workers: who gets a message, answered once, where the message enters.
+//! All subscriptions of all sessions of all workers. A message is matched once, on the worker that received it.
 //!
 //! ```text
 //!   "site/+/dev-7/temp"            site ─ + ─ dev-7 ─ temp: entry, entry, …       one node a level (crate::topic_tree)
 //!   "$share/g/site/+/dev-7/temp"                       └─ "/g": members           a group is a child that no topic reaches
 //! ```
 //!
-//! Promise: a session with a filter of its own costs a worker 53 bytes; a match visits at most one node for each level of the topic
-//! and each shape of filter ([`shapes`](self)), with two cache misses a node, however many subscriptions there are; a subscriber comes
-//! or goes in constant time, be there one or a million on the filter.
+//! Promise: a session with a filter of its own costs a worker 53 bytes; a match visits at most one node for each level
+//! of the topic and each shape of filter ([`shapes`](self)), with two cache misses a node, however many subscriptions
+//! there are; adding or removing a subscriber takes constant time, also on a filter with a million.
 //!
-//! Each worker has all of it (a replica) and nobody else touches it: no locks, and no questions between workers while a message waits.
-//! Node ids differ from worker to worker; what workers tell each other is filters.
+//! Each worker has a full replica that only it uses: no locks, and no round trip between workers while a message waits.
+//! Node ids differ between workers, so workers send each other filters.
 //!
 //! Invariant: nothing here knows connections, inboxes or messages.
 
@@ -98,8 +98,8 @@ pub struct Inserted {
 }
 
 impl Subscriptions {
-    /// No subscriptions. `seed` must not be known to clients, who choose the names that are hashed with it. `shapes_max` bounds the
-    /// work of a match, see [`Self::admits`].
+    /// No subscriptions. `seed` must not be known to clients, who choose the names that are hashed with it.
+    /// `shapes_max` bounds the work of a match, see [`Self::admits`].
     pub fn new(seed: u64, shapes_max: usize) -> Subscriptions {
         let tree = TopicTree::new(seed);
         Subscriptions {
@@ -138,8 +138,9 @@ impl Subscriptions {
         self.tree.heap_bytes() + lists + groups + tables
     }
 
-    /// Whether a filter may be subscribed to: there is room for what it adds to the work of each match. To be asked by the worker of
-    /// the session, before it tells the others; `insert` itself takes everything, so that all replicas stay the same.
+    /// Whether a filter may be subscribed to: there is room for what it adds to the work of each match. To be asked by
+    /// the worker of the session, before it tells the others; `insert` itself takes everything, so that all replicas
+    /// stay the same.
     pub fn admits(&self, filter: &str) -> bool {
         let mut shape = Shape::default();
         let mut new = 0;
@@ -153,8 +154,8 @@ impl Subscriptions {
         new == 0 || self.shapes.len() + new <= self.shapes_max
     }
 
-    /// Adds an entry under a filter, or under a share group of it; an entry of the same session is replaced. The filter is valid and
-    /// has at most [`FILTER_LEVELS_MAX`] levels.
+    /// Adds an entry under a filter, or under a share group of it; an entry of the same session is replaced. The filter
+    /// is valid and has at most [`FILTER_LEVELS_MAX`] levels.
     pub fn insert(&mut self, group: Option<&str>, filter: &str, entry: Entry) -> Inserted {
         let mut node = TopicTree::<NodeData>::ROOT;
         let mut shape = Shape::default();
@@ -217,8 +218,8 @@ impl Subscriptions {
         Some(removed)
     }
 
-    /// Says whether a member of a share group can be reached at once: those are picked first. To be called for entries in share
-    /// groups only; elsewhere it is of no use. Whether the session has an entry there.
+    /// Says whether a member of a share group can be reached at once: those are picked first. To be called for entries
+    /// in share groups only; elsewhere it is of no use. Whether the session has an entry there.
     pub fn set_online(&mut self, node: NodeId, owner: Owner, online: bool) -> bool {
         let Some(mut entry) = self.get(node, owner) else { return false };
         let is_online = entry.options.has(EntryOptions::ONLINE);

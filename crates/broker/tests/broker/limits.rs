@@ -1,4 +1,4 @@
-//! Bounds, and what a client is told beyond them.
+//! Bounds, and what a client gets beyond them.
 
 use crate::support::{World, WorldOptions, check, check_with};
 use expect_test::expect;

@@ -1,4 +1,4 @@
-//! 4.13: what is not MQTT.
+//! 4.13: malformed packets and protocol errors.
 
 use crate::{holds, holds_in_both};
 

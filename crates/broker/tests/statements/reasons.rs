@@ -1,4 +1,5 @@
-//! Reason strings: a few words with each refusal, for who wants them and has room for them. In transcripts: `why`.
+//! Reason strings: a few words with each refusal, for clients that want them and accept packets of that size. In
+//! transcripts: `why`.
 
 use crate::support::WorldOptions;
 use crate::{holds, holds_with};

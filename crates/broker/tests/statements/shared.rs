@@ -120,7 +120,8 @@ fn what_was_begun_with_a_member_is_finished_with_it() {
     );
 }
 
-/// 4.8.2: while no member is there, messages wait with those whose sessions stay, in turn; once one is there, it gets them.
+/// 4.8.2: while no member is there, messages wait with those whose sessions stay, in turn; once one is there, it gets
+/// them.
 #[test]
 fn a_group_without_anybody_there_keeps_its_messages() {
     holds_in_both(

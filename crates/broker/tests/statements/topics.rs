@@ -1,4 +1,5 @@
-//! 4.7: topics and filters. How they match is tested in `src/subscriptions`, against a reference; how they are written, in `wire`.
+//! 4.7: topics and filters. How they match is tested in `src/subscriptions`, against a reference; how they are written,
+//! in `wire`.
 
 use crate::{holds, holds_in_both};
 
@@ -89,7 +90,8 @@ fn an_empty_topic_is_none() {
     );
 }
 
-/// A filter has 128 levels at most, which the standard leaves to the server (0x97, quota exceeded); a topic may have more.
+/// A filter has 128 levels at most, which the standard leaves to the server (0x97, quota exceeded); a topic may have
+/// more.
 #[test]
 fn filters_have_a_bound_of_levels() {
     let (deepest, too_deep) = ("a/".repeat(127) + "a", "a/".repeat(128) + "a");

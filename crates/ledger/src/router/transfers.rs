@@ -1,4 +1,4 @@
-//! Requests that decide something: transfers, holds, posts and voids, split over the shards that decide them.
+//! Requests that change balances: transfers, holds, posts and voids, split over the shards that decide them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -203,8 +203,9 @@ impl Deciding {
         if calls.is_empty() { self.after_claims() } else { Next::Calls(calls) }
     }
 
-    /// A linked group with an id that may not be used, or with an item that is malformed, fails as a whole. The shard is asked
-    /// all the same: it journals the refusal of the others, so that they meet it for ever, in this group or alone.
+    /// A linked group with an id that may not be used, or with an item that is malformed, fails as a whole. The shard
+    /// is asked all the same: it journals the refusal of the others, so that they meet it for ever, in this group or
+    /// alone.
     fn after_claims(&mut self) -> Next {
         self.failed = self.items.is_linked() && self.outcomes.iter().any(Option::is_some);
         self.decide()

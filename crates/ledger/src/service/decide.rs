@@ -1,4 +1,4 @@
-//! Serving the inbox: one decision after the other, each against the state that the last one left.
+//! Serves calls: one decision after the other, each on the state that the one before left.
 
 use tidegate_disk::Disk;
 use tidegate_journal::LogStore;
@@ -232,7 +232,8 @@ impl<D: Disk> LedgerService<D> {
             return Ok(done(Answer::Outcomes { outcomes, need_credit }));
         }
 
-        // A member that was decided before, alone or in another group, keeps its answer, so the group cannot be applied any more.
+        // A member that was decided before, alone or in another group, keeps its answer, so the group cannot be applied
+        // any more.
         let mut in_vain = failed || has_repeated_id(transfers.clone());
         for transfer in transfers.clone() {
             in_vain |= self.has_prior(turn, transfer.id)?;
@@ -383,8 +384,8 @@ impl<D: Disk> LedgerService<D> {
         owner
     }
 
-    /// The latest event about `id`: among the index's candidates (nearly always none, or one) the newest whose record names it.
-    /// Leaves that record in `scratch`.
+    /// The latest event about `id`: among the index's candidates (nearly always none, or one) the newest whose record
+    /// names it. Leaves that record in `scratch`.
     #[inline]
     fn find_prior<'s, L: LogStore>(
         &self,
@@ -402,8 +403,8 @@ impl<D: Disk> LedgerService<D> {
         Ok(found.and_then(|_| Event::decode(scratch).ok()))
     }
 
-    /// Journals what other shards said about accounts that this one did not know. False when the group is full: what was adopted is
-    /// known then, and a later step goes on with the rest.
+    /// Journals what other shards said about accounts that this one did not know. False when the group is full: what
+    /// was adopted is known then, and a later step goes on with the rest.
     fn adopt<L: LogStore>(&mut self, turn: &mut LedgerTurn<'_, L>, facts: &[AccountFact]) -> Result<bool, Halt> {
         assert!(facts.is_sorted_by(|one, next| one.id <= next.id), "facts are looked up by their order");
         for fact in facts {

@@ -1,4 +1,4 @@
-//! Credits between shards: the debit decides, the credit follows.
+//! Credits between shards: the debit's shard decides, the credit's shard applies.
 //!
 //! ```text
 //!   shard A (debit)                          shard B (credit)
@@ -213,8 +213,8 @@ impl<D: Disk> LedgerService<D> {
         Ok(())
     }
 
-    /// Asks `from` for credits after our watermark once that is durable, and again when the question seems lost. The question leaves
-    /// like every answer: when all that was appended, the watermark included, is durable.
+    /// Asks `from` for credits after our watermark once that is durable, and again when the question seems lost. The
+    /// question leaves like every answer: when all that was appended, the watermark included, is durable.
     fn pull_credits<L: LogStore>(&mut self, turn: &LedgerTurn<'_, L>, from: ShardIndex, out: &mut Unsolicited<Self>) {
         let peer = &mut self.exchange.peers[from.0 as usize];
         let (sequence, watermark) = peer.applied;

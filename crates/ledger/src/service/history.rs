@@ -1,11 +1,11 @@
-//! Pages of an account's history: its records, newest first, each of which names the one before.
+//! Pages of an account's history: its records, newest first; each names the one before.
 //!
 //! ```text
 //!   newest ─▶ in memory? rows at once ─▶ job: follow the chain on the disk ─▶ rows ─▶ job … ─▶ answer
 //! ```
 //!
-//! Why a call for a history lets others pass: it writes nothing, and its records may be years old. Its answer waits for whatever was
-//! appended when its last row was made.
+//! Why other calls may overtake one for a history: it writes nothing, and its records may be years old. Its answer
+//! waits for all records that were appended before its last row was read.
 
 use tidegate_disk::Disk;
 use tidegate_journal::{JournalError, LogReader, LogStore, Position};

@@ -1,13 +1,13 @@
-//! Old records that a decision needs and that memory does not hold: read by a job, for all the ids of a call at once.
+//! Old records that a decision needs and that are not in memory: read by a job, for all ids of a call at once.
 //!
 //! ```text
-//!   decide ─▶ what does this id stand for? ─▶ its record: in memory, or at hand ─▶ go on
+//!   decide ─▶ was this id used? ─▶ its record: in memory, or already read ─▶ continue
 //!                                                └─ neither ─▶ Unread ─▶ one job for the rest of the call ─▶ the same item, again
 //! ```
 //!
-//! Promise: nothing is decided on a guess. A call that waits keeps its place: those behind it have their own records read meanwhile and
-//! are decided after it, so two that name one id are decided in the order in which they came. What was at hand is looked up again
-//! in the index each time, because ids may have been inserted while the disk was asked.
+//! Promise: nothing is decided without the record of its id. A call that waits keeps its place: later calls have their
+//! own records read meanwhile and are decided after it, so two calls with one id are decided in the order in which they
+//! came. The index is asked again each time, because ids may have been inserted while the disk was read.
 
 use hashbrown::HashMap;
 use tidegate_disk::Disk;
@@ -97,8 +97,8 @@ impl<D: Disk> LedgerService<D> {
         job
     }
 
-    /// Positions of the records that decisions on `ids` will look at and that are neither in memory nor among `at_hand`: each
-    /// candidate of each id, at most as many as one job reads.
+    /// Positions of the records that decisions on `ids` will look at and that are neither in memory nor among
+    /// `at_hand`: each candidate of each id, at most as many as one job reads.
     pub(super) fn unread<'i, L: LogStore>(
         &self,
         turn: &LedgerTurn<'_, L>,

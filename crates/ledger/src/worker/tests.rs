@@ -1,5 +1,5 @@
-//! A worker over a fake disk, stepped by the test: what it answers when a shard fails, and when a batch brings more accounts than
-//! a group holds.
+//! A worker over a fake disk, stepped by the test: its answers when a shard fails, and when a batch has more accounts
+//! than a group holds.
 
 use std::path::{Path, PathBuf};
 
@@ -112,7 +112,8 @@ impl TestWorker {
         self.ask_all(vec![request]).remove(0)
     }
 
-    /// A source, a wallet, and one vote that is durable. After a start no memory knows its record: it is read from the disk.
+    /// A source, a wallet, and one vote that is durable. After a start no memory knows its record: it is read from the
+    /// disk.
     fn with_a_durable_vote() -> TestWorker {
         let mut node = TestWorker::open(1);
         node.ask_all(vec![open("source", AccountKind::Source), open("wallet", AccountKind::Wallet)]);
@@ -242,7 +243,8 @@ fn a_batch_that_waits_for_old_records_is_not_overtaken_and_each_id_is_decided_on
     node.ask_all(vec![sell(&old, "wallet"), open("other", AccountKind::Wallet)]);
     let (first, second) = old.split_at(20);
 
-    // One waits for twenty records, then brings an id that is new; one behind it waits for the others, and names the same id.
+    // One waits for twenty records, then brings an id that is new; one behind it waits for the others, and names the
+    // same id.
     node.held = Some(Vec::new());
     let mut finished = Finished::new();
     let waits = sell(&[first, &["both"]].concat(), "wallet");
@@ -328,8 +330,8 @@ fn write_snapshot(disk: &FakeDisk) {
     snapshots(disk, 0).write(end, &back.state, |_| true).expect("there is room");
 }
 
-/// Two timelines part after two sales. What a start finds that has the journal of the one and a snapshot of the other: the wallet's
-/// credits, and the node.
+/// Two timelines part after two sales. What a start finds that has the journal of the one and a snapshot of the other:
+/// the wallet's credits, and the node.
 #[track_caller]
 fn after_a_restore(of_snapshot: &[&str], of_journal: &[&str]) -> (u64, TestWorker) {
     let stop = |node: TestWorker| {

@@ -1,6 +1,6 @@
-//! From what happened to the new state. Every event is checked against the state before it changes anything, at a cost of a
-//! few comparisons, in the live shard as at every replay: an event that does not follow from its predecessors is never folded
-//! in.
+//! Applies an event to the state. Every event is checked against the state before it changes anything, in the live
+//! shard and at every replay. The check costs a few comparisons. An event that does not follow from its predecessors is
+//! never applied.
 //!
 //! ```text
 //!   check everything ─▶ Err(Mismatch), state unchanged

@@ -1,23 +1,23 @@
-//! The hashes that are part of the format: which shard owns a key, where an id stands in an index, whether two contents are
-//! the same. They never change.
+//! The hashes that are part of the format: which shard owns a key, where an id is in an index, whether two contents are
+//! equal. They never change.
 //!
 //! All are SipHash (Aumasson and Bernstein, 2012) because it is short, fully specified, needs no table, and mixes well
-//! enough that keys chosen to be alike (`wallet:1`, `wallet:2`) spread evenly.
+//! enough that similar keys (`wallet:1`, `wallet:2`) spread evenly.
 
 use super::request::{Hold, Transfer};
 use crate::ShardIndex;
 
 /// 128 bits that stand for the content of a transfer or hold, without its id.
 ///
-/// Not a secret and not a proof: who finds two contents with one digest gets the first one's answer for the second, and no
-/// money moves.
+/// Not a secret and not a proof: who finds two contents with one digest gets the first one's answer for the second, and
+/// no money moves.
 pub type ContentDigest = [u8; 16];
 
 /// The shard that owns a key: an account, or the home of a transfer or hold id.
 ///
 /// If the key has a `{tag}` that is not empty (the text between the first `{` and the first `}` after it, as in Redis
-/// Cluster), only the tag counts, so that keys with one tag share a shard. SipHash-1-3 under the zero key, scaled to the
-/// count of shards by its upper bits.
+/// Cluster), only the tag counts, so that keys with one tag share a shard. SipHash-1-3 under the zero key, scaled to
+/// the count of shards by its upper bits.
 pub fn shard_of(key: &str, shard_count: u16) -> ShardIndex {
     if shard_count <= 1 {
         return ShardIndex(0);
@@ -71,8 +71,8 @@ pub fn content_digest<'a>(content: impl Into<Content<'a>>) -> ContentDigest {
     }
 }
 
-/// SipHash-2-4 with 128 bits under the zero key over: kind, amount, lifetime (little-endian), then each text with its length
-/// before it, so that no two contents have the same bytes.
+/// SipHash-2-4 with 128 bits under the zero key over: kind, amount, lifetime (little-endian), then each text with its
+/// length before it, so that no two contents have the same bytes.
 fn digest(kind: u8, debit: &str, credit: &str, amount: u64, expires_in_ms: u64, memo: &str) -> ContentDigest {
     let mut sip = SipHasher::<2, 4>::new(SHARD_KEY, true);
     sip.write(&[kind]);

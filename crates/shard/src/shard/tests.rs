@@ -1,4 +1,4 @@
-//! A shard of a machine that only lists what it was told, with a service that reads, pauses and stops on command.
+//! A shard of a machine that only lists its commands, with a service that reads, pauses and stops when told to.
 
 use std::convert::Infallible;
 use std::path::Path;

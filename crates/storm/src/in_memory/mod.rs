@@ -1,11 +1,13 @@
-//! `storm hold-sessions`: millions of clients in one process, with our broker's engine and transports that are memory, because no
-//! machine of a bench has two million sockets. A process of its own, so that its memory is that of the sessions alone.
+//! `storm hold-sessions`: millions of clients in one process, with our broker and in-memory transports, because a bench
+//! machine does not have two million sockets. It is a separate process, so that its memory is that of the sessions
+//! alone.
 //!
 //! ```text
 //!   clients: CONNECT, SUBSCRIBE, PINGREQ ─▶ Broker (one per worker, as in the server) ─▶ CONNACK, SUBACK, PINGRESP: all checked
 //! ```
 //!
-//! Invariant: this is the only place of the load generator that knows the server from inside, and it knows the broker's door alone.
+//! Invariant: this is the only part of the load generator that uses the server's code, and it uses the broker's public
+//! interface only.
 
 mod node;
 

@@ -1,4 +1,4 @@
-//! The brokers of all workers, what the shell around each would do, and the far ends of all connections.
+//! The brokers of all workers, the shell around each, and the client side of all connections.
 
 use crate::mqtt::packet::{self, Arrival, ConnectOptions, PING_REQUEST};
 use anyhow::{Context, Result, bail, ensure};

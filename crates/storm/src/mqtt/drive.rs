@@ -1,5 +1,5 @@
-//! The poll loop of a load: a warm-up, a stretch that is measured, a drain in which everything must still arrive, and a ping to
-//! everyone, behind which nothing may come any more.
+//! The poll loop of a load: a warm-up, the measured time, a drain in which everything must still arrive, and a ping to
+//! every client, after which nothing may arrive.
 
 use super::link::Link;
 use super::packet::{Arrival, PING_REQUEST};
@@ -65,8 +65,8 @@ pub struct Plan {
     pub warm_up: Duration,
     /// Measured.
     pub measured: Duration,
-    /// From one turn of the loop to the next, at least. What comes or is due in between is taken together: a load that wakes up
-    /// for each packet takes from the broker the processor time that it is to be measured by.
+    /// From one turn of the loop to the next, at least. What comes or is due in between is taken together: a load that
+    /// wakes up for each packet takes from the broker the processor time that it is to be measured by.
     pub turn: Duration,
 }
 
@@ -98,7 +98,8 @@ enum Phase {
     Ping,
 }
 
-/// Drives clients that are in and subscribed through a plan. `broker_time` tells the processor time the broker has used.
+/// Drives clients that are in and subscribed through a plan. `broker_time` tells the processor time the broker has
+/// used.
 pub fn drive(
     clients: Vec<Link>,
     traffic: &mut impl Traffic,

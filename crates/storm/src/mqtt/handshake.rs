@@ -1,5 +1,5 @@
-//! How a client gets in: over TCP, TLS or WebSocket, one step after the other on a socket that blocks. Not measured, but for
-//! the connects case, which has a loop of its own.
+//! How a client connects: over TCP, TLS or WebSocket, one step after the other on a blocking socket. Not measured; the
+//! connects case, which is measured, has its own loop.
 
 use super::packet::{self, Arrival, ConnectOptions};
 use anyhow::{Context, Result, bail, ensure};
@@ -11,8 +11,8 @@ use std::time::Duration;
 /// A broker that does not answer a newcomer within this has failed.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Clients come from so many loopback addresses: each has some 28,000 ports to go out from, and a broker that bounds what comes
-/// from one address sees more than one.
+/// Clients come from so many loopback addresses: each has some 28,000 ports to go out from, and a broker that bounds
+/// what comes from one address sees more than one.
 const SOURCES: usize = 16;
 
 /// Connects the client of this index from one of the loopback addresses.

@@ -1,6 +1,6 @@
-//! The few packets of MQTT 3.1.1 that a load is made of, encoded once and patched, cut from a stream without a copy.
+//! The few packets of MQTT 3.1.1 that a load needs, encoded once and patched, and cut from a stream without a copy.
 //!
-//! Why not the codec that the server uses: a load that shares a mistake with what it measures would not see it, and a packet
+//! Why not the codec that the server uses: a load that shares a bug with the server would not detect it, and a packet
 //! that is known in advance is compared and patched at a tenth of the cost of decoding it.
 
 use anyhow::{Result, bail, ensure};

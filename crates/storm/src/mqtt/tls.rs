@@ -1,4 +1,4 @@
-//! A certificate for one run, and clients that trust nothing else.
+//! A certificate for one run, and TLS clients that trust only this certificate.
 
 use super::handshake;
 use super::packet::ConnectOptions;
@@ -43,7 +43,8 @@ impl Certificate {
 pub struct Clients(Arc<ClientConfig>);
 
 impl Clients {
-    /// Connects and subscribes. The client's own half of TLS is forgotten afterwards: it goes on to be connected, silently.
+    /// Connects and subscribes. The client's own half of TLS is forgotten afterwards: it goes on to be connected,
+    /// silently.
     pub fn connect(&self, address: SocketAddr, index: usize, options: &ConnectOptions) -> Result<TcpStream> {
         let socket = handshake::dial_blocking(address, index)?;
         let name = ServerName::IpAddress(Ipv4Addr::LOCALHOST.into());

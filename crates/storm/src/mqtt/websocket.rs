@@ -1,4 +1,4 @@
-//! MQTT over WebSocket as a client speaks it: the upgrade, then masked binary frames around the same bytes.
+//! MQTT over WebSocket, client side: the upgrade, then masked binary frames around the same bytes.
 
 use super::handshake;
 use super::packet::ConnectOptions;

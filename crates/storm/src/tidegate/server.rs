@@ -1,4 +1,4 @@
-//! A Tidegate of our own: fresh data on the real disk, free ports, ended by its process id.
+//! A Tidegate server of the bench: fresh data on the real disk, free ports, ended by its process id.
 
 use super::http;
 use crate::process::{self, Server};
@@ -140,8 +140,9 @@ impl Paths {
 impl Configuration {
     fn text(&self) -> String {
         match self {
-            // All bounds as the server ships, but for the number of shards. The first snapshot comes after a run of the usual size,
-            // so that a restart finds one of the whole journal; longer runs have it under transport, as any server would.
+            // All bounds as the server ships, but for the number of shards. The first snapshot comes after a run of the
+            // usual size, so that a restart finds one of the whole journal; longer runs have it under transport, as any
+            // server would.
             Configuration::Ledger { shards } => format!(
                 "[data]\n\
                  shards = {shards}\n\

@@ -85,7 +85,8 @@ impl<'a> Ack<'a> {
     }
 }
 
-/// The properties of all packets that may have a reason string and user properties and nothing else: the string, the block.
+/// The properties of all packets that may have a reason string and user properties and nothing else: the string, the
+/// block.
 pub(crate) fn reason_properties<'a>(reader: &mut Reader<'a>) -> Result<(Option<&'a str>, &'a [u8]), Malformed> {
     let mut reason_string = None;
     let block = property::take(reader, ALLOWED, property::USER, |_, value| {

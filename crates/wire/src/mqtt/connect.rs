@@ -1,4 +1,4 @@
-//! CONNECT: who comes, in which version, and what shall happen when they leave.
+//! CONNECT: the client, its version, and its will.
 
 use crate::mqtt::fixed_header::{kind, open};
 use crate::mqtt::property::{self, IdSet, UserProperties, Value, id};
@@ -23,7 +23,8 @@ pub struct Connect<'a> {
     pub user_name: Option<&'a str>,
     /// How it shows that.
     pub password: Option<&'a [u8]>,
-    /// How long the session outlives the connection; `u32::MAX`: for ever, which is what MQTT 3.1.1 means without clean session.
+    /// How long the session outlives the connection; `u32::MAX`: for ever, which is what MQTT 3.1.1 means without clean
+    /// session.
     pub session_expiry_s: u32,
     /// How many QoS 1 and 2 messages the client takes before it acknowledges; never zero.
     pub receive_maximum: u16,

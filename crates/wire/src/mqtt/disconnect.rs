@@ -9,8 +9,8 @@ use crate::mqtt::{Malformed, ReasonCode, Version};
 pub struct Disconnect<'a> {
     /// Why.
     pub reason: ReasonCode,
-    /// From a client: the session expiry that shall hold from now on. That it may not become other than 0 once CONNECT said 0 is the
-    /// session's to know.
+    /// From a client: the session expiry that shall hold from now on. That it may not become other than 0 once CONNECT
+    /// said 0 is the session's to know.
     pub session_expiry_s: Option<u32>,
     /// For people.
     pub reason_string: Option<&'a str>,

@@ -1,4 +1,5 @@
-//! What can be wrong with a packet: any of it ends the connection, so one shape is enough, and it says what was broken.
+//! Why a packet is malformed. Every such error ends the connection, so one type is enough; it names the statement that
+//! was violated.
 //! `[MQTT-4.13.1-1]`: a malformed packet or protocol error closes the connection.
 
 use crate::mqtt::{ReasonCode, Version};
@@ -9,7 +10,8 @@ use crate::mqtt::{ReasonCode, Version};
 pub struct Malformed {
     /// What a CONNACK or DISCONNECT of MQTT 5 says about it.
     pub reason: ReasonCode,
-    /// The normative statement that was broken (`MQTT-1.5.4-2`), or the section where the text gives it no number (`MQTT5 3.1.2.11.3`).
+    /// The normative statement that was broken (`MQTT-1.5.4-2`), or the section where the text gives it no number
+    /// (`MQTT5 3.1.2.11.3`).
     pub statement: &'static str,
     /// The same in words.
     pub what: &'static str,
@@ -57,8 +59,8 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// The CONNACK that tells the client, in the version that it understands; `None` when nothing shows that it speaks MQTT at all,
-    /// or when its version has no word for it: then the connection is closed without one.
+    /// The CONNACK that tells the client, in the version that it understands; `None` when nothing shows that it speaks
+    /// MQTT at all, or when its version has no word for it: then the connection is closed without one.
     pub const fn answer(&self) -> Option<(Version, ReasonCode)> {
         match *self {
             // Older than 3.1.1: they read its CONNACK.

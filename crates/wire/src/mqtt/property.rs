@@ -1,4 +1,4 @@
-//! MQTT 5's properties: a block of identifiers with values behind many packets' headers.
+//! The properties of MQTT 5: a block of identifiers with values after the header of many packets.
 //!
 //! ```text
 //!   ┌────────┬────────────┬────────────┬─────┐
@@ -6,8 +6,8 @@
 //!   └────────┴────────────┴────────────┴─────┘
 //! ```
 //!
-//! One walk checks a block: identifiers that the packet may have, none twice that must be single, values that can be read. Who needs
-//! a property later walks the checked block again; so a packet with a hundred user properties costs no memory.
+//! One pass checks a block: only identifiers that the packet may have, none twice that must be single, values that can
+//! be read. A property is looked up later by another pass, so a packet with a hundred user properties needs no memory.
 
 use crate::mqtt::Malformed;
 use crate::mqtt::reader::Reader;
@@ -110,8 +110,8 @@ fn value<'a>(reader: &mut Reader<'a>, id: u8) -> Result<Value<'a>, Malformed> {
     })
 }
 
-/// Takes the block at the reader's position, checks it, and shows each property to `each`. `allowed` are the packet's identifiers,
-/// `repeatable` those that may come more than once. Returns the block without its length.
+/// Takes the block at the reader's position, checks it, and shows each property to `each`. `allowed` are the packet's
+/// identifiers, `repeatable` those that may come more than once. Returns the block without its length.
 #[inline]
 pub(crate) fn take<'a>(
     reader: &mut Reader<'a>,

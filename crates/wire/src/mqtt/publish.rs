@@ -1,4 +1,4 @@
-//! PUBLISH: a message on its way, the packet that everything else is about.
+//! PUBLISH: an application message.
 
 use crate::mqtt::fixed_header::open;
 use crate::mqtt::property::{self, Checked, IdSet, UserProperties, Value, id};
@@ -75,7 +75,8 @@ const FORWARDABLE: IdSet =
 const REPEATABLE: IdSet = IdSet::of(&[id::USER_PROPERTY, id::SUBSCRIPTION_ID]);
 
 impl<'a> PublishProperties<'a> {
-    /// Reads a block without its length, as [`PublishProperties::forwardable`] wrote it; refuses what that does not write.
+    /// Reads a block without its length, as [`PublishProperties::forwardable`] wrote it; refuses what that does not
+    /// write.
     pub fn read(block: &'a [u8]) -> Result<PublishProperties<'a>, Malformed> {
         let mut properties = PublishProperties { block, ..PublishProperties::default() };
         property::walk(block, FORWARDABLE, REPEATABLE, |id, value| properties.set(id, value))?;

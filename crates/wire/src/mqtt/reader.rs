@@ -1,4 +1,4 @@
-//! Takes the fields of a packet's body one after the other. What ends too early is malformed.
+//! Reads the fields of a packet's body one after the other. A field that ends too early is malformed.
 
 use crate::mqtt::Malformed;
 use crate::mqtt::fixed_header::{varint, varint_width};
@@ -113,7 +113,8 @@ impl<'a> Reader<'a> {
 fn is_plain(bytes: &[u8]) -> bool {
     const LOW: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
-    // A byte of `word - LOW` gets its high bit if it was zero, or above 0x80, or if a lower byte borrowed, which a zero did.
+    // A byte of `word - LOW` gets its high bit if it was zero, or above 0x80, or if a lower byte borrowed, which a zero
+    // did.
     let odd = |word: u64| (word | word.wrapping_sub(LOW)) & HIGH;
     let mut chunks = bytes.chunks_exact(8);
     let mut found = 0;

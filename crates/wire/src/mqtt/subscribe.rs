@@ -1,5 +1,5 @@
-//! SUBSCRIBE, UNSUBSCRIBE and their acknowledgements. A packet's list is checked once, whole, and then iterated from its bytes: a list
-//! of ten thousand filters allocates nothing.
+//! SUBSCRIBE, UNSUBSCRIBE and their acknowledgements. A packet's list is checked once, completely, and then iterated
+//! from its bytes: a list of ten thousand filters allocates nothing.
 
 use crate::mqtt::ack::reason_properties;
 use crate::mqtt::property::{self, IdSet, UserProperties, Value, id};

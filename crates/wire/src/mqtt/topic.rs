@@ -1,4 +1,5 @@
-//! The grammar of topic names and topic filters, and which match: the reference that tries and access lists are tested against.
+//! The grammar of topic names and topic filters, and which match: the reference that tries and access lists are tested
+//! against.
 //!
 //! ```text
 //!   a/b/c        a name; also a filter that matches itself       $share/group/filter   one of the group gets each message
@@ -115,7 +116,8 @@ pub fn filter_matches(filter: &str, topic: &str) -> bool {
     levels.next().is_none()
 }
 
-/// Whether every topic that `filter` matches is one that `pattern` matches: what an access list asks about a subscription.
+/// Whether every topic that `filter` matches is one that `pattern` matches: what an access list asks about a
+/// subscription.
 pub fn filter_covers(pattern: &str, filter: &str) -> bool {
     // A wildcard in front matches no topic that begins with $, on either side.
     // [MQTT-4.7.2-1]: a filter that begins with a wildcard matches no topic that begins with $.

@@ -1,4 +1,4 @@
-//! The two words of the HTTP upgrade that are WebSocket's own. The upgrade itself is the HTTP door's.
+//! The accept key and the subprotocol of the HTTP upgrade. The HTTP listener does the upgrade itself.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

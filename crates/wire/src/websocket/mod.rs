@@ -1,4 +1,4 @@
-//! WebSocket frames (RFC 6455) around MQTT's bytes, for whoever already has the connection: no sockets, no HTTP.
+//! WebSocket frames (RFC 6455) around MQTT's bytes, on a connection that is already upgraded: no sockets, no HTTP.
 //!
 //! ```text
 //!   bytes of a socket ─▶ FrameDecoder::next ─┬─ Data(range) ──▶ MQTT's bytes, unmasked where they lie
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! MQTT is a stream here too: a packet may span frames, and a frame may hold several. So no message is ever assembled:
-//! data is handed on as it comes, however the frames are cut, and an idle decoder is [`IDLE_BYTES_MAX`] bytes.
+//! data is passed on as it arrives, and an idle decoder is [`IDLE_BYTES_MAX`] bytes.
 //! `[MQTT-6.0.0-2]`: WebSocket: packets need not be aligned with frames.
 
 mod close;

@@ -1,4 +1,4 @@
-//! Frames however they are cut, and every way of breaking RFC 6455 that a decoder can see.
+//! Frames split in every way, and every violation of RFC 6455 that a decoder can see.
 
 use super::*;
 use proptest::prelude::*;

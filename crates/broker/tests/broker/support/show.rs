@@ -1,4 +1,4 @@
-//! What a client heard, as a line.
+//! What a client received, as a line.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! The same rules again, the slow and plain way: lists that are searched from the front.
+//! The same rules in the simplest form: lists that are searched from the front.
 
 use std::collections::BTreeMap;
 

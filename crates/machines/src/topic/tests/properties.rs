@@ -1,4 +1,4 @@
-//! Random commands, restarts in between: after every step the shard says what the model says.
+//! Random commands, with restarts: after every step the shard agrees with the model.
 
 use proptest::prelude::*;
 
@@ -309,7 +309,8 @@ proptest! {
         pair.shard.check();
     }
 
-    /// A share group's copy comes besides the others: both were decided on one state, and the second finds what the first has left.
+    /// A share group's copy comes besides the others: both were decided on one state, and the second finds what the
+    /// first has left.
     #[test]
     fn copies_for_one_inbox_replay_as_they_came(
         messages_max in 1..6u32,

@@ -1,4 +1,4 @@
-//! The brokers that are measured, each started from nothing for every case.
+//! The brokers that are measured, each started with fresh data for every case.
 
 use crate::mqtt::tls::Certificate;
 use crate::peer::{mochi, mosquitto};

@@ -1,4 +1,4 @@
-//! How fast clients get in: connect, CONNECT, CONNACK, and stay.
+//! How fast clients connect: TCP, CONNECT, CONNACK; the connections stay open.
 
 use super::broker::{Broker, Kind};
 use crate::mqtt::handshake;
@@ -10,7 +10,8 @@ use anyhow::{Context, Result, bail, ensure};
 use mio::{Events, Interest, Poll, Token};
 use std::time::{Duration, Instant};
 
-/// Clients on their transport in at any time: fewer than any broker's backlog (Mosquitto's is 100), so that the kernel turns nobody away.
+/// Clients that connect at the same time: fewer than any broker's backlog (Mosquitto's is 100), so that the kernel
+/// refuses none.
 const AT_ONCE: usize = 96;
 
 /// A broker that lets nobody in for so long has failed.

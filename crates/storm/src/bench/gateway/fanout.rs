@@ -1,4 +1,5 @@
-//! One publisher, many subscribers to one topic, QoS 0, as fast as it goes; every subscriber must get every message in order.
+//! One publisher, many subscribers to one topic, QoS 0, as fast as possible; every subscriber must get every message in
+//! order.
 
 use super::broker::{Broker, Kind};
 use super::{Settings, report_costs};

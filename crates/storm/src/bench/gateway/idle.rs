@@ -1,5 +1,5 @@
-//! What an idle client costs: resident memory of the broker before and after so many connected and subscribed, each to a topic
-//! of its own, divided by their number. The kernel's socket buffers are not the broker's and not counted.
+//! What an idle client costs: the growth of the broker's resident memory when many clients connect and subscribe, each
+//! to its own topic, divided by their number. The kernel's socket buffers are not counted.
 
 use super::broker::{Broker, Kind};
 use crate::mqtt::packet::ConnectOptions;

@@ -1,4 +1,5 @@
-//! Many subscriptions with wildcards, and publishes that match exactly one of them, picked at random: what finding it costs.
+//! Many subscriptions with wildcards, and publishes that match exactly one of them, picked at random: the cost of
+//! matching.
 
 use super::broker::{Broker, Kind};
 use super::{Settings, report_costs};

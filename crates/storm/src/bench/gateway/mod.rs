@@ -1,5 +1,5 @@
-//! `storm bench-gateway`: every case of the gateway bench, our broker and the peers in turn, as many times as asked; then the
-//! medians. Every case starts a broker from nothing and checks that nothing was lost, repeated or overtaken: else it fails.
+//! `storm bench-gateway`: every case of the gateway bench, our broker and the others in turn, for the number of runs;
+//! then the medians. Every case starts a broker with fresh data and fails if a message was lost, repeated or overtaken.
 
 mod broker;
 mod connects;

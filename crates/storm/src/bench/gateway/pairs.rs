@@ -1,5 +1,5 @@
-//! Pairs of one publisher and one subscriber, each with a topic of its own: chats. Closed, each with so many messages on their transport,
-//! to see how much goes through; then open at a part of that, to see how long a message takes.
+//! Pairs of one publisher and one subscriber, each with its own topic, like chats. First a closed load, a fixed number
+//! of messages in flight per pair, to measure throughput; then an open load at a fraction of that, to measure latency.
 
 use super::broker::{Broker, Kind};
 use super::{Settings, report_costs};

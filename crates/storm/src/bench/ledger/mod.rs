@@ -1,4 +1,5 @@
-//! `storm bench-ledger`: every case of the ledger bench, ours and the peers in turn, as many times as asked; then the medians.
+//! `storm bench-ledger`: every case of the ledger bench, Tidegate and the others in turn, for the number of runs; then
+//! the medians.
 
 mod peers;
 mod tidegate;

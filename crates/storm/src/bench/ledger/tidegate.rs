@@ -1,4 +1,5 @@
-//! Each case of our own: a fresh server, accounts funded amply, the load, then proof that every transfer was applied.
+//! Each case of Tidegate: a fresh server, accounts with enough funds, the load, then a check that every transfer was
+//! applied.
 
 use super::Settings;
 use super::peers::all_applied;

@@ -1,4 +1,4 @@
-//! PUBLISH to bytes: once per version and QoS, then patched for each subscriber.
+//! Encodes PUBLISH: once per version and QoS, then patched for each subscriber.
 
 use super::push_binary;
 use crate::mqtt::fixed_header::{kind, push_varint, varint_width};

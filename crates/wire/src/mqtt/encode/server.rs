@@ -1,4 +1,4 @@
-//! What only servers send.
+//! Packets that only servers send.
 
 use super::{
     packet, properties, push_binary_property, push_byte_property, push_text_property, push_u16_property,

@@ -1,5 +1,5 @@
-//! Every statement that the codec decides, with packets that break it. `cases_cover_what_the_code_refuses` holds the table complete:
-//! a statement in the code without a case here fails, and the other way round.
+//! Every statement that the codec checks, with packets that violate it. `cases_cover_what_the_code_refuses` fails if a
+//! statement in the code has no case here, or a case has no statement in the code.
 
 use crate::mqtt::Version::{V5, V311};
 use crate::mqtt::*;
@@ -440,7 +440,8 @@ fn statements_of_the_code() -> BTreeSet<&'static str> {
     texts.flat_map(|line| line.split('"').skip(1).step_by(2)).filter(|text| text.starts_with("MQTT")).collect()
 }
 
-/// Decided by functions that take no packet: `split` with a bound, and topics that come from elsewhere. Tested beside them.
+/// Decided by functions that take no packet: `split` with a bound, and topics that come from elsewhere. Tested beside
+/// them.
 const ELSEWHERE: [&str; 3] = ["MQTT-3.2.2-15", "MQTT-4.7.3-2", "MQTT-4.7.3-3"];
 
 #[test]
