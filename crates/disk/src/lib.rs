@@ -1,4 +1,5 @@
-//! The file system as whoever keeps files sees it: few calls, each with a stated promise, so that it can be faked with malice.
+//! The file system as its users see it: few calls, each with a stated promise, so that a fake can break whatever is not
+//! promised.
 //!
 //! ```text
 //!   logs, snapshots, id runs ─▶ Disk ─┬─▶ RealDisk: pread, pwrite, fallocate, fdatasync

@@ -6,7 +6,7 @@ use tidegate_runtime::{Address, Heard, Protocol, ShardAddresses};
 use tidegate_shard::Released;
 
 use crate::operation::Message;
-use crate::service::{Departure, LedgerService, Note, Ticket};
+use crate::service::{Output, LedgerService, Note, Ticket};
 
 /// Speaks for one shard.
 #[derive(Clone)]
@@ -44,21 +44,21 @@ impl<D: Disk> Protocol<LedgerService<D>> for LedgerProtocol {
     ) -> Option<(Address, Message)> {
         Some(match (ticket, released) {
             (Ticket::Call { from, ticket }, answer) => {
-                let answer = answer.map(|departure| departure.map(Departure::into_answer));
+                let answer = answer.map(|output| output.map(Output::into_answer));
                 (from, Message::Answer { ticket, shard, answer })
             }
             // Nobody was promised any of these: the other shard asks again.
             (Ticket::Credits { .. } | Ticket::Pull { .. } | Ticket::Figures, Err(_)) => return None,
-            (Ticket::Credits { to }, Ok(departure)) => {
-                let credits = departure.map(Departure::into_credits);
+            (Ticket::Credits { to }, Ok(output)) => {
+                let credits = output.map(Output::into_credits);
                 (self.shards.of(to), Message::Credits { shard: to, from: shard, credits })
             }
-            (Ticket::Pull { from }, Ok(departure)) => {
-                let after = departure.map(Departure::into_watermark).into_inner();
+            (Ticket::Pull { from }, Ok(output)) => {
+                let after = output.map(Output::into_watermark).into_inner();
                 (self.shards.of(from), Message::Pull { shard: from, by: shard, after })
             }
-            (Ticket::Figures, Ok(departure)) => {
-                let accounts = departure.map(Departure::into_figures);
+            (Ticket::Figures, Ok(output)) => {
+                let accounts = output.map(Output::into_figures);
                 (self.announcer?, Message::Figures { shard, accounts })
             }
         })

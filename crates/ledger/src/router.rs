@@ -1,4 +1,4 @@
-//! The way of a client's request through the shards and back.
+//! Routes a client's request to its shards and collects the answers.
 //!
 //! ```text
 //!   Request ─▶ which shards? ─▶ calls ─▶ answers ─▶ more calls, or the Reply
@@ -10,10 +10,11 @@
 //!                            elsewhere
 //! ```
 //!
-//! Why claims: an id is exact over all shards only if one place decides who may use it first. That place is the id's home
-//! shard. With one shard, or an id whose `{tag}` is its debit account's, home and decision coincide and no claim is made.
+//! Why claims: an id is unique over all shards only if one shard decides who may use it first. That is the id's home
+//! shard. With one shard, or if the id has the `{tag}` of its debit account, the home shard also decides the transfer
+//! and no claim is needed.
 //!
-//! Invariant: a router keeps no truth. If it dies with its requests under way, clients ask again with the same ids.
+//! Invariant: a router stores nothing durable. If it ends with requests in progress, clients retry with the same ids.
 
 mod history;
 mod transfers;
@@ -54,7 +55,8 @@ struct Pending {
     stage: Stage,
 }
 
-/// What a request waits for. Each stage collects answers and, when the last one is there, gives the next calls or the reply.
+/// What a request waits for. Each stage collects answers and, when the last one is there, gives the next calls or the
+/// reply.
 enum Stage {
     /// Transfers, holds, posts, voids.
     Deciding(Deciding),
@@ -287,8 +289,8 @@ impl Stage {
     }
 }
 
-/// Sums the parts of collectors and keeps the first `limit` accounts in the order of their ids. A part that one shard left
-/// out of its page has an id behind `limit` others, so no sum lacks one.
+/// Sums the parts of collectors and keeps the first `limit` accounts in the order of their ids. A part that one shard
+/// left out of its page has an id behind `limit` others, so no sum lacks one.
 fn merge_pages(mut accounts: Vec<AccountView>, limit: usize) -> Vec<AccountView> {
     accounts.sort_by(|a, b| a.id.cmp(&b.id));
     let mut merged: Vec<AccountView> = Vec::new();

@@ -150,7 +150,8 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
         self.shards[place].fetched(job, found);
     }
 
-    /// Takes the figures that shards have announced since the last call, in order: the shard, and the account or its part there.
+    /// Takes the figures that shards have announced since the last call, in order: the shard, and the account or its
+    /// part there.
     pub fn take_figures(&mut self) -> Vec<(ShardIndex, AccountView)> {
         std::mem::take(&mut self.figures)
     }

@@ -1,4 +1,4 @@
-//! A blocking conversation over the binary port, for what is not measured: opening accounts, reading them back.
+//! A blocking client of the binary port, for what is not measured: opening accounts, reading them back.
 
 use super::server::TOKEN;
 use crate::workload::{Account, Names};

@@ -1,4 +1,4 @@
-//! The load against a door of a few lines that answers as the real one does, but keeps nothing.
+//! The load against a small server that answers as Tidegate does, but stores nothing.
 
 use super::binary::Transfers;
 use super::holds::HoldPairs;

@@ -1,7 +1,7 @@
-//! How a client gets in: over TCP, TLS or WebSocket, one step after the other on a socket that blocks. Not measured, but for
-//! the connects case, which has a loop of its own.
+//! How a client connects: over TCP, TLS or WebSocket, one step after the other on a blocking socket. Not measured; the
+//! connects case, which is measured, has its own loop.
 
-use super::packet::{self, Arrival, Guest};
+use super::packet::{self, Arrival, ConnectOptions};
 use anyhow::{Context, Result, bail, ensure};
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
@@ -11,8 +11,8 @@ use std::time::Duration;
 /// A broker that does not answer a newcomer within this has failed.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Clients come from so many loopback addresses: each has some 28,000 ports to go out from, and a broker that bounds what comes
-/// from one address sees more than one.
+/// Clients come from so many loopback addresses: each has some 28,000 ports to go out from, and a broker that bounds
+/// what comes from one address sees more than one.
 const SOURCES: usize = 16;
 
 /// Connects the client of this index from one of the loopback addresses.
@@ -26,23 +26,23 @@ pub fn dial(address: SocketAddr, index: usize) -> Result<TcpStream> {
 }
 
 /// As [`dial`], for who will wait for answers.
-pub fn dial_to_wait(address: SocketAddr, index: usize) -> Result<TcpStream> {
+pub fn dial_blocking(address: SocketAddr, index: usize) -> Result<TcpStream> {
     let socket = dial(address, index)?;
     socket.set_read_timeout(Some(ANSWER_TIME_MAX))?;
     Ok(socket)
 }
 
 /// Connects and subscribes over TCP.
-pub fn enter(address: SocketAddr, index: usize, guest: &Guest) -> Result<TcpStream> {
-    let mut socket = dial_to_wait(address, index)?;
-    introduce(&mut socket, guest).with_context(|| format!("client {index}"))?;
+pub fn connect(address: SocketAddr, index: usize, options: &ConnectOptions) -> Result<TcpStream> {
+    let mut socket = dial_blocking(address, index)?;
+    connect_and_subscribe(&mut socket, options).with_context(|| format!("client {index}"))?;
     Ok(socket)
 }
 
 /// Sends CONNECT and SUBSCRIBE and waits for all answers. All is sent at once, as MQTT allows: one round trip.
-pub fn introduce(stream: &mut (impl Read + Write), guest: &Guest) -> Result<()> {
-    let subscribes = guest.subscribes();
-    let mut hello = guest.connect();
+pub fn connect_and_subscribe(stream: &mut (impl Read + Write), options: &ConnectOptions) -> Result<()> {
+    let subscribes = options.subscribes();
+    let mut hello = options.connect();
     hello.extend(subscribes.iter().flatten());
     stream.write_all(&hello)?;
     stream.flush()?;
@@ -100,15 +100,15 @@ mod tests {
         }
     }
 
-    fn meet(says: &[&'static [u8]]) -> (Result<()>, Vec<u8>) {
+    fn run_script(says: &[&'static [u8]]) -> (Result<()>, Vec<u8>) {
         let mut broker = Scripted { says: says.iter().copied().collect(), heard: Vec::new() };
-        let guest = Guest::new("me".to_owned(), vec!["a/+".to_owned()]);
-        (introduce(&mut broker, &guest), broker.heard)
+        let options = ConnectOptions::new("me".to_owned(), vec!["a/+".to_owned()]);
+        (connect_and_subscribe(&mut broker, &options), broker.heard)
     }
 
     #[test]
     fn both_answers_are_waited_for_however_they_are_cut() {
-        let (entered, heard) = meet(&[&[0x20, 2], &[0, 0, 0x90], &[3, 0, 1, 0]]);
+        let (entered, heard) = run_script(&[&[0x20, 2], &[0, 0, 0x90], &[3, 0, 1, 0]]);
         entered.unwrap();
         assert_eq!(heard, b"\x10\x0e\x00\x04MQTT\x04\x02\x04\xb0\x00\x02me\x82\x08\x00\x01\x00\x03a/+\x00");
     }
@@ -124,7 +124,7 @@ mod tests {
             &[b"\x20\x02\x00\x00\x90\x03\x00\x01\x00\x90\x03\x00\x01\x00"],
         ];
         for says in scripts {
-            assert!(meet(says).0.is_err(), "{says:02x?}");
+            assert!(run_script(says).0.is_err(), "{says:02x?}");
         }
     }
 }

@@ -1,7 +1,8 @@
-//! A message on its way through one worker, borrowed from wherever it is: a client's packet, or a message in memory.
+//! A message inside one worker, borrowed from a client's packet or from a message in memory.
 //!
-//! Why: a QoS 0 message between two clients of one worker is copied once, from the packet that came in to the outbox it leaves
-//! from. Only who must keep it, or hand it to another worker, makes it a [`Message`] of its own, and then once for all.
+//! Why: a QoS 0 message between two clients of one worker is copied once, from the packet that came in to the outbox it
+//! leaves from. Code that must keep it, or send it to another worker, makes an owned [`Message`] of it, once for all
+//! receivers.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use tidegate_machines::topic::{Message, MessageMeta};
 
 /// One message under way.
 #[derive(Debug)]
-pub(crate) struct Parcel<'a> {
+pub(crate) struct MessageRef<'a> {
     pub topic: &'a str,
     /// Encoded MQTT 5 properties that go on unchanged.
     pub properties: &'a [u8],
@@ -21,16 +22,16 @@ pub(crate) struct Parcel<'a> {
     message: Option<Arc<Message>>,
 }
 
-impl<'a> Parcel<'a> {
+impl<'a> MessageRef<'a> {
     /// A message that stands in a packet.
-    pub fn new(topic: &'a str, properties: &'a [u8], payload: &'a [u8], meta: MessageMeta) -> Parcel<'a> {
+    pub fn new(topic: &'a str, properties: &'a [u8], payload: &'a [u8], meta: MessageMeta) -> MessageRef<'a> {
         let MessageMeta { qos, retain, expires_at } = meta;
-        Parcel { topic, properties, payload, qos, retain, expires_at, message: None }
+        MessageRef { topic, properties, payload, qos, retain, expires_at, message: None }
     }
 
     /// A message that is kept already.
-    pub fn of(message: &'a Arc<Message>) -> Parcel<'a> {
-        Parcel {
+    pub fn of(message: &'a Arc<Message>) -> MessageRef<'a> {
+        MessageRef {
             topic: message.topic(),
             properties: message.properties(),
             payload: message.payload(),
@@ -42,13 +43,15 @@ impl<'a> Parcel<'a> {
     }
 
     /// The message, for who must keep it.
-    pub fn message(&mut self) -> Arc<Message> {
-        let Parcel { topic, properties, payload, qos, retain, expires_at, ref mut message } = *self;
+    pub fn to_message(&mut self) -> Arc<Message> {
+        let MessageRef { topic, properties, payload, qos, retain, expires_at, ref mut message } = *self;
         let meta = MessageMeta { qos, retain, expires_at };
         Arc::clone(message.get_or_insert_with(|| Arc::new(Message::new(topic, properties, payload, meta))))
     }
 
-    /// Seconds until it expires, rounded up; `Err` when it has. `[MQTT-3.3.2-5]` `[MQTT-3.3.2-6]`
+    /// Seconds until it expires, rounded up; `Err` when it has.
+    /// `[MQTT-3.3.2-5]`: a message whose expiry interval has passed before delivery began is deleted.
+    /// `[MQTT-3.3.2-6]`: the forwarded expiry interval is the received one minus the time the message waited.
     pub fn expiry_s(&self, now: TimeMs) -> Result<Option<u32>, Expired> {
         match self.expires_at {
             None => Ok(None),

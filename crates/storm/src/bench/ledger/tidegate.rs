@@ -1,15 +1,16 @@
-//! Each case of our own: a fresh server, accounts funded amply, the load, then proof that every transfer was applied.
+//! Each case of Tidegate: a fresh server, accounts with enough funds, the load, then a check that every transfer was
+//! applied.
 
 use super::Settings;
 use super::peers::all_applied;
-use crate::door::binary::Transfers;
-use crate::door::holds::HoldPairs;
-use crate::door::http::Votes;
-use crate::door::server::{Configuration, Place, Tidegate};
-use crate::door::session::{Session, Sums, sums};
 use crate::load::{self, Pressure, Tally};
 use crate::process;
 use crate::report::Report;
+use crate::tidegate::binary::Transfers;
+use crate::tidegate::holds::HoldPairs;
+use crate::tidegate::http::Votes;
+use crate::tidegate::server::{Configuration, Paths, Tidegate};
+use crate::tidegate::session::{Session, Sums, sums};
 use crate::workload::{Names, Pattern, Workload};
 use anyhow::{Context, Result, ensure};
 use std::fs;
@@ -42,8 +43,8 @@ impl<'a> Bench<'a> {
         let program = settings.tidegate.canonicalize();
         let program = program.with_context(|| format!("no server at {}", settings.tidegate.display()))?;
         let configuration = Configuration::Ledger { shards: settings.shards };
-        let place = Place { program, directory: out.join("tidegate"), configuration };
-        let tidegate = Tidegate::start_fresh(&place)?;
+        let paths = Paths { program, directory: out.join("tidegate"), configuration };
+        let tidegate = Tidegate::start_fresh(&paths)?;
         Session::open(tidegate.binary())?.open_accounts(names)?;
         let funding = Workload::new(Pattern::Funding, names.wallets(), u64::from(names.wallets()), FUNDING_SERIES);
         let mut funding = Transfers::new(names, funding, TRANSFERS_MAX);

@@ -1,4 +1,4 @@
-//! Our own server and its doors, as any client meets them.
+//! The Tidegate server, and its binary port and HTTP port as a client uses them.
 
 pub mod binary;
 pub mod holds;

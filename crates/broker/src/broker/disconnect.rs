@@ -1,4 +1,4 @@
-//! How connections and sessions end, and what becomes of wills.
+//! How connections and sessions end, and when wills are sent.
 //!
 //! ```text
 //!   connection ends ─▶ detach ─┬─ clean, or expiry 0 ─▶ will now, session ends
@@ -11,9 +11,9 @@ use tidegate_machines::topic::{Command, Origin};
 use tidegate_wire::mqtt::{Disconnect, Malformed, ReasonCode, Version, encode_disconnect};
 
 use super::{Broker, Wait};
-use crate::connection::{Life, NONE, Turn};
+use crate::connection::{ConnectionEvent, ConnectionState, NONE};
 use crate::peer::Item;
-use crate::reason::{About, words};
+use crate::reason::{About, reason_text};
 use crate::session::{SessionFlags, Stage};
 use crate::subscriptions::Owner;
 use crate::{Action, ConnectionKey};
@@ -22,15 +22,17 @@ impl<L: LogStore> Broker<L> {
     /// The socket is closed: by the client, by an error, or because the broker asked for it. The key is forgotten.
     pub fn closed(&mut self, key: ConnectionKey, now: TimeMs) {
         let Some(index) = self.clients.index(key) else { return };
-        // [MQTT-3.1.2-8]: no DISCONNECT came before, so the will is sent.
+        // [MQTT-3.1.2-8]: the will is published once the connection is closed and the will delay has passed, unless the
+        // will was deleted.
+        // The socket closed without a DISCONNECT.
         self.detach(index, true, now);
-        self.clients.connections[index].turn(Turn::Closed);
+        self.clients.connections[index].transition(ConnectionEvent::Closed);
         self.forget_connection(index);
     }
 
     /// Frees everything that belongs to a vacant place.
     pub(super) fn forget_connection(&mut self, index: u32) {
-        assert!(self.clients.connections[index].life == Life::Vacant, "only who is gone is forgotten");
+        assert!(self.clients.connections[index].state == ConnectionState::Vacant, "only who is gone is forgotten");
         assert!(self.clients.connections[index].session == NONE, "who is gone has been parted from its session");
         drop(self.clients.take_input(index));
         self.clients.release_outbox(index);
@@ -44,37 +46,38 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Nothing more is read from a connection; what is written is sent, then it is closed.
-    pub(super) fn dismiss(&mut self, index: u32) {
+    pub(super) fn close_when_sent(&mut self, index: u32) {
         assert!(self.clients.connections[index].session == NONE, "who is sent away has been parted from its session");
         drop(self.clients.take_input(index));
-        self.clients.connections[index].turn(Turn::Dismissed);
+        self.clients.connections[index].transition(ConnectionEvent::CloseRequested);
         self.actions.push(Action::Close { key: self.clients.key(index) });
     }
 
-    /// The server ends a connection: DISCONNECT says why, for who can read it. `[MQTT-4.13.1-1]`
+    /// The server ends a connection: DISCONNECT gives the reason, to clients of MQTT 5.
+    /// `[MQTT-4.13.1-1]`: a malformed packet or protocol error closes the connection.
     pub(super) fn disconnect(&mut self, index: u32, reason: ReasonCode, now: TimeMs) {
-        self.disconnect_with(index, reason, words(About::Connection, reason), now);
+        self.disconnect_with(index, reason, reason_text(About::Connection, reason), now);
     }
 
-    fn disconnect_with(&mut self, index: u32, reason: ReasonCode, words: Option<&str>, now: TimeMs) {
+    fn disconnect_with(&mut self, index: u32, reason: ReasonCode, reason_text: Option<&str>, now: TimeMs) {
         let connection = &self.clients.connections[index];
-        let (life, version) = (connection.life, connection.version);
-        if matches!(life, Life::Vacant | Life::Closing) {
+        let (life, version) = (connection.state, connection.version);
+        if matches!(life, ConnectionState::Vacant | ConnectionState::Closing) {
             return;
         }
-        if life == Life::Connected && version == Version::V5 {
+        if life == ConnectionState::Connected && version == Version::V5 {
             let reference = self.drain.as_ref().and_then(|drain| drain.plan.server_reference.clone());
             let reference = reference.as_deref().filter(|_| reason == ReasonCode::USE_ANOTHER_SERVER);
-            self.clients.send_no(index, now, words, |bytes, words| {
-                encode_disconnect(bytes, version, reason, None, words, reference);
+            self.clients.send_refusal(index, now, reason_text, |bytes, reason_text| {
+                encode_disconnect(bytes, version, reason, None, reason_text, reference);
             });
         }
         self.detach(index, true, now);
-        self.dismiss(index);
+        self.close_when_sent(index);
     }
 
     /// The client broke the protocol. Before CONNACK there is nobody to tell.
-    pub(super) fn broken(&mut self, index: u32, reason: ReasonCode, now: TimeMs) {
+    pub(super) fn protocol_error(&mut self, index: u32, reason: ReasonCode, now: TimeMs) {
         self.clients.facts.protocol_errors += 1;
         self.disconnect(index, reason, now);
     }
@@ -85,20 +88,22 @@ impl<L: LogStore> Broker<L> {
         self.disconnect_with(index, malformed.reason, Some(malformed.what), now);
     }
 
-    /// The client says goodbye. `[MQTT-3.14.4-1]`
-    pub(super) fn farewell(&mut self, index: u32, goodbye: &Disconnect<'_>, now: TimeMs) {
+    /// The client has sent DISCONNECT.
+    /// `[MQTT-3.14.4-1]`: nothing is sent after DISCONNECT.
+    pub(super) fn client_disconnect(&mut self, index: u32, goodbye: &Disconnect<'_>, now: TimeMs) {
         let place = self.clients.session_of(index);
         if let Some(expiry_s) = goodbye.session_expiry_s {
             let session = &mut self.clients.sessions[place];
-            // [MQTT-3.14.2-2] [MQTT-3.1.2-23]
+            // [MQTT-3.14.2-2]: a DISCONNECT of the server has no session expiry interval.
+            // [MQTT-3.1.2-23]: the session is stored as long as its expiry interval says.
             if session.expiry_s == 0 && expiry_s > 0 {
-                return self.broken(index, ReasonCode::PROTOCOL_ERROR, now);
+                return self.protocol_error(index, ReasonCode::PROTOCOL_ERROR, now);
             }
             session.expiry_s = expiry_s.min(self.options.limits.session_expiry_max_s);
         }
-        // [MQTT-3.14.4-3]: a normal goodbye takes the will with it.
+        // [MQTT-3.14.4-3]: DISCONNECT 0x00 deletes the will.
         self.detach(index, goodbye.reason != ReasonCode::SUCCESS, now);
-        self.dismiss(index);
+        self.close_when_sent(index);
     }
 
     /// Another connection came for the session.
@@ -115,7 +120,7 @@ impl<L: LogStore> Broker<L> {
     /// Parts a connection from its session, which may end with it.
     pub(super) fn detach(&mut self, index: u32, send_will: bool, now: TimeMs) {
         let connection = &mut self.clients.connections[index];
-        let is_connected = connection.life == Life::Connected;
+        let is_connected = connection.state == ConnectionState::Connected;
         let place = std::mem::replace(&mut connection.session, NONE);
         if place == NONE {
             return;
@@ -150,7 +155,7 @@ impl<L: LogStore> Broker<L> {
             session.next_number = session.next_number.max(flow.window.next());
             flow.answers.mute();
             flow.window = crate::flow::Window::new(session.next_number);
-            flow.waiting = crate::flow::WaitingRoom::default();
+            flow.backlog = crate::flow::Backlog::default();
             if flow.is_idle() {
                 session.flow = None;
             }
@@ -165,15 +170,18 @@ impl<L: LogStore> Broker<L> {
             return self.end_session(place, now);
         }
         self.call(shard, Command::DetachSession { slot, expiry_s, keep_will: send_will }, Wait::Nothing);
-        self.tell_presence(place, false);
-        // A will without delay is not kept waiting: another connection may be about to take the session over. [MQTT-3.1.3-9]
+        self.send_presence(place, false);
+        // A will without delay is sent now: another connection may be about to take the session over.
+        // [MQTT-3.1.3-9]: a client that reconnects before the will delay has passed: the will is not sent.
         let state = self.shards[shard as usize].state_ahead().session(slot);
         if send_will && state.is_some_and(|state| state.will().is_some_and(|will| will.delay_s == 0)) {
             self.send_due_will(shard, place, slot, now);
         }
     }
 
-    /// A session is over: its subscriptions go, what was under way is forgotten, a will that still waits is sent. `[MQTT-3.1.2-8]`
+    /// Ends a session: removes its subscriptions and all that was in flight, and sends a will that is still pending.
+    /// `[MQTT-3.1.2-8]`: the will is published once the connection is closed and the will delay has passed, unless the
+    /// will was deleted.
     pub(super) fn end_session(&mut self, place: u32, now: TimeMs) {
         assert!(self.clients.sessions[place].stage == Stage::Live, "a session that ends was ready");
         assert!(self.clients.sessions[place].connection == NONE, "a session ends without a connection");
@@ -181,7 +189,7 @@ impl<L: LogStore> Broker<L> {
         for node in self.clients.sessions[place].subscriptions.as_slice() {
             if self.options.workers > 1 {
                 let filter: Box<str> = self.trie.filter(*node).into();
-                self.peers.tell_all(|| Item::Unsubscribed { filter: filter.clone(), owner });
+                self.peers.broadcast(|| Item::Unsubscribed { filter: filter.clone(), owner });
             }
             assert!(self.trie.remove_at(*node, owner).is_some(), "a session's subscriptions are in the tree");
             assert!(self.clients.facts.subscriptions > 0, "what is removed was counted");

@@ -1,4 +1,4 @@
-//! A Tidegate of our own: fresh data on the real disk, free ports, ended by its process id.
+//! A Tidegate server of the bench: fresh data on the real disk, free ports, ended by its process id.
 
 use super::http;
 use crate::process::{self, Server};
@@ -19,7 +19,7 @@ const SNAPSHOT_INTERVAL_S: u64 = 20;
 
 /// Where things are.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct Paths {
     /// The server's binary.
     pub program: PathBuf,
     /// Configuration, data and log go here.
@@ -50,7 +50,7 @@ pub enum Configuration {
 /// A running server.
 pub struct Tidegate {
     server: Server,
-    place: Place,
+    paths: Paths,
     binary: SocketAddr,
     http: SocketAddr,
     mqtt: SocketAddr,
@@ -58,29 +58,29 @@ pub struct Tidegate {
 
 impl Tidegate {
     /// Starts with no data.
-    pub fn start_fresh(place: &Place) -> Result<Tidegate> {
-        process::fresh_directory(&place.directory)?;
-        std::fs::write(place.config(), place.configuration.text())?;
-        Ok(Tidegate::start(place.clone())?.0)
+    pub fn start_fresh(paths: &Paths) -> Result<Tidegate> {
+        process::fresh_directory(&paths.directory)?;
+        std::fs::write(paths.config(), paths.configuration.text())?;
+        Ok(Tidegate::start(paths.clone())?.0)
     }
 
     /// Kills it, lets `between` at the data, starts it again; also how long it took until it was healthy.
     pub fn restart(self, between: impl FnOnce(&Path) -> Result<()>) -> Result<(Tidegate, Duration)> {
-        let place = self.place.clone();
+        let paths = self.paths.clone();
         self.server.kill()?;
-        between(&place.data())?;
-        Tidegate::start(place)
+        between(&paths.data())?;
+        Tidegate::start(paths)
     }
 
-    fn start(place: Place) -> Result<(Tidegate, Duration)> {
+    fn start(paths: Paths) -> Result<(Tidegate, Duration)> {
         let (binary, http, mqtt) = (process::free_address()?, process::free_address()?, process::free_address()?);
-        let mut command = Command::new(&place.program);
-        command.arg("serve").arg("--config").arg(place.config()).arg("--data").arg(place.data());
+        let mut command = Command::new(&paths.program);
+        command.arg("serve").arg("--config").arg(paths.config()).arg("--data").arg(paths.data());
         command.args(["--binary", &binary.to_string(), "--http", &http.to_string(), "--mqtt", &mqtt.to_string()]);
         let started = Instant::now();
-        let mut server = Server::start("tidegate", &mut command, &place.directory.join("log"))?;
+        let mut server = Server::start("tidegate", &mut command, &paths.directory.join("log"))?;
         server.wait_until(READY_TIME_MAX, || http::is_healthy(http))?;
-        Ok((Tidegate { server, place, binary, http, mqtt }, started.elapsed()))
+        Ok((Tidegate { server, paths, binary, http, mqtt }, started.elapsed()))
     }
 
     /// The binary port.
@@ -105,7 +105,7 @@ impl Tidegate {
 
     /// Its data directory.
     pub fn data(&self) -> PathBuf {
-        self.place.data()
+        self.paths.data()
     }
 
     /// Resident memory in bytes.
@@ -127,7 +127,7 @@ impl Tidegate {
     }
 }
 
-impl Place {
+impl Paths {
     fn config(&self) -> PathBuf {
         self.directory.join("config.toml")
     }
@@ -140,8 +140,9 @@ impl Place {
 impl Configuration {
     fn text(&self) -> String {
         match self {
-            // All bounds as the server ships, but for the number of shards. The first snapshot comes after a run of the usual size,
-            // so that a restart finds one of the whole journal; longer runs have it under way, as any server would.
+            // All bounds as the server ships, but for the number of shards. The first snapshot comes after a run of the
+            // usual size, so that a restart finds one of the whole journal; longer runs have it under transport, as any
+            // server would.
             Configuration::Ledger { shards } => format!(
                 "[data]\n\
                  shards = {shards}\n\

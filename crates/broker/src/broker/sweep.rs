@@ -1,71 +1,62 @@
-//! What happens by the clock: silence, slow handshakes, spent rates, and a drain. One hand goes round over all connections, a slice per
-//! step, so that a connection costs no timer.
+//! What happens by the clock: keep alive, slow handshakes, spent rates. A sweep visits all connections in turn, a slice
+//! per step, so that a connection needs no timer.
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_wire::mqtt::{ReasonCode, Version};
 
+use super::Broker;
 use super::connect::seconds;
-use super::{Broker, DrainPlan};
-use crate::connection::{Flags, Life, NONE};
-use crate::limits::{HAND_ROUND_MS, HAND_SLICE_MIN};
+use crate::connection::{ConnectionState, Flags, NONE};
+use crate::limits::{SWEEP_ROUND_MS, SWEEP_SLICE_MIN};
 use crate::session::SessionFlags;
-
-/// How long a drain waits for the CONNECT of who has connected.
-const DRAIN_GREETING_S: u32 = 1;
 
 /// Where the hand stands.
 #[derive(Debug, Default)]
-pub(super) struct Hand {
+pub(super) struct Sweep {
     at: u32,
-    moved_at: TimeMs,
-}
-
-/// A drain that is under way.
-#[derive(Debug)]
-pub(super) struct Drain {
-    pub plan: DrainPlan,
-    at: u32,
-    /// Connections that may be closed by now, in thousandths.
-    credit: u64,
     moved_at: TimeMs,
 }
 
 impl<L: LogStore> Broker<L> {
     /// Moves the hand by the time that has passed.
-    pub(super) fn step_hand(&mut self, now: TimeMs) {
+    pub(super) fn step_sweep(&mut self, now: TimeMs) {
         let reached = self.clients.connections.reached();
-        let passed_ms = now.0.saturating_sub(self.hand.moved_at.0);
+        let passed_ms = now.0.saturating_sub(self.sweep.moved_at.0);
         if reached == 0 || passed_ms == 0 {
             return;
         }
-        let due = (u64::from(reached) * passed_ms.min(HAND_ROUND_MS)).div_ceil(HAND_ROUND_MS);
-        let slice = due.max(HAND_SLICE_MIN as u64).min(u64::from(reached));
-        self.hand.moved_at = now;
+        let due = (u64::from(reached) * passed_ms.min(SWEEP_ROUND_MS)).div_ceil(SWEEP_ROUND_MS);
+        let slice = due.max(SWEEP_SLICE_MIN as u64).min(u64::from(reached));
+        self.sweep.moved_at = now;
         for _ in 0..slice {
-            self.hand.at = if self.hand.at + 1 >= reached { 0 } else { self.hand.at + 1 };
-            assert!(self.hand.at < reached, "the hand stands at a place");
-            self.look_at(self.hand.at, now);
+            self.sweep.at = if self.sweep.at + 1 >= reached { 0 } else { self.sweep.at + 1 };
+            assert!(self.sweep.at < reached, "the hand stands at a place");
+            self.check_silence(self.sweep.at, now);
         }
     }
 
     /// Whether a connection has been silent for too long.
     #[inline]
-    fn look_at(&mut self, index: u32, now: TimeMs) {
+    fn check_silence(&mut self, index: u32, now: TimeMs) {
         let connection = &self.clients.connections[index];
         let silent_s = seconds(now).saturating_sub(connection.last_seen_s);
-        match connection.life {
-            Life::Vacant | Life::Closing | Life::Authenticating | Life::Opening => {}
-            Life::Greeting => {
+        match connection.state {
+            ConnectionState::Vacant
+            | ConnectionState::Closing
+            | ConnectionState::Authenticating
+            | ConnectionState::Opening => {}
+            ConnectionState::AwaitingConnect => {
                 if u64::from(silent_s) * 1000 > self.options.limits.handshake_ms {
-                    self.dismiss(index);
+                    self.close_when_sent(index);
                 }
             }
-            Life::Connected => {
+            ConnectionState::Connected => {
                 assert!(connection.session != NONE, "who is connected has a session");
                 let session = connection.session;
                 let keep_alive_s = u32::from(connection.keep_alive_s);
-                // [MQTT-3.1.2-22]: one and a half times; a second more, because seconds are all that is counted.
+                // [MQTT-3.1.2-22]: after one and a half keep alives without a packet the server closes the connection.
+                // One second more, because time is counted in whole seconds here.
                 if keep_alive_s > 0 && silent_s > keep_alive_s + keep_alive_s / 2 + 1 {
                     self.clients.facts.keep_alive_timeouts += 1;
                     return self.disconnect(index, ReasonCode::KEEP_ALIVE_TIMEOUT, now);
@@ -114,57 +105,11 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// Begins to send all clients away, and refuses new ones.
-    pub fn drain(&mut self, plan: DrainPlan, now: TimeMs) {
-        self.drain = Some(Drain { plan, at: 0, credit: 0, moved_at: now });
-    }
-
-    /// Whether a drain has come to its end: no client is connected.
-    pub fn is_drained(&self) -> bool {
-        self.drain.is_some() && self.clients.connections.len() == 0
-    }
-
-    /// Sends away as many as the rate allows. `[MQTT-3.14.4-2]`
-    pub(super) fn step_drain(&mut self, now: TimeMs) {
-        let Some(drain) = &mut self.drain else { return };
-        let passed_ms = now.0.saturating_sub(drain.moved_at.0);
-        drain.moved_at = now;
-        let per_second = u64::from(drain.plan.per_second.max(1));
-        drain.credit = (drain.credit + passed_ms * per_second).min(per_second * 1000);
-        loop {
-            let reached = self.clients.connections.reached();
-            let Some(drain) = &mut self.drain else { return };
-            if drain.credit < 1000 || reached == 0 {
-                return;
-            }
-            let start = drain.at;
-            let next = (0..reached).map(|step| (start + step) % reached).find(|index| {
-                let connection = &self.clients.connections[*index];
-                match connection.life {
-                    Life::Connected | Life::Opening => true,
-                    // Who has just come gets to say CONNECT, and is then told where to go.
-                    Life::Greeting => seconds(now).saturating_sub(connection.last_seen_s) > DRAIN_GREETING_S,
-                    Life::Vacant | Life::Authenticating | Life::Closing => false,
-                }
-            });
-            let Some(index) = next else { return };
-            drain.at = (index + 1) % reached;
-            assert!(drain.credit >= 1000, "the rate allows it");
-            drain.credit -= 1000;
-            if self.clients.connections[index].life == Life::Connected {
-                self.disconnect(index, ReasonCode::USE_ANOTHER_SERVER, now);
-            } else {
-                self.detach(index, false, now);
-                self.dismiss(index);
-            }
-        }
-    }
-
     /// Whether nothing more may be read from a connection for now.
     #[inline]
     pub(super) fn is_blocked(&self, index: u32) -> bool {
         let connection = &self.clients.connections[index];
-        matches!(connection.life, Life::Authenticating | Life::Closing | Life::Vacant)
+        matches!(connection.state, ConnectionState::Authenticating | ConnectionState::Closing | ConnectionState::Vacant)
             || connection.flags.has(Flags::PARKED)
             || connection.flags.has(Flags::THROTTLED)
             || connection.flags.has(Flags::PUBLISHER)

@@ -1,4 +1,4 @@
-//! Transfers over the binary port, so many in each request.
+//! Transfers over the binary port, in requests of a fixed number of transfers.
 
 use super::session;
 use crate::load::{Answer, Dialect, Outcomes};
