@@ -12,7 +12,6 @@ pub mod limits;
 mod metrics;
 pub mod port;
 pub mod session;
-pub mod stream;
 mod translate;
 
 use tidegate_wire::DecodeError;

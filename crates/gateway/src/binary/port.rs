@@ -19,10 +19,10 @@ use tidegate_wire::{BodyRef, decode_request, encode_reply};
 
 use super::limits::{IN_FLIGHT_MAX, KINDS_REMEMBERED, PARKED_MAX};
 use super::session::{Life, Session};
-use super::stream::Stream;
 use super::{BinaryMetrics, Refused, translate};
 use crate::auth::Authenticator;
 use crate::desk::{Answered, Desk};
+use crate::stream::{Scratch, Stream};
 
 /// The token of the listening socket; sessions have those from 2 on.
 pub const LISTENER: Token = Token(0);
@@ -50,7 +50,7 @@ pub struct BinaryPort {
     ready: Vec<usize>,
     /// Sessions with new bytes to send.
     unsent: Vec<usize>,
-    scratch: Box<[u8]>,
+    scratch: Scratch,
     /// The worker's clock at its last turn.
     now_ms: u64,
     metrics: BinaryMetrics,
@@ -74,7 +74,7 @@ impl BinaryPort {
             connections_max,
             ready: Vec::new(),
             unsent: Vec::new(),
-            scratch: vec![0; 256 << 10].into(),
+            scratch: Scratch::new(),
             now_ms: 0,
             metrics,
         }
@@ -119,7 +119,7 @@ impl BinaryPort {
 
     fn open(&mut self, tcp: mio::net::TcpStream, registry: &Registry, now_ms: u64) -> io::Result<()> {
         tcp.set_nodelay(true)?;
-        let stream = Stream::new(tcp, self.tls.as_ref()).map_err(io::Error::other)?;
+        let stream = Stream::accept(tcp, self.tls.as_ref()).map_err(io::Error::other)?;
         let entry = self.sessions.vacant_entry();
         let key = entry.key();
         let mut session = Session::new(stream, now_ms);
@@ -320,7 +320,7 @@ impl BinaryPort {
     pub fn flush(&mut self, registry: &Registry) {
         for key in std::mem::take(&mut self.unsent) {
             let Some(session) = self.sessions.get_mut(key) else { continue };
-            match session.flush() {
+            match session.flush(&mut self.scratch) {
                 Ok(bytes) => self.metrics.sent_bytes.add(bytes as u64),
                 Err(_) => {
                     session.drain(self.now_ms);
@@ -328,7 +328,7 @@ impl BinaryPort {
                 }
             }
             if session.is_over() {
-                session.deregister(registry);
+                session.close(registry, &mut self.scratch);
                 self.sessions.remove(key);
                 self.metrics.connections_open.set(self.sessions.len() as i64);
             }
