@@ -17,10 +17,11 @@ use tidegate_ledger::operation::{EndpointIndex, Message};
 use tidegate_ledger::router::{CursorKey, Finished, Router};
 use tokio::sync::{Notify, mpsc, oneshot};
 
-use crate::http::{Backend, DrainStatus, Health};
+use crate::admission::Arrival;
+use crate::http::{DrainStatus, Health, Operations};
+use crate::ledger_http::Backend;
 use crate::mesh::Endpoint;
 use crate::metrics::NodeMetrics;
-use crate::mqtt::Arrival;
 use crate::parcel::Parcel;
 use crate::status::{Phase, Status};
 
@@ -81,7 +82,9 @@ impl Backend for EdgeBackend {
             }
         }
     }
+}
 
+impl Operations for EdgeBackend {
     fn health(&self) -> Health {
         match self.status.phase() {
             Phase::Serving => Health::Serving,
@@ -102,16 +105,17 @@ impl Backend for EdgeBackend {
         self.status.drain(per_second);
     }
 
-    fn adopt(&self, arrival: Box<Arrival>) -> bool {
-        self.ask.try_send(Asked::Adopt(arrival)).is_ok()
-    }
-
     fn drain_status(&self) -> DrainStatus {
         DrainStatus { per_second: self.status.drain_per_second(), clients: self.status.clients() }
     }
 }
 
 impl EdgeBackend {
+    /// Gives a connection that has become a WebSocket to a worker. `false`: nobody takes it.
+    pub fn adopt(&self, arrival: Box<Arrival>) -> bool {
+        self.ask.try_send(Asked::Adopt(arrival)).is_ok()
+    }
+
     fn begin(&self, request: Request) -> Result<oneshot::Receiver<Reply>, Unavailable> {
         match self.status.phase() {
             Phase::Recovering => return Err(Unavailable::Recovering),

@@ -9,6 +9,7 @@
 //!
 //! Invariant: no mutex and no async runtime on a worker's thread. What may wait lives on the other threads.
 
+pub mod admission;
 pub mod audit_loop;
 pub mod auth;
 pub mod background;
@@ -16,6 +17,9 @@ pub mod binary;
 pub mod desk;
 pub mod edge;
 pub mod http;
+pub mod json;
+pub mod ledger_http;
+mod ledger_json;
 pub mod ledger_topics;
 pub mod listener;
 mod log_keeper;
@@ -28,4 +32,6 @@ pub mod recovery;
 pub mod status;
 pub mod stream;
 pub mod tls;
+mod topic_names;
+pub mod websocket;
 pub mod worker_thread;

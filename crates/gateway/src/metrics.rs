@@ -10,6 +10,7 @@ use tidegate_ledger::worker::Worker;
 use tidegate_telemetry::{Registry, render_prometheus};
 
 use crate::http::HttpMetrics;
+use crate::ledger_http::LedgerHttpMetrics;
 use crate::worker_thread::LoopMetrics;
 
 pub use ledger::{LedgerMetrics, LedgerShardMetrics};
@@ -21,12 +22,15 @@ pub struct NodeMetrics {
     pub registry: Registry,
     /// The HTTP door, which all edges share.
     pub http: HttpMetrics,
+    /// The ledger at that door.
+    pub ledger_http: LedgerHttpMetrics,
 }
 
 impl NodeMetrics {
     /// Over a registry that declares all sets of this crate.
     pub fn new(registry: Registry) -> NodeMetrics {
-        NodeMetrics { http: HttpMetrics::register(&registry), registry }
+        let (http, ledger_http) = (HttpMetrics::register(&registry), LedgerHttpMetrics::register(&registry));
+        NodeMetrics { registry, http, ledger_http }
     }
 
     /// All of it in the Prometheus text format.

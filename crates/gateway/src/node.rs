@@ -31,7 +31,8 @@ use crate::background::Background;
 use crate::binary::port::BinaryPort;
 use crate::binary::{BINARY, BinaryMetrics};
 use crate::edge::edge;
-use crate::http::{EdgeOptions, HttpLimits, serve_edge};
+use crate::http::{Edge, EdgeOptions, HttpLimits};
+use crate::ledger_http::LedgerRoom;
 use crate::listener::listen;
 use crate::log_keeper::LogKeeper;
 use crate::mesh::{Bed, mesh};
@@ -153,14 +154,19 @@ impl Node {
                 listener,
                 tls: options.http_tls.clone(),
                 authenticator: authenticator.clone(),
-                backend,
+                operations: Arc::new(backend.clone()),
+                rooms: vec![Box::new(LedgerRoom::new(backend.clone(), metrics.ledger_http.clone()))],
                 limits: options.http_limits,
                 metrics: metrics.http.clone(),
                 open_paths: options.open_paths.clone(),
-                websocket: floor.as_ref().and_then(MqttFloor::websocket),
+                upgrade: floor
+                    .as_ref()
+                    .and_then(MqttFloor::websocket)
+                    .map(|door| door.handing_to(move |arrival| backend.adopt(arrival))),
                 stop: stop.clone(),
             };
-            edges.push(spawn(format!("edge-{number}"), move || Ok(serve_edge(edge, pump.run())?))?);
+            let edge = Edge::open(edge)?;
+            edges.push(spawn(format!("edge-{number}"), move || Ok(edge.serve(pump.run())?))?);
         }
 
         let recovered = recover_all(&options, &directory, &beds, &status, &metrics, progress)?;

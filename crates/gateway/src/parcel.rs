@@ -3,7 +3,7 @@
 use tidegate_broker::BrokerMessage;
 use tidegate_ledger::operation::Message;
 
-use crate::mqtt::Arrival;
+use crate::admission::Arrival;
 
 /// One thing on its way from thread to thread. All kinds share a ring, so that they arrive in the order in which they were sent.
 pub enum Parcel {

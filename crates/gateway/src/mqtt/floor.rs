@@ -13,11 +13,11 @@ use super::port::MqttPort;
 use super::settings::{MqttAuthenticator, MqttSettings};
 use super::verdicts::Verdicts;
 use super::{Admission, ListenerIndex};
-use crate::http::WebSocketDoor;
 use crate::ledger_topics::{LedgerTopics, REQUEST_TOPICS};
 use crate::listener::listen;
 use crate::mesh::Bed;
 use crate::metrics::NodeMetrics;
+use crate::websocket::WebSocketDoor;
 
 /// What `$SYS/broker/version` says.
 const VERSION: &str = concat!("tidegate version ", env!("CARGO_PKG_VERSION"));
@@ -52,7 +52,7 @@ impl MqttFloor {
             .map(|(listener, sockets)| Ok((listener.name.clone(), sockets[0].local_addr()?)))
             .collect::<io::Result<_>>()?;
         Ok(MqttFloor {
-            admission: Arc::new(Admission::new(&settings, workers)),
+            admission: Arc::new(Admission::new(settings.admission.clone(), &settings.listener_limits(), workers)),
             facts: Arc::new(SharedFacts::new(workers)),
             authenticator,
             settings,
@@ -78,7 +78,7 @@ impl MqttFloor {
     pub fn websocket(&self) -> Option<WebSocketDoor> {
         let settings = self.settings.websocket.clone()?;
         let listener = ListenerIndex(self.settings.listeners.len() as u8);
-        Some(WebSocketDoor { settings, admission: self.admission.clone(), listener })
+        Some(WebSocketDoor::new(settings, self.admission.clone(), listener))
     }
 
     /// The port of worker `worker`, which sleeps in `bed`, over its shards. To be called for each worker once, in order.

@@ -31,8 +31,8 @@ use tidegate_machines::ledger::AccountView;
 use tidegate_machines::{ShardIndex, TimeMs};
 
 use self::accept::Door;
+use super::Arrival;
 use super::admission::Admission;
-use super::arrival::Arrival;
 use super::metrics::{BrokerMetrics, MqttMetrics};
 use super::overload::Overload;
 use super::settings::{MqttAuthenticator, MqttSettings};

@@ -11,8 +11,8 @@ use tidegate_ledger::operation::EndpointIndex;
 use tidegate_machines::TimeMs;
 
 use super::{Host, MqttPort};
+use crate::admission::Arrival;
 use crate::mesh::Endpoint;
-use crate::mqtt::arrival::Arrival;
 use crate::mqtt::settings::Credentials;
 use crate::parcel::Parcel;
 
