@@ -5,23 +5,33 @@ use std::sync::Arc;
 use tidegate_ledger::message::{Reply, Request, Unavailable};
 use tidegate_ledger::router::Router;
 use tidegate_runtime::pump::{EdgeHandle, Unasked};
-use tidegate_runtime::{Address, Client, Outgoing, Phase, Replies, Status};
+use tidegate_runtime::{Address, Client, Outgoing, Phase, Replies, Site, Status};
 use tidegate_telemetry::{Registry, render_prometheus};
 
-use crate::http::{Backend, DrainStatus, Health};
-use crate::mqtt::Arrival;
+use crate::admission::Arrival;
+use crate::http::{DrainStatus, Health, Operations};
+use crate::ledger_http::Backend;
 
-/// The shards, the status and the metrics behind a door.
+/// The ledger behind a door.
 #[derive(Clone)]
 pub struct EdgeBackend {
-    /// Asks the ledger.
+    /// Asks it.
     pub ledger: EdgeHandle<Router>,
-    /// Gives connections away; `None` when nobody serves MQTT.
-    pub arrivals: Option<EdgeHandle<ArrivalClient>>,
     /// What the process is doing.
     pub status: Arc<Status>,
-    /// What it counts.
-    pub registry: Registry,
+}
+
+/// What operators ask of a node.
+pub struct NodeOperations {
+    status: Arc<Status>,
+    registry: Registry,
+}
+
+impl NodeOperations {
+    /// Of the node that is built at `site`.
+    pub fn of<P: Send + 'static>(site: &Site<P>) -> NodeOperations {
+        NodeOperations { status: site.status().clone(), registry: site.registry().clone() }
+    }
 }
 
 impl Backend for EdgeBackend {
@@ -38,7 +48,9 @@ impl Backend for EdgeBackend {
             }
         }
     }
+}
 
+impl Operations for NodeOperations {
     fn health(&self) -> Health {
         match self.status.phase() {
             Phase::Serving => Health::Serving,
@@ -57,10 +69,6 @@ impl Backend for EdgeBackend {
 
     fn drain(&self, per_second: u32) {
         self.status.drain(per_second);
-    }
-
-    fn adopt(&self, arrival: Box<Arrival>) -> bool {
-        self.arrivals.as_ref().is_some_and(|arrivals| arrivals.tell(arrival))
     }
 
     fn drain_status(&self) -> DrainStatus {

@@ -11,11 +11,13 @@ use tidegate_runtime::pump::Pump;
 use tidegate_runtime::{Address, Carries, Room, Site};
 use tokio::sync::watch;
 
+use crate::admission::Arrival;
 use crate::auth::Authenticator;
-use crate::edge::{ArrivalClient, EdgeBackend};
-use crate::http::{EdgeOptions, HttpLimits, HttpMetrics, WebSocketDoor, serve_edge};
+use crate::edge::{ArrivalClient, EdgeBackend, NodeOperations};
+use crate::http::{Edge, EdgeOptions, HttpLimits, HttpMetrics, HttpRoom, Upgrade};
+use crate::ledger_http::{LedgerHttpMetrics, LedgerRoom};
 use crate::listener::listen;
-use crate::mqtt::Arrival;
+use crate::websocket::WebSocketDoor;
 
 /// What the HTTP door is told.
 pub struct HttpSettings {
@@ -39,26 +41,50 @@ pub struct WebSockets {
     pub port: u16,
 }
 
+/// Brings a room to the door of one edge thread. The pump gives it clients of its shards.
+pub type OpenHttpRoom<P> = Box<dyn Fn(&Site<P>, &mut Pump<P>) -> Box<dyn HttpRoom> + Send>;
+
 /// The HTTP door of a node.
-pub struct HttpRoom {
+pub struct HttpDoor<P> {
     settings: HttpSettings,
     authenticator: Arc<Authenticator>,
     websockets: Option<WebSockets>,
+    rooms: Vec<OpenHttpRoom<P>>,
     stop: watch::Sender<bool>,
 }
 
-impl HttpRoom {
-    /// A door that does as `settings` say.
+/// The ledger at the HTTP door.
+pub fn open_ledger<P: Carries<Message>>() -> OpenHttpRoom<P> {
+    let metrics = std::sync::OnceLock::new();
+    Box::new(move |site, pump| {
+        let metrics = metrics.get_or_init(|| LedgerHttpMetrics::register(site.registry()));
+        let backend = EdgeBackend { ledger: pump.client(|me| room::client(site, me)), status: site.status().clone() };
+        Box::new(LedgerRoom::new(backend, metrics.clone()))
+    })
+}
+
+impl<P: Carries<Box<Arrival>>> HttpDoor<P> {
+    /// A door that does as `settings` say and serves `rooms`.
     pub fn new(
         settings: HttpSettings,
         authenticator: Arc<Authenticator>,
         websockets: Option<WebSockets>,
-    ) -> HttpRoom {
-        HttpRoom { settings, authenticator, websockets, stop: watch::channel(false).0 }
+        rooms: Vec<OpenHttpRoom<P>>,
+    ) -> HttpDoor<P> {
+        HttpDoor { settings, authenticator, websockets, rooms, stop: watch::channel(false).0 }
+    }
+
+    /// Who takes connections that become WebSockets: the MQTT ports of the workers, in turn.
+    fn upgrade(&self, site: &Site<P>, pump: &mut Pump<P>) -> Option<Arc<dyn Upgrade>> {
+        let WebSockets { door, port } = self.websockets.as_ref()?;
+        let workers = site.placement().workers();
+        let ports = (0..workers).map(|worker| Address::new(worker, *port)).collect();
+        let arrivals = pump.client(|_| ArrivalClient::new(ports));
+        Some(door.clone().handing_to(move |arrival| arrivals.tell(arrival)))
     }
 }
 
-impl<P: Carries<Message> + Carries<Box<Arrival>>> Room<P> for HttpRoom {
+impl<P: Carries<Box<Arrival>>> Room<P> for HttpDoor<P> {
     fn endpoints(&self) -> u16 {
         self.settings.edges
     }
@@ -69,26 +95,19 @@ impl<P: Carries<Message> + Carries<Box<Arrival>>> Room<P> for HttpRoom {
         let metrics = HttpMetrics::register(site.registry());
         for (number, listener) in listeners.into_iter().enumerate() {
             let mut pump = Pump::new(site.take_endpoint());
-            let workers = site.placement().workers();
-            let ports = |port| (0..workers).map(|worker| Address::new(worker, port)).collect();
-            let backend = EdgeBackend {
-                ledger: pump.client(|me| room::client(site, me)),
-                arrivals: self.websockets.as_ref().map(|of| pump.client(|_| ArrivalClient::new(ports(of.port)))),
-                status: site.status().clone(),
-                registry: site.registry().clone(),
-            };
-            let edge = EdgeOptions {
+            let edge = Edge::open(EdgeOptions {
                 listener,
                 tls: self.settings.tls.clone(),
                 authenticator: self.authenticator.clone(),
-                backend,
+                operations: Arc::new(NodeOperations::of(site)),
+                rooms: self.rooms.iter().map(|open| open(site, &mut pump)).collect(),
                 limits: self.settings.limits,
                 metrics: metrics.clone(),
                 open_paths: self.settings.open_paths.clone(),
-                websocket: self.websockets.as_ref().map(|of| of.door.clone()),
+                upgrade: self.upgrade(site, &mut pump),
                 stop: self.stop.subscribe(),
-            };
-            site.spawn(format!("edge-{number}"), move || Ok(serve_edge(edge, pump.run())?))?;
+            })?;
+            site.spawn(format!("edge-{number}"), move || Ok(edge.serve(pump.run())?))?;
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use tidegate_broker::{BrokerMessage, TOPICS};
 use tidegate_gateway::auth::{Authenticator, Secret};
 use tidegate_gateway::binary::{BinaryRoom, BinarySettings};
-use tidegate_gateway::http_room::{HttpRoom, HttpSettings, WebSockets};
+use tidegate_gateway::http_room::{HttpDoor, HttpSettings, WebSockets, open_ledger};
 use tidegate_gateway::mqtt::{Arrival, MqttListener, MqttRoom, MqttSettings, WebSocketSettings};
 use tidegate_gateway::tls::{server_config, server_config_with_clients};
 use tidegate_journal::Family;
@@ -91,7 +91,7 @@ fn rooms(
     let mqtt = mqtt.map(|mqtt| MqttRoom::new(mqtt, authenticator.clone(), MQTT_PORT, workers));
     let door = mqtt.as_ref().and_then(MqttRoom::websocket);
     let websockets = door.map(|door| WebSockets { door, port: MQTT_PORT });
-    let http = http(config, files)?.map(|http| HttpRoom::new(http, authenticator.clone(), websockets));
+    let http = http(config, files)?.map(|http| HttpDoor::new(http, authenticator.clone(), websockets, vec![open_ledger()]));
 
     let mut rooms: Vec<Box<dyn Room<Parcel>>> = Vec::new();
     assert!(rooms.len() == usize::from(BINARY_PORT), "the binary port has its place");

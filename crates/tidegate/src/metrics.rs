@@ -4,6 +4,7 @@
 
 use tidegate_gateway::binary::BinaryMetrics;
 use tidegate_gateway::http::HttpMetrics;
+use tidegate_gateway::ledger_http::LedgerHttpMetrics;
 use tidegate_gateway::mqtt::{BrokerMetrics, MqttMetrics};
 use tidegate_ledger::LedgerMetrics;
 use tidegate_runtime::{LoopMetrics, ShardMetrics};
@@ -16,6 +17,7 @@ const LISTS: &[&[MetricRow]] = &[
     LoopMetrics::ROWS,
     BinaryMetrics::ROWS,
     HttpMetrics::ROWS,
+    LedgerHttpMetrics::ROWS,
     MqttMetrics::ROWS,
     BrokerMetrics::ROWS,
 ];

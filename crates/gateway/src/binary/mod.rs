@@ -13,7 +13,6 @@ mod metrics;
 pub mod port;
 mod room;
 pub mod session;
-pub mod stream;
 mod translate;
 
 use tidegate_wire::DecodeError;

@@ -23,10 +23,10 @@ use tidegate_wire::{BodyRef, decode_request, encode_reply};
 
 use super::limits::{IN_FLIGHT_MAX, KINDS_REMEMBERED, PARKED_MAX};
 use super::session::{Life, Session};
-use super::stream::Stream;
 use super::{BinaryMetrics, Refused, translate};
 use crate::auth::Authenticator;
 use crate::desk::{Answered, Desk};
+use crate::stream::{Scratch, Stream};
 
 /// The token of the listening socket.
 const LISTENER: usize = 0;
@@ -57,7 +57,7 @@ pub struct BinaryPort {
     ready: Vec<usize>,
     /// Sessions with new bytes to send.
     unsent: Vec<usize>,
-    scratch: Box<[u8]>,
+    scratch: Scratch,
     /// The worker's clock at its last turn.
     now_ms: u64,
     /// The process stops: nothing is read any more.
@@ -88,7 +88,7 @@ impl BinaryPort {
             connections_max,
             ready: Vec::new(),
             unsent: Vec::new(),
-            scratch: vec![0; 256 << 10].into(),
+            scratch: Scratch::new(),
             now_ms: 0,
             stopping: false,
             metrics,
@@ -118,7 +118,7 @@ impl BinaryPort {
 
     fn open(&mut self, tcp: mio::net::TcpStream) -> io::Result<()> {
         tcp.set_nodelay(true)?;
-        let stream = Stream::new(tcp, self.tls.as_ref()).map_err(io::Error::other)?;
+        let stream = Stream::accept(tcp, self.tls.as_ref()).map_err(io::Error::other)?;
         let entry = self.sessions.vacant_entry();
         let key = entry.key();
         let mut session = Session::new(stream, self.now_ms);
@@ -308,7 +308,7 @@ impl BinaryPort {
     fn write_sessions(&mut self) {
         for key in std::mem::take(&mut self.unsent) {
             let Some(session) = self.sessions.get_mut(key) else { continue };
-            match session.flush() {
+            match session.flush(&mut self.scratch) {
                 Ok(bytes) => self.metrics.sent_bytes.add(bytes as u64),
                 Err(_) => {
                     session.drain(self.now_ms);
@@ -316,7 +316,7 @@ impl BinaryPort {
                 }
             }
             if session.is_over() {
-                session.deregister(self.poll.as_ref().expect("it was registered"));
+                session.close(self.poll.as_ref().expect("it was registered"), &mut self.scratch);
                 self.sessions.remove(key);
                 self.metrics.connections_open.set(self.sessions.len() as i64);
             }

@@ -2,14 +2,12 @@
 //!
 //! ```text
 //!   listeners (one per worker, SO_REUSEPORT) ─▶ Admission ─▶ MqttPort ⇄ Broker ─▶ topic shards
-//!   HTTP door ── upgrade ── ring ───────────────────────────▶  ⇅ rings
+//!   websocket ── arrival ── ring ───────────────────────────▶  ⇅ rings
 //!                                                         other workers
 //! ```
 //!
 //! Invariant: nothing here waits, and nothing here knows what a packet means.
 
-pub mod admission;
-mod arrival;
 mod metrics;
 mod overload;
 mod port;
@@ -18,17 +16,15 @@ pub mod settings;
 mod sockets;
 mod verdicts;
 
-pub use admission::{Admission, ListenerIndex};
-pub use arrival::Arrival;
 pub use metrics::{BrokerMetrics, MqttMetrics};
 pub use port::{CarriesMqtt, MqttParts, MqttPort};
 pub use room::MqttRoom;
-pub use settings::{
-    AdmissionLimits, Credentials, MqttAuthenticator, MqttListener, MqttSettings, Origins, Verdict, VerdictReply,
-    WebSocketSettings,
-};
+pub use settings::{Credentials, MqttAuthenticator, MqttListener, MqttSettings, Verdict, VerdictReply};
 // What the settings are made of, for who fills them in.
 pub use tidegate_broker::{BrokerLimits, DrainPlan};
 pub use tidegate_ledger::announcer::AnnounceRules;
 pub use tidegate_machines::topic::InboxLimits;
 pub use verdicts::Verdicts;
+
+pub use crate::admission::{self, Admission, AdmissionLimits, Arrival, ListenerIndex};
+pub use crate::websocket::{Origins, WebSocketSettings};

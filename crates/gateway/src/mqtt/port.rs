@@ -34,8 +34,8 @@ use tidegate_runtime::{Address, Asker, Carries, Context, Port, PortSockets, Resi
 use tidegate_runtime::metrics::ANY;
 
 use self::accept::Door;
+use super::Arrival;
 use super::admission::Admission;
-use super::arrival::Arrival;
 use super::metrics::{BrokerMetrics, MqttMetrics};
 use super::overload::Overload;
 use super::settings::{MqttAuthenticator, MqttSettings};

@@ -24,9 +24,9 @@ use super::port::{CarriesMqtt, MqttParts, MqttPort};
 use super::settings::{MqttAuthenticator, MqttSettings};
 use super::verdicts::Verdicts;
 use super::{Admission, ListenerIndex};
-use crate::http::WebSocketDoor;
 use crate::ledger_topics::{LedgerTopics, REQUEST_TOPICS};
 use crate::listener::listen;
+use crate::websocket::WebSocketDoor;
 
 /// What `$SYS/broker/version` says.
 const VERSION: &str = concat!("tidegate version ", env!("CARGO_PKG_VERSION"));
@@ -56,7 +56,7 @@ impl MqttRoom {
         workers: u16,
     ) -> MqttRoom {
         MqttRoom {
-            admission: Arc::new(Admission::new(&settings, workers)),
+            admission: Arc::new(Admission::new(settings.admission.clone(), &settings.listener_limits(), workers)),
             facts: Arc::new(SharedFacts::new(workers)),
             authenticator,
             settings,
@@ -70,7 +70,7 @@ impl MqttRoom {
     pub fn websocket(&self) -> Option<WebSocketDoor> {
         let settings = self.settings.websocket.clone()?;
         let listener = ListenerIndex(self.settings.listeners.len() as u8);
-        Some(WebSocketDoor { settings, admission: self.admission.clone(), listener })
+        Some(WebSocketDoor::new(settings, self.admission.clone(), listener))
     }
 }
 

@@ -10,7 +10,7 @@ use tidegate_machines::TimeMs;
 use tidegate_runtime::{Address, Context};
 
 use super::{CarriesMqtt, MqttPort};
-use crate::mqtt::arrival::Arrival;
+use crate::admission::Arrival;
 use crate::mqtt::settings::Credentials;
 
 /// What a client of the HTTP port shows as its listener.

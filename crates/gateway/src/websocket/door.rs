@@ -1,93 +1,50 @@
-//! MQTT over WebSocket begins as an HTTP request: the door checks it, answers the upgrade, takes the socket (and its TLS) out of the
-//! HTTP server and gives it away. From then on it costs what any MQTT connection costs.
-//!
-//! ```text
-//!   GET /mqtt, Upgrade: websocket ─▶ checks ─▶ 101 ─▶ socket, TLS, bytes read ahead ─▶ Backend::adopt ─▶ a worker
-//!                                       └─▶ problem+json
-//! ```
+//! MQTT over WebSocket begins as an HTTP request: the door checks it, answers the upgrade, and gets the socket (and its TLS) from
+//! the HTTP server. From then on it costs what any MQTT connection costs.
 //!
 //! Which pages may do this is the settings' [`Origins`]: a browser sends the origin of its page along, and without a rule of ours every
 //! page of the world could connect from inside somebody's network. Programs that are no browsers send none, and may.
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
-use hyper::upgrade::Upgraded;
-use hyper_util::rt::TokioIo;
-use rustls::ServerConnection;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, header};
 use tidegate_wire::websocket::{SUBPROTOCOL, accept_key, offers_mqtt};
-use tokio::net::TcpStream;
-use tokio_rustls::server::TlsStream;
 
-use super::backend::{Backend, Health};
-use super::problem::Problem;
-use crate::mqtt::admission::{AddressMark, Entry, monotonic_ns};
-use crate::mqtt::{Admission, Arrival, ListenerIndex, Origins, WebSocketSettings};
+use super::settings::{Origins, WebSocketSettings};
+use crate::admission::{AddressMark, Admission, Arrival, Entry, ListenerIndex, monotonic_ns};
+use crate::http::{Accepted, Health, Upgrade, Upgraded};
+use crate::json::{Problem, codes};
 use crate::stream::Stream;
 
-/// How long the answer to the upgrade may take to leave.
-const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// What the door knows of MQTT.
+/// Where MQTT over WebSocket is served, and the counts of its clients.
 #[derive(Clone)]
 pub struct WebSocketDoor {
-    /// Where it is, and for whom.
-    pub settings: WebSocketSettings,
-    /// The counts of all clients.
-    pub admission: Arc<Admission>,
-    /// Which of its listeners this door counts as.
-    pub listener: ListenerIndex,
+    settings: WebSocketSettings,
+    admission: Arc<Admission>,
+    listener: ListenerIndex,
+}
+
+/// A [`WebSocketDoor`] and who serves the clients that come through it. `adopt` says `false` when nobody takes a client.
+struct Upgrading<A> {
+    door: WebSocketDoor,
+    adopt: Arc<A>,
 }
 
 impl WebSocketDoor {
-    /// Answers a request for an upgrade from a client at `address`.
-    pub(super) fn answer<B: Backend, R>(
-        &self,
-        backend: &B,
-        request: hyper::Request<R>,
-        address: IpAddr,
-    ) -> Result<Response<Body>, Problem> {
-        let accept = check(&request, &self.settings.origins)?;
-        match backend.health() {
-            Health::Serving => {}
-            Health::Recovering { .. } => return Err(tidegate_ledger::message::Unavailable::Recovering.into()),
-            Health::Failed { .. } => return Err(tidegate_ledger::message::Unavailable::ShardFailed.into()),
-            Health::Stopping => return Err(tidegate_ledger::message::Unavailable::Stopping.into()),
-        }
-        let mark = self.admit(address)?;
-        let (door, backend, upgrade) = (self.clone(), backend.clone(), hyper::upgrade::on(request));
-        tokio::spawn(async move {
-            let upgraded = tokio::time::timeout(UPGRADE_TIMEOUT, upgrade).await;
-            let stream = upgraded.ok().and_then(Result::ok).and_then(take_out);
-            let arrival = stream.map(|stream| Arrival {
-                stream,
-                listener: door.listener,
-                mark,
-                refusal: None,
-                bytes: Box::default(),
-            });
-            if !arrival.is_some_and(|arrival| backend.adopt(Box::new(arrival))) {
-                door.admission.leave(door.listener, mark);
-            }
-        });
-        let mut response = Response::new(Body::empty());
-        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
-        let headers = response.headers_mut();
-        headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
-        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
-        headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
-        // [MQTT-6.0.0-4]
-        headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
-        Ok(response)
+    /// A door with these `settings`, whose clients are counted in `admission` as those of `listener`.
+    pub fn new(settings: WebSocketSettings, admission: Arc<Admission>, listener: ListenerIndex) -> WebSocketDoor {
+        WebSocketDoor { settings, admission, listener }
+    }
+
+    /// For the HTTP door: clients that come in are given to `adopt`, which says whether anybody takes them.
+    pub fn handing_to(self, adopt: impl Fn(Box<Arrival>) -> bool + Send + Sync + 'static) -> Arc<dyn Upgrade> {
+        Arc::new(Upgrading { door: self, adopt: Arc::new(adopt) })
     }
 
     /// Counts the client, or says that there are too many. HTTP has a word for it, so nobody is let in only to be told.
     fn admit(&self, address: IpAddr) -> Result<AddressMark, Problem> {
-        let busy =
-            |detail: &'static str| Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail).retry_after_s(1));
+        let busy = |detail: &'static str| Err(Problem::new(codes::BUSY, detail).retry_after_s(1));
         if !self.admission.throttle(self.listener).take(monotonic_ns()) {
             return busy("too many clients connect at once; try again in a second");
         }
@@ -100,31 +57,64 @@ impl WebSocketDoor {
             Entry::Shut => busy("as many clients are connected as may be"),
         }
     }
+
+    fn arrival(&self, upgraded: Upgraded, mark: AddressMark) -> Arrival {
+        let Upgraded { tcp, tls, read } = upgraded;
+        let stream = Stream::websocket(tcp, tls, read);
+        Arrival { stream, listener: self.listener, mark, refusal: None, bytes: Box::default() }
+    }
+}
+
+impl<A: Fn(Box<Arrival>) -> bool + Send + Sync + 'static> Upgrade for Upgrading<A> {
+    fn path(&self) -> &str {
+        &self.door.settings.path
+    }
+
+    fn accept(&self, head: &Parts, address: IpAddr, health: &Health) -> Result<Accepted, Problem> {
+        let accept = check(head, &self.door.settings.origins)?;
+        if let Some(problem) = health.problem() {
+            return Err(problem);
+        }
+        let mark = self.door.admit(address)?;
+        let (door, adopt) = (self.door.clone(), self.adopt.clone());
+        let take = move |upgraded: Option<Upgraded>| {
+            if !upgraded.is_some_and(|upgraded| adopt(Box::new(door.arrival(upgraded, mark)))) {
+                door.admission.leave(door.listener, mark);
+            }
+        };
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+        // [MQTT-6.0.0-4] The server names the subprotocol that it has chosen: mqtt.
+        headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
+        Ok(Accepted { headers, take: Box::new(take) })
+    }
 }
 
 /// The `Sec-WebSocket-Accept` of a good request (RFC 6455 4.2.1), or what is wrong with it.
-fn check<R>(request: &hyper::Request<R>, origins: &Origins) -> Result<HeaderValue, Problem> {
-    if request.method() != Method::GET {
+fn check(head: &Parts, origins: &Origins) -> Result<HeaderValue, Problem> {
+    if head.method != Method::GET {
         return Err(Problem::method_not_allowed());
     }
-    let headers = request.headers();
+    let headers = &head.headers;
     let upgrades = lists(headers, header::CONNECTION, "upgrade") && lists(headers, header::UPGRADE, "websocket");
     if !upgrades || headers.get(header::SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13") {
         let detail = "MQTT over WebSocket is spoken here: connect with a WebSocket, version 13";
-        return Err(Problem::new(StatusCode::UPGRADE_REQUIRED, "upgrade_required", detail));
+        return Err(Problem::new(codes::UPGRADE_REQUIRED, detail));
     }
     let key = headers.get(header::SEC_WEBSOCKET_KEY).and_then(|key| key.to_str().ok()).filter(|key| is_key(key));
     let key =
-        key.ok_or_else(|| Problem::malformed("websocket_key_invalid", "Sec-WebSocket-Key must be 16 bytes in base64"))?;
-    // [MQTT-6.0.0-3]
+        key.ok_or_else(|| Problem::new(codes::WEBSOCKET_KEY_INVALID, "Sec-WebSocket-Key must be 16 bytes in base64"))?;
+    // [MQTT-6.0.0-3] The client must offer the subprotocol mqtt.
     let offers = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
     if !offers.filter_map(|offer| offer.to_str().ok()).any(offers_mqtt) {
         let detail = "the client must offer the subprotocol `mqtt` in Sec-WebSocket-Protocol";
-        return Err(Problem::malformed("subprotocol_missing", detail));
+        return Err(Problem::new(codes::SUBPROTOCOL_MISSING, detail));
     }
     if !may_come_from(headers, origins) {
         let detail = "pages of this origin may not connect here; see the configuration of the WebSocket listener";
-        return Err(Problem::new(StatusCode::FORBIDDEN, "origin_forbidden", detail));
+        return Err(Problem::new(codes::ORIGIN_FORBIDDEN, detail));
     }
     Ok(HeaderValue::from_str(&accept_key(key)).expect("base64 is a header's value"))
 }
@@ -156,27 +146,13 @@ fn may_come_from(headers: &HeaderMap, origins: &Origins) -> bool {
     same_host || matches!(origins, Origins::Listed(origins) if listed(origins))
 }
 
-/// The socket behind an upgraded connection, without tokio and without hyper, and what they had read of it already.
-fn take_out(upgraded: Upgraded) -> Option<Stream<std::net::TcpStream>> {
-    let (tcp, tls, read): (TcpStream, Option<ServerConnection>, Vec<u8>) =
-        match upgraded.downcast::<TokioIo<TcpStream>>() {
-            Ok(parts) => (parts.io.into_inner(), None, parts.read_buf.into()),
-            Err(upgraded) => {
-                let parts = upgraded.downcast::<TokioIo<TlsStream<TcpStream>>>().ok()?;
-                let (tcp, tls) = parts.io.into_inner().into_inner();
-                (tcp, Some(tls), parts.read_buf.into())
-            }
-        };
-    Some(Stream::websocket(tcp.into_std().ok()?, tls, read))
-}
-
 #[cfg(test)]
 mod tests {
-    use axum::response::IntoResponse;
+    use axum::http::StatusCode;
 
     use super::*;
 
-    fn request(headers: &[(&str, &str)]) -> hyper::Request<()> {
+    fn request(headers: &[(&str, &str)]) -> Parts {
         let good = [
             ("host", "tide.example:8080"),
             ("connection", "keep-alive, Upgrade"),
@@ -193,7 +169,7 @@ mod tests {
                 false => request.headers_mut().insert(name, value.parse().unwrap()),
             };
         }
-        request
+        request.into_parts().0
     }
 
     #[test]
@@ -217,7 +193,7 @@ mod tests {
             ("origin", "null", StatusCode::FORBIDDEN),
         ] {
             let problem = check(&request(&[(name, value)]), &Origins::SameHost).unwrap_err();
-            assert_eq!(problem.into_response().status(), status, "{name}: {value}");
+            assert_eq!(problem.code().status(), status, "{name}: {value}");
         }
     }
 

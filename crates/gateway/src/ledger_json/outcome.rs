@@ -1,12 +1,11 @@
 //! Outcomes as JSON: one body for a single transfer or hold, one line per transfer of a batch.
 
-use axum::body::Body;
-use axum::http::{HeaderValue, Response, StatusCode, header};
+use axum::http::StatusCode;
 use serde::Serialize;
 use tidegate_machines::ledger::{Outcome, Refusal};
 use utoipa::ToSchema;
 
-use super::problem::Problem;
+use crate::json::{Problem, encode};
 
 /// What became of a transfer or hold.
 #[derive(Debug, Serialize, ToSchema)]
@@ -38,6 +37,13 @@ pub enum OutcomeWord {
     Refused,
 }
 
+/// What became of each transfer, in the order asked.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct OutcomesBody<'a> {
+    /// One line per transfer.
+    pub outcomes: Vec<OutcomeBody<'a>>,
+}
+
 impl<'a> OutcomeBody<'a> {
     /// The line for `id`.
     pub fn new(id: &'a str, outcome: Outcome) -> OutcomeBody<'a> {
@@ -54,11 +60,6 @@ impl<'a> OutcomeBody<'a> {
     }
 }
 
-/// The answer to a single hold: 201, 200 or a problem.
-pub fn single(id: &str, outcome: Outcome) -> Result<Response<Body>, Problem> {
-    single_body(id, outcome).map(|(status, body)| response(status, body))
-}
-
 /// The answer to a single transfer or hold: 201 or 200 with a body, or a problem.
 pub fn single_body(id: &str, outcome: Outcome) -> Result<(StatusCode, Vec<u8>), Problem> {
     let status = match outcome {
@@ -67,24 +68,4 @@ pub fn single_body(id: &str, outcome: Outcome) -> Result<(StatusCode, Vec<u8>), 
         Outcome::Refused(refusal) => return Err(Problem::from(refusal).with("id", id).with("outcome", "refused")),
     };
     Ok((status, encode(&OutcomeBody::new(id, outcome))))
-}
-
-/// A JSON answer.
-pub fn json(status: StatusCode, body: &impl Serialize) -> Response<Body> {
-    response(status, encode(body))
-}
-
-/// A body as JSON.
-pub fn encode(body: &impl Serialize) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(128);
-    serde_json::to_writer(&mut bytes, body).expect("the door's bodies are plain JSON");
-    bytes
-}
-
-/// An answer whose body is JSON already.
-pub fn response(status: StatusCode, json: Vec<u8>) -> Response<Body> {
-    let mut response = Response::new(Body::from(json));
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response
 }

@@ -6,18 +6,18 @@ use axum::extract::{Path, Query, Request as HttpRequest, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use tidegate_ledger::message::{Reply, Request};
-use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, RowKind};
+use tidegate_machines::ledger::{AccountView, HistoryRow, RowKind};
 use utoipa::{IntoParams, ToSchema};
 
 use super::backend::Backend;
-use super::body::read_json;
-use super::decode::{Text, decode};
-use super::door::Door;
 use super::limits::{LIST_SCAN_ACCOUNTS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
-use super::openapi::{BodyProblems, GuardProblems, LedgerProblems, ReadProblems, asset_schema, debit_schema};
-use super::outcome::{encode, json};
-use super::problem::Problem;
-use crate::auth::{Identity, Rights};
+use super::openapi::{LedgerProblems, ReadProblems};
+use super::room::Ledger;
+use crate::auth::{Grant, Identity, Pattern, Rights};
+use crate::http::{BodyProblems, GuardProblems};
+use crate::json::{Problem, Text, codes, decode, json};
+use crate::ledger_json::account::{AccountBody, KindWord};
+use crate::ledger_json::schemas::{asset_schema, debit_schema};
 
 /// An account to open.
 #[derive(Deserialize, ToSchema)]
@@ -33,42 +33,6 @@ pub struct OpenBody<'a> {
     asset: Text<'a>,
     /// What it may do.
     kind: KindWord,
-}
-
-/// What an account may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum KindWord {
-    /// Never below zero.
-    Wallet,
-    /// May go negative: where money enters.
-    Source,
-    /// Credit-only.
-    Collector,
-}
-
-/// An account's figures, in minor units.
-#[derive(Serialize, ToSchema)]
-pub struct AccountBody<'a> {
-    /// Account id.
-    id: &'a str,
-    /// Unit of measure.
-    asset: &'a str,
-    /// What it may do.
-    kind: KindWord,
-    /// `credited - debited`.
-    balance: i64,
-    /// Reserved by open holds.
-    held: u64,
-    /// `balance - held`.
-    #[schema(value_type = i64)]
-    available: i128,
-    /// All that ever came in; may pass 64 bits.
-    #[schema(value_type = u64)]
-    credited: u128,
-    /// All that ever went out; may pass 64 bits.
-    #[schema(value_type = u64)]
-    debited: u128,
 }
 
 /// A page of accounts in the byte order of their ids.
@@ -172,13 +136,16 @@ pub struct HistoryQuery {
         LedgerProblems,
     )
 )]
-pub async fn open<B: Backend>(State(door): State<Door<B>>, request: HttpRequest) -> Result<Response<Body>, Problem> {
+pub async fn open<B: Backend>(
+    State(ledger): State<Ledger<B>>,
+    request: HttpRequest,
+) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
-    let caller = door.caller(&head.headers)?;
-    let body = read_json(&head.headers, body, &door.limits).await?;
+    let caller = ledger.door.caller(&head.headers)?;
+    let body = ledger.door.read_json(&head.headers, body).await?;
     let OpenBody { id, asset, kind } = decode(&body)?;
     let request = Request::OpenAccount { id: id.boxed(), asset: asset.boxed(), kind: kind.into() };
-    match door.ask_for(&caller, request).await? {
+    match ledger.ask_for(&caller, request).await? {
         Reply::AccountOpened { created, account } => {
             let status = if created { StatusCode::CREATED } else { StatusCode::OK };
             Ok(json(status, &AccountBody::from(&account)))
@@ -197,13 +164,13 @@ pub async fn open<B: Backend>(State(door): State<Door<B>>, request: HttpRequest)
     responses((status = 200, description = "The figures", body = AccountBody), GuardProblems, ReadProblems)
 )]
 pub async fn read<B: Backend>(
-    State(door): State<Door<B>>,
+    State(ledger): State<Ledger<B>>,
     path: Result<Path<String>, PathRejection>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
-    let caller = door.caller(&headers)?;
+    let caller = ledger.door.caller(&headers)?;
     let id = path_id(path)?;
-    match door.ask_for(&caller, Request::ReadAccount { id: id.clone() }).await? {
+    match ledger.ask_for(&caller, Request::ReadAccount { id: id.clone() }).await? {
         Reply::Account(account) => Ok(json(StatusCode::OK, &AccountBody::from(&account))),
         Reply::Refused(refusal) => Err(Problem::from(refusal).with("id", &*id)),
         _ => Err(Problem::unexpected_reply()),
@@ -221,14 +188,14 @@ pub async fn read<B: Backend>(
     responses((status = 200, description = "A page", body = AccountsBody), GuardProblems, ReadProblems)
 )]
 pub async fn list<B: Backend>(
-    State(door): State<Door<B>>,
+    State(ledger): State<Ledger<B>>,
     query: Result<Query<ListQuery>, QueryRejection>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
-    let caller = door.caller(&headers)?;
+    let caller = ledger.door.caller(&headers)?;
     let ListQuery { prefix, after, limit } = query.map_err(query_problem)?.0;
     let limit = page_rows(limit)?;
-    let page = door.visible_accounts(&caller, prefix.into(), after.map(Into::into), limit).await?;
+    let page = ledger.visible_accounts(&caller, prefix.into(), after.map(Into::into), limit).await?;
     let accounts = page.accounts.iter().map(AccountBody::from).collect();
     Ok(json(StatusCode::OK, &AccountsBody { accounts, next: page.next.as_deref() }))
 }
@@ -245,17 +212,17 @@ pub async fn list<B: Backend>(
     responses((status = 200, description = "A page", body = HistoryBody), GuardProblems, ReadProblems)
 )]
 pub async fn history<B: Backend>(
-    State(door): State<Door<B>>,
+    State(ledger): State<Ledger<B>>,
     path: Result<Path<String>, PathRejection>,
     query: Result<Query<HistoryQuery>, QueryRejection>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
-    let caller = door.caller(&headers)?;
+    let caller = ledger.door.caller(&headers)?;
     let id = path_id(path)?;
     let HistoryQuery { before, limit } = query.map_err(query_problem)?.0;
     let limit = page_rows(limit)?;
     let request = Request::ReadHistory { id: id.clone(), before: before.map(Into::into), limit };
-    match door.ask_for(&caller, request).await? {
+    match ledger.ask_for(&caller, request).await? {
         Reply::History { rows, next } => {
             let transfers = rows.iter().map(RowBody::from).collect();
             Ok(json(StatusCode::OK, &HistoryBody { transfers, next: next.as_deref() }))
@@ -270,7 +237,7 @@ struct Page {
     next: Option<Box<str>>,
 }
 
-impl<B: Backend> Door<B> {
+impl<B: Backend> Ledger<B> {
     /// A page of those accounts that `caller` may see. It looks at a bounded number of accounts: among a million wallets of
     /// others, a viewer's page comes back short, with a cursor.
     async fn visible_accounts(
@@ -318,9 +285,9 @@ impl<B: Backend> Door<B> {
 fn sees_everything(rights: &Rights) -> bool {
     match rights {
         Rights::Viewer { .. } => false,
-        Rights::Service { grants } => grants.iter().any(|grant| {
-            matches!(grant, crate::auth::Grant::Everything | crate::auth::Grant::Read(crate::auth::Pattern::Any))
-        }),
+        Rights::Service { grants } => {
+            grants.iter().any(|grant| matches!(grant, Grant::Everything | Grant::Read(Pattern::Any)))
+        }
     }
 }
 
@@ -328,12 +295,12 @@ fn sees_everything(rights: &Rights) -> bool {
 pub fn path_id(path: Result<Path<String>, PathRejection>) -> Result<Box<str>, Problem> {
     match path {
         Ok(Path(id)) => Ok(id.into()),
-        Err(_) => Err(Problem::malformed("path_invalid", "the id in the path is not percent-encoded UTF-8")),
+        Err(_) => Err(Problem::new(codes::PATH_INVALID, "the id in the path is not percent-encoded UTF-8")),
     }
 }
 
 fn query_problem(rejection: QueryRejection) -> Problem {
-    Problem::invalid("query_invalid", rejection.body_text())
+    Problem::new(codes::QUERY_INVALID, rejection.body_text())
 }
 
 fn page_rows(limit: Option<u32>) -> Result<u32, Problem> {
@@ -342,47 +309,7 @@ fn page_rows(limit: Option<u32>) -> Result<u32, Problem> {
         Some(rows) if (1..=PAGE_ROWS_MAX).contains(&rows) => Ok(rows),
         Some(rows) => {
             let detail = format!("limit = {rows}: expected 1 to {PAGE_ROWS_MAX}");
-            Err(Problem::invalid("query_invalid", detail).with("field", "limit"))
-        }
-    }
-}
-
-impl From<KindWord> for AccountKind {
-    fn from(word: KindWord) -> AccountKind {
-        match word {
-            KindWord::Wallet => AccountKind::Wallet,
-            KindWord::Source => AccountKind::Source,
-            KindWord::Collector => AccountKind::Collector,
-        }
-    }
-}
-
-impl From<AccountKind> for KindWord {
-    fn from(kind: AccountKind) -> KindWord {
-        match kind {
-            AccountKind::Wallet => KindWord::Wallet,
-            AccountKind::Source => KindWord::Source,
-            AccountKind::Collector => KindWord::Collector,
-        }
-    }
-}
-
-/// An account as `GET /v1/accounts/{id}` shows it.
-pub fn account_json(account: &AccountView) -> Vec<u8> {
-    encode(&AccountBody::from(account))
-}
-
-impl<'a> From<&'a AccountView> for AccountBody<'a> {
-    fn from(account: &'a AccountView) -> AccountBody<'a> {
-        AccountBody {
-            id: &account.id,
-            asset: &account.asset,
-            kind: account.kind.into(),
-            balance: account.balance,
-            held: account.held,
-            available: account.available(),
-            credited: account.credited,
-            debited: account.debited,
+            Err(Problem::new(codes::QUERY_INVALID, detail).with("field", "limit"))
         }
     }
 }

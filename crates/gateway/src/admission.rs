@@ -10,6 +10,7 @@
 //! for that, as many as `POLITE_PART` allows; a flood beyond them costs an accept each and nothing more.
 
 mod addresses;
+mod arrival;
 mod throttle;
 
 use std::net::IpAddr;
@@ -19,9 +20,9 @@ use std::time::Instant;
 
 use tidegate_broker::ReasonCode;
 
-use super::settings::{AdmissionLimits, MqttSettings};
 pub use addresses::AddressMark;
 use addresses::Addresses;
+pub use arrival::Arrival;
 pub use throttle::Throttle;
 
 /// One in so many above a bound may come in to be told that it is reached.
@@ -29,9 +30,30 @@ const POLITE_PART: usize = 16;
 /// And at least so many.
 const POLITE_MIN: usize = 64;
 
-/// Which listener a client came by: its place in [`MqttSettings::listeners`]; the WebSocket door has the one behind them.
+/// Which listener a client came by: its place among those that [`Admission::new`] got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenerIndex(pub u8);
+
+/// Bounds that keep new clients from harming those who are there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdmissionLimits {
+    /// Clients at once, over all listeners and workers; more are answered with 0x97 (quota exceeded).
+    pub connections_max: usize,
+    /// Clients at once of one address (IPv6: of one /64); 0 for no bound. More are answered with 0x97.
+    pub connections_per_address_max: u32,
+    /// A worker whose turns take longer than this, in milliseconds, is overloaded: new clients are answered with 0x89 (server busy)
+    /// until turns are short again; 0 for no bound.
+    pub turn_ms_max: u32,
+}
+
+/// How many clients may come in by one listener, and how fast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenerLimits {
+    /// Clients at once, over all workers.
+    pub connections_max: usize,
+    /// Clients taken per second, over all workers; 0 for no bound.
+    pub connections_per_s: u32,
+}
 
 /// The counts of all clients.
 pub struct Admission {
@@ -62,23 +84,17 @@ pub enum Entry {
 }
 
 impl Admission {
-    /// For the listeners and bounds of `settings`, and so many workers.
-    pub fn new(settings: &MqttSettings, workers: u16) -> Admission {
-        let counted = |connections_max, per_second| Counted {
+    /// For these bounds, these listeners and so many workers.
+    pub fn new(limits: AdmissionLimits, listeners: &[ListenerLimits], workers: u16) -> Admission {
+        let counted = |listener: &ListenerLimits| Counted {
             connections: AtomicUsize::new(0),
-            connections_max,
-            throttle: Throttle::new(per_second),
+            connections_max: listener.connections_max,
+            throttle: Throttle::new(listener.connections_per_s),
         };
-        let mut listeners: Vec<Counted> = settings
-            .listeners
-            .iter()
-            .map(|listener| counted(listener.connections_max, listener.connections_per_s))
-            .collect();
-        listeners.extend(settings.websocket.as_ref().map(|door| counted(door.connections_max, door.connections_per_s)));
         Admission {
-            addresses: Addresses::new(settings.admission.connections_per_address_max),
-            limits: settings.admission.clone(),
-            listeners,
+            addresses: Addresses::new(limits.connections_per_address_max),
+            limits,
+            listeners: listeners.iter().map(counted).collect(),
             all: AtomicUsize::new(0),
             overloaded: (0..workers).map(|_| AtomicBool::new(false)).collect(),
         }

@@ -15,12 +15,16 @@ use crate::auth::{
     AuthSettings, Authenticator, Grant, LoginLimits, PasswordHash, Rights, Secret, ServiceSettings, TopicAccess,
     UserSettings, hash_password, service_token_hash,
 };
-use crate::http::{EdgeOptions, HttpLimits, HttpMetrics, serve_edge};
+use crate::http::{Edge, EdgeOptions, HttpLimits, HttpMetrics, HttpRoom, RoomsError};
+use crate::ledger_http::{LedgerHttpMetrics, LedgerRoom};
 
 /// Token of a service that may do everything.
 pub const SERVICE: &str = "dev-service-token";
 /// Token of a service that may sell credits to wallets.
 pub const SHOP: &str = "shop-service-token";
+
+/// Token of a service that may read all counters and add to those of `hits:`.
+pub const COUNTING: &str = "counting-service-token";
 
 /// Hashing is slow; one hash serves all tests.
 static DAVES_HASH: LazyLock<PasswordHash> = LazyLock::new(|| hash_password("dave"));
@@ -41,6 +45,7 @@ pub fn settings() -> AuthSettings {
         users: vec![viewer("dave"), viewer("carol")],
         services: vec![
             service("dev", SERVICE, &["*"]),
+            service("counting", COUNTING, &["room:counters:read:*", "room:counters:write:hits:*"]),
             service("shop", SHOP, &["debit:source:shop", "credit:wallet:*", "accounts:open:wallet:*"]),
         ],
         secret: Secret::from_bytes(&[7; 32]).unwrap(),
@@ -74,26 +79,39 @@ impl House {
 
     /// A seeded house with these bounds, over TLS if certificates are given.
     pub fn build(limits: HttpLimits, tls: Option<Arc<rustls::ServerConfig>>) -> House {
+        House::with_rooms(limits, tls, Vec::new()).unwrap()
+    }
+
+    /// The same with rooms behind the ledger's.
+    pub fn with_rooms(
+        limits: HttpLimits,
+        tls: Option<Arc<rustls::ServerConfig>>,
+        others: Vec<Box<dyn HttpRoom>>,
+    ) -> Result<House, RoomsError> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let registry = Registry::of(&[HttpMetrics::ROWS]);
+        let registry = Registry::of(&[HttpMetrics::ROWS, LedgerHttpMetrics::ROWS]);
         let metrics = HttpMetrics::register(&registry);
+        let ledger_metrics = LedgerHttpMetrics::register(&registry);
         let backend = FakeBackend::new(registry);
         backend.seed();
         let (stop, stopped) = watch::channel(false);
+        let ledger: Box<dyn HttpRoom> = Box::new(LedgerRoom::new(backend.clone(), ledger_metrics));
         let options = EdgeOptions {
             listener,
             tls,
             authenticator: Arc::new(Authenticator::new(settings())),
-            backend: backend.clone(),
+            operations: Arc::new(backend.clone()),
+            rooms: std::iter::once(ledger).chain(others).collect(),
             limits,
             metrics: metrics.clone(),
             open_paths: vec!["/openapi.json".into(), "/demo".into()],
-            websocket: None,
+            upgrade: None,
             stop: stopped,
         };
-        let edge = std::thread::spawn(move || serve_edge(options, async {}));
-        House { backend, metrics, address, stop, edge: Some(edge) }
+        let edge = Edge::open(options)?;
+        let edge = std::thread::spawn(move || edge.serve(async {}));
+        Ok(House { backend, metrics, address, stop, edge: Some(edge) })
     }
 
     /// A new connection.

@@ -9,10 +9,9 @@ use serde::Deserialize;
 use tidegate_ledger::message::{Reply, Request, TransferBatch};
 use tidegate_machines::ledger::{Outcome, Refusal, TRANSFERS_PER_REQUEST_MAX, Transfer};
 
-use super::decode::{Object, Text, Whole, decode, present};
-use super::outcome::{self, OutcomeBody};
-use super::problem::Problem;
-use super::transfers::{OutcomesBody, TransferBody};
+use super::outcome::{OutcomeBody, OutcomesBody, single_body};
+use super::transfer::TransferBody;
+use crate::json::{Object, Problem, Text, Whole, codes, decode, encode, present};
 
 /// Both forms in one: the body is read once, and which form it is shows at its end.
 #[derive(Deserialize)]
@@ -55,12 +54,12 @@ impl TransferCall {
                 amount: None,
                 memo: None,
             } => TransferCall::many(&transfers, linked.unwrap_or(false)),
-            EitherBody { transfers: Some(_), .. } => Err(Problem::invalid(
-                "field_invalid",
+            EitherBody { transfers: Some(_), .. } => Err(Problem::new(
+                codes::FIELD_INVALID,
                 "send one transfer, or `transfers` and `linked`; this body has fields of both",
             )),
             EitherBody { linked: Some(_), .. } => {
-                Err(Problem::invalid("field_invalid", "`linked` goes with `transfers`, which is missing"))
+                Err(Problem::new(codes::FIELD_INVALID, "`linked` goes with `transfers`, which is missing"))
             }
             EitherBody { id, debit, credit, amount, memo, .. } => {
                 let (Some(id), Some(debit), Some(credit), Some(amount)) = (&id, &debit, &credit, amount) else {
@@ -111,7 +110,7 @@ impl TransferCall {
             (Some(_), Reply::Outcomes(outcomes)) if outcomes.len() == self.batch.len() => {
                 let lines = self.batch.iter().zip(outcomes);
                 let outcomes = lines.map(|(transfer, outcome)| OutcomeBody::new(transfer.id, outcome)).collect();
-                Ok((StatusCode::OK, outcome::encode(&OutcomesBody { outcomes })))
+                Ok((StatusCode::OK, encode(&OutcomesBody { outcomes })))
             }
             (Some(_), Reply::Refused(refusal)) => Err(refusal.into()),
             _ => Err(Problem::unexpected_reply()),
@@ -119,11 +118,11 @@ impl TransferCall {
     }
 
     fn single(&self, outcome: Outcome) -> Result<(StatusCode, Vec<u8>), Problem> {
-        outcome::single_body(self.batch.get(0).id, outcome)
+        single_body(self.batch.get(0).id, outcome)
     }
 }
 
 fn missing_field(fields: &[(&'static str, bool)]) -> Problem {
     let missing = fields.iter().find(|(_, present)| !present).map_or("", |(name, _)| name);
-    Problem::invalid("field_invalid", format!("missing field `{missing}`")).with("field", missing)
+    Problem::new(codes::FIELD_INVALID, format!("missing field `{missing}`")).with("field", missing)
 }

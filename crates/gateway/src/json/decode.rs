@@ -4,12 +4,12 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use axum::http::StatusCode;
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde_json::error::Category;
 
+use super::codes;
 use super::problem::Problem;
 
 /// Decodes a body, which must be a JSON object.
@@ -28,7 +28,7 @@ fn explain<'a, T: Deserialize<'a>>(body: &'a [u8], error: &serde_json::Error) ->
             b"" => "the body is empty; expected a JSON object".to_owned(),
             _ => format!("the body is not JSON: {error}"),
         };
-        return Problem::malformed("json_invalid", detail).with("line", line).with("column", column);
+        return Problem::new(codes::JSON_INVALID, detail).with("line", line).with("column", column);
     }
     let mut reader = serde_json::Deserializer::from_slice(body);
     let found = serde_path_to_error::deserialize::<_, Object<T>>(&mut reader).err();
@@ -37,7 +37,7 @@ fn explain<'a, T: Deserialize<'a>>(body: &'a [u8], error: &serde_json::Error) ->
         Some(path) => format!("{path}: {error}"),
         None => error.to_string(),
     };
-    let problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "field_invalid", detail);
+    let problem = Problem::new(codes::FIELD_INVALID, detail);
     let problem = problem.with("line", line).with("column", column);
     match path {
         Some(path) => problem.with("field", path),

@@ -3,6 +3,7 @@
 mod contract;
 mod drain;
 mod fake;
+mod guest;
 mod hostile;
 mod house;
 mod rights;

@@ -11,7 +11,8 @@ use tidegate_machines::ledger::{
 use tidegate_telemetry::{Registry, render_prometheus};
 use tokio::sync::oneshot;
 
-use crate::http::{Backend, DrainStatus, Health};
+use crate::http::{DrainStatus, Health, Operations};
+use crate::ledger_http::Backend;
 
 /// A [`Backend`] over a map.
 #[derive(Clone)]
@@ -116,7 +117,9 @@ impl Backend for FakeBackend {
         }
         async move { reply.await.unwrap_or(Reply::Unavailable(Unavailable::Stopping)) }
     }
+}
 
+impl Operations for FakeBackend {
     fn health(&self) -> Health {
         self.state.lock().unwrap().health.clone().unwrap_or(Health::Serving)
     }
@@ -127,10 +130,6 @@ impl Backend for FakeBackend {
 
     fn drain(&self, per_second: u32) {
         self.state.lock().unwrap().drain.per_second = Some(per_second);
-    }
-
-    fn adopt(&self, _: Box<crate::mqtt::Arrival>) -> bool {
-        false
     }
 
     fn drain_status(&self) -> DrainStatus {

@@ -1,9 +1,9 @@
 //! `/v1/holds`: reserving, posting and voiding.
 
-use axum::body::{Body, Bytes};
+use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request as HttpRequest, State};
-use axum::http::{HeaderMap, Response, StatusCode};
+use axum::http::{Response, StatusCode};
 use serde::Deserialize;
 use tidegate_ledger::message::{HoldRequest, Reply, Request};
 use tidegate_machines::ledger::Outcome;
@@ -11,15 +11,13 @@ use utoipa::ToSchema;
 
 use super::accounts::path_id;
 use super::backend::Backend;
-use super::body::read_json;
-use super::decode::{Text, Whole, decode, present};
-use super::door::Door;
-use super::openapi::{
-    BodyProblems, GuardProblems, LedgerProblems, credit_schema, debit_schema, memo_schema, transfer_id_schema,
-};
-use super::outcome::{self, OutcomeBody, json};
-use super::problem::Problem;
+use super::openapi::LedgerProblems;
+use super::room::Ledger;
 use crate::auth::Identity;
+use crate::http::{BodyProblems, GuardProblems};
+use crate::json::{Problem, Text, Whole, decode, json, present, response};
+use crate::ledger_json::outcome::{OutcomeBody, single_body};
+use crate::ledger_json::schemas::{credit_schema, debit_schema, memo_schema, transfer_id_schema};
 
 /// Reserve `amount` of `debit` for a later post to `credit`.
 #[derive(Deserialize, ToSchema)]
@@ -78,10 +76,13 @@ pub struct VoidBody {}
         LedgerProblems,
     )
 )]
-pub async fn place<B: Backend>(State(door): State<Door<B>>, request: HttpRequest) -> Result<Response<Body>, Problem> {
+pub async fn place<B: Backend>(
+    State(ledger): State<Ledger<B>>,
+    request: HttpRequest,
+) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
-    let caller = door.caller(&head.headers)?;
-    let body = read_json(&head.headers, body, &door.limits).await?;
+    let caller = ledger.door.caller(&head.headers)?;
+    let body = ledger.door.read_json(&head.headers, body).await?;
     let hold: HoldBody<'_> = decode(&body)?;
     let request = Request::PlaceHolds(vec![HoldRequest {
         id: hold.id.boxed(),
@@ -91,8 +92,8 @@ pub async fn place<B: Backend>(State(door): State<Door<B>>, request: HttpRequest
         expires_in_ms: hold.expires_in_ms.0,
         memo: hold.memo.boxed(),
     }]);
-    let outcome = door.one_outcome(&caller, request).await?;
-    outcome::single(&hold.id, outcome)
+    let outcome = ledger.one_outcome(&caller, request).await?;
+    placed(&hold.id, outcome)
 }
 
 /// Move what was held, or part of it, to the account to credit
@@ -110,17 +111,17 @@ pub async fn place<B: Backend>(State(door): State<Door<B>>, request: HttpRequest
     )
 )]
 pub async fn post<B: Backend>(
-    State(door): State<Door<B>>,
+    State(ledger): State<Ledger<B>>,
     path: Result<Path<String>, PathRejection>,
     request: HttpRequest,
 ) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
-    let caller = door.caller(&head.headers)?;
+    let caller = ledger.door.caller(&head.headers)?;
     let id = path_id(path)?;
-    let body = optional_body(&door, &head.headers, body).await?;
+    let body = ledger.door.read_optional_json(&head.headers, body).await?;
     let PostBody { amount } = if body.is_empty() { PostBody::default() } else { decode(&body)? };
     let request = Request::PostHolds(vec![(id.clone(), amount.map(|amount| amount.0))]);
-    settled(&id, door.one_outcome(&caller, request).await?)
+    settled(&id, ledger.one_outcome(&caller, request).await?)
 }
 
 /// Make what was held available again
@@ -138,21 +139,21 @@ pub async fn post<B: Backend>(
     )
 )]
 pub async fn void<B: Backend>(
-    State(door): State<Door<B>>,
+    State(ledger): State<Ledger<B>>,
     path: Result<Path<String>, PathRejection>,
     request: HttpRequest,
 ) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
-    let caller = door.caller(&head.headers)?;
+    let caller = ledger.door.caller(&head.headers)?;
     let id = path_id(path)?;
-    let body = optional_body(&door, &head.headers, body).await?;
+    let body = ledger.door.read_optional_json(&head.headers, body).await?;
     if !body.is_empty() {
         let VoidBody {} = decode(&body)?;
     }
-    settled(&id, door.one_outcome(&caller, Request::VoidHolds(vec![id.clone()])).await?)
+    settled(&id, ledger.one_outcome(&caller, Request::VoidHolds(vec![id.clone()])).await?)
 }
 
-impl<B: Backend> Door<B> {
+impl<B: Backend> Ledger<B> {
     async fn one_outcome(&self, caller: &Identity, request: Request) -> Result<Outcome, Problem> {
         match self.ask_for(caller, request).await? {
             Reply::Outcomes(outcomes) if outcomes.len() == 1 => Ok(outcomes[0]),
@@ -162,18 +163,15 @@ impl<B: Backend> Door<B> {
     }
 }
 
-/// The body, whose content type is not asked for when there is none.
-async fn optional_body<B: Backend>(door: &Door<B>, headers: &HeaderMap, body: Body) -> Result<Bytes, Problem> {
-    if hyper::body::Body::is_end_stream(&body) {
-        return Ok(Bytes::new());
-    }
-    read_json(headers, body, &door.limits).await
+/// The answer to a hold that was asked for: 201, 200 or a problem.
+fn placed(id: &str, outcome: Outcome) -> Result<Response<Body>, Problem> {
+    single_body(id, outcome).map(|(status, body)| response(status, body))
 }
 
 /// Posting and voiding make nothing new, so both first time and again are 200.
 fn settled(id: &str, outcome: Outcome) -> Result<Response<Body>, Problem> {
     match outcome {
-        Outcome::Refused(_) => outcome::single(id, outcome),
+        Outcome::Refused(_) => placed(id, outcome),
         Outcome::Applied | Outcome::Duplicate => Ok(json(StatusCode::OK, &OutcomeBody::new(id, outcome))),
     }
 }

@@ -1,33 +1,13 @@
 //! Bounds over listeners, addresses and all.
 
 use super::*;
-use crate::mqtt::{AnnounceRules, BrokerLimits, DrainPlan, InboxLimits, MqttListener};
 
 const HERE: ListenerIndex = ListenerIndex(0);
 const THERE: ListenerIndex = ListenerIndex(1);
 
 fn admission(all: usize, per_listener: usize, per_address: u32) -> Admission {
-    let listener = |name: &str| MqttListener {
-        name: name.into(),
-        address: "127.0.0.1:0".parse().unwrap(),
-        tls: None,
-        anonymous: true,
-        connections_max: per_listener,
-        connections_per_s: 0,
-        packet_bytes_max: 0,
-    };
-    let settings = MqttSettings {
-        listeners: vec![listener("here"), listener("there")],
-        websocket: None,
-        topic_shards: 1,
-        limits: BrokerLimits::default(),
-        admission: AdmissionLimits { connections_max: all, connections_per_address_max: per_address, turn_ms_max: 0 },
-        drain: DrainPlan { per_second: 1, server_reference: None },
-        drain_timeout_ms: 0,
-        inbox: InboxLimits::default(),
-        announce: AnnounceRules { accounts: Vec::new(), interval_ms: 0 },
-    };
-    Admission::new(&settings, 2)
+    let limits = AdmissionLimits { connections_max: all, connections_per_address_max: per_address, turn_ms_max: 0 };
+    Admission::new(limits, &[ListenerLimits { connections_max: per_listener, connections_per_s: 0 }; 2], 2)
 }
 
 fn address(n: u8) -> IpAddr {

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use tidegate_broker::ReasonCode;
 
-use super::admission::{AddressMark, ListenerIndex};
+use super::{AddressMark, ListenerIndex};
 use crate::stream::Stream;
 
 /// The connection with all that belongs to it.

@@ -1,44 +1,23 @@
 //! `POST /v1/transfers`: one transfer, or many.
 
 use axum::body::{Body, Bytes};
+use axum::extract::{Request as HttpRequest, State};
 use axum::http::Response;
 use axum::http::request::Parts;
-use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::backend::Backend;
-use super::body::read_json;
-use super::decode::{Text, Whole};
-use super::door::Door;
-use super::openapi::{any_amount_schema, credit_schema, debit_schema, memo_schema, transfer_id_schema};
-use super::outcome::{self, OutcomeBody};
-use super::problem::Problem;
-use super::transfer_call::TransferCall;
+use super::openapi::LedgerProblems;
+use super::room::Ledger;
+use crate::http::{BodyProblems, GuardProblems};
+use crate::json::{Problem, response};
+use crate::ledger_json::TransferCall;
+use crate::ledger_json::outcome::{OutcomeBody, OutcomesBody};
+use crate::ledger_json::schemas::any_amount_schema;
+use crate::ledger_json::transfer::TransferBody;
 
-/// Move `amount` from `debit` to `credit`, exactly once for this `id`.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TransferBody<'a> {
-    /// Client-chosen, unique for ever: the same id and content gives the first outcome again.
-    #[serde(borrow)]
-    #[schema(schema_with = transfer_id_schema)]
-    pub(super) id: Text<'a>,
-    /// Account to take from.
-    #[serde(borrow)]
-    #[schema(schema_with = debit_schema)]
-    pub(super) debit: Text<'a>,
-    /// Account to give to.
-    #[serde(borrow)]
-    #[schema(schema_with = credit_schema)]
-    pub(super) credit: Text<'a>,
-    /// Minor units.
-    #[schema(value_type = i64, minimum = 1, example = 1)]
-    pub(super) amount: Whole,
-    /// Free text for the history.
-    #[serde(borrow, default)]
-    #[schema(schema_with = memo_schema, required = false)]
-    pub(super) memo: Text<'a>,
-}
+/// Path of the hot request.
+pub const TRANSFERS: &str = "/v1/transfers";
 
 /// A transfer among many: what is wrong with it is said in its line of the answer, so any text and number goes.
 #[derive(ToSchema)]
@@ -98,25 +77,43 @@ pub enum TransfersAnswer<'a> {
     Many(OutcomesBody<'a>),
 }
 
-/// What became of each transfer, in the order asked.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct OutcomesBody<'a> {
-    /// One line per transfer.
-    pub outcomes: Vec<OutcomeBody<'a>>,
+/// Move money, once per id
+///
+/// The same id and content gives the first outcome again; the same id with other content is refused.
+// Requests come by the hot path; this describes it, and lets the routes know which method is served.
+#[utoipa::path(
+    post,
+    path = TRANSFERS,
+    tag = "transfers",
+    request_body = TransfersBody,
+    responses(
+        (status = 201, description = "One transfer: applied by this request", body = OutcomeBody),
+        (status = 200, description = "One transfer: applied before, with the same content. Many: their outcomes", body = TransfersAnswer),
+        GuardProblems,
+        BodyProblems,
+        LedgerProblems,
+    )
+)]
+pub async fn submit<B: Backend>(
+    State(ledger): State<Ledger<B>>,
+    request: HttpRequest,
+) -> Result<Response<Body>, Problem> {
+    let (head, body) = request.into_parts();
+    ledger.transfer(&head, body).await
 }
 
-impl<B: Backend> Door<B> {
+impl<B: Backend> Ledger<B> {
     /// Serves `POST /v1/transfers`; `body` may be of any server.
     pub async fn transfer<T>(&self, head: &Parts, body: T) -> Result<Response<Body>, Problem>
     where
         T: hyper::body::Body<Data = Bytes>,
     {
-        let caller = self.caller(&head.headers)?;
-        let body = read_json(&head.headers, body, &self.limits).await?;
+        let caller = self.door.caller(&head.headers)?;
+        let body = self.door.read_json(&head.headers, body).await?;
         let call = TransferCall::read(&body)?;
         self.metrics.transfers.add(call.transfers() as u64);
         let reply = self.ask_for(&caller, call.request()).await?;
         let (status, body) = call.answer(reply)?;
-        Ok(outcome::response(status, body))
+        Ok(response(status, body))
     }
 }
