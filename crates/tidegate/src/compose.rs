@@ -54,8 +54,8 @@ pub fn start(config: &Config, files: &Files, progress: &mut dyn FnMut(&Status)) 
     let mqtt = mqtt(config, files)?;
     let directory = Directory::open_or_create(&config.data.dir, &wanted(config, mqtt.as_ref()), now_ms().0)?;
     // Not before the directory is locked: it may hold the key.
-    let secret = Secret::load_or_create(&config.jwt_secret_file)
-        .with_context(|| format!("the key that signs tokens, {}", config.jwt_secret_file.display()))?;
+    let secret = Secret::load_or_create(&config.auth.jwt_secret_file)
+        .with_context(|| format!("the key that signs tokens, {}", config.auth.jwt_secret_file.display()))?;
     let authenticator = Arc::new(Authenticator::new(config.auth_settings(secret.clone())));
     let options = NodeOptions { workers: config.limits.workers as u16, registry: metrics::registry() };
     let rooms = rooms(config, files, mqtt, &authenticator)?;
@@ -105,10 +105,7 @@ fn rooms(
         segment_bytes: config.data.segment_bytes,
         ids_filter_bytes_max: config.limits.ids_filter_bytes_max,
         announce,
-        schedule: Schedule {
-            audit_interval: config.data.audit_interval,
-            snapshot_interval: config.data.snapshot_interval,
-        },
+        schedule: Schedule { audit_interval: config.audit_interval, snapshot_interval: config.data.snapshot_interval },
         seed: seed_requests(&config.seed),
     })));
     Ok(rooms)
@@ -119,9 +116,9 @@ fn http(config: &Config, files: &Files) -> Result<Option<HttpSettings>> {
     Ok(Some(HttpSettings {
         address,
         tls: tls(files, config.tls.as_ref().is_some_and(|tls| tls.http), &["http/1.1"])?,
-        edges: config.limits.edge_threads as u16,
+        edges: config.limits.edge_threads,
         limits: config.limits.http,
-        open_paths: config.open_paths.clone(),
+        open_paths: config.auth.open_paths.clone(),
     }))
 }
 
