@@ -1,4 +1,5 @@
 //! The file system as whoever keeps files sees it: few calls, each with a stated promise, so that it can be faked with malice.
+//! And, in [`stream`], a replicated stream of messages in the same manner.
 //!
 //! ```text
 //!   logs, snapshots, id runs ─▶ Disk ─┬─▶ RealDisk: pread, pwrite, fallocate, fdatasync
@@ -9,6 +10,7 @@
 
 mod fake;
 mod real;
+pub mod stream;
 
 use std::io;
 use std::path::Path;
