@@ -145,6 +145,17 @@ impl<P: Send> Endpoint<P> {
         self.to[usize::from(to.0)].as_mut().expect("parcels go to endpoints that this one is connected with")
     }
 
+    /// How many rings lead to this endpoint.
+    pub fn rings(&self) -> usize {
+        self.from.len()
+    }
+
+    /// Takes the next parcel of one ring.
+    #[inline]
+    pub fn take_from(&mut self, ring: usize) -> Option<Envelope<P>> {
+        self.from[ring].pop()
+    }
+
     /// Takes the parcels that are there, at most one ring's worth from each sender. Returns whether there were any.
     pub fn receive(&mut self, mut take: impl FnMut(Envelope<P>)) -> bool {
         let mut any = false;

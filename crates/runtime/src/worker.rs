@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use mio::{Events, Poll, Token, Waker};
 use tidegate_machines::TimeMs;
+use tidegate_rings::limits::RING_MESSAGES;
 
 use crate::address::{Address, EndpointIndex, Envelope, MemberIndex};
 use crate::limits::PORTS_MAX;
@@ -54,8 +55,6 @@ pub struct Worker<P> {
     endpoint: Endpoint<P>,
     /// Parcels from members of this worker to others of them.
     own: VecDeque<Envelope<P>>,
-    /// Parcels that the rings had, on their way to their members.
-    came: VecDeque<Envelope<P>>,
     poll: Poll,
     fellows: Fellows,
     metrics: LoopMetrics,
@@ -109,7 +108,7 @@ impl<P: Send> Worker<P> {
             let _ = waker.wake();
         });
         let members = Members { endpoint: endpoint.index(), ports, residents };
-        Ok(Worker { members, endpoint, own: VecDeque::new(), came: VecDeque::new(), poll, fellows, metrics })
+        Ok(Worker { members, endpoint, own: VecDeque::new(), poll, fellows, metrics })
     }
 
     /// Serves until the process stops, then closes what its members hold.
@@ -173,14 +172,16 @@ impl<P: Send> Worker<P> {
         worked || !self.own.is_empty()
     }
 
-    /// Delivers what the rings have. What members send each other because of it comes later.
+    /// Delivers what the rings have, at most one ring's worth from each sender. What members send each other because of it comes later.
     fn receive(&mut self, now: TimeMs) -> bool {
-        let mut came = std::mem::take(&mut self.came);
-        let any = self.endpoint.receive(|envelope| came.push_back(envelope));
-        for envelope in came.drain(..) {
-            self.deliver(envelope, now);
+        let mut any = false;
+        for ring in 0..self.endpoint.rings() {
+            for _ in 0..RING_MESSAGES {
+                let Some(envelope) = self.endpoint.take_from(ring) else { break };
+                any = true;
+                self.deliver(envelope, now);
+            }
         }
-        self.came = came;
         any
     }
 
