@@ -31,7 +31,7 @@ impl NodeMetrics {
 
     /// All of it in the Prometheus text format.
     pub fn render(&self) -> String {
-        render_prometheus(&self.registry)
+        render_prometheus(&self.registry.snapshot())
     }
 }
 

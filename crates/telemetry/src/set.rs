@@ -83,7 +83,7 @@ impl Instrument for SharedCounterFamily {
 /// let shop = ShopMetrics::register(&registry, "corner");
 /// shop.sales.increment();
 /// shop.complaints.increment("smell");
-/// assert!(render_prometheus(&registry).contains("tidegate_complaints_total{shop=\"corner\",about=\"smell\"} 1"));
+/// assert!(render_prometheus(&registry.snapshot()).contains("tidegate_complaints_total{shop=\"corner\",about=\"smell\"} 1"));
 /// ```
 ///
 /// The labels in parentheses behind the struct's name are those of all its metrics, and parameters of `register`; families have one

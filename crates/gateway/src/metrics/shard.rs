@@ -8,15 +8,15 @@ use tidegate_journal::{LocalLog, LogStore};
 use tidegate_shard::{ReplayReport, Service, Shard};
 use tidegate_telemetry::metrics;
 
-/// Where a shard has no codes or reasons to tell apart.
-const ANY: &str = "any";
+/// A shard of topics counts what it answers without a record, and not why.
+const UNRECORDED: &str = "unrecorded";
 
 metrics! {
     /// One shard's metrics. For the thread that runs it.
     pub struct ShardMetrics(family, shard) {
         records: Counter "tidegate_shard_records_total" "Records appended.";
-        refusals: CounterFamily(code) "tidegate_refusals_total" "Commands that the state refused, by code.";
-        unavailable: CounterFamily(reason) "tidegate_shard_unavailable_total" "Calls that the shard did not decide, by reason.";
+        refusals: CounterFamily(code) "tidegate_refusals_total" "Commands that the state refused, by code; for topics, those that left no record.";
+        unavailable: Counter "tidegate_shard_unavailable_total" "Calls that the shard did not decide.";
         inbox_depth: Gauge "tidegate_inbox_depth" "Calls waiting to be decided.";
         uncommitted_replies: Gauge "tidegate_uncommitted_replies" "Replies waiting for their record to be durable.";
         reads_under_way: Gauge "tidegate_reads_under_way" "Reads of old records that other threads do for the shard.";
@@ -46,7 +46,7 @@ impl ShardMetrics {
     pub(super) fn observe<S: Service, D: Disk>(&self, shard: &mut Shard<S, LocalLog<D>>) {
         let facts = shard.facts();
         self.records.follow(facts.records);
-        self.unavailable.follow([(ANY, facts.unavailable)]);
+        self.unavailable.follow(facts.unavailable);
         self.inbox_depth.set(facts.inbox as i64);
         self.uncommitted_replies.set(facts.waiting as i64);
         self.reads_under_way.set(facts.jobs as i64);
@@ -64,7 +64,7 @@ impl ShardMetrics {
 
     /// Brings the registry up to date with a shard of topics.
     pub fn observe_topics<D: Disk>(&self, shard: &mut TopicShard<LocalLog<D>>) {
-        self.refusals.follow([(ANY, shard.service().unrecorded())]);
+        self.refusals.follow([(UNRECORDED, shard.service().unrecorded())]);
         self.observe(shard);
     }
 }
