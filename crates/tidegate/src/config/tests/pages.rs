@@ -153,7 +153,8 @@ fn range(row: &KeyRow) -> String {
 /// Bytes as `16 MiB` where that is exact.
 fn number(row: &KeyRow, number: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
-    let exact = units.into_iter().find(|(shift, _)| row.unit == "bytes" && number > 0 && number % (1 << shift) == 0);
+    let exact =
+        units.into_iter().find(|(shift, _)| row.unit == "bytes" && number > 0 && number.is_multiple_of(1 << shift));
     exact.map_or_else(|| number.to_string(), |(shift, unit)| format!("{} {unit}", number >> shift))
 }
 
