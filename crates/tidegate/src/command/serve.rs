@@ -100,7 +100,7 @@ fn options(config: &Config, files: &Files) -> Result<NodeOptions> {
         segment_bytes: config.data.segment_bytes,
         ids_filter_bytes_max: config.limits.ids_filter_bytes_max,
         workers: config.limits.workers as u16,
-        edges: config.limits.edge_threads as u16,
+        edges: config.limits.edge_threads,
         http: config.listen.http,
         binary: config.listen.binary,
         http_tls: tls(config.tls.as_ref().is_some_and(|tls| tls.http), &["http/1.1"])?,
@@ -108,11 +108,8 @@ fn options(config: &Config, files: &Files) -> Result<NodeOptions> {
         http_limits: config.limits.http,
         binary_connections_max: config.limits.binary_connections_max,
         mqtt: mqtt(config, files)?,
-        open_paths: config.open_paths.clone(),
-        schedule: Schedule {
-            audit_interval: config.data.audit_interval,
-            snapshot_interval: config.data.snapshot_interval,
-        },
+        open_paths: config.auth.open_paths.clone(),
+        schedule: Schedule { audit_interval: config.audit_interval, snapshot_interval: config.data.snapshot_interval },
         seed: seed_requests(&config.seed),
         registry: metrics::registry(),
     })
@@ -160,8 +157,8 @@ fn mqtt(config: &Config, files: &Files) -> Result<Option<MqttSettings>> {
 }
 
 fn secret(config: &Config) -> Result<Secret> {
-    Secret::load_or_create(&config.jwt_secret_file)
-        .with_context(|| format!("the key that signs tokens, {}", config.jwt_secret_file.display()))
+    Secret::load_or_create(&config.auth.jwt_secret_file)
+        .with_context(|| format!("the key that signs tokens, {}", config.auth.jwt_secret_file.display()))
 }
 
 /// Each client is an open file. Systems give a thousand unless asked for more, up to a limit that only the operator can raise.

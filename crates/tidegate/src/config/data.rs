@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tidegate_config::{Bytes, ConfigError, Count, Document, FilePath, Seconds, config};
 
-use super::audit::AuditKeys;
 use super::settled::Overrides;
 
 config! {
@@ -33,8 +32,6 @@ pub struct Data {
     pub segment_bytes: u64,
     /// Time between snapshots; `None` for none by time.
     pub snapshot_interval: Option<Duration>,
-    /// Time between reconciliations; `None` for none.
-    pub audit_interval: Option<Duration>,
 }
 
 /// The directory of the file, or that of the flag.
@@ -45,11 +42,10 @@ pub fn settle(document: &Document, overrides: &Overrides) -> Result<Data, Config
         shards: keys.shards,
         segment_bytes: keys.segment_bytes,
         snapshot_interval: interval(keys.snapshot_interval_s),
-        audit_interval: interval(document.section::<AuditKeys>()?.audit_interval_s),
     })
 }
 
 /// `None` for zero.
-fn interval(seconds: u64) -> Option<Duration> {
+pub fn interval(seconds: u64) -> Option<Duration> {
     (seconds > 0).then(|| Duration::from_secs(seconds))
 }

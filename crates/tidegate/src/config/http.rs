@@ -8,7 +8,7 @@ use tidegate_gateway::http::HttpLimits;
 config! {
     /// `[limits]`, as far as HTTP goes.
     pub struct HttpKeys in "limits" {
-        edge_threads: Count<usize> = 1, 1..=256, restart, "threads that serve HTTP, each with its own connections";
+        edge_threads: Count<u16> = 1, 1..=256, restart, "threads that serve HTTP, each with its own connections";
         http_connections_max: Count<usize> = 10_000, 1..=1_000_000, restart,
             "open connections per edge thread; one more is answered 503";
         http_body_bytes_max: Bytes<usize> = 2 << 20, 1024..=(64 << 20), restart,
@@ -34,7 +34,7 @@ config! {
 }
 
 /// The number of edge threads, and the bounds of each.
-pub fn settle(document: &Document) -> Result<(usize, HttpLimits), ConfigError> {
+pub fn settle(document: &Document) -> Result<(u16, HttpLimits), ConfigError> {
     let keys: HttpKeys = document.section()?;
     let limits = HttpLimits {
         connections_max: keys.http_connections_max,

@@ -8,8 +8,10 @@ use tidegate_config::{ConfigError, Document};
 use tidegate_gateway::auth::{AuthSettings, LoginLimits, Secret, ServiceSettings, TopicAccess, UserSettings};
 use tidegate_gateway::http::HttpLimits;
 
+use super::audit::AuditKeys;
+use super::auth::Auth;
 use super::binary::BinaryKeys;
-use super::data::Data;
+use super::data::{Data, interval};
 use super::ledger::LedgerKeys;
 use super::listen::Listen;
 use super::mqtt::Mqtt;
@@ -26,6 +28,8 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// Where data lives and how it is kept.
     pub data: Data,
+    /// Time between reconciliations; `None` for none.
+    pub audit_interval: Option<Duration>,
     /// Bounds.
     pub limits: Limits,
     /// MQTT: listeners, bounds, topics.
@@ -36,12 +40,8 @@ pub struct Config {
     pub users: Vec<UserSettings>,
     /// Programs.
     pub services: Vec<ServiceSettings>,
-    /// File with the key that signs tokens.
-    pub jwt_secret_file: PathBuf,
-    /// How long a log-in is good for.
-    pub token_ttl: Duration,
-    /// Paths served without a token.
-    pub open_paths: Vec<Box<str>>,
+    /// Tokens.
+    pub auth: Auth,
     /// What a new ledger begins with.
     pub seed: Seed,
     /// The file as it was read.
@@ -56,7 +56,7 @@ pub struct Limits {
     /// Worker threads wanted; the server starts at most one per shard of its data directory.
     pub workers: usize,
     /// Threads that serve HTTP.
-    pub edge_threads: usize,
+    pub edge_threads: u16,
     /// Memory of the filters over ids, over all shards.
     pub ids_filter_bytes_max: usize,
     /// Open binary connections per worker.
@@ -112,11 +112,9 @@ impl Config {
         let data = data::settle(&document, overrides)?;
         let listen = listen::settle(&document, overrides)?;
         let limits = limits(&document, cores)?;
-        let auth = auth::settle(&document, &data.dir)?;
         Ok(Config {
-            jwt_secret_file: auth.jwt_secret_file,
-            token_ttl: auth.token_ttl,
-            open_paths: auth.open_paths,
+            audit_interval: interval(document.section::<AuditKeys>()?.audit_interval_s),
+            auth: auth::settle(&document, &data.dir)?,
             tls: tls::settle(&document, listen.mqtts.is_some())?,
             mqtt: Mqtt::settle(&document, &listen, limits.workers)?,
             topics: access::topics(&document)?,
@@ -137,7 +135,7 @@ impl Config {
             users: self.users.clone(),
             services: self.services.clone(),
             secret,
-            token_ttl: self.token_ttl,
+            token_ttl: self.auth.token_ttl,
             login_limits: self.limits.logins,
             topics: self.topics.clone(),
         }

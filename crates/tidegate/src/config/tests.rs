@@ -122,8 +122,8 @@ fn an_empty_file_is_all_defaults_and_lets_nobody_in() {
     assert_eq!(config.listen.http.unwrap().to_string(), "127.0.0.1:8080");
     assert_eq!(config.listen.binary.unwrap().to_string(), "127.0.0.1:7420");
     assert_eq!((config.data.dir.to_str().unwrap(), config.data.shards), ("data", 1));
-    assert_eq!(config.jwt_secret_file.to_str().unwrap(), "data/jwt.key");
-    assert!(config.users.is_empty() && config.services.is_empty() && config.open_paths.is_empty());
+    assert_eq!(config.auth.jwt_secret_file.to_str().unwrap(), "data/jwt.key");
+    assert!(config.users.is_empty() && config.services.is_empty() && config.auth.open_paths.is_empty());
     assert_eq!((config.listen.mqtt.unwrap().to_string(), config.listen.mqtts), ("127.0.0.1:1883".to_owned(), None));
     let websocket = config.mqtt.websocket.unwrap();
     assert_eq!((&*websocket.path, websocket.origins), ("/mqtt", Origins::SameHost));
@@ -246,7 +246,7 @@ fn flags_win_over_the_file() {
     let config = settle_with(text, &overrides).unwrap();
     assert_eq!(config.listen.http.unwrap().port(), 9);
     assert_eq!(config.listen.binary.unwrap().port(), 1);
-    assert_eq!(config.jwt_secret_file.to_str().unwrap(), "/tmp/show/jwt.key");
+    assert_eq!(config.auth.jwt_secret_file.to_str().unwrap(), "/tmp/show/jwt.key");
     let missing = Config::load(Some("no/such.toml".as_ref()), &Overrides::default()).unwrap_err().to_string();
     assert!(missing.starts_with("no/such.toml: cannot be read: "), "{missing}");
 }
@@ -259,7 +259,11 @@ fn dev_toml_writes_the_defaults() {
     let dev_limits = super::settled::Limits { workers: defaults.limits.workers, ..dev.limits.clone() };
     assert_eq!(dev_limits, defaults.limits);
     assert_eq!((dev.listen, &dev.tls, &dev.data), (defaults.listen, &defaults.tls, &defaults.data));
-    assert_eq!((dev.token_ttl, &dev.jwt_secret_file), (defaults.token_ttl, &defaults.jwt_secret_file));
+    assert_eq!(dev.audit_interval, defaults.audit_interval);
+    assert_eq!(
+        (dev.auth.token_ttl, &dev.auth.jwt_secret_file),
+        (defaults.auth.token_ttl, &defaults.auth.jwt_secret_file)
+    );
     // The number of workers is this machine's.
     let mut dev_mqtt = Mqtt { topic_shards: defaults.mqtt.topic_shards, ..dev.mqtt.clone() };
     dev_mqtt.tcp.anonymous = false;
@@ -307,8 +311,8 @@ fn production_toml_is_valid_and_keeps_to_its_comments() {
     let (path, _) = shipped("production.toml");
     let config = Config::load(Some(path.as_ref()), &Overrides::default()).unwrap();
     let tls = config.tls.unwrap();
-    assert!(tls.http && tls.binary && config.open_paths.is_empty());
-    assert_eq!(config.token_ttl, Duration::from_secs(43_200));
+    assert!(tls.http && tls.binary && config.auth.open_paths.is_empty());
+    assert_eq!(config.auth.token_ttl, Duration::from_secs(43_200));
     assert!(config.listen.mqtt.is_none() && config.listen.mqtts.is_some() && !config.mqtt.tls.anonymous);
     assert!(config.mqtt.drain.server_reference.is_some());
     let shop = &config.services[0].rights;
