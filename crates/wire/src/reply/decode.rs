@@ -1,4 +1,4 @@
-//! Reads replies. Outcomes are iterated where they lie; the other bodies are small or rare and become generated types.
+//! Decodes replies. Outcomes are iterated in place; the other bodies are small or rare and become generated types.
 
 use super::{BARE, OutcomeRef, number};
 use crate::error::{BadFrame, DecodeError};
@@ -25,7 +25,8 @@ pub enum ReplyBodyRef<'a> {
     Other(reply_frame::Body),
 }
 
-/// Reads a frame, as [`crate::split`] cut it. Memory is bounded as in requests: no list of more than 8,190 items becomes types.
+/// Reads a frame, as [`crate::split`] cut it. Memory is bounded as in requests: no list of more than 8,190 items
+/// becomes types.
 pub fn decode_reply(frame: &[u8]) -> Result<ReplyRef<'_>, BadFrame> {
     let mut envelope = Envelope::default();
     let body = match envelope.read(frame, number::ERROR) {

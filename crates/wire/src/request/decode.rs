@@ -1,6 +1,6 @@
-//! Reads a request where it lies. Every text of a [`RequestRef`] is a part of the frame, checked to be UTF-8.
+//! Decodes a request in place. Every string of a [`RequestRef`] is a part of the frame, checked to be UTF-8.
 //!
-//! Batches are read through a sink, item by item, so that the caller builds its own type straight away, whatever it is:
+//! Batches are read through a sink, item by item, so that the caller builds its own type directly:
 //!
 //! ```
 //! use tidegate_wire::{BodyRef, Split, TransferRef, TransfersEncoder, decode_request, limits, split};
@@ -66,8 +66,8 @@ pub enum BodyRef<'a> {
 
 /// Reads a frame, as [`crate::split`] cut it, in time that grows with its length; batches are left for their `read`.
 ///
-/// Unknown fields are passed over; of a repeated scalar the last one counts. Stricter than protobuf must be: a second body is
-/// refused instead of merged, and so are groups.
+/// Unknown fields are passed over; of a repeated scalar the last one counts. Stricter than protobuf must be: a second
+/// body is refused instead of merged, and so are groups.
 #[inline]
 pub fn decode_request(frame: &[u8]) -> Result<RequestRef<'_>, BadFrame> {
     let mut envelope = Envelope::default();
@@ -183,8 +183,8 @@ pub struct TransfersRef<'a> {
 }
 
 impl TransfersRef<'_> {
-    /// Gives each transfer to `sink`, in order, and returns whether they are linked. After an error, what the sink was given is
-    /// not a request and must be dropped.
+    /// Gives each transfer to `sink`, in order, and returns whether they are linked. After an error, what the sink was
+    /// given is not a request and must be dropped.
     #[inline]
     pub fn read(self, mut sink: impl FnMut(TransferSpans)) -> Result<bool, DecodeError> {
         let bytes = self.bytes;
@@ -337,8 +337,8 @@ pub struct PostHoldsRef<'a> {
 }
 
 impl<'a> PostHoldsRef<'a> {
-    /// Gives each hold's id and amount (`None` for all of it) to `sink`, in order. After an error, what the sink was given must
-    /// be dropped.
+    /// Gives each hold's id and amount (`None` for all of it) to `sink`, in order. After an error, what the sink was
+    /// given must be dropped.
     pub fn read(self, mut sink: impl FnMut(&'a str, Option<u64>)) -> Result<(), DecodeError> {
         for_each_item(self.bytes, |item| {
             let (mut id, mut amount) = ("", None);

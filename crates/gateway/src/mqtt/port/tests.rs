@@ -22,6 +22,7 @@ use tidegate_shard::{NothingDerived, OpenShard, Snapshots};
 use super::*;
 use crate::auth::Identity;
 use crate::http::HttpMetrics;
+use crate::ledger_http::LedgerHttpMetrics;
 use crate::mesh::mesh;
 use crate::metrics::NodeMetrics;
 use crate::mqtt::{AdmissionLimits, Credentials, MqttFloor, MqttListener, Verdict, VerdictReply};
@@ -150,7 +151,8 @@ impl House {
         let porter = Arc::new(Porter::default());
         let mut floor = MqttFloor::open(settings, porter.clone(), 2, 2, 1).unwrap();
         let address = floor.addresses()[0].1;
-        let registry = tidegate_telemetry::Registry::of(&[MqttMetrics::ROWS, BrokerMetrics::ROWS, HttpMetrics::ROWS]);
+        let lists = [MqttMetrics::ROWS, BrokerMetrics::ROWS, HttpMetrics::ROWS, LedgerHttpMetrics::ROWS];
+        let registry = tidegate_telemetry::Registry::of(&lists);
         let (disk, metrics) = (FakeDisk::new(1), NodeMetrics::new(registry));
         let worker = |(number, endpoint): (usize, Endpoint<Parcel>)| {
             let (data, number) = (Path::new("data"), number as u16);
