@@ -95,7 +95,8 @@ fn what_is_written_holds() {
     let document = document(
         "[limits]\nworkers = 0x10\nmood = \"wild\"\n[door]\nlisten = \"off\"\nkey_file = \"k\"\nnames = []\n\
          [[door.guest]]\nname = \"ann\"\nmood = \"calm\"\nfriends = [\"bob\"]\n\
-         [[door.guest]]\nname = \"eve\"\nmood = \"wild\"\nfriends = [\"ann\", \"bob\"]\nstay_s = 9\n[lamp.right]\non = true",
+         [[door.guest]]\nname = \"eve\"\nmood = \"wild\"\nfriends = [\"ann\", \"bob\"]\nstay_s = 9\n\
+         [lamp.right]\non = true",
     )
     .unwrap();
     assert_eq!(document.section::<LimitKeys>().unwrap().workers, 16);

@@ -1,7 +1,7 @@
 //! What `GET /metrics` answers: Prometheus text format 0.0.4.
 //!
-//! A histogram's 1,152 buckets are shown as at most 30, at powers of two for times and of four for the rest: exactly, because
-//! each of those bounds is one of the fine buckets too.
+//! A histogram's 1,152 buckets are shown as at most 30, at powers of two for times and of four for the rest: exactly,
+//! because each of those bounds is one of the fine buckets too.
 
 use crate::histogram::bucket_of;
 use crate::metric::{MetricRow, Unit};
@@ -65,8 +65,8 @@ fn render_histogram(out: &mut String, row: &MetricRow, labels: &str, distributio
         let end = bucket_of(1 << power);
         cumulative += counts[shown..end].iter().sum::<u64>();
         shown = end;
-        // The fine buckets before `end` hold what is *below* 2^power. Whole numbers can say that exactly; for a time, the
-        // nanosecond that is missing says nothing.
+        // The fine buckets before `end` hold what is *below* 2^power. Whole numbers can say that exactly; for a time,
+        // the nanosecond that is missing says nothing.
         let bound = match row.unit() {
             Unit::Nanoseconds => ((1u64 << power) as f64 / NANOSECONDS_PER_SECOND).to_string(),
             Unit::Plain => ((1u64 << power) - 1).to_string(),

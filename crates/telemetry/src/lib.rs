@@ -6,14 +6,15 @@
 //!   shard 0  ──add──▶ cells ◀─┘                                └── whoever keeps figures, each second
 //! ```
 //!
-//! Each thread has cells of its own, so an addition is a load and a store on a cache line that nobody else writes: no lock, no
-//! locked instruction. That one thread writes is not a rule to remember but what the types allow: a [`Counter`] can be sent to
-//! a thread but not shared or cloned. Where threads come and go (the HTTP edge) there are [`SharedCounter`]s that pay for it.
-//! A [`Snapshot`] reads each cell once; two cells of one snapshot may be some microseconds apart in time.
+//! Each thread has cells of its own, so an addition is a load and a store on a cache line that nobody else writes: no
+//! lock, no locked instruction. That one thread writes is not a rule to remember but what the types allow: a
+//! [`Counter`] can be sent to a thread but not shared or cloned. Where threads come and go (the HTTP edge) there are
+//! [`SharedCounter`]s that pay for it. A [`Snapshot`] reads each cell once; two cells of one snapshot may be some
+//! microseconds apart in time.
 //!
-//! Who counts declares its own set with [`metrics!`], one row for each metric: name, kind, labels, help. A [`Registry`] is made of
-//! such lists and takes nothing that none of them declares, so they say all that `/metrics` shows. Names end in their unit: `_total`
-//! counts, `_seconds` are recorded in nanoseconds and shown in seconds, `_bytes` are bytes.
+//! Who counts declares its own set with [`metrics!`], one row for each metric: name, kind, labels, help. A [`Registry`]
+//! is made of such lists and takes nothing that none of them declares, so they say all that `/metrics` shows. Names end
+//! in their unit: `_total` counts, `_seconds` are recorded in nanoseconds and shown in seconds, `_bytes` are bytes.
 //!
 //! Invariant: nothing here knows what is counted; names and label values are the callers' words.
 

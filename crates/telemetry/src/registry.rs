@@ -85,7 +85,8 @@ impl Registry {
     }
 }
 
-/// Gives out handles whose cells lie together, apart from those of other recorders. Cloning gives another handle to the same.
+/// Gives out handles whose cells lie together, apart from those of other recorders. Cloning gives another handle to the
+/// same.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     registry: Registry,
