@@ -88,6 +88,11 @@ impl Router {
         Router { me, shards, shard_count, cursors, requests: Slab::new(), bytes: 0 }
     }
 
+    /// Shards of the ledger.
+    pub fn shard_count(&self) -> u16 {
+        self.shard_count
+    }
+
     /// Whether another request may start. A worker that cannot start one stops reading its sockets.
     pub fn has_room(&self) -> bool {
         self.requests.len() < ENDPOINT_REQUESTS_MAX && self.bytes < ENDPOINT_REQUEST_BYTES_MAX

@@ -6,18 +6,21 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::net::TcpListener;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result};
 use tidegate_broker::topics::{log_options, open_shard};
 use tidegate_broker::{Broker, BrokerOptions, SharedFacts, TOPICS, TopicShard, TopicsFamily};
-use tidegate_journal::Family;
-use tidegate_ledger::{LEDGER, room};
+use tidegate_journal::{Family, LogStore};
+use tidegate_ledger::room;
+use tidegate_ledger::router::Router;
 use tidegate_machines::ShardIndex;
 use tidegate_runtime::recovery::NodeLog;
-use tidegate_runtime::{Address, Home, Port, Room, ShardMetrics, Site};
-use tidegate_shard::NothingDerived;
+use tidegate_runtime::{Address, Home, Parker, Port, Room, ShardMetrics, Site};
+use tidegate_shard::{NothingDerived, Owners};
+use tidegate_telemetry::Registry;
 
 use super::metrics::{BrokerMetrics, MqttMetrics};
 use super::port::{CarriesMqtt, MqttParts, MqttPort};
@@ -66,6 +69,58 @@ impl MqttRoom {
         }
     }
 
+    /// Opens the listeners, for so many workers. Gives their names and addresses.
+    pub(super) fn listen(&mut self, workers: u16) -> io::Result<Vec<(Box<str>, SocketAddr)>> {
+        let mut addresses = Vec::new();
+        for listener in &self.settings.listeners {
+            let sockets = listen(listener.address, workers.into())?;
+            addresses.push((listener.name.clone(), sockets[0].local_addr()?));
+            self.listeners.push(sockets);
+        }
+        Ok(addresses)
+    }
+
+    /// Makes the port at `me` over its worker's `shards`. To be called for each worker once.
+    pub(super) fn assemble<L: LogStore>(
+        &mut self,
+        me: Address,
+        owners: &Owners,
+        shards: (Vec<TopicShard<L>>, Vec<ShardMetrics>),
+        parker: Arc<Parker>,
+        router: Router,
+        registry: &Registry,
+    ) -> Result<MqttPort<L>> {
+        assert!(me.member.0 == self.port, "parcels for shards of topics go to this port");
+        let worker = me.endpoint.0;
+        let options = BrokerOptions {
+            worker,
+            workers: owners.workers(),
+            topic_shards: owners.shards(),
+            limits: self.settings.limits.clone(),
+            facts: self.facts.clone(),
+            seed: getrandom::u64().context("cannot draw a random number")?,
+            request_topics: REQUEST_TOPICS.map(Into::into).into(),
+            version: VERSION,
+        };
+        let (shards, shard_metrics) = shards;
+        Ok(MqttPort::new(MqttParts {
+            me,
+            workers: owners.workers(),
+            broker: Broker::new(options, shards),
+            shard_metrics,
+            listeners: self.listeners.iter_mut().map(|sockets| sockets.pop().expect("one for each worker")).collect(),
+            settings: self.settings.clone(),
+            admission: self.admission.clone(),
+            facts: self.facts.clone(),
+            authenticator: self.authenticator.clone(),
+            verdicts: Verdicts::new(parker),
+            ledger: LedgerTopics::new(router.shard_count()),
+            router,
+            metrics: MqttMetrics::register(registry, worker),
+            broker_metrics: BrokerMetrics::register(registry, worker),
+        }))
+    }
+
     /// MQTT over WebSocket, for the HTTP door.
     pub fn websocket(&self) -> Option<WebSocketDoor> {
         let settings = self.settings.websocket.clone()?;
@@ -84,10 +139,8 @@ impl<P: CarriesMqtt> Room<P> for MqttRoom {
     }
 
     fn open(&mut self, site: &mut Site<P>) -> Result<()> {
-        for listener in &self.settings.listeners {
-            let sockets = listen(listener.address, site.placement().workers().into())?;
-            site.listening(&listener.name, sockets[0].local_addr()?);
-            self.listeners.push(sockets);
+        for (name, address) in self.listen(site.placement().workers())? {
+            site.listening(&name, address);
         }
         let facts = self.facts.clone();
         site.status().count_clients_by(move || facts.sum().clients_connected);
@@ -109,36 +162,13 @@ impl<P: CarriesMqtt> Room<P> for MqttRoom {
     }
 
     fn port(&mut self, site: &mut Site<P>, me: Address) -> Result<Box<dyn Port<P>>> {
-        assert!(me.member.0 == self.port, "parcels for shards of topics go to this port");
-        let (worker, owners) = (me.endpoint.0, site.placement().owners(TOPICS));
-        let mut shelf = self.shards.lock().expect("recovery is over");
-        let own = owners.on(worker).map(|shard| shelf.remove(&shard).expect("every shard is recovered"));
-        let (shards, shard_metrics) = own.unzip();
-        let options = BrokerOptions {
-            worker,
-            workers: owners.workers(),
-            topic_shards: owners.shards(),
-            limits: self.settings.limits.clone(),
-            facts: self.facts.clone(),
-            seed: getrandom::u64().context("cannot draw a random number")?,
-            request_topics: REQUEST_TOPICS.map(Into::into).into(),
-            version: VERSION,
-        };
-        Ok(Box::new(MqttPort::new(MqttParts {
-            me,
-            workers: owners.workers(),
-            broker: Broker::new(options, shards),
-            shard_metrics,
-            listeners: self.listeners.iter_mut().map(|sockets| sockets.pop().expect("one for each worker")).collect(),
-            settings: self.settings.clone(),
-            admission: self.admission.clone(),
-            facts: self.facts.clone(),
-            authenticator: self.authenticator.clone(),
-            verdicts: Verdicts::new(site.parker(me.endpoint).clone()),
-            ledger: LedgerTopics::new(site.placement().shards(LEDGER).count()),
-            router: room::client(site, me),
-            metrics: MqttMetrics::register(site.registry(), worker),
-            broker_metrics: BrokerMetrics::register(site.registry(), worker),
-        })))
+        let owners = site.placement().owners(TOPICS);
+        let mut shelf = std::mem::take(&mut *self.shards.lock().expect("recovery is over"));
+        let own = owners.on(me.endpoint.0).map(|shard| shelf.remove(&shard).expect("every shard is recovered"));
+        let own = own.unzip();
+        // The others wait for the next call.
+        *self.shards.lock().expect("recovery is over") = shelf;
+        let (parker, router) = (site.parker(me.endpoint).clone(), room::client(site, me));
+        Ok(Box::new(self.assemble(me, &owners, own, parker, router, site.registry())?))
     }
 }
