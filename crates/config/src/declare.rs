@@ -24,8 +24,9 @@
 /// # Ok::<(), tidegate_config::ConfigError>(())
 /// ```
 ///
-/// A row is `name: kind = default, range, live or restart, meaning;`. The range is `..` where the kind has none. A section that may be
-/// written any number of times is declared `in [["path"]]`, and a struct that describes several sections `in "one" | "other"`.
+/// A row is `name: kind = default, range, live or restart, meaning;`. The range is `..` where the kind has none. A
+/// section that may be written any number of times is declared `in [["path"]]`, and a struct that describes several
+/// sections `in "one" | "other"`.
 #[macro_export]
 macro_rules! config {
     ($(#[$meta:meta])* $vis:vis struct $name:ident in [[$path:literal]] { $($rows:tt)* }) => {

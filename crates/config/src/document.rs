@@ -47,7 +47,8 @@ pub struct Changed {
 }
 
 impl Document {
-    /// Reads the file at `path`. The first key that `schema` does not know, and the first value of another type, is an error.
+    /// Reads the file at `path`. The first key that `schema` does not know, and the first value of another type, is an
+    /// error.
     pub fn read(path: &Path, schema: &Schema) -> Result<Document, ConfigError> {
         let name = path.display().to_string();
         match std::fs::read_to_string(path) {
@@ -90,14 +91,15 @@ impl Document {
         self.tables(path).iter().enumerate().map(table).collect()
     }
 
-    /// An error about the value at `path`, such as `listen.http` or `user[1].role`: at its line if it was written, at its section's if
-    /// only that was.
+    /// An error about the value at `path`, such as `listen.http` or `user[1].role`: at its line if it was written, at
+    /// its section's if only that was.
     pub fn error_at(&self, path: &str, message: impl Into<String>) -> ConfigError {
         let line = self.root.locate(path).map(|span| line(&self.text, span.start));
         ConfigError { place: self.name.clone(), line, message: message.into() }
     }
 
-    /// What differs in `new`, a later version of the same file with the same schema. A key that is left out has its default.
+    /// What differs in `new`, a later version of the same file with the same schema. A key that is left out has its
+    /// default.
     pub fn changes(&self, new: &Document) -> Vec<Changed> {
         self.schema.sections().iter().flat_map(|section| self.changes_of(section, new)).collect()
     }

@@ -1,8 +1,8 @@
 //! The types that a key can have, and what each makes of what was written.
 //!
-//! A kind has two functions beside the trait, which [`crate::config!`] calls on constants: `default_of`, which says which literals can be
-//! its default, and `range_of`, which says which ranges it can have (`..` for none). They are not in the trait because functions of traits
-//! cannot run at compile time.
+//! A kind has two functions beside the trait, which [`crate::config!`] calls on constants: `default_of`, which says
+//! which literals can be its default, and `range_of`, which says which ranges it can have (`..` for none). They are not
+//! in the trait because functions of traits cannot run at compile time.
 
 use std::marker::PhantomData;
 use std::net::SocketAddr;
@@ -24,7 +24,8 @@ pub trait Kind {
     /// The words that can be written, if only some can.
     const WORDS: &'static [&'static str] = &[];
 
-    /// What `value` means; `None` if nothing is written and there is no default. The value is of the type that `EXPECTED` says.
+    /// What `value` means; `None` if nothing is written and there is no default. The value is of the type that
+    /// `EXPECTED` says.
     fn settle(value: Option<Value<'_>>, row: &KeyRow) -> Result<Self::Value, Wrong>;
 }
 
@@ -119,7 +120,10 @@ fn number(value: Option<Value<'_>>, row: &KeyRow) -> Result<u64, Wrong> {
 }
 
 macro_rules! plain {
-    ($($(#[$about:meta])* $name:ident: $value:ty = $word:literal, $expected:ident, $default:ident($literal:ty), $settle:expr;)*) => {
+    ($(
+        $(#[$about:meta])*
+        $name:ident: $value:ty = $word:literal, $expected:ident, $default:ident($literal:ty), $settle:expr;
+    )*) => {
         $(
             $(#[$about])*
             #[derive(Debug)]

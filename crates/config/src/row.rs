@@ -25,7 +25,8 @@ pub struct KeyRow {
     pub change: Change,
 }
 
-/// One section of a file, `[path]` or `[[path]]`, as far as one owner declares it. Several owners may have keys in one section.
+/// One section of a file, `[path]` or `[[path]]`, as far as one owner declares it. Several owners may have keys in one
+/// section.
 #[derive(Clone, Copy, Debug)]
 pub struct Section {
     /// As written between the brackets.
@@ -91,7 +92,8 @@ impl DefaultValue {
     }
 }
 
-/// Which values are good. What the type itself demands (an address is an address) and what several keys demand together is not said here.
+/// Which values are good. What the type itself demands (an address is an address) and what several keys demand together
+/// is not said here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allowed {
     /// Whatever the type takes.
@@ -159,3 +161,23 @@ impl KeyRow {
         KeyRow { name, kind: K::NAME, expected: K::EXPECTED, unit: K::UNIT, default, allowed, meaning, change }
     }
 }
+
+/// ```compile_fail
+/// use tidegate_config::{Count, config};
+/// config! { pub struct Small in "a" { b: Count = 0, 1..=2, live, "a default out of its range"; } }
+/// const ROWS: usize = Small::ROWS.len();
+/// ```
+///
+/// ```compile_fail
+/// use tidegate_config::{Count, config};
+/// config! { pub struct Large in "a" { b: Count<u16> = 1, 1..=65_536, live, "a range that does not fit"; } }
+/// const ROWS: usize = Large::ROWS.len();
+/// ```
+///
+/// ```
+/// use tidegate_config::{Count, config};
+/// config! { pub struct Good in "a" { b: Count<u16> = 1, 1..=65_535, live, "a range that fits"; } }
+/// const ROWS: usize = Good::ROWS.len();
+/// ```
+#[cfg(doctest)]
+struct RowsThatDoNotCompile;

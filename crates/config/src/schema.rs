@@ -21,9 +21,11 @@ pub struct KnownSection {
 }
 
 impl Schema {
-    /// The sections of all owners, in this order. `documented_in` is where errors send a reader whose key resembles no other.
+    /// The sections of all owners, in this order. `documented_in` is where errors send a reader whose key resembles no
+    /// other.
     ///
-    /// Panics if two owners declare one key, if they disagree whether a section is repeated, or if a default is not one of its words.
+    /// Panics if two owners declare one key, if they disagree whether a section is repeated, or if a default is not one
+    /// of its words.
     pub fn of(owners: &[&[Section]], documented_in: &'static str) -> Schema {
         let mut schema = Schema { sections: Vec::new(), documented_in };
         owners.iter().copied().flatten().for_each(|section| schema.add(section));
@@ -40,7 +42,8 @@ impl Schema {
         self.sections.iter().find(|section| section.path == path)
     }
 
-    /// Names of what stands directly below `group`, which is empty for the whole file: `account` and `transfer` of `seed`.
+    /// Names of what stands directly below `group`, which is empty for the whole file: `account` and `transfer` of
+    /// `seed`.
     pub(crate) fn below<'a>(&'a self, group: &'a str) -> impl Iterator<Item = &'static str> + 'a {
         self.sections.iter().filter_map(move |section| {
             let rest = match group {

@@ -64,7 +64,7 @@ impl Operations for NodeOperations {
     }
 
     fn metrics(&self) -> String {
-        render_prometheus(&self.registry)
+        render_prometheus(&self.registry.snapshot())
     }
 
     fn drain(&self, per_second: u32) {

@@ -15,15 +15,16 @@ metrics! {
     }
 }
 
-/// Where a shard has no codes or reasons to tell apart.
-pub const ANY: &str = "any";
+/// The code of refusals where a shard counts what it answered without a record, and not why.
+pub const UNRECORDED: &str = "unrecorded";
 
 metrics! {
     /// One shard's metrics. For the thread that runs it.
     pub struct ShardMetrics(family, shard) {
         records: Counter "tidegate_shard_records_total" "Records appended.";
-        refusals: CounterFamily(code) "tidegate_refusals_total" "Commands that the state refused, by code.";
-        unavailable: CounterFamily(reason) "tidegate_shard_unavailable_total" "Calls that the shard did not decide, by reason.";
+        refusals: CounterFamily(code) "tidegate_refusals_total"
+            "Commands that the state refused, by code; `unrecorded` are those of a shard that does not tell codes apart.";
+        unavailable: Counter "tidegate_shard_unavailable_total" "Calls that the shard did not decide.";
         inbox_depth: Gauge "tidegate_inbox_depth" "Calls waiting to be decided.";
         uncommitted_replies: Gauge "tidegate_uncommitted_replies" "Replies waiting for their record to be durable.";
         reads_under_way: Gauge "tidegate_reads_under_way" "Reads of old records that other threads do for the shard.";
@@ -53,7 +54,7 @@ impl ShardMetrics {
     pub fn observe<S: Service, L: LogStore>(&self, shard: &mut Shard<S, L>) {
         let facts = shard.facts();
         self.records.follow(facts.records);
-        self.unavailable.follow([(ANY, facts.unavailable)]);
+        self.unavailable.follow(facts.unavailable);
         self.inbox_depth.set(facts.inbox as i64);
         self.uncommitted_replies.set(facts.waiting as i64);
         self.reads_under_way.set(facts.jobs as i64);

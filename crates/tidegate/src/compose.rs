@@ -91,7 +91,8 @@ fn rooms(
     let mqtt = mqtt.map(|mqtt| MqttRoom::new(mqtt, authenticator.clone(), MQTT_PORT, workers));
     let door = mqtt.as_ref().and_then(MqttRoom::websocket);
     let websockets = door.map(|door| WebSockets { door, port: MQTT_PORT });
-    let http = http(config, files)?.map(|http| HttpDoor::new(http, authenticator.clone(), websockets, vec![open_ledger()]));
+    let http =
+        http(config, files)?.map(|http| HttpDoor::new(http, authenticator.clone(), websockets, vec![open_ledger()]));
 
     let mut rooms: Vec<Box<dyn Room<Parcel>>> = Vec::new();
     assert!(rooms.len() == usize::from(BINARY_PORT), "the binary port has its place");

@@ -31,7 +31,7 @@ use tidegate_ledger::router::Router;
 use tidegate_machines::ledger::AccountView;
 use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_runtime::{Address, Asker, Carries, Context, Port, PortSockets, Resident, ShardMetrics};
-use tidegate_runtime::metrics::ANY;
+use tidegate_runtime::metrics::UNRECORDED;
 
 use self::accept::Door;
 use super::Arrival;
@@ -435,7 +435,7 @@ where
         self.metrics.sockets_open.set(self.sockets.len() as i64);
         self.broker_metrics.observe(&self.broker.facts());
         for (metrics, shard) in self.shard_metrics.iter().zip(self.broker.shards_mut()) {
-            metrics.refusals.follow([(ANY, shard.service().unrecorded())]);
+            metrics.refusals.follow([(UNRECORDED, shard.service().unrecorded())]);
             metrics.observe(shard);
         }
     }

@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::compose::FAMILIES;
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate_broker::{TOPICS, TopicsFamily};
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{LocalLogs, LogId, Sequence};
-use crate::compose::FAMILIES;
 use tidegate_ledger::audit::{audit_between, audit_shard};
 use tidegate_ledger::{LEDGER, LedgerFamily};
 use tidegate_machines::ledger::Ledger;

@@ -78,9 +78,8 @@ pub fn topics(document: &Document) -> Result<TopicAccess, ConfigError> {
 
 fn rule(index: usize, keys: AclKeys, document: &Document) -> Result<Rule, ConfigError> {
     let error_at = |key: &str, message| document.error_at(&format!("acl[{index}].{key}"), message);
-    let topic = |text: &Box<str>| {
-        text.parse::<TopicPattern>().map_err(|error| error_at("topics", format!("acl.topics: {error}")))
-    };
+    let topic =
+        |text: &str| text.parse::<TopicPattern>().map_err(|error| error_at("topics", format!("acl.topics: {error}")));
     let client_id = |text: Box<str>| {
         Pattern::parse(&text).ok_or_else(|| {
             let message =
@@ -91,7 +90,7 @@ fn rule(index: usize, keys: AclKeys, document: &Document) -> Result<Rule, Config
     Ok(Rule {
         who: Who { user: keys.user, role: keys.role, client_id: keys.client_id.map(client_id).transpose()? },
         verbs: keys.action,
-        topics: keys.topics.iter().map(topic).collect::<Result<_, _>>()?,
+        topics: keys.topics.iter().map(|text| topic(text)).collect::<Result<_, _>>()?,
         effect: keys.effect,
     })
 }

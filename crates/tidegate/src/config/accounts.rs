@@ -122,8 +122,8 @@ fn token_hash(
 }
 
 fn parse_grants(document: &Document, path: &str, grants: &[Box<str>]) -> Result<Vec<Grant>, ConfigError> {
-    let parse = |grant: &Box<str>| grant.parse::<Grant>().map_err(|error| document.error_at(path, error.to_string()));
-    grants.iter().map(parse).collect()
+    let parse = |grant: &str| grant.parse::<Grant>().map_err(|error| document.error_at(path, error.to_string()));
+    grants.iter().map(|grant| parse(grant)).collect()
 }
 
 fn from_hex(hex: &str) -> Option<[u8; 32]> {

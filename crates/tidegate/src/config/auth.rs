@@ -49,7 +49,7 @@ pub fn logins(document: &Document) -> Result<LoginLimits, ConfigError> {
 /// `data` is the data directory, where the key lies if the file names no other place.
 pub fn settle(document: &Document, data: &Path) -> Result<Auth, ConfigError> {
     let keys: AuthKeys = document.section()?;
-    let is_known = |path: &&Box<str>| matches!(&***path, "/openapi.json" | "/metrics" | "/demo");
+    let is_known = |path: &str| matches!(path, "/openapi.json" | "/metrics" | "/demo");
     if let Some(path) = keys.open_paths.iter().find(|path| !is_known(path)) {
         let message = format!(
             "auth.open_paths: {path:?} cannot be opened; only \"/openapi.json\", \"/metrics\" and \"/demo\" can"

@@ -30,7 +30,8 @@ config! {
     /// `[listener.websocket]`
     pub struct WebSocketKeys in "listener.websocket" {
         origins: Texts = &[], .., restart,
-            "pages of these other origins may connect, such as \"https://example.org\"; [\"*\"] for all. Own pages always may";
+            "pages of these other origins may connect, such as \"https://example.org\"; [\"*\"] for all. Own pages \
+             always may";
     }
 }
 

@@ -1,15 +1,15 @@
 //! What an operator wrote becomes what the server uses, or a sentence that says which line to change.
 //!
 //! ```text
-//!   rows of each owner ──▶ schema ──▶ Document (known keys, types, lines) ──▶ Config (validated, no options left)
-//!   data, http, mqtt …                     ▲ file                                ▲ flags of the command line
+//!   rows of each owner ─▶ schema ─▶ Document (known keys, types, lines) ─▶ Config (validated)
+//!   data, http, mqtt …                  ▲ file                               ▲ flags of the command line
 //! ```
 //!
-//! Each file here holds the rows of one owner, and what its keys demand together. `config/dev.toml` has the comments of keys, and
-//! `docs/configuration.md` its tables, from the same rows; tests hold them equal.
+//! Each file here holds the rows of one owner, and what its keys demand together. `config/dev.toml` has the comments of
+//! keys, and `docs/configuration.md` its tables, from the same rows; tests hold them equal.
 //!
-//! Why two steps: a missing value is a decision (its default) that belongs in one place. An unknown key is an error, because a key that does
-//! nothing would let its author believe that it holds.
+//! Why two steps: a missing value is a decision (its default) that belongs in one place. An unknown key is an error,
+//! because a key that does nothing would let its author believe that it holds.
 
 mod access;
 mod accounts;

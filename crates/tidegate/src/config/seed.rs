@@ -33,7 +33,8 @@ config! {
     }
 }
 
-/// Accounts and transfers that are asked of the ledger at each start. Their ids make every time after the first a duplicate.
+/// Accounts and transfers that are asked of the ledger at each start. Their ids make every time after the first a
+/// duplicate.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seed {
     /// Accounts to open, before the transfers.

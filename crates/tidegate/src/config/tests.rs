@@ -51,13 +51,13 @@ fn says_what_was_written_and_what_was_expected() {
     for (text, error) in [
         (
             "[limits]\nworkers = 1\nhttp_connections_max = \"4k\"",
-            "test.toml:3: limits.http_connections_max = \"4k\": expected an integer, zero or more: open connections per \
-             edge thread; one more is answered 503",
+            "test.toml:3: limits.http_connections_max = \"4k\": expected an integer, zero or more: open \
+             connections per edge thread; one more is answered 503",
         ),
         (
             "[data]\nshards = -1",
-            "test.toml:2: data.shards = -1: expected an integer, zero or more: shards of a new data directory; one that exists \
-             keeps its own. One is fastest on few cores",
+            "test.toml:2: data.shards = -1: expected an integer, zero or more: shards of a new data directory; \
+             one that exists keeps its own. One is fastest on few cores",
         ),
         ("[data]\nshards = 0", "test.toml:2: data.shards = 0: expected 1 to 1024"),
         (
@@ -66,7 +66,8 @@ fn says_what_was_written_and_what_was_expected() {
         ),
         (
             "[listen]\nhttp = \"localhost\"",
-            "test.toml:2: listen.http = \"localhost\": expected an IP address and port such as \"127.0.0.1:8080\", or \"off\"",
+            "test.toml:2: listen.http = \"localhost\": expected an IP address and port such as \
+             \"127.0.0.1:8080\", or \"off\"",
         ),
         (
             "[listen]\nhttp = 8080",
@@ -79,7 +80,8 @@ fn says_what_was_written_and_what_was_expected() {
         ("[tls]\nhttp = true", "test.toml:1: tls.cert_file is missing: PEM file with the certificate chain"),
         (
             "[auth]\nopen_paths = [\"/v1/accounts\"]",
-            "test.toml:2: auth.open_paths: \"/v1/accounts\" cannot be opened; only \"/openapi.json\", \"/metrics\" and \"/demo\" can",
+            "test.toml:2: auth.open_paths: \"/v1/accounts\" cannot be opened; only \"/openapi.json\", \
+             \"/metrics\" and \"/demo\" can",
         ),
         ("[[service]]\nname = \"a\"\ngrants = []", "test.toml:1: service: token_sha256 (or token) is missing"),
         (
@@ -133,8 +135,8 @@ fn an_empty_file_is_all_defaults_and_lets_nobody_in() {
 fn clients_without_credentials_come_from_this_machine_only() {
     refused(
         "[listen]\nmqtt = \"0.0.0.0:1883\"\n[listener.mqtt]\nanonymous = true",
-        "test.toml:4: listener.mqtt.anonymous = true: clients without credentials may only come from this machine, but listen.mqtt is \
-         0.0.0.0:1883; bind it to 127.0.0.1, or set anonymous to false",
+        "test.toml:4: listener.mqtt.anonymous = true: clients without credentials may only come from this \
+         machine, but listen.mqtt is 0.0.0.0:1883; bind it to 127.0.0.1, or set anonymous to false",
     );
     let error = settle("[listen]\nhttp = \"[::]:8080\"\n[listener.websocket]\nanonymous = true").unwrap_err();
     assert!(error.starts_with("test.toml:4: listener.websocket.anonymous = true: "), "{error}");
@@ -154,13 +156,18 @@ fn clients_without_credentials_come_from_this_machine_only() {
 fn says_what_is_wrong_with_mqtt() {
     let acl = |lines: &str| format!("[[acl]]\neffect = \"permit\"\ntopics = [\"a\"]\n{lines}");
     for (text, error) in [
-        ("[listen]\nmqtts = \"127.0.0.1:8883\"".to_owned(), "test.toml: tls.cert_file is missing: PEM file with the certificate chain"),
+        (
+            "[listen]\nmqtts = \"127.0.0.1:8883\"".to_owned(),
+            "test.toml: tls.cert_file is missing: PEM file with the certificate chain",
+        ),
         (
             "[tls]\nclient_ca_file = \"ca.pem\"".to_owned(),
             "test.toml:2: tls.client_ca_file: only listen.mqtts looks at client certificates; give it an address",
         ),
         (
-            "[listen]\nmqtts = \"127.0.0.1:8883\"\n[tls]\ncert_file = \"a\"\nkey_file = \"b\"\nclient_certificate = \"required\"".to_owned(),
+            "[listen]\nmqtts = \"127.0.0.1:8883\"\n[tls]\ncert_file = \"a\"\nkey_file = \"b\"\n\
+             client_certificate = \"required\""
+                .to_owned(),
             "test.toml:6: tls.client_ca_file is missing: PEM file with the authorities that sign clients",
         ),
         (
@@ -169,10 +176,13 @@ fn says_what_is_wrong_with_mqtt() {
         ),
         (
             "[listener.websocket]\norigins = [\"example.org\"]".to_owned(),
-            "test.toml:2: listener.websocket.origins: \"example.org\": expected origins such as \"https://example.org\" or \
-             \"http://localhost:3000\", or \"*\" alone",
+            "test.toml:2: listener.websocket.origins: \"example.org\": expected origins such as \
+             \"https://example.org\" or \"http://localhost:3000\", or \"*\" alone",
         ),
-        ("[listener.mqtt]\norigins = []".to_owned(), "test.toml:2: unknown key \"listener.mqtt.origins\"; config/dev.toml documents every key"),
+        (
+            "[listener.mqtt]\norigins = []".to_owned(),
+            "test.toml:2: unknown key \"listener.mqtt.origins\"; config/dev.toml documents every key",
+        ),
         (
             "[mqtt]\ninbox_policy = \"drop\"".to_owned(),
             "test.toml:2: mqtt.inbox_policy = \"drop\": expected \"drop_oldest\" or \"drop_newest\" or \"refuse\"",
@@ -180,11 +190,23 @@ fn says_what_is_wrong_with_mqtt() {
         ("[mqtt]\nreceive_maximum = 0".to_owned(), "test.toml:2: mqtt.receive_maximum = 0: expected 1 to 65535"),
         (
             "[topics]\nannounce = [\"a*b\"]".to_owned(),
-            "test.toml:2: topics.announce: \"a*b\": expected \"*\", a beginning such as \"wallet:*\", or one account id",
+            "test.toml:2: topics.announce: \"a*b\": expected \"*\", a beginning such as \"wallet:*\", \
+             or one account id",
         ),
-        ("[[acl]]\ntopics = [\"a\"]".to_owned(), "test.toml:1: acl[0].effect is missing: whether the rule permits or denies; expected \"permit\" or \"deny\""),
-        ("[[acl]]\neffect = \"deny\"".to_owned(), "test.toml:1: acl[0].topics is missing: a list of topic filters; %c is the client id, %u the user name: \"chat/%u/#\""),
-        (acl("action = \"read\""), "test.toml:4: acl[0].action = \"read\": expected \"publish\" or \"subscribe\" or \"both\""),
+        (
+            "[[acl]]\ntopics = [\"a\"]".to_owned(),
+            "test.toml:1: acl[0].effect is missing: whether the rule permits or denies; expected \"permit\" or \
+             \"deny\"",
+        ),
+        (
+            "[[acl]]\neffect = \"deny\"".to_owned(),
+            "test.toml:1: acl[0].topics is missing: a list of topic filters; %c is the client id, %u the user name: \
+             \"chat/%u/#\"",
+        ),
+        (
+            acl("action = \"read\""),
+            "test.toml:4: acl[0].action = \"read\": expected \"publish\" or \"subscribe\" or \"both\"",
+        ),
         (
             acl("client_id = \"*-1\""),
             "test.toml:4: acl.client_id = \"*-1\": expected a client id, or the beginning of one, as \"sensor-*\"",
@@ -199,7 +221,8 @@ fn says_what_is_wrong_with_mqtt() {
 #[test]
 fn mqtt_is_as_it_was_written() {
     let config = settle(
-        "[mqtt]\nconnections_max = 50\nclean_inbox_policy = \"refuse\"\ninbox_age_max_s = 3\nserver_reference = \"b:1\"\n\
+        "[mqtt]\nconnections_max = 50\nclean_inbox_policy = \"refuse\"\ninbox_age_max_s = 3\n\
+         server_reference = \"b:1\"\n\
          [listener.mqtt]\nconnections_max = 7\npacket_bytes_max = 1000\n[listener.websocket]\norigins = [\"*\"]\n\
          [topics]\nannounce = [\"wallet:*\"]\nannouncements_per_s = 4",
     );

@@ -19,7 +19,8 @@ config! {
         client_ca_file: Optional<FilePath> = NoDefault, .., live,
             "PEM file with the authorities whose client certificates are good for listen.mqtts";
         client_certificate: ClientCertificateWord = "optional", .., live,
-            "whether a client of listen.mqtts must show a certificate; its common name is the user, see mqtt.certificate_users";
+            "whether a client of listen.mqtts must show a certificate; its common name is the user, see \
+             mqtt.certificate_users";
     }
 }
 

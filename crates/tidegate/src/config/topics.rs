@@ -24,5 +24,5 @@ pub fn settle(document: &Document, workers: usize) -> Result<(u16, AnnounceRules
             format!("topics.announce: {text:?}: expected \"*\", a beginning such as \"wallet:*\", or one account id");
         return Err(document.error_at("topics.announce", message));
     }
-    Ok((shards, AnnounceRules { accounts: keys.announce.into(), interval_ms: 1_000 / keys.announcements_per_s }))
+    Ok((shards, AnnounceRules { accounts: keys.announce, interval_ms: 1_000 / keys.announcements_per_s }))
 }

@@ -1,5 +1,5 @@
-//! The comments of `config/dev.toml` and the tables of `docs/configuration.md` are what the rows say. `UPDATE_EXPECT=1 cargo test -p tidegate
-//! config` writes both.
+//! The comments of `config/dev.toml` and the tables of `docs/configuration.md` are what the rows say. `UPDATE_EXPECT=1
+//! cargo test -p tidegate config` writes both.
 
 use std::fmt::Write;
 
@@ -90,8 +90,10 @@ fn comment(section: &KnownSection, row: &KeyRow, code: &str, schema: &Schema) ->
     let mut letters = row.meaning.chars();
     let first = letters.next().expect("a meaning has letters").to_uppercase();
     let mut words = format!("{first}{}.", letters.as_str());
-    if row.allowed != Allowed::Any {
-        write!(words, " {}.", range(row)).unwrap();
+    match row.allowed {
+        Allowed::Any => {}
+        Allowed::Numbers { .. } => write!(words, " Range: {}.", range(row)).unwrap(),
+        Allowed::Words(_) => write!(words, " One of {}.", range(row)).unwrap(),
     }
     let is_default = !section.repeated && {
         let document = |text: &str| Document::of("dev.toml", text, schema).unwrap();
@@ -104,7 +106,7 @@ fn comment(section: &KnownSection, row: &KeyRow, code: &str, schema: &Schema) ->
         _ => write!(words, " Default: {}.", default(row)).unwrap(),
     }
     if row.change == Change::Live {
-        words += " [live]";
+        words += " (live)";
     }
     wrapped(&words)
 }
@@ -128,6 +130,10 @@ fn default(row: &KeyRow) -> String {
     match row.default {
         DefaultValue::Absent => "none".to_owned(),
         DefaultValue::Required => "required".to_owned(),
+        DefaultValue::Integer(written) => match number(row, written) {
+            shown if shown == written.to_string() => shown,
+            shown => format!("{written} ({shown})"),
+        },
         default => default.value().expect("it has one").to_string(),
     }
 }
@@ -147,22 +153,24 @@ fn range(row: &KeyRow) -> String {
 /// Bytes as `16 MiB` where that is exact.
 fn number(row: &KeyRow, number: u64) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
-    let exact = units.into_iter().find(|(shift, _)| row.unit == "bytes" && number > 0 && number % (1 << shift) == 0);
+    let exact =
+        units.into_iter().find(|(shift, _)| row.unit == "bytes" && number > 0 && number.is_multiple_of(1 << shift));
     exact.map_or_else(|| number.to_string(), |(shift, unit)| format!("{} {unit}", number >> shift))
 }
 
 const PREFACE: &str = "\
 # Configuration
 
-Every key of the file that `tidegate serve --config FILE` reads, in TOML. A section in two brackets, `[[acl]]`, may be written several
-times. An unknown key is an error that names the nearest known one. `config/dev.toml` has every key with an example and
-`config/production.toml` is a template. Flags win over the file: `--data`, `--http`, `--binary`, `--mqtt`, `--mqtts`.
+Every key of the file that `tidegate serve --config FILE` reads, in TOML. A section in two brackets, `[[acl]]`, may be
+written several times. An unknown key is an error that names the nearest known one. `config/dev.toml` has every key with
+an example and `config/production.toml` is a template. Flags win over the file: `--data`, `--http`, `--binary`,
+`--mqtt`, `--mqtts`.
 
-A key that is *live* takes effect when the process gets SIGHUP. All others wait for a restart; a reload logs a warning that names those that
-have changed. A file with an error changes nothing.
+A key that is *live* takes effect when the process gets SIGHUP. All others wait for a restart; a reload logs a warning
+that names those that have changed. A file with an error changes nothing.
 
-Each key is declared once, in `crates/tidegate/src/config/`. This page is made from the declarations (`UPDATE_EXPECT=1 cargo test -p tidegate
-config`).
+Each key is declared once, in `crates/tidegate/src/config/`. This page is made from the declarations (`UPDATE_EXPECT=1
+cargo test -p tidegate config`).
 ";
 
 const HEAD: &str = "\
