@@ -196,7 +196,9 @@ impl Node {
                 .unzip();
             let (topics, topic_metrics): (Vec<_>, Vec<_>) =
                 topics.into_iter().map(|recovered| (recovered.shard, recovered.metrics)).unzip();
-            let mqtt = floor.as_mut().map(|floor| floor.port(number as u16, topics, endpoint.bed().clone(), &metrics));
+            let mqtt = floor
+                .as_mut()
+                .map(|floor| floor.port(number as u16, topics, endpoint.bed().clone(), &metrics.registry));
             let port = BinaryPort::new(
                 binary_listeners.next(),
                 options.binary_tls.clone(),

@@ -11,6 +11,7 @@
 pub mod limits;
 mod metrics;
 pub mod port;
+pub mod rooms;
 pub mod session;
 mod translate;
 

@@ -234,6 +234,9 @@ impl RoutingBuilder {
         if let Some((path, _)) = routes.documented.iter().find(|(path, _)| !documented.contains(path)) {
             return Err(RoomsError::Undocumented { room, path: path.clone() });
         }
+        if let Some(hot) = routes.hot.iter().find(|hot| !served(&hot.path)) {
+            return Err(RoomsError::Undocumented { room, path: hot.path.clone() });
+        }
         for (path, methods) in routes.documented.into_iter().chain(routes.hidden) {
             self.paths.take(&shape(&path), room)?;
             self.routing.router = std::mem::take(&mut self.routing.router).route(&path, methods);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use tidegate_broker::{Broker, BrokerOptions, SharedFacts, TopicShard};
 use tidegate_journal::LogStore;
+use tidegate_telemetry::Registry;
 
 use super::metrics::{BrokerMetrics, MqttMetrics};
 use super::port::MqttPort;
@@ -16,7 +17,6 @@ use super::{Admission, ListenerIndex};
 use crate::ledger_topics::{LedgerTopics, REQUEST_TOPICS};
 use crate::listener::listen;
 use crate::mesh::Bed;
-use crate::metrics::NodeMetrics;
 use crate::websocket::WebSocketDoor;
 
 /// What `$SYS/broker/version` says.
@@ -87,7 +87,7 @@ impl MqttFloor {
         worker: u16,
         shards: Vec<TopicShard<L>>,
         bed: Arc<Bed>,
-        metrics: &NodeMetrics,
+        registry: &Registry,
     ) -> Result<MqttPort<L>> {
         let options = BrokerOptions {
             worker,
@@ -110,8 +110,8 @@ impl MqttFloor {
             self.authenticator.clone(),
             Verdicts::new(bed),
             LedgerTopics::new(self.ledger_shards),
-            MqttMetrics::register(&metrics.registry, worker),
-            BrokerMetrics::register(&metrics.registry, worker),
+            MqttMetrics::register(registry, worker),
+            BrokerMetrics::register(registry, worker),
         ))
     }
 }

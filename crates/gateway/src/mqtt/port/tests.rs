@@ -21,10 +21,7 @@ use tidegate_shard::{NothingDerived, OpenShard, Snapshots};
 
 use super::*;
 use crate::auth::Identity;
-use crate::http::HttpMetrics;
-use crate::ledger_http::LedgerHttpMetrics;
 use crate::mesh::mesh;
-use crate::metrics::NodeMetrics;
 use crate::mqtt::{AdmissionLimits, Credentials, MqttFloor, MqttListener, Verdict, VerdictReply};
 
 /// Long enough for any machine; nobody waits for it unless a test fails.
@@ -151,9 +148,8 @@ impl House {
         let porter = Arc::new(Porter::default());
         let mut floor = MqttFloor::open(settings, porter.clone(), 2, 2, 1).unwrap();
         let address = floor.addresses()[0].1;
-        let lists = [MqttMetrics::ROWS, BrokerMetrics::ROWS, HttpMetrics::ROWS, LedgerHttpMetrics::ROWS];
-        let registry = tidegate_telemetry::Registry::of(&lists);
-        let (disk, metrics) = (FakeDisk::new(1), NodeMetrics::new(registry));
+        let registry = tidegate_telemetry::Registry::of(&[MqttMetrics::ROWS, BrokerMetrics::ROWS]);
+        let disk = FakeDisk::new(1);
         let worker = |(number, endpoint): (usize, Endpoint<Parcel>)| {
             let (data, number) = (Path::new("data"), number as u16);
             let logs = StepLogs::new(disk.clone(), data, &[TOPICS]);
@@ -161,7 +157,7 @@ impl House {
             let open = OpenShard::open(&logs, snapshots, log_options()).unwrap();
             let back = open.replay(2, &mut NothingDerived, |_| {}).unwrap();
             let shard = open_shard(back, InboxLimits::default()).unwrap();
-            let mut port = floor.port(number, vec![shard], endpoint.bed().clone(), &metrics).unwrap();
+            let mut port = floor.port(number, vec![shard], endpoint.bed().clone(), &registry).unwrap();
             let poll = Poll::new().unwrap();
             port.register(poll.registry()).unwrap();
             Worker { port, endpoint, poll }
