@@ -77,8 +77,8 @@ impl<S: Read + Write> Client<S> {
         expect!(self, self.send_read_account(id)?, Account(account) => account, "account")
     }
 
-    /// Lists accounts by id in byte order: those that begin with `prefix` and come after `after` (`""` for the first page).
-    /// At most `limit` of them, 1 to 1,000; 0 lets the server choose.
+    /// Lists accounts by id in byte order: those that begin with `prefix` and come after `after` (`""` for the first
+    /// page). At most `limit` of them, 1 to 1,000; 0 lets the server choose.
     pub fn accounts(&mut self, prefix: &str, after: &str, limit: u32) -> Result<Vec<Account>, ClientError> {
         expect!(self, self.send_list_accounts(prefix, after, limit)?, Accounts(accounts) => accounts, "accounts")
     }
@@ -94,8 +94,8 @@ impl<S: Read + Write> Client<S> {
         expect!(self, self.send_read_audit()?, Audit(shards) => shards, "audit")
     }
 
-    /// Asks a room that this client does not know, and gives the body of its reply; the server says `room_unknown` if it has no room
-    /// of this `family`.
+    /// Asks a room that this client does not know, and gives the body of its reply; the server says `room_unknown` if
+    /// it has no room of this `family`.
     pub fn room(&mut self, family: u32, body: &[u8]) -> Result<Vec<u8>, ClientError> {
         let correlation = self.send_room(family, body)?;
         match self.receive_reply_to(correlation)? {

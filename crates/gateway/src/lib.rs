@@ -11,8 +11,8 @@
 //!
 //! # The order of modules
 //!
-//! A module knows only modules that stand above it in this table, so no two know each other in a circle. Those of one row count as one
-//! module. `crates/tidegate/tests/architecture` holds the sources to it.
+//! A module knows only modules that stand above it in this table, so no two know each other in a circle. Those of one
+//! row count as one module. `crates/tidegate/tests/architecture` holds the sources to it.
 //!
 //! | Module | What it is |
 //! |---|---|
@@ -33,7 +33,7 @@
 //! | `binary` | the binary port |
 //! | `ledger_topics` | the ledger on topics |
 //! | `mqtt` | the MQTT port |
-//! | `audit_loop`, `background`, `edge`, `log_keeper`, `metrics`, `node`, `recovery`, `status`, `worker_thread` | the threads, and start and stop of them all |
+//! | `audit_loop`, `background`, `edge`, `log_keeper`, `metrics`, `node`, `recovery`, `status`, `worker_thread` | threads |
 
 pub mod admission;
 pub mod audit_loop;

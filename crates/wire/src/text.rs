@@ -1,4 +1,5 @@
-//! Whether bytes are text. Ids and account names are short and nearly always ASCII, so that is asked first, eight bytes at a time.
+//! Whether bytes are text. Ids and account names are short and nearly always ASCII, so that is asked first, eight bytes
+//! at a time.
 
 use crate::error::DecodeError;
 

@@ -1,7 +1,7 @@
 //! Rust source as a reader of rules sees it: without comments and without tests.
 //!
 //! ```text
-//!   text ─▶ tokens (comments gone) ─▶ without #[cfg(test)] ─▶ + each path of each `use`, written out ─▶ mentions("std::thread")?
+//!   text ─▶ tokens (comments gone) ─▶ without #[cfg(test)] ─▶ + each path of each `use` ─▶ mentions("std::thread")?
 //! ```
 
 /// A piece of source.
@@ -32,8 +32,8 @@ impl Code {
         Code { tokens, imports, test_modules }
     }
 
-    /// Whether it says `pattern`: a word (`ledger` stands in `LedgerTicket`, `"$ledger/"` and `ledgers`), or a piece of code
-    /// (`std::time::Instant`, also if it is imported as `std::time::{Duration, Instant}`).
+    /// Whether it says `pattern`: a word (`ledger` stands in `LedgerTicket`, `"$ledger/"` and `ledgers`), or a piece of
+    /// code (`std::time::Instant`, also if it is imported as `std::time::{Duration, Instant}`).
     pub fn mentions(&self, pattern: &str) -> bool {
         if is_word(pattern) {
             let is_said = |said: String| said == pattern || said.strip_suffix('s') == Some(pattern);

@@ -8,7 +8,8 @@
 //!   //! | `node`, `worker` | … |            may know both, and each other
 //! ```
 //!
-//! A module knows only modules in rows above its own, so no two know each other in a circle; those of one row are taken for one.
+//! A module knows only modules in rows above its own, so no two know each other in a circle; those of one row are taken
+//! for one.
 
 use std::collections::BTreeMap;
 
@@ -60,8 +61,17 @@ fn depth(path: &str) -> usize {
 mod tests {
     use super::*;
 
-    const LIB: &str = "//! A crate.\n//!\n//! | Module | What it is |\n//! |---|---|\n//! | `json` | bodies |\n//! | `http` | a door |\n\
-        //! | `node`, `worker` | threads, which know `json` |\n//!\n//! More.\npub mod json;";
+    const LIB: &str = "\
+//! A crate.
+//!
+//! | Module | What it is |
+//! |---|---|
+//! | `json` | bodies |
+//! | `http` | a door |
+//! | `node`, `worker` | threads, which know `json` |
+//!
+//! More.
+pub mod json;";
 
     fn check(files: &[(&str, &str)]) -> Vec<String> {
         let good =

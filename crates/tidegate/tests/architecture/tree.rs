@@ -155,7 +155,8 @@ fn is_metric(text: &str) -> bool {
     text.strip_prefix("tidegate_").is_some_and(|rest| !rest.is_empty() && rest.bytes().all(is_lower))
 }
 
-/// What a manifest says that the crate cannot do without: also for building it and on some targets, but not for its tests.
+/// What a manifest says that the crate cannot do without: also for building it and on some targets, but not for its
+/// tests.
 fn dependencies(manifest: &str) -> Vec<String> {
     let manifest: toml::Table = manifest.parse().expect("cargo reads it, too");
     let targets = manifest.get("target").and_then(toml::Value::as_table);

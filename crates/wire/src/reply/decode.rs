@@ -28,7 +28,8 @@ pub enum ReplyBodyRef<'a> {
     Other(reply_frame::Body),
 }
 
-/// Reads a frame, as [`crate::split`] cut it. Memory is bounded as in requests: no list of more than 8,190 items becomes types.
+/// Reads a frame, as [`crate::split`] cut it. Memory is bounded as in requests: no list of more than 8,190 items
+/// becomes types.
 pub fn decode_reply(frame: &[u8]) -> Result<ReplyRef<'_>, BadFrame> {
     let mut envelope = Envelope::default();
     let body = match envelope.read(frame, ROOM) {

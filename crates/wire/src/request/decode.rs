@@ -69,8 +69,8 @@ pub enum BodyRef<'a> {
 
 /// Reads a frame, as [`crate::split`] cut it, in time that grows with its length; batches are left for their `read`.
 ///
-/// Unknown fields are passed over; of a repeated scalar the last one counts. Stricter than protobuf must be: a second body is
-/// refused instead of merged, and so are groups.
+/// Unknown fields are passed over; of a repeated scalar the last one counts. Stricter than protobuf must be: a second
+/// body is refused instead of merged, and so are groups.
 #[inline]
 pub fn decode_request(frame: &[u8]) -> Result<RequestRef<'_>, BadFrame> {
     let mut envelope = Envelope::default();
@@ -187,8 +187,8 @@ pub struct TransfersRef<'a> {
 }
 
 impl TransfersRef<'_> {
-    /// Gives each transfer to `sink`, in order, and returns whether they are linked. After an error, what the sink was given is
-    /// not a request and must be dropped.
+    /// Gives each transfer to `sink`, in order, and returns whether they are linked. After an error, what the sink was
+    /// given is not a request and must be dropped.
     #[inline]
     pub fn read(self, mut sink: impl FnMut(TransferSpans)) -> Result<bool, DecodeError> {
         let bytes = self.bytes;
@@ -341,8 +341,8 @@ pub struct PostHoldsRef<'a> {
 }
 
 impl<'a> PostHoldsRef<'a> {
-    /// Gives each hold's id and amount (`None` for all of it) to `sink`, in order. After an error, what the sink was given must
-    /// be dropped.
+    /// Gives each hold's id and amount (`None` for all of it) to `sink`, in order. After an error, what the sink was
+    /// given must be dropped.
     pub fn read(self, mut sink: impl FnMut(&'a str, Option<u64>)) -> Result<(), DecodeError> {
         for_each_item(self.bytes, |item| {
             let (mut id, mut amount) = ("", None);

@@ -225,6 +225,7 @@ fn rooms_that_do_not_fit_are_an_error_at_start_that_names_them() {
     twin.name = "twin";
     let rooms: Vec<Box<dyn HttpRoom>> = vec![Box::new(CounterRoom::good()), Box::new(twin)];
     let error = House::with_rooms(HttpLimits::default(), None, rooms).err().unwrap().to_string();
-    let expected = "the rooms \"counters\" and \"twin\" both register the problem code \"counter_not_found\"; rename it in one of them";
+    let expected = "the rooms \"counters\" and \"twin\" both register the problem code \"counter_not_found\"; \
+                    rename it in one of them";
     assert_eq!(error, expected);
 }
