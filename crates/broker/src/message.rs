@@ -1,9 +1,10 @@
-//! What one worker's broker tells another's.
+//! Messages from one worker's broker to another's.
 
 use crate::peer::Item;
 use crate::subscriptions::Entry;
 
-/// All that one broker has to tell another since it last did, in order. Opaque to whoever carries it; must arrive in order, once.
+/// All that one broker has to tell another since it last did, in order. Opaque to whoever carries it; must arrive in
+/// order, once.
 #[derive(Debug, Default)]
 pub struct BrokerMessage {
     pub(crate) items: Vec<Item>,

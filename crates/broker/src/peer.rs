@@ -1,4 +1,4 @@
-//! The talk between workers' brokers: what is said, and who has said it all.
+//! What workers' brokers send each other, and which peers have sent all their recovered subscriptions.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::subscriptions::{Entry, Owner};
 
 /// Who waits for a word about something it published: a worker, and what it calls it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct AskedBy {
+pub(crate) struct AckTo {
     pub worker: u16,
     pub ticket: Ticket,
 }
@@ -23,7 +23,7 @@ pub(crate) enum Ticket {
     /// The answer with this serial number to a session's client.
     Answer { session: SessionRef, serial: u32 },
     /// Something of the broker's own: a will, a delayed message.
-    Errand(u32),
+    PendingAck(u32),
 }
 
 /// A session of some worker.
@@ -36,12 +36,13 @@ pub(crate) struct Publisher {
 /// Where a message comes from, as far as those who handle it must know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Source {
-    /// For no-local subscriptions. `[MQTT-3.8.3-3]`
+    /// For no-local subscriptions.
+    /// `[MQTT-3.8.3-3]`: No Local: a message is not sent to the client id that published it.
     pub publisher: Option<Publisher>,
     /// For shards that must not take it twice.
     pub origin: Option<Origin>,
     /// Who waits until it is durable.
-    pub asked_by: Option<AskedBy>,
+    pub ack_to: Option<AckTo>,
 }
 
 /// One thing told.
@@ -55,11 +56,11 @@ pub(crate) enum Item {
     Unsubscribed { filter: Box<str>, owner: Owner },
     /// A session of mine, a member of this share group, came or went.
     Presence { filter: Box<str>, owner: Owner, online: bool },
-    /// A message for sessions of yours: so many of the receivers that come with the batch, among whom a session may stand several times,
-    /// then so many that stand for a share group.
+    /// A message for sessions of yours: so many of the receivers that come with the batch, among whom a session may
+    /// stand several times, then so many that stand for a share group.
     Publish { message: Arc<Message>, receivers: u32, picked: u32, may_repeat: bool, source: Source },
     /// What you asked for is durable here, or will never be.
-    Said { ticket: Ticket, reason: ReasonCode },
+    Ack { ticket: Ticket, reason: ReasonCode },
     /// A message to be retained, on a topic of a shard of yours.
     Retain { message: Arc<Message>, source: Source },
     /// A message of a session of yours could not be retained.
@@ -71,7 +72,7 @@ pub(crate) enum Item {
     /// A message to be published later, on a topic of a shard of yours.
     Delay { message: Arc<Message>, at: TimeMs, source: Source },
     /// The publication is over: its packet id may name another.
-    ForgetOrigin { origin: Origin, asked_by: Option<AskedBy> },
+    ForgetOrigin { origin: Origin, ack_to: Option<AckTo> },
     /// The session is over.
     ForgetOrigins { shard: u16, incarnation: u64 },
 }
@@ -104,13 +105,13 @@ impl Peers {
         &mut self.batches[worker as usize]
     }
 
-    pub fn tell(&mut self, worker: u16, item: Item) {
+    pub fn send_to(&mut self, worker: u16, item: Item) {
         self.batch(worker).items.push(item);
     }
 
-    pub fn tell_all(&mut self, item: impl Fn() -> Item) {
+    pub fn broadcast(&mut self, item: impl Fn() -> Item) {
         for worker in self.others() {
-            self.tell(worker, item());
+            self.send_to(worker, item());
         }
     }
 

@@ -1,4 +1,4 @@
-//! What a worker keeps of one session, with or without a connection.
+//! What a worker stores for one session, with or without a connection.
 //!
 //! ```text
 //!   clean    Live ──────────────────────────▶ gone          ends with its connection, never touches a disk
@@ -7,8 +7,10 @@
 //!               └────attached─────┘                         a new connection waits for its record as well
 //! ```
 //!
-//! A session is born clean or durable and stays so: a clean one ends with its connection, so nothing can make it durable later.
-//! `[MQTT-3.1.2-23]` `[MQTT-3.14.2-2]`
+//! A session is created clean or durable and stays so: a clean one ends with its connection, so nothing can make it
+//! durable later.
+//! `[MQTT-3.1.2-23]`: the session is stored as long as its expiry interval says.
+//! `[MQTT-3.14.2-2]`: a DISCONNECT of the server has no session expiry interval.
 
 use tidegate_machines::topic::{Slot, Will};
 

@@ -1,4 +1,4 @@
-//! One request, one reply: each call sends, waits for its own reply and leaves others for [`Client::receive`].
+//! Blocking calls: each sends one request, waits for its reply and leaves other replies for [`Client::receive`].
 
 use crate::client::{Client, mismatch};
 use crate::error::ClientError;

@@ -1,4 +1,4 @@
-//! One connection: requests are numbered on the way out, and replies find their callers by the number.
+//! One connection: requests are numbered when they are sent, and replies are matched by that number.
 
 use crate::error::ClientError;
 use crate::inbox::Inbox;

@@ -1,4 +1,4 @@
-//! What is answered.
+//! Replies.
 
 use crate::error::{ClientError, ServerError};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What is asked, in the caller's own texts.
+//! Requests, borrowed from the caller's strings.
 
 use tidegate_wire::TransferRef;
 

@@ -1,14 +1,14 @@
-//! How the cost of knowing every id for ever grows with history: inserts random ids step by step and prints, at each step,
-//! what a new id costs, what a lookup of an old one costs, and what memory and disk are used.
+//! How the cost of the id index grows with history: inserts random ids step by step and prints, at each step, the cost
+//! of a new id, the cost of looking up an old one, and the memory and disk that are used.
 //!
 //! ```text
 //! cargo run --release -p tidegate-shard --example ids_growth -- [--ids 100000000] [--dir DIR] [--filter-mib 256]
 //! ```
 //!
-//! Ids arrive as the shard sees them: batches, hashed from 36 bytes of text, prefetched 16 ahead, probed, inserted. The builder
-//! has its own thread; with every batch counted as durable it works at full speed beside. Afterwards the index is opened again.
-//! Costs are the thread's own CPU time, which other processes on the machine disturb little; `builder, ns` is the CPU time of
-//! all other threads (sorting, writing, merging) per new id.
+//! Ids arrive as the shard sees them: batches, hashed from 36 bytes of text, prefetched 16 ahead, probed, inserted. The
+//! builder has its own thread; every batch counts as durable, so it works at full speed at the same time. Afterwards
+//! the index is opened again. Costs are the thread's own CPU time, which other processes on the machine hardly
+//! influence; `builder, ns` is the CPU time of all other threads (sorting, writing, merging) per new id.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

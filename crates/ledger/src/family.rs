@@ -1,4 +1,4 @@
-//! The ledger's files: which logs are its own, and how long they are kept.
+//! The ledger's files: its logs, and how long they are kept.
 
 use tidegate_journal::{Family, Retention};
 use tidegate_machines::ledger::Ledger;

@@ -1,4 +1,4 @@
-//! What the machine of topics alone costs, in nanoseconds of processor time and bytes: no journal, one core (Linux only).
+//! What the topic machine costs, in nanoseconds of processor time and bytes: no journal, one core (Linux only).
 //!
 //! `cargo run --release -p tidegate-machines --example topic_speed`
 

@@ -1,4 +1,4 @@
-//! Bounds of the way through a shard.
+//! Bounds of a shard.
 
 /// Calls behind one that waits for a read that begin their own reads meanwhile.
 pub const LOOK_AHEAD_CALLS: usize = 64;

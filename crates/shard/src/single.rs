@@ -1,8 +1,8 @@
-//! The service of a machine each of whose calls is one command: nothing beside the machine, nothing to do but to decide.
+//! The service for machines whose calls are single commands: nothing is kept besides the machine.
 //!
 //! ```text
-//!   command ─▶ decide ─┬─▶ append, apply ─▶ Decided::Done        how large an event is shows when it is appended
-//!                      └─▶ Decided::Answered                     what appends nothing is served on a full disk, too
+//!   command ─▶ decide ─┬─▶ append, apply ─▶ Decided::Done        the size of an event is known when it is appended
+//!                      └─▶ Decided::Answered                     without an append it is also served on a full disk
 //! ```
 
 use std::convert::Infallible;
@@ -15,7 +15,8 @@ use crate::service::{Pause, Served, Service, ShardFamily, TurnOf};
 use crate::turn::Room;
 use crate::unavailable::Unavailable;
 
-/// What a family whose calls are single commands says of them. Commands and events own what they say, because they wait.
+/// What a family whose calls are single commands says of them. Commands and events own what they say, because they
+/// wait.
 pub trait Commands: Sized {
     /// What is asked.
     type Command;
@@ -38,8 +39,9 @@ pub trait Commands: Sized {
     /// Memory that a command takes while it waits, about, in bytes.
     fn weight(command: &Self::Command) -> usize;
 
-    /// Whether a command brings something new, which its sender can bring again later: on a full disk it is turned away. The others
-    /// take note of what has happened or ends; they wait for room, and there are never more of them than of what they end.
+    /// Whether a command brings something new, which its sender can bring again later: on a full disk it is turned
+    /// away. The others take note of what has happened or ends; they wait for room, and there are never more of them
+    /// than of what they end.
     fn brings(command: &Self::Command) -> bool;
 
     /// The context as the machine takes it.
@@ -70,7 +72,8 @@ pub type DecidedOf<C> = Decided<<C as Commands>::Event, <<C as Commands>::Machin
 /// Serves commands, one by one, in order.
 pub struct Single<C: Commands> {
     context: C::Context,
-    /// The command in front was decided and waits for an empty group and room on the disk: not decided again until then.
+    /// The command in front was decided and waits for an empty group and room on the disk: not decided again until
+    /// then.
     waits_for_group: bool,
     unrecorded: u64,
 }
@@ -121,7 +124,7 @@ impl<C: Commands> Service for Single<C> {
         (): &mut (),
         _jobs: &mut Jobs<Self>,
     ) -> Result<Served<DecidedOf<C>>, JournalError> {
-        if self.waits_for_group && !(turn.is_group_empty() && turn.room(1) == Room::Here) {
+        if self.waits_for_group && !(turn.is_group_empty() && turn.room(1) == Room::Available) {
             return Ok(Served::Paused(Pause::Room));
         }
         self.waits_for_group = false;
@@ -133,8 +136,8 @@ impl<C: Commands> Service for Single<C> {
             }
         };
         if turn.is_group_empty() && turn.room(1) == Room::DiskFull {
-            // A full disk has an end that nobody knows. What only takes note of what has happened waits for it: it is bounded by
-            // what is under way, and it is what makes room again. Whoever brings something new is told.
+            // A full disk has an end that nobody knows. What only takes note of what has happened waits for it: it is
+            // bounded by what is under way, and it is what makes room again. Whoever brings something new is told.
             if C::brings(command) {
                 return Ok(Served::TurnedAway(Unavailable::DiskFull));
             }

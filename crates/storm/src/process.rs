@@ -1,4 +1,4 @@
-//! Servers that a bench starts, and ends again whatever happens: each by its own process id, never by name.
+//! Servers that a bench starts and always ends: each by its own process id, never by name.
 
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};

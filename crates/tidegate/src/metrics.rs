@@ -5,9 +5,9 @@
 use tidegate_gateway::binary::BinaryMetrics;
 use tidegate_gateway::http::HttpMetrics;
 use tidegate_gateway::ledger_http::LedgerHttpMetrics;
-use tidegate_gateway::metrics::{LedgerMetrics, ShardMetrics};
 use tidegate_gateway::mqtt::{BrokerMetrics, MqttMetrics};
-use tidegate_gateway::worker_thread::LoopMetrics;
+use tidegate_ledger::LedgerMetrics;
+use tidegate_runtime::{LoopMetrics, ShardMetrics};
 use tidegate_telemetry::{MetricRow, Registry};
 
 /// By owner, in the order in which people read about them.

@@ -1,4 +1,4 @@
-//! A message as its fields, in the order they stand. Each decoder picks those it knows and passes over the rest.
+//! The fields of a message, in their order. Each decoder takes those it knows and skips the rest.
 
 use crate::error::DecodeError;
 use crate::limits::TRANSFERS_MAX;

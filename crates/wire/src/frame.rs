@@ -6,8 +6,8 @@
 //!   └────────────┴───────────────────────────────────────────────┘
 //! ```
 //!
-//! A writer does not know a body's length before the body is there. It leaves four bytes for each length and fills them
-//! in afterwards: in a short frame the gap is closed, so that a vote costs no byte more than it must; in a long one the
+//! A writer does not know a body's length before the body is written. It leaves four bytes for each length and fills
+//! them in afterwards. In a short frame the gap is closed, so that a vote has no extra bytes. In a long frame the
 //! length is a padded varint (`85 80 80 00` is 5), because moving half a megabyte costs more than six bytes do. All
 //! protobuf decoders read padded varints.
 

@@ -1,4 +1,5 @@
-//! The codec written by hand against the one that prost generates, on any message, both ways; and any bytes at all.
+//! The handwritten codec compared with the one that prost generates, for random messages in both directions, and for
+//! random bytes.
 
 use crate::proto::*;
 use crate::*;

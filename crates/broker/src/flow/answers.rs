@@ -1,4 +1,6 @@
-//! The answers that a client's publications wait for, in the order of the publications. `[MQTT-4.6.0-2]` `[MQTT-4.6.0-3]`
+//! The acknowledgements of a client's publications, in the order of the publications.
+//! `[MQTT-4.6.0-2]`: the client sends PUBACKs in the order of the messages.
+//! `[MQTT-4.6.0-3]`: the client sends PUBRECs in the order of the messages.
 
 #[cfg(test)]
 mod tests;
@@ -38,8 +40,9 @@ impl Answers {
     }
 
     /// One who had to say something has. Returns whether an answer may now be taken.
-    pub fn said(&mut self, serial: u32, reason: ReasonCode) -> bool {
-        // No assertion: generations of sessions are of 16 bits, so a word may be for a session long gone that stood at this place.
+    pub fn take_ack(&mut self, serial: u32, reason: ReasonCode) -> bool {
+        // No assertion: generations of sessions are of 16 bits, so a word may be for a session long gone that stood at
+        // this place.
         let Some(answer) = self.queue.get_mut(serial.wrapping_sub(self.first) as usize) else { return false };
         answer.remaining = answer.remaining.saturating_sub(1);
         if reason.0 >= 0x80 {
@@ -81,7 +84,8 @@ impl Answers {
         asked.for_each(|answer| answer.mute = false);
     }
 
-    /// Panics if an answer stays that nobody has to say anything about. A walk over everything: for tests and simulation.
+    /// Panics if an answer stays that nobody has to say anything about. A walk over everything: for tests and
+    /// simulation.
     pub fn assert_sound(&self) {
         assert!(self.queue.front().is_none_or(|front| front.remaining > 0), "an answer leaves when all has been said");
     }

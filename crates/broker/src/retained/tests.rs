@@ -10,7 +10,7 @@ struct Note {
     expires_at_ms: Option<u64>,
 }
 
-impl Keepable for Note {
+impl Retainable for Note {
     fn expires_at_ms(&self) -> Option<u64> {
         self.expires_at_ms
     }
@@ -196,8 +196,8 @@ struct Walk {
 }
 
 proptest! {
-    /// A walk gives what was there when it began and is there when it ends, once, whatever else happens in between; and nothing
-    /// that was set since.
+    /// A walk gives what was there when it began and is there when it ends, once, whatever else happens in between; and
+    /// nothing that was set since.
     #[test]
     fn a_walk_gives_what_was_there_and_stays(seed: u64, steps in proptest::collection::vec(steps(), 1..200)) {
         let mut retained = Retained::new(seed);

@@ -1,4 +1,4 @@
-//! One session's subscription, as every worker keeps it.
+//! One session's subscription, as every worker stores it.
 
 /// What a subscription asks for, in the bits of a byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -6,13 +6,15 @@ pub struct EntryOptions(pub u8);
 
 impl EntryOptions {
     const QOS: u8 = 0b11;
-    /// Messages of the session's own client are not for it. `[MQTT-3.8.3-3]`
+    /// Messages of the session's own client are not for it.
+    /// `[MQTT-3.8.3-3]`: No Local: a message is not sent to the client id that published it.
     pub const NO_LOCAL: EntryOptions = EntryOptions(1 << 2);
-    /// The retain flag goes on as the publisher set it. `[MQTT-3.3.1-13]`
+    /// The retain flag goes on as the publisher set it.
+    /// `[MQTT-3.3.1-13]`: with Retain As Published a message is forwarded with the RETAIN flag of its publisher.
     pub const RETAIN_AS_PUBLISHED: EntryOptions = EntryOptions(1 << 3);
     /// The session outlives its connection: QoS 1 and 2 go through its shard.
     pub const DURABLE: EntryOptions = EntryOptions(1 << 4);
-    /// The session has a connection. Kept up for members of share groups only, see `set_online`.
+    /// The session has a connection. RetainedMessage up for members of share groups only, see `set_online`.
     pub const ONLINE: EntryOptions = EntryOptions(1 << 5);
 
     /// Options of this maximum QoS (0, 1 or 2) and nothing else.
@@ -54,7 +56,8 @@ pub struct Entry {
     pub worker: u8,
     /// What was asked for.
     pub options: EntryOptions,
-    /// The client's own number for the subscription, 0 for none. `[MQTT-3.3.4-3]`
+    /// The client's own number for the subscription, 0 for none.
+    /// `[MQTT-3.3.4-3]`: a message carries the identifiers of the subscriptions that it matched.
     pub subscription_id: u32,
 }
 

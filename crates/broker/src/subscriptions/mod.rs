@@ -1,16 +1,16 @@
-//! All subscriptions of all sessions of all workers: who gets a message, answered once, where the message enters.
+//! All subscriptions of all sessions of all workers. A message is matched once, on the worker that received it.
 //!
 //! ```text
 //!   "site/+/dev-7/temp"            site ─ + ─ dev-7 ─ temp: entry, entry, …       one node a level (crate::topic_tree)
 //!   "$share/g/site/+/dev-7/temp"                       └─ "/g": members           a group is a child that no topic reaches
 //! ```
 //!
-//! Promise: a session with a filter of its own costs a worker 53 bytes; a match visits at most one node for each level of the topic
-//! and each shape of filter ([`shapes`](self)), with two cache misses a node, however many subscriptions there are; a subscriber comes
-//! or goes in constant time, be there one or a million on the filter.
+//! Promise: a session with a filter of its own costs a worker 53 bytes; a match visits at most one node for each level
+//! of the topic and each shape of filter ([`shapes`](self)), with two cache misses a node, however many subscriptions
+//! there are; adding or removing a subscriber takes constant time, also on a filter with a million.
 //!
-//! Each worker has all of it (a replica) and nobody else touches it: no locks, and no questions between workers while a message waits.
-//! Node ids differ from worker to worker; what workers tell each other is filters.
+//! Each worker has a full replica that only it uses: no locks, and no round trip between workers while a message waits.
+//! Node ids differ between workers, so workers send each other filters.
 //!
 //! Invariant: nothing here knows connections, inboxes or messages.
 
@@ -41,7 +41,7 @@ pub const QUEUE_GROUP: &str = "$queue";
 
 /// What hangs on a node.
 #[derive(Default)]
-struct Hung {
+struct NodeData {
     /// The only entry; of several, `session` is the number of their list.
     entry: Entry,
     flags: Flags,
@@ -74,7 +74,7 @@ impl Flags {
 
 /// See the module's description.
 pub struct Subscriptions {
-    tree: TopicTree<Hung>,
+    tree: TopicTree<NodeData>,
     lists: Slab<Entries>,
     /// Share groups of each filter that has some.
     groups: HashMap<NodeId, Vec<NodeId>, foldhash::fast::FixedState>,
@@ -92,13 +92,14 @@ pub struct Subscriptions {
 pub struct Inserted {
     /// Names the filter and its share group on this worker, as long as there is an entry.
     pub node: NodeId,
-    /// Its session had no subscription to this filter (and group). `[MQTT-3.8.4-3]`: else the entry was replaced.
+    /// Its session had no subscription to this filter (and group). Otherwise the entry was replaced.
+    /// `[MQTT-3.8.4-3]`: a SUBSCRIBE with the same filter replaces the subscription.
     pub is_new: bool,
 }
 
 impl Subscriptions {
-    /// No subscriptions. `seed` must not be known to clients, who choose the names that are hashed with it. `shapes_max` bounds the
-    /// work of a match, see [`Self::admits`].
+    /// No subscriptions. `seed` must not be known to clients, who choose the names that are hashed with it.
+    /// `shapes_max` bounds the work of a match, see [`Self::admits`].
     pub fn new(seed: u64, shapes_max: usize) -> Subscriptions {
         let tree = TopicTree::new(seed);
         Subscriptions {
@@ -137,8 +138,9 @@ impl Subscriptions {
         self.tree.heap_bytes() + lists + groups + tables
     }
 
-    /// Whether a filter may be subscribed to: there is room for what it adds to the work of each match. To be asked by the worker of
-    /// the session, before it tells the others; `insert` itself takes everything, so that all replicas stay the same.
+    /// Whether a filter may be subscribed to: there is room for what it adds to the work of each match. To be asked by
+    /// the worker of the session, before it tells the others; `insert` itself takes everything, so that all replicas
+    /// stay the same.
     pub fn admits(&self, filter: &str) -> bool {
         let mut shape = Shape::default();
         let mut new = 0;
@@ -152,10 +154,10 @@ impl Subscriptions {
         new == 0 || self.shapes.len() + new <= self.shapes_max
     }
 
-    /// Adds an entry under a filter, or under a share group of it; an entry of the same session is replaced. The filter is valid and
-    /// has at most [`FILTER_LEVELS_MAX`] levels.
+    /// Adds an entry under a filter, or under a share group of it; an entry of the same session is replaced. The filter
+    /// is valid and has at most [`FILTER_LEVELS_MAX`] levels.
     pub fn insert(&mut self, group: Option<&str>, filter: &str, entry: Entry) -> Inserted {
-        let mut node = TopicTree::<Hung>::ROOT;
+        let mut node = TopicTree::<NodeData>::ROOT;
         let mut shape = Shape::default();
         let mut levels = 0;
         for level in filter.split('/') {
@@ -181,7 +183,7 @@ impl Subscriptions {
 
     /// The node of a filter, or of its share group, if anybody subscribes to it.
     pub fn find(&self, group: Option<&str>, filter: &str) -> Option<NodeId> {
-        let mut node = TopicTree::<Hung>::ROOT;
+        let mut node = TopicTree::<NodeData>::ROOT;
         for level in filter.split('/') {
             node = self.tree.child(node, level, self.tree.hash(level))?;
         }
@@ -216,8 +218,8 @@ impl Subscriptions {
         Some(removed)
     }
 
-    /// Says whether a member of a share group can be reached at once: those are picked first. To be called for entries in share
-    /// groups only; elsewhere it is of no use. Whether the session has an entry there.
+    /// Says whether a member of a share group can be reached at once: those are picked first. To be called for entries
+    /// in share groups only; elsewhere it is of no use. Whether the session has an entry there.
     pub fn set_online(&mut self, node: NodeId, owner: Owner, online: bool) -> bool {
         let Some(mut entry) = self.get(node, owner) else { return false };
         let is_online = entry.options.has(EntryOptions::ONLINE);
@@ -253,7 +255,7 @@ impl Subscriptions {
         let mut shapes: HashMap<Shape, u32> = HashMap::new();
         for node in self.tree.sound_nodes() {
             let flags = self.tree[node].flags;
-            assert!(node == TopicTree::<Hung>::ROOT || !self.is_bare(node), "{node:?} is of no use");
+            assert!(node == TopicTree::<NodeData>::ROOT || !self.is_bare(node), "{node:?} is of no use");
             assert!(!flags.any(Flags::ONE) || !flags.any(Flags::MANY), "{node:?} has one entry or a list");
             if flags.any(Flags::MANY) {
                 let list = &self.lists[self.tree[node].entry.session];
@@ -386,7 +388,7 @@ impl Subscriptions {
     /// Removes a node on which nothing hangs any more, and then those above it for which that made the difference.
     fn prune(&mut self, node: NodeId) {
         let mut node = node;
-        while node != TopicTree::<Hung>::ROOT && self.is_bare(node) {
+        while node != TopicTree::<NodeData>::ROOT && self.is_bare(node) {
             let parent = self.tree.parent(node);
             if self.tree[node].flags.any(Flags::GROUP) {
                 self.forget_group(parent, node);
@@ -425,7 +427,7 @@ impl Subscriptions {
 
     /// The shape of a node that is not `#`.
     fn shape(&self, node: NodeId) -> Shape {
-        if node == TopicTree::<Hung>::ROOT {
+        if node == TopicTree::<NodeData>::ROOT {
             return Shape::default();
         }
         self.shape(self.tree.parent(node)).then(self.tree.level(node))

@@ -259,7 +259,7 @@ fn wills_are_sent_after_a_crash() {
 }
 
 #[test]
-fn a_live_durable_session_is_sent_at_once_and_taken_over_with_what_is_under_way() {
+fn a_live_durable_session_is_sent_at_once_and_taken_over_with_what_is_in_flight() {
     check(
         "a: CONNECT keep expiry=100 recv=2; a: SUBSCRIBE t qos=2; b@1: CONNECT; b: PUBLISH t 1 qos=1; b: PUBLISH t 2 qos=2; b: PUBLISH t 3 qos=1
          a: PUBREC 2; x: CONNECT id=a keep expiry=100; x: PUBACK 1; x: PUBCOMP 2; x: PUBACK 3

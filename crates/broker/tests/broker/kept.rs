@@ -1,12 +1,13 @@
-//! What is kept must fit records: messages for more sessions than one record has room for, and messages as large as can be.
+//! What is stored must fit into records: messages for more sessions than one record can hold, and messages of the
+//! largest size.
 
 use crate::support::{World, WorldOptions};
 use tidegate_broker::BrokerLimits;
 use tidegate_broker::limits::{KEPT_PACKET_BYTES_MAX, PART_SLOTS};
 use tidegate_machines::ledger::shard_of;
 
-/// The first and the last of so many sessions: their copies are in different records. The publisher lives with another worker, which
-/// waits for one word.
+/// The first and the last of so many sessions: their copies are in different records. The publisher lives with another
+/// worker, which waits for one word.
 #[test]
 fn a_message_for_sessions_of_several_records_comes_to_each_once() {
     let mut world = World::new(WorldOptions { topic_shards: 2, ..WorldOptions::default() });

@@ -1,4 +1,4 @@
-//! Bounds, and what a client is told beyond them.
+//! Bounds, and what a client gets beyond them.
 
 use crate::support::{World, WorldOptions, check, check_with};
 use expect_test::expect;
@@ -98,7 +98,7 @@ fn a_client_gets_no_more_at_a_time_than_it_takes() {
 }
 
 #[test]
-fn a_client_may_not_have_more_under_way_than_it_was_told() {
+fn a_client_may_not_have_more_in_flight_than_it_was_told() {
     check_with(
         limited(|limits| limits.receive_maximum = 2),
         "a: CONNECT; a: PUBLISH t 1 qos=2; a: PUBLISH t 2 qos=2; a: PUBREL 1; a: PUBLISH t 3 qos=2; a: PUBLISH t 4 qos=2",

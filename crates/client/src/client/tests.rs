@@ -1,4 +1,4 @@
-//! Against a server that is a script: it says what it was told to, in pieces, and keeps what it was sent.
+//! Against a scripted server: it sends what it was told to, in pieces, and records what it received.
 
 use super::*;
 use crate::reply::Outcome;

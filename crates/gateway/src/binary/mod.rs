@@ -11,13 +11,15 @@
 pub mod limits;
 mod metrics;
 pub mod port;
-pub mod rooms;
+mod room;
+pub mod room_call;
 pub mod session;
 mod translate;
 
 use tidegate_wire::DecodeError;
 
 pub use metrics::{BINARY, BinaryMetrics};
+pub use room::{BinaryRoom, BinarySettings};
 
 /// A request that the door itself refuses, with the stable name that the client sees.
 #[derive(Clone, Debug, PartialEq, Eq)]

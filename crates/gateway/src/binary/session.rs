@@ -4,6 +4,7 @@ use std::io;
 
 use bytes::{Bytes, BytesMut};
 use mio::Interest;
+use tidegate_runtime::PortSockets;
 use tidegate_wire::limits::{FRAME_BYTES_MAX, FRAME_BYTES_MAX_UNAUTHENTICATED};
 use tidegate_wire::{FrameError, Split, split};
 
@@ -90,16 +91,15 @@ impl Session {
     }
 
     /// Registers the socket with the worker's poll.
-    pub fn register(&mut self, registry: &mio::Registry, token: mio::Token) -> io::Result<()> {
-        registry.register(self.stream.socket(), token, Interest::READABLE | Interest::WRITABLE)
+    pub fn register(&mut self, poll: &PortSockets, token: usize) -> io::Result<()> {
+        poll.register(self.stream.socket(), token, Interest::READABLE | Interest::WRITABLE)
     }
 
     /// Tells a client under TLS that nothing more comes, and takes the socket out of the worker's poll. The caller
     /// drops the session.
-    pub fn close(&mut self, registry: &mio::Registry, scratch: &mut Scratch) {
+    pub fn close(&mut self, poll: &PortSockets, scratch: &mut Scratch) {
         self.stream.close(scratch);
-        // A socket that is not registered any more needs no taking out.
-        let _ = registry.deregister(self.stream.socket());
+        poll.deregister(self.stream.socket());
     }
 
     /// Whether more should be read now: everything that would hold it is below its bound.

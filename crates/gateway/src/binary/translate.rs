@@ -10,7 +10,7 @@ use tidegate_wire::proto::{self, reply_frame::Body};
 use tidegate_wire::{BodyRef, DecodeError, OutcomesEncoder, TextSpan, encode_reply};
 
 use super::Refused;
-use super::rooms::RoomCall;
+use super::room_call::RoomCall;
 use crate::json::codes;
 
 /// What a frame asks of the ledger; `frame` is shared by the transfers read from it, not copied.

@@ -9,17 +9,17 @@
 //!
 //! Invariant: nothing here waits, and nothing here knows what a packet means.
 
-mod floor;
 mod metrics;
 mod overload;
 mod port;
+mod room;
 pub mod settings;
 mod sockets;
 mod verdicts;
 
-pub use floor::MqttFloor;
 pub use metrics::{BrokerMetrics, MqttMetrics};
-pub use port::{Host, MqttPort, PAUSED_TICK};
+pub use port::{CarriesMqtt, MqttParts, MqttPort};
+pub use room::MqttRoom;
 pub use settings::{Credentials, MqttAuthenticator, MqttListener, MqttSettings, Verdict, VerdictReply};
 // What the settings are made of, for who fills them in.
 pub use tidegate_broker::{BrokerLimits, DrainPlan};

@@ -1,4 +1,4 @@
-//! Turns frozen tables into runs and many runs into few, one step at a time, on whatever thread steps it.
+//! Writes frozen tables as runs and merges runs, one step at a time, on the thread that steps it.
 //!
 //! ```text
 //!   step:  manifest unsaved?  ─▶ save it, publish the new view
@@ -7,11 +7,11 @@
 //!                                                        ... unless a tier has twice as many: lookups would read them all
 //! ```
 //!
-//! Promise: a view is published only after its manifest is durable, and a file is deleted only when no manifest names it and
-//! nobody reads it. A step that fails changes nothing and can be tried again: with a new file, because what a failed sync left
-//! behind in the old one is unknown.
+//! Promise: a view is published only after its manifest is durable, and a file is deleted only when no manifest names
+//! it and nobody reads it. A step that fails changes nothing and can be tried again, with a new file, because the
+//! content of a file after a failed sync is unknown.
 //!
-//! Invariant: tables arrive only when the journal is durable beyond them ([`super::IdIndex::maintain`]).
+//! Invariant: a table arrives only when all its records are durable in the journal ([`super::IdIndex::maintain`]).
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Makes one run of several neighbouring ones, a slice at a time.
+//! Merges several neighbouring runs into one, a slice at a time.
 //!
 //! Why slices: a merge of 500 MB takes seconds, and a table that waits to become a run must not wait for it.
 

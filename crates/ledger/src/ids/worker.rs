@@ -1,4 +1,4 @@
-//! Where the builder runs: on a thread of its own, or within the calls that poll it.
+//! Runs the builder: on its own thread, or within the calls that poll it.
 //!
 //! ```text
 //!   shard ──table──▶ channel ──▶ builder thread: step, step, step ... ──▶ channel ──view──▶ shard (maintain)

@@ -1,4 +1,4 @@
-//! What a request to the ledger comes to. A refusal is a value, never an error: the system worked, the answer is no.
+//! The outcome of a request to the ledger. A refusal is a value and not an error: the system worked and refused.
 
 use crate::OutboundNumber;
 
@@ -16,20 +16,21 @@ pub enum Outcome {
 /// What the ledger says to one command: the answer to a request, or what other shards need to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ruling {
-    /// The answer. With an event, once that is durable; without one it is a duplicate, a repeated answer, or a refusal that is the same
-    /// for ever.
+    /// The answer. With an event, once that is durable; without one it is a duplicate, a repeated answer, or a refusal
+    /// that is the same for ever.
     Outcome(Outcome),
-    /// It was done before, and nobody asks: a hold that is not open or whose time is not over, a credit or a confirmation that came
-    /// again.
+    /// It was done before, and nobody asks: a hold that is not open or whose time is not over, a credit or a
+    /// confirmation that came again.
     AppliedBefore,
-    /// A credit arrived before the one that must come first. Only for [`Command::ReceiveCredit`](super::Command::ReceiveCredit).
+    /// A credit arrived before the one that must come first. Only for
+    /// [`Command::ReceiveCredit`](super::Command::ReceiveCredit).
     Gap {
         /// The number that must come next.
         expected: OutboundNumber,
     },
     /// The credit account is not known on this shard; ask its home, then send
-    /// [`Command::AdoptAccount`](super::Command::AdoptAccount) (or repeat with `credit_missing`) and decide again. Only with more than
-    /// one shard.
+    /// [`Command::AdoptAccount`](super::Command::AdoptAccount) (or repeat with `credit_missing`) and decide again. Only
+    /// with more than one shard.
     NeedAccount,
 }
 

@@ -1,4 +1,4 @@
-//! What can be asked of the ledger, borrowed from wherever the bytes arrived.
+//! Requests to the ledger, borrowed from the bytes that arrived.
 
 /// What an account may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,4 +1,4 @@
-//! What a shard of topics may be asked to do, and why it may say no.
+//! The commands of a topic shard, and why it may refuse them.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use crate::TimeMs;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u32);
 
-/// Where a message of QoS 2 came from: it is taken once. Also of wills and delayed messages, so that a crash does not double them.
+/// Where a message of QoS 2 came from: it is taken once. Also of wills and delayed messages, so that a crash does not
+/// double them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {
     /// Shard of the publisher's session.
@@ -19,8 +20,8 @@ pub struct Origin {
     pub incarnation: u64,
     /// Packet id; zero is no packet.
     pub packet_id: u16,
-    /// Which part of its receivers, where there are more than one record has room for: each part is taken once. Who receives in which
-    /// part must not change while the origin is known.
+    /// Which part of its receivers, where there are more than one record has room for: each part is taken once. Who
+    /// receives in which part must not change while the origin is known.
     pub part: u32,
 }
 

@@ -1,4 +1,5 @@
-//! What happened: the records of a topic shard's journal, and the only input of the fold that makes sessions and inboxes.
+//! The events of a topic shard: the records of its journal, and the only input of the fold that makes sessions and
+//! inboxes.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a shard of topics knows: sessions with their inboxes, origins, retained and delayed messages.
+//! The state of a topic shard: sessions with their inboxes, origins, retained and delayed messages.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::BuildHasher;

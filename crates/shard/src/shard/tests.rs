@@ -1,4 +1,4 @@
-//! A shard of a machine that only lists what it was told, with a service that reads, pauses and stops on command.
+//! A shard of a machine that only lists its commands, with a service that reads, pauses and stops when told to.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -141,7 +141,7 @@ impl Service for Reader {
         }
         let (number, pause): (u8, fn(JobId) -> Pause) = match call {
             Call::Write(number) => {
-                assert_eq!(turn.room(1), Room::Here);
+                assert_eq!(turn.room(1), Room::Available);
                 turn.append(number).expect("room was asked for");
                 return Ok(Served::Done(turn.state().0.clone()));
             }

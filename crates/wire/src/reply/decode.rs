@@ -1,4 +1,4 @@
-//! Reads replies. Outcomes are iterated where they lie; the other bodies are small or rare and become generated types.
+//! Decodes replies. Outcomes are iterated in place; the other bodies are small or rare and become generated types.
 
 use super::{BARE, OutcomeRef, number};
 use crate::error::{BadFrame, DecodeError};

@@ -1,6 +1,6 @@
-//! Reads a request where it lies. Every text of a [`RequestRef`] is a part of the frame, checked to be UTF-8.
+//! Decodes a request in place. Every string of a [`RequestRef`] is a part of the frame, checked to be UTF-8.
 //!
-//! Batches are read through a sink, item by item, so that the caller builds its own type straight away, whatever it is:
+//! Batches are read through a sink, item by item, so that the caller builds its own type directly:
 //!
 //! ```
 //! use tidegate_wire::{BodyRef, Split, TransferRef, TransfersEncoder, decode_request, limits, split};

@@ -1,5 +1,5 @@
-//! Appends whole request frames to a buffer. The batches that carry the load are written straight from borrowed texts;
-//! the rest goes through the generated types.
+//! Appends whole request frames to a buffer. Batches are written directly from borrowed strings; the rest goes through
+//! the generated types.
 
 use super::number;
 use crate::frame::OpenFrame;

@@ -1,11 +1,12 @@
-//! A little world: some workers' brokers in one thread, their logs on a disk that can lose its power, clients that follow a script.
+//! A test world: some workers' brokers in one thread, their logs on a disk that can lose power, clients that follow a
+//! script.
 //!
 //! ```text
 //!   "a: CONNECT; a: SUBSCRIBE t/#; b@1: CONNECT v3; b: PUBLISH t/1 hello"  ─▶  "a < PUBLISH t/1 hello"
 //! ```
 //!
-//! [`check`] runs a script and compares what the clients heard, command by command. Between two commands the world settles: everything
-//! is read, decided, synced, told and written. A script is a list of commands, separated by `;` or line ends:
+//! [`check`] runs a script and compares what the clients received, command by command. Between two commands everything
+//! is read, decided, synced, sent to peers and written. A script is a list of commands, separated by `;` or line ends:
 //!
 //! | command | meaning |
 //! |---|---|
@@ -24,10 +25,10 @@
 //! | `crash`, `kill` | the power fails, or the process ends; the brokers start again from the disk |
 //! | `drain N [REFERENCE]`, `reload`, `announce TOPIC PAYLOAD` | |
 //!
-//! Users: `nobody` is refused; `gone` has no rights after `reload`; topics that begin with `secret/` are for nobody, `$SYS` may be
-//! read, after `reload` `closed/` is for nobody either. `$ledger/accounts/X` may be subscribed to if X is a collector, which those are
-//! whose name begins with `candidate`. A request on
-//! `$ledger/transfers` is answered with `ok:` and what was asked, one on `other/service` with `other:` and that.
+//! Users: `nobody` is refused; `gone` has no rights after `reload`; topics that begin with `secret/` are for nobody,
+//! `$SYS` may be read, after `reload` `closed/` is for nobody either. `$ledger/accounts/X` may be subscribed to if X is
+//! a collector, which those are whose name begins with `candidate`. A request on `$ledger/transfers` is answered with
+//! `ok:` and what was asked, one on `other/service` with `other:` and that.
 
 // Several test programs share it, and none of them needs all of it.
 #![allow(dead_code)]

@@ -97,11 +97,12 @@ fn what_tls_holds_back_is_owed_until_the_client_has_it_and_then_it_is_told_the_e
         client.read_to_end(&mut all).map(|_| all.len())
     });
     let registry = mio::Poll::new().unwrap();
-    session.register(registry.registry(), mio::Token(0)).unwrap();
+    let poll = PortSockets::new(registry.registry(), 0).unwrap();
+    session.register(&poll, 0).unwrap();
     while !session.is_over() {
         session.flush(&mut scratch).unwrap();
     }
-    session.close(registry.registry(), &mut scratch);
+    session.close(&poll, &mut scratch);
     drop(session);
     assert_eq!(reader.join().unwrap().unwrap(), total);
 }

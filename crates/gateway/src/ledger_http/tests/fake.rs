@@ -125,7 +125,7 @@ impl Operations for FakeBackend {
     }
 
     fn metrics(&self) -> String {
-        format!("tidegate_fake 1\n{}", render_prometheus(&self.registry))
+        format!("tidegate_fake 1\n{}", render_prometheus(&self.registry.snapshot()))
     }
 
     fn drain(&self, per_second: u32) {

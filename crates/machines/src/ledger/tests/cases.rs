@@ -1,7 +1,7 @@
 //! The rules, case by case. One step a `;`:
 //!
-//! `open wallet a [asset]`, `t1: a>b 5 [memo]`, `hold h1: a>b 5 for 1000`, `post h1 [3]`, `void h1`, `expire h1`, `clock 5000`,
-//! `linked t1: a>b 5 & t2: b>c 5`, `show a`, `rows a`.
+//! `open wallet a [asset]`, `t1: a>b 5 [memo]`, `hold h1: a>b 5 for 1000`, `post h1 [3]`, `void h1`, `expire h1`,
+//! `clock 5000`, `linked t1: a>b 5 & t2: b>c 5`, `show a`, `rows a`.
 
 use expect_test::{Expect, expect};
 

@@ -1,5 +1,5 @@
-//! Random commands on one to three shards, credits between them late and repeated, restarts in between: after every step the
-//! ledger says what the model says, and every promise of the module holds.
+//! Random commands on one to three shards, with late and repeated credits and with restarts: after every step the
+//! ledger agrees with the model, and every promise of the module holds.
 
 use proptest::prelude::*;
 

@@ -1,8 +1,9 @@
 //! The rules, case by case. One step a `;`:
 //!
-//! `open a 60 [will 5]`, `attach a`, `detach a 60 [quietly]`, `end a`, `clear a`, `sub a f/+ 7`, `unsub a f/+`,
-//! `pub hi a:1 b:2 [from 9] [until 5000]`, `ack a 0`, `rec a 0`, `forget 9`, `forget all`, `retain t hi`, `delay t hi 5000`, `sent 3`,
-//! `limit 2 messages drop_oldest`, `limit 5000 ms`, `clock 5000`, `obey`, `due`, `show a`, `facts`. Times are from the start.
+//! `open a 60 [will 5]`, `attach a`, `detach a 60 [quietly]`, `end a`, `clear a`, `sub a f/+ 7`, `unsub a f/+`, `pub hi
+//! a:1 b:2 [from 9] [until 5000]`, `ack a 0`, `rec a 0`, `forget 9`, `forget all`, `retain t hi`, `delay t hi 5000`,
+//! `sent 3`, `limit 2 messages drop_oldest`, `limit 5000 ms`, `clock 5000`, `obey`, `due`, `show a`, `facts`. Times are
+//! from the start.
 
 use std::sync::Arc;
 

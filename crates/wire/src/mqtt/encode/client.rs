@@ -1,4 +1,4 @@
-//! What only clients send, for load generators, the simulator and tests.
+//! Packets that only clients send, for load generators, the simulator and tests.
 
 use super::{
     packet, properties, push_binary, push_binary_property, push_byte_property, push_text_property, push_u16_property,

@@ -1,4 +1,5 @@
-//! What is written is read, in both versions and both directions; and any bytes, and packets with bytes changed, do no harm.
+//! Encoded packets decode to the same packet, in both versions and both directions. Random bytes, and packets with
+//! changed bytes, are refused without a panic.
 
 use crate::mqtt::Version::{V5, V311};
 use crate::mqtt::*;

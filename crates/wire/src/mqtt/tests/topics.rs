@@ -129,7 +129,8 @@ proptest! {
     #[test]
     fn a_filter_that_is_not_covered_matches_something_else(pattern in filter(), filter in filter()) {
         if !filter_covers(&pattern, &filter) {
-            // The filter itself, with a word that no pattern has for each wildcard, and as short and as long as # allows.
+            // The filter itself, with a word that no pattern has for each wildcard, and as short and as long as #
+            // allows.
             let named = filter.replace('+', "other");
             let witnesses =
                 [named.replace("/#", ""), named.replace('#', "other"), named.replace('#', "other/other/other/other/other")];
