@@ -36,11 +36,7 @@ impl LedgerMetrics {
         let (ledger, service) = (shard.state_ahead(), shard.service());
         refusals.follow(service.refusals().iter().map(|(code, total)| (*code, *total)));
         let facts = service.facts();
-        self.outcomes.follow([
-            ("applied", facts.applied),
-            ("duplicate", facts.duplicates),
-            ("refused", facts.refused),
-        ]);
+        self.outcomes.follow([("applied", facts.applied), ("duplicate", facts.duplicates), ("refused", facts.refused)]);
         self.accounts.set(i64::from(ledger.slots()));
         self.holds_open.set(ledger.open_holds() as i64);
         let ids = service.ids().facts();

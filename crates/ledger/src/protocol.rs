@@ -6,7 +6,7 @@ use tidegate_runtime::{Address, Heard, Protocol, ShardAddresses};
 use tidegate_shard::Released;
 
 use crate::operation::Message;
-use crate::service::{Output, LedgerService, Note, Ticket};
+use crate::service::{LedgerService, Note, Output, Ticket};
 
 /// Speaks for one shard.
 #[derive(Clone)]
@@ -31,17 +31,15 @@ impl<D: Disk> Protocol<LedgerService<D>> for LedgerProtocol {
         match message {
             Message::Call { from, ticket, operation, .. } => Heard::Call(Ticket::Call { from, ticket }, operation),
             Message::Pull { by, after, .. } => Heard::Note(Note::Pull { by, after }),
-            Message::Credits { from, credits, .. } => Heard::Note(Note::Credits { from, credits: credits.into_inner() }),
+            Message::Credits { from, credits, .. } => {
+                Heard::Note(Note::Credits { from, credits: credits.into_inner() })
+            }
             Message::Answer { .. } | Message::Figures { .. } => unreachable!("a shard asks no client"),
         }
     }
 
     #[inline]
-    fn say(
-        &self,
-        shard: ShardIndex,
-        (ticket, released): Released<LedgerService<D>>,
-    ) -> Option<(Address, Message)> {
+    fn say(&self, shard: ShardIndex, (ticket, released): Released<LedgerService<D>>) -> Option<(Address, Message)> {
         Some(match (ticket, released) {
             (Ticket::Call { from, ticket }, answer) => {
                 let answer = answer.map(|output| output.map(Output::into_answer));

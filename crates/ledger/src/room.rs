@@ -33,8 +33,8 @@ use crate::router::{CursorKey, Router};
 use crate::service::LedgerService;
 use crate::worker::LedgerShard;
 
-use audit_loop::{AuditLoop, AuditedLog};
 pub use audit_loop::Schedule;
+use audit_loop::{AuditLoop, AuditedLog};
 pub use operation_client::OperationClient;
 
 /// Threads that read for one shard: a cold read of one history does not keep the next one waiting.

@@ -31,10 +31,22 @@ pub trait Client: Send + 'static {
 
     /// Starts a request. Each of its replies appears in `replies` with `token`, here or in a later call. A request that finds no room is
     /// replied to at once.
-    fn start(&mut self, token: u64, request: Self::Request, out: &mut Outgoing<Self::Message>, replies: &mut Replies<Self::Reply>);
+    fn start(
+        &mut self,
+        token: u64,
+        request: Self::Request,
+        out: &mut Outgoing<Self::Message>,
+        replies: &mut Replies<Self::Reply>,
+    );
 
     /// Takes a message for this client.
-    fn deliver(&mut self, from: Address, message: Self::Message, out: &mut Outgoing<Self::Message>, replies: &mut Replies<Self::Reply>);
+    fn deliver(
+        &mut self,
+        from: Address,
+        message: Self::Message,
+        out: &mut Outgoing<Self::Message>,
+        replies: &mut Replies<Self::Reply>,
+    );
 
     /// Whether no further reply comes under the token of `reply`. A client that streams says no for all replies but the last.
     fn is_last(_reply: &Self::Reply) -> bool {

@@ -348,11 +348,8 @@ fn place<P: Send + 'static>(
     rooms: &mut [Box<dyn Room<P>>],
     residents: Vec<(Address, Box<dyn Resident<P>>)>,
 ) -> Result<Vec<Worker<P>>> {
-    let fellows = Fellows {
-        status: site.status.clone(),
-        quiet: Arc::new(AtomicU16::new(0)),
-        count: site.placement.workers(),
-    };
+    let fellows =
+        Fellows { status: site.status.clone(), quiet: Arc::new(AtomicU16::new(0)), count: site.placement.workers() };
     let mut residents = residents.into_iter().peekable();
     let mut workers = Vec::new();
     for endpoint in std::mem::take(&mut site.endpoints) {

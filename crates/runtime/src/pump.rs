@@ -265,7 +265,12 @@ impl<P: Send + 'static> Pump<P> {
     {
         let me = Address { endpoint: self.endpoint.index(), member: MemberIndex(self.clients.len() as u16) };
         let (sender, asked) = mpsc::channel(CLIENT_REQUESTS_MAX);
-        self.clients.push(Box::new(PumpedClient { asker: Asker::new(me, make(me)), asked, waiting: Slab::new(), streams: Vec::new() }));
+        self.clients.push(Box::new(PumpedClient {
+            asker: Asker::new(me, make(me)),
+            asked,
+            waiting: Slab::new(),
+            streams: Vec::new(),
+        }));
         EdgeHandle { asked: sender, waker: Waker(self.woken.clone()) }
     }
 

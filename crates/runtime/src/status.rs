@@ -50,7 +50,10 @@ pub struct Status {
 
 impl fmt::Debug for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Status").field("phase", &self.phase()).field("replayed", &self.replayed()).finish_non_exhaustive()
+        f.debug_struct("Status")
+            .field("phase", &self.phase())
+            .field("replayed", &self.replayed())
+            .finish_non_exhaustive()
     }
 }
 

@@ -5,13 +5,14 @@
 //!   socket ◀─ Stream ◀─ outbox ◀─ frames ◀──────────────────────────────── Reply ◀─┘
 //! ```
 //!
-//! Invariant: nothing here waits, and nothing here grows with what a client sends or leaves unread: a frame, the requests in flight
-//! and the outbox each have a bound in [`limits`].
+//! Invariant: nothing here waits, and nothing here grows with what a client sends or leaves unread: a frame, the
+//! requests in flight and the outbox each have a bound in [`limits`].
 
 pub mod limits;
 mod metrics;
 pub mod port;
 mod room;
+pub mod room_call;
 pub mod session;
 mod translate;
 

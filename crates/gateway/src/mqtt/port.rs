@@ -23,15 +23,15 @@ use std::time::{Duration, Instant};
 
 use mio::Interest;
 use mio::unix::SourceFd;
-use tidegate_broker::{Action, Broker, BrokerMessage, TOPICS, ConnectionKey, ConnectionTraits, DrainPlan, SharedFacts};
+use tidegate_broker::{Action, Broker, BrokerMessage, ConnectionKey, ConnectionTraits, DrainPlan, SharedFacts, TOPICS};
 use tidegate_journal::LogStore;
 use tidegate_ledger::message::Reply;
 use tidegate_ledger::operation::Message;
 use tidegate_ledger::router::Router;
 use tidegate_machines::ledger::AccountView;
 use tidegate_machines::{ShardIndex, TimeMs};
-use tidegate_runtime::{Address, Asker, Carries, Context, Port, PortSockets, Resident, ShardMetrics};
 use tidegate_runtime::metrics::UNRECORDED;
+use tidegate_runtime::{Address, Asker, Carries, Context, Port, PortSockets, Resident, ShardMetrics};
 
 use self::accept::Door;
 use super::Arrival;

@@ -52,12 +52,7 @@ pub struct MqttRoom {
 
 impl MqttRoom {
     /// A room whose ports stand at place `port` on each of `workers` workers.
-    pub fn new(
-        settings: MqttSettings,
-        authenticator: Arc<dyn MqttAuthenticator>,
-        port: u16,
-        workers: u16,
-    ) -> MqttRoom {
+    pub fn new(settings: MqttSettings, authenticator: Arc<dyn MqttAuthenticator>, port: u16, workers: u16) -> MqttRoom {
         MqttRoom {
             admission: Arc::new(Admission::new(settings.admission.clone(), &settings.listener_limits(), workers)),
             facts: Arc::new(SharedFacts::new(workers)),

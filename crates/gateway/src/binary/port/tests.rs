@@ -9,13 +9,15 @@ use mio::{Events, Poll};
 use tidegate_ledger::message::Unavailable;
 use tidegate_ledger::operation::Operation;
 use tidegate_ledger::router::CursorKey;
-use tidegate_runtime::threads::now_ms;
 use tidegate_machines::ShardIndex;
+use tidegate_runtime::threads::now_ms;
 use tidegate_runtime::{Endpoint, Envelope, ShardAddresses, mesh, parcels};
 use tidegate_telemetry::Registry as Metrics;
 use tidegate_wire::limits::FRAME_BYTES_MAX as FRAME_MAX;
 use tidegate_wire::proto::request_frame;
-use tidegate_wire::{ReplyBodyRef, Split, TransferRef, TransfersEncoder, decode_reply, encode_request, split};
+use tidegate_wire::{
+    ReplyBodyRef, RoomRef, Split, TransferRef, TransfersEncoder, decode_reply, encode_request, encode_room, split,
+};
 
 use super::*;
 use crate::auth::{AuthSettings, LoginLimits, Rights, Secret, TopicAccess, UserSettings, hash_password};
@@ -142,4 +144,19 @@ fn a_vote_whose_credit_cannot_be_looked_at_now_is_told_why_and_not_that_it_is_mi
         assert_eq!(error_code(&mut client, correlation), code);
     }
     assert!(Resident::<Parcel>::is_quiet(&door.port));
+}
+
+#[test]
+fn a_room_that_nobody_registered_is_answered_and_the_connection_lives_on() {
+    let mut door = Door::open();
+    let mut client = TcpStream::connect(door.address).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut frames = Vec::new();
+    encode_request(&mut frames, 1, request_frame::Body::Hello(proto::Hello { token: door.token() }));
+    encode_room(&mut frames, 2, RoomRef { family: 4_711, body: b"add" });
+    encode_request(&mut frames, 3, request_frame::Body::ReadAccount(proto::ReadAccount { id: "wallet:dave".into() }));
+    client.write_all(&frames).unwrap();
+    let (_, asked) = door.question();
+    assert!(matches!(&asked, Operation::ReadAccount { id } if &**id == "wallet:dave"), "{asked:?}");
+    assert_eq!(error_code(&mut client, 2), "room_unknown");
 }

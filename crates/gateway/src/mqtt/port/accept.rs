@@ -91,13 +91,7 @@ impl<L: LogStore> MqttPort<L> {
         worked
     }
 
-    fn welcome(
-        &mut self,
-        index: ListenerIndex,
-        tcp: TcpStream,
-        address: std::net::IpAddr,
-        now: TimeMs,
-    ) {
+    fn welcome(&mut self, index: ListenerIndex, tcp: TcpStream, address: std::net::IpAddr, now: TimeMs) {
         let (mark, refusal) = match self.admission.enter(index, address) {
             Entry::Welcome(mark) => (mark, None),
             Entry::Polite(mark, reason) => (mark, Some(reason)),

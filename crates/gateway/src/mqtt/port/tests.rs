@@ -360,7 +360,10 @@ fn a_verdict_may_come_later_from_another_thread() {
     node.turn();
     assert!(client.packet().is_none(), "nothing is said before the verdict");
     std::thread::spawn(move || reply(yes())).join().unwrap();
-    assert!(node.workers.iter_mut().any(|worker| Resident::<Parcel>::has_news(&mut worker.port)), "the verdict is work");
+    assert!(
+        node.workers.iter_mut().any(|worker| Resident::<Parcel>::has_news(&mut worker.port)),
+        "the verdict is work"
+    );
     assert_eq!(node.hear(&mut client)[3], 0);
 }
 

@@ -4,8 +4,8 @@ use std::net::Shutdown;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use mio::unix::SourceFd;
 use mio::Interest;
+use mio::unix::SourceFd;
 use tidegate_broker::ConnectionKey;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
