@@ -5,11 +5,11 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
-use tidegate_gateway::auth::{
+use tidegate_doors::auth::{
     AuthSettings, Authenticator, Grant, LoginLimits, Rights, Secret, ServiceSettings, TopicAccess, service_token_hash,
 };
-use tidegate_gateway::http::{DrainStatus, Edge, EdgeOptions, Health, HttpLimits, HttpMetrics, Operations};
-use tidegate_gateway::ledger_http::{Backend, LedgerHttpMetrics, LedgerRoom};
+use tidegate_doors::http::{DrainStatus, Edge, EdgeOptions, Health, HttpLimits, HttpMetrics, Operations};
+use tidegate_doors::ledger_http::{Backend, LedgerHttpMetrics, LedgerRoom};
 use tidegate_ledger::message::{Reply, Request};
 use tidegate_machines::ledger::{AccountKind, AccountView, Outcome};
 use tidegate_telemetry::Registry;

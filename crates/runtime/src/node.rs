@@ -20,16 +20,18 @@ use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Family, LogId, Logs, Options, Retention};
 use tidegate_machines::ShardIndex;
-use tidegate_shard::{ShardFamily, Snapshots};
+use tidegate_shard::{Commands, DecidedOf, NothingDerived, Shard, ShardFamily, Single, Snapshots};
 use tidegate_telemetry::Registry;
 
-use crate::address::{Address, EndpointIndex};
+use crate::address::{Address, Carries, EndpointIndex};
+use crate::direct::{self, Direct, DirectProtocol};
 use crate::log_keeper::LogKeeper;
 use crate::member::{Port, Resident};
 use crate::mesh::{Endpoint, Parker, mesh};
 use crate::metrics::{LoopMetrics, ShardMetrics};
 use crate::placement::{Home, Placement};
-use crate::recovery::{NodeLogs, NodeReader, Recovery};
+use crate::recovery::{NodeLog, NodeLogs, NodeReader, Recovery};
+use crate::shard_resident::{OnTick, ShardResident};
 use crate::status::{Phase, Status};
 use crate::threads::{join, pin, spawn};
 use crate::worker::{Fellows, Worker};
@@ -220,6 +222,37 @@ impl<P: Send + 'static> Site<P> {
     {
         assert!(!self.placement.are_members(F::FAMILY), "shards of {} are members", F::FAMILY.name);
         self.recover(log, journal, move |recovery| then(recovery).map(|()| None))
+    }
+
+    /// Recovers all shards of a family whose calls are single commands and that is spoken to directly; see [`crate::direct`]. Decisions
+    /// see `context`; `on_tick` makes what each shard does now and then.
+    pub fn recover_direct<C>(
+        &mut self,
+        journal: Options,
+        context: &C::Context,
+        mut on_tick: impl FnMut(&Registry, ShardIndex) -> OnTick<Single<C>, NodeLog>,
+    ) -> Result<()>
+    where
+        C: Commands<Ticket = direct::Ticket, Context: Clone + Send> + 'static,
+        P: Carries<Direct<Single<C>>>,
+        Single<C>: Send,
+        C::Command: Send,
+        DecidedOf<C>: Send,
+        Recovery<C::Family>: Send,
+        ShardResident<Single<C>, NodeLog, DirectProtocol>: Resident<P> + 'static,
+    {
+        let logs: Vec<_> = self.directory.logs(C::Family::FAMILY).collect();
+        for log in logs {
+            let index = ShardIndex(log.shard);
+            let (context, on_tick) = (context.clone(), on_tick(&self.registry, index));
+            self.recover_member::<C::Family>(log, journal, move |recovery| {
+                let back = recovery.replay(recovery.open()?, &mut NothingDerived)?;
+                let shard = Shard::new(index, back.state, Single::<C>::new(context), back.log)?;
+                let resident = ShardResident::new(shard, DirectProtocol, recovery.into_metrics());
+                Ok(Box::new(resident.on_tick(on_tick)))
+            })?;
+        }
+        Ok(())
     }
 
     fn recover<F: ShardFamily>(

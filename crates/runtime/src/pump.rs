@@ -11,20 +11,37 @@
 use std::sync::Arc;
 
 use slab::Slab;
+use tidegate_shard::Unavailable;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::address::{Address, Carries, EndpointIndex, MemberIndex};
 use crate::client::{Asker, Client};
 use crate::limits::CLIENT_REQUESTS_MAX;
 use crate::mesh::Endpoint;
+use crate::status::{Phase, Status};
 
 /// Why a request did not reach the shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unasked {
     /// Too much is under way.
     Busy,
+    /// The logs are being replayed.
+    Recovering,
+    /// A log failed.
+    Failed,
     /// The process stops.
     Stopping,
+}
+
+impl From<Unasked> for Unavailable {
+    fn from(unasked: Unasked) -> Unavailable {
+        match unasked {
+            Unasked::Busy => Unavailable::Busy,
+            Unasked::Recovering => Unavailable::Recovering,
+            Unasked::Failed => Unavailable::ShardFailed,
+            Unasked::Stopping => Unavailable::Stopping,
+        }
+    }
 }
 
 /// What a task wants of its client.
@@ -47,6 +64,7 @@ impl Drop for Waker {
 
 /// A client on a pump, as the tasks of the edge thread know it. Cheap to clone.
 pub struct EdgeHandle<C: Client> {
+    status: Arc<Status>,
     asked: mpsc::Sender<Asked<C>>,
     // Behind the sender, because it is dropped after it.
     waker: Waker,
@@ -54,7 +72,7 @@ pub struct EdgeHandle<C: Client> {
 
 impl<C: Client> Clone for EdgeHandle<C> {
     fn clone(&self) -> Self {
-        EdgeHandle { asked: self.asked.clone(), waker: self.waker.clone() }
+        EdgeHandle { status: self.status.clone(), asked: self.asked.clone(), waker: self.waker.clone() }
     }
 }
 
@@ -83,6 +101,11 @@ impl<C: Client> EdgeHandle<C> {
     }
 
     fn send(&self, asked: Asked<C>) -> Result<(), Unasked> {
+        match self.status.phase() {
+            Phase::Recovering => return Err(Unasked::Recovering),
+            Phase::Failed => return Err(Unasked::Failed),
+            Phase::Serving | Phase::Stopping => {}
+        }
         let sent = self.asked.try_send(asked).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => Unasked::Busy,
             mpsc::error::TrySendError::Closed(_) => Unasked::Stopping,
@@ -239,18 +262,19 @@ impl<C: Client> PumpedClient<C> {
 
 /// The other end of an edge thread's [`EdgeHandle`]s, to be run by the same thread's runtime.
 pub struct Pump<P> {
+    status: Arc<Status>,
     endpoint: Endpoint<P>,
     clients: Vec<Box<dyn Pumped<P>>>,
     woken: Arc<Notify>,
 }
 
 impl<P: Send + 'static> Pump<P> {
-    /// Takes its end of the rings.
-    pub fn new(endpoint: Endpoint<P>) -> Pump<P> {
+    /// Takes its end of the rings. Nobody can ask before `status` says that the process serves.
+    pub fn new(endpoint: Endpoint<P>, status: Arc<Status>) -> Pump<P> {
         let woken = Arc::new(Notify::new());
         let wake = woken.clone();
         endpoint.parker().set_wake(move || wake.notify_one());
-        Pump { endpoint, clients: Vec::new(), woken }
+        Pump { status, endpoint, clients: Vec::new(), woken }
     }
 
     /// Which endpoint it is.
@@ -271,7 +295,7 @@ impl<P: Send + 'static> Pump<P> {
             waiting: Slab::new(),
             streams: Vec::new(),
         }));
-        EdgeHandle { asked: sender, waker: Waker(self.woken.clone()) }
+        EdgeHandle { status: self.status.clone(), asked: sender, waker: Waker(self.woken.clone()) }
     }
 
     /// Carries requests and replies until every handle is gone and all that was asked is answered.

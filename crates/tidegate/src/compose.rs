@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use tidegate_broker::{BrokerMessage, TOPICS};
-use tidegate_gateway::auth::{Authenticator, Secret};
-use tidegate_gateway::binary::{BinaryRoom, BinarySettings};
-use tidegate_gateway::http_room::{HttpDoor, HttpSettings, WebSockets, open_ledger};
-use tidegate_gateway::mqtt::{Arrival, MqttListener, MqttRoom, MqttSettings, WebSocketSettings};
-use tidegate_gateway::tls::{server_config, server_config_with_clients};
+use tidegate_doors::auth::{Authenticator, Secret};
+use tidegate_doors::binary::{BinaryRoom, BinarySettings};
+use tidegate_doors::http_room::{HttpDoor, HttpSettings, WebSockets, open_ledger};
+use tidegate_doors::mqtt::{Arrival, MqttListener, MqttRoom, MqttSettings, WebSocketSettings};
+use tidegate_doors::tls::{server_config, server_config_with_clients};
 use tidegate_journal::directory::{Directory, ShardCount, Wanted};
 use tidegate_ledger::message::{Request, TransferBatch};
 use tidegate_ledger::operation::Message;

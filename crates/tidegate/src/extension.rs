@@ -9,8 +9,8 @@ use std::path::Path;
 
 use anyhow::Result;
 use tidegate_config::{Document, Section};
-use tidegate_gateway::binary::frames::OpenFrames;
-use tidegate_gateway::http_room::OpenHttpRoom;
+use tidegate_doors::binary::frames::OpenFrames;
+use tidegate_doors::http_room::OpenHttpRoom;
 use tidegate_journal::directory::{Directory, Wanted};
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Family, LocalLogs};

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use tidegate_broker::BrokerMessage;
-use tidegate_gateway::admission::Arrival;
+use tidegate_doors::admission::Arrival;
 use tidegate_ledger::operation::Message;
 use tidegate_runtime::parcels;
 

@@ -2,10 +2,10 @@
 //!
 //! `docs/metrics.md` is made from here.
 
-use tidegate_gateway::binary::BinaryMetrics;
-use tidegate_gateway::http::HttpMetrics;
-use tidegate_gateway::ledger_http::LedgerHttpMetrics;
-use tidegate_gateway::mqtt::{BrokerMetrics, MqttMetrics};
+use tidegate_doors::binary::BinaryMetrics;
+use tidegate_doors::http::HttpMetrics;
+use tidegate_doors::ledger_http::LedgerHttpMetrics;
+use tidegate_doors::mqtt::{BrokerMetrics, MqttMetrics};
 use tidegate_ledger::LedgerMetrics;
 use tidegate_runtime::{LoopMetrics, ShardMetrics};
 use tidegate_telemetry::{MetricRow, Registry};

@@ -16,124 +16,83 @@ use crate::limits::Limits;
 
 /// What can be asked.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the fields say what they are")]
 pub enum Command {
-    /// Adds `amount`; the counter expires `expires_in_ms` from now, or never.
-    Add {
-        /// Which counter.
-        name: Box<str>,
-        /// At least 1.
-        amount: u64,
-        /// Milliseconds; `None` for never.
-        expires_in_ms: Option<u64>,
-    },
+    /// Adds at least 1. The counter expires so long from now, or never.
+    Add { name: Box<str>, amount: u64, expires_in_ms: Option<u64> },
     /// Reads one counter.
-    Read {
-        /// Which.
-        name: Box<str>,
-    },
-    /// Reads the next counters by name.
-    List {
-        /// Only names after this one.
-        after: Option<Box<str>>,
-        /// At most so many.
-        limit: usize,
-    },
+    Read { name: Box<str> },
     /// Notes that the time of a counter is over.
-    Expire {
-        /// Which.
-        name: Box<str>,
-    },
+    Expire { name: Box<str> },
 }
 
 /// What happened: one record of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the fields say what they are")]
 pub enum Event {
-    /// A counter went up.
-    Added {
-        /// Which.
-        name: Box<str>,
-        /// Its value before; 0 for one that is new, or whose time was over.
-        before: u64,
-        /// By how much.
-        amount: u64,
-        /// When it expires, in milliseconds since the epoch.
-        expires_at: Option<u64>,
-    },
+    /// A counter went up; `before` is 0 for one that is new or whose time was over. Times are milliseconds since the epoch.
+    Added { name: Box<str>, before: u64, amount: u64, expires_at: Option<u64> },
     /// The time of a counter was over.
-    Expired {
-        /// Which.
-        name: Box<str>,
-    },
-}
-
-/// A counter as it is read.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counter {
-    /// Its name.
-    pub name: Box<str>,
-    /// Its value.
-    pub value: u64,
-    /// When it expires, in milliseconds since the epoch; `None` for never.
-    pub expires_at: Option<u64>,
+    Expired { name: Box<str> },
 }
 
 /// What whoever asked is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields say what they are")]
 pub enum Outcome {
-    /// To `Add` and `Read`.
-    Counter(Counter),
-    /// To `List`.
-    Counters(Vec<Counter>),
-    /// To `Read`: there is no such counter.
+    /// The counter, after an `Add` if it was one.
+    Counter { value: u64, expires_at: Option<u64> },
+    /// There is no such counter.
     NotFound,
     /// Not done.
     Refused(Refusal),
 }
 
 /// Why a command is not done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The name is empty or too long.
+    /// The name is empty, too long or not printable.
+    #[error("a name has 1 to counters.name_bytes_max bytes, all of them printable")]
     NameInvalid,
     /// The amount is zero, or the value would overflow.
+    #[error("the amount is 0, or the value would overflow")]
     AmountInvalid,
     /// The time is longer than may be.
+    #[error("expires_in_ms is 0, or above counters.expires_in_ms_max")]
     ExpiryInvalid,
     /// There are as many counters as may be.
+    #[error("there are counters.counters_max counters; some must expire first")]
     TooMany,
 }
 
 /// An event that does not follow from the state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} does not follow from the state before it")]
-pub struct Mismatch(Box<str>);
+#[error("{0:?} does not follow from the state before it")]
+pub struct Mismatch(Event);
 
-/// Bytes that are not an event, or not a snapshot.
+/// Bytes that are neither an event nor a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("these bytes are not {0}")]
-pub struct Malformed(&'static str);
+#[error("these bytes are not what counters write")]
+pub struct Malformed;
 
 /// The counters of one shard.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
-    shard: ShardIndex,
+    shard: u16,
     shards: u16,
-    counters: BTreeMap<Box<str>, (u64, Option<u64>)>,
-    /// Those that expire, by time.
-    due: BTreeSet<(u64, Box<str>)>,
     /// The newest record folded in.
     sequence: u64,
+    /// Value, and when it expires.
+    counters: BTreeMap<Box<str>, (u64, Option<u64>)>,
+    /// Those that expire, by time.
+    #[serde(skip)]
+    due: BTreeSet<(u64, Box<str>)>,
 }
 
 impl Counters {
     /// Counters now, those included whose time is over and not noted yet.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.counters.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.counters.is_empty()
     }
 
     /// The counter whose time has been over for longest at `now`.
@@ -141,19 +100,20 @@ impl Counters {
         self.due.first().filter(|(at, _)| *at <= now.0).map(|(_, name)| &**name)
     }
 
-    fn read(&self, name: &str, now: TimeMs) -> Option<Counter> {
-        let (value, expires_at) = self.counters.get(name).copied()?;
-        let lives = expires_at.is_none_or(|at| at > now.0);
-        lives.then(|| Counter { name: name.into(), value, expires_at })
+    /// Value and end of a counter whose time is not over.
+    fn read(&self, name: &str, now: TimeMs) -> Option<(u64, Option<u64>)> {
+        self.counters.get(name).copied().filter(|(_, expires_at)| expires_at.is_none_or(|at| at > now.0))
     }
 
-    fn list(&self, after: Option<&str>, limit: usize, now: TimeMs) -> Vec<Counter> {
-        use std::ops::Bound::{Excluded, Unbounded};
-        let names = self.counters.range::<str, _>((after.map_or(Unbounded, Excluded), Unbounded));
-        names.filter_map(|(name, _)| self.read(name, now)).take(limit).collect()
-    }
-
-    fn add(&self, name: &str, amount: u64, expires_in_ms: Option<u64>, limits: Limits, now: TimeMs) -> Result<Event, Refusal> {
+    /// The value before, or why nothing may be added.
+    fn check_add(
+        &self,
+        name: &str,
+        amount: u64,
+        expires_in_ms: Option<u64>,
+        limits: Limits,
+        now: TimeMs,
+    ) -> Result<u64, Refusal> {
         if name.is_empty() || name.len() > limits.name_bytes_max || name.chars().any(char::is_control) {
             return Err(Refusal::NameInvalid);
         }
@@ -163,24 +123,18 @@ impl Counters {
         if !self.counters.contains_key(name) && self.counters.len() >= limits.counters_max {
             return Err(Refusal::TooMany);
         }
-        let before = self.read(name, now).map_or(0, |counter| counter.value);
-        if amount == 0 || before.checked_add(amount).is_none() {
-            return Err(Refusal::AmountInvalid);
-        }
-        let expires_at = expires_in_ms.map(|ms| now.0.saturating_add(ms));
-        Ok(Event::Added { name: name.into(), before, amount, expires_at })
+        let before = self.read(name, now).map_or(0, |(value, _)| value);
+        if amount == 0 || before.checked_add(amount).is_none() { Err(Refusal::AmountInvalid) } else { Ok(before) }
     }
 
-    fn check(&self, event: &Event, at: Place) -> Result<(), Mismatch> {
-        let follows = at.sequence.0 > self.sequence
-            && match event {
-                Event::Added { name, before, amount, .. } => {
-                    let value = self.counters.get(name).map_or(0, |(value, _)| *value);
-                    (*before == value || *before == 0) && *amount > 0 && before.checked_add(*amount).is_some()
-                }
-                Event::Expired { name } => self.counters.get(name).is_some_and(|(_, expires_at)| expires_at.is_some()),
-            };
-        if follows { Ok(()) } else { Err(Mismatch(format!("{event:?}").into())) }
+    fn follows(&self, event: &Event) -> bool {
+        match event {
+            Event::Added { name, before, amount, .. } => {
+                let value = self.counters.get(name).map_or(0, |(value, _)| *value);
+                (*before == value || *before == 0) && *amount > 0 && before.checked_add(*amount).is_some()
+            }
+            Event::Expired { name } => self.counters.get(name).is_some_and(|(_, expires_at)| expires_at.is_some()),
+        }
     }
 
     fn remove(&mut self, name: &str) {
@@ -196,14 +150,14 @@ impl Counters {
     }
 }
 
-/// Reads JSON that must be exactly what `write` makes of what it says: each event and each state has one form.
-fn exactly<T: Serialize + for<'a> Deserialize<'a>>(bytes: &[u8], what: &'static str) -> Result<T, Malformed> {
-    let read: T = serde_json::from_slice(bytes).map_err(|_| Malformed(what))?;
-    if json(&read) == bytes { Ok(read) } else { Err(Malformed(what)) }
-}
-
 fn json(of: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(of).expect("plain data is JSON")
+}
+
+/// Reads JSON that must be exactly what [`json`] makes of what it says: each event and each state has one form.
+fn exactly<T: Serialize + for<'a> Deserialize<'a>>(bytes: &[u8]) -> Result<T, Malformed> {
+    let read: T = serde_json::from_slice(bytes).map_err(|_| Malformed)?;
+    if json(&read) == bytes { Ok(read) } else { Err(Malformed) }
 }
 
 impl Machine for Counters {
@@ -217,23 +171,25 @@ impl Machine for Counters {
 
     fn new(shard: ShardIndex, shards: u16) -> Counters {
         assert!(shard.0 < shards, "a shard is one of all");
-        Counters { shard, shards, counters: BTreeMap::new(), due: BTreeSet::new(), sequence: 0 }
+        Counters { shard: shard.0, shards, sequence: 0, counters: BTreeMap::new(), due: BTreeSet::new() }
     }
 
     fn decide<'a>(&self, command: &Command, limits: Self::With<'a>, now: TimeMs) -> Decision<Event, Outcome> {
+        let counter = |(value, expires_at)| Outcome::Counter { value, expires_at };
         match command {
-            Command::Add { name, amount, expires_in_ms } => match self.add(name, *amount, *expires_in_ms, limits, now) {
-                Err(refusal) => Decision::Answer(Outcome::Refused(refusal)),
-                Ok(event) => {
-                    let Event::Added { before, expires_at, .. } = &event else { unreachable!("it was added") };
-                    let counter = Counter { name: name.clone(), value: before + amount, expires_at: *expires_at };
-                    Decision::Append { outcome: Outcome::Counter(counter), event }
-                }
-            },
-            Command::Read { name } => Decision::Answer(self.read(name, now).map_or(Outcome::NotFound, Outcome::Counter)),
-            Command::List { after, limit } => Decision::Answer(Outcome::Counters(self.list(after.as_deref(), *limit, now))),
+            Command::Read { name } => Decision::Answer(self.read(name, now).map_or(Outcome::NotFound, counter)),
             Command::Expire { name } => {
                 Decision::Append { event: Event::Expired { name: name.clone() }, outcome: Outcome::NotFound }
+            }
+            Command::Add { name, amount, expires_in_ms } => {
+                match self.check_add(name, *amount, *expires_in_ms, limits, now) {
+                    Err(refusal) => Decision::Answer(Outcome::Refused(refusal)),
+                    Ok(before) => {
+                        let expires_at = expires_in_ms.map(|ms| now.0.saturating_add(ms));
+                        let event = Event::Added { name: name.clone(), before, amount: *amount, expires_at };
+                        Decision::Append { event, outcome: counter((before + amount, expires_at)) }
+                    }
+                }
             }
         }
     }
@@ -243,7 +199,9 @@ impl Machine for Counters {
     }
 
     fn apply_checked(&mut self, event: &Event, at: Place) -> Result<(), Mismatch> {
-        self.check(event, at)?;
+        if at.sequence.0 <= self.sequence || !self.follows(event) {
+            return Err(Mismatch(event.clone()));
+        }
         self.sequence = at.sequence.0;
         match event {
             Event::Added { name, before, amount, expires_at } => self.insert(name, before + amount, *expires_at),
@@ -257,43 +215,27 @@ impl Machine for Counters {
     }
 
     fn decode(bytes: &[u8]) -> Result<Event, Malformed> {
-        exactly(bytes, "an event of counters")
+        exactly(bytes)
     }
 
     fn next_due(&self) -> Option<TimeMs> {
         self.due.first().map(|(at, _)| TimeMs(*at))
     }
 
-    /// One line for the shard, then one for each counter.
     fn write_snapshot(&self, part: &mut dyn FnMut(&[u8])) {
-        part(&json(&(self.shard.0, self.shards, self.sequence)));
-        for (name, (value, expires_at)) in &self.counters {
-            part(b"\n");
-            part(&json(&Counter { name: name.clone(), value: *value, expires_at: *expires_at }));
-        }
+        part(&json(self));
     }
 
     fn read_snapshot(body: &[u8]) -> Result<Counters, Malformed> {
-        const WHAT: &str = "a snapshot of counters";
-        let mut lines = body.split(|byte| *byte == b'\n');
-        let (shard, shards, sequence): (u16, u16, u64) = exactly(lines.next().unwrap_or_default(), WHAT)?;
-        if shard >= shards {
-            return Err(Malformed(WHAT));
-        }
-        let mut state = Counters { sequence, ..Counters::new(ShardIndex(shard), shards) };
-        for line in lines {
-            let counter: Counter = exactly(line, WHAT)?;
-            if state.counters.last_key_value().is_some_and(|(last, _)| *last >= counter.name) {
-                return Err(Malformed(WHAT));
-            }
-            state.insert(&counter.name, counter.value, counter.expires_at);
-        }
-        Ok(state)
+        let mut state: Counters = exactly(body)?;
+        let expiring = state.counters.iter().filter_map(|(name, (_, at))| at.map(|at| (at, name.clone())));
+        state.due = expiring.collect();
+        if state.shard < state.shards { Ok(state) } else { Err(Malformed) }
     }
 
     fn assert_sound(&self) {
-        let expiring = self.counters.iter().filter_map(|(name, (_, at))| at.map(|at| (at, name.clone())));
-        assert!(expiring.collect::<BTreeSet<_>>() == self.due, "what expires is listed by its time");
+        let expiring = self.counters.iter().filter(|(_, (_, expires_at))| expires_at.is_some());
+        assert!(expiring.count() == self.due.len(), "what expires is listed by its time");
         assert!(self.counters.values().all(|(value, _)| *value > 0), "a counter was made by an amount");
     }
 }

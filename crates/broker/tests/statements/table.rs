@@ -13,7 +13,7 @@ const PLACES: [(&str, &str); 5] = [
     ("crates/wire/src/mqtt", "codec"),
     ("crates/wire/src/websocket", "codec"),
     ("crates/broker/tests/statements", "broker"),
-    ("crates/gateway/src", "doors"),
+    ("crates/doors/src", "doors"),
     ("crates/tidegate/tests", "doors"),
 ];
 

@@ -68,9 +68,12 @@ crate::parcels! {
 
 /// Runs `test` beside a pump, which must end by itself when the test has dropped its handle.
 fn with_a_pump<F: Future<Output = ()>>(test: impl FnOnce(EdgeHandle<Countdown>, UnderWay) -> F) {
-    let mut pump = Pump::<Parcel>::new(mesh(1, 1).pop().unwrap());
+    let status = Arc::new(Status::new([]));
+    let mut pump = Pump::<Parcel>::new(mesh(1, 1).pop().unwrap(), status.clone());
     let under_way = UnderWay::default();
     let handle = pump.client(|_| Countdown(under_way.clone()));
+    assert!(!handle.tell(1), "nobody asks before the process serves");
+    status.serve();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         tokio::join!(pump.run(), test(handle, under_way));

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use tidegate_config::Schema;
-use tidegate_gateway::auth::{Authenticator, Secret};
-use tidegate_gateway::tls::{
+use tidegate_doors::auth::{Authenticator, Secret};
+use tidegate_doors::tls::{
     Authorities, Certificate, ClientAuthorities, ServerCertificate, read_authorities, read_certificate,
 };
 

@@ -1,8 +1,8 @@
 //! Who may use which topics: `[[acl]]`, and the policies of `[mqtt]` behind it.
 
 use tidegate_config::{ConfigError, Document, NoDefault, Optional, Required, Text, Texts, config, words};
-use tidegate_gateway::auth::acl::{Acl, Effect, OrdinaryTopics, Role, Rule, TopicPattern, Verbs, Who};
-use tidegate_gateway::auth::{CertificateUsers, Pattern, TopicAccess};
+use tidegate_doors::auth::acl::{Acl, Effect, OrdinaryTopics, Role, Rule, TopicPattern, Verbs, Who};
+use tidegate_doors::auth::{CertificateUsers, Pattern, TopicAccess};
 
 words! {
     /// Who may use ordinary topics.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tidegate_config::{ConfigError, Count, Document, FilePath, NoDefault, Optional, Seconds, Texts, config};
-use tidegate_gateway::auth::LoginLimits;
+use tidegate_doors::auth::LoginLimits;
 
 config! {
     /// `[limits]`, as far as log-ins go.

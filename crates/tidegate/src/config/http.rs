@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate_config::{Bytes, ConfigError, Count, Document, Milliseconds, config};
-use tidegate_gateway::http::HttpLimits;
+use tidegate_doors::http::HttpLimits;
 
 config! {
     /// `[limits]`, as far as HTTP goes.

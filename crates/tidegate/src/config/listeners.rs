@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use tidegate_config::{Bytes, ConfigError, Count, Document, Flag, PerSecond, Texts, config};
-use tidegate_gateway::mqtt::Origins;
+use tidegate_doors::mqtt::Origins;
 
 use super::listen::{Listen, websocket_path};
 

@@ -4,7 +4,7 @@ use tidegate_broker::{BrokerLimits, DrainPlan, InboxPolicy as CleanInboxPolicy};
 use tidegate_config::{
     Bytes, ConfigError, Count, Document, Milliseconds, NoDefault, Optional, PerSecond, Seconds, Text, config, words,
 };
-use tidegate_gateway::mqtt::AdmissionLimits;
+use tidegate_doors::mqtt::AdmissionLimits;
 use tidegate_ledger::announcer::AnnounceRules;
 use tidegate_machines::topic::{InboxLimits, InboxPolicy};
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tidegate_config::{ConfigError, Document, Schema};
-use tidegate_gateway::auth::{AuthSettings, LoginLimits, Secret, ServiceSettings, TopicAccess, UserSettings};
-use tidegate_gateway::http::HttpLimits;
+use tidegate_doors::auth::{AuthSettings, LoginLimits, Secret, ServiceSettings, TopicAccess, UserSettings};
+use tidegate_doors::http::HttpLimits;
 
 use super::audit::AuditKeys;
 use super::auth::Auth;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tidegate_broker::{Access, Rights as _};
 use tidegate_config::Document;
-use tidegate_gateway::auth::acl::{ClientRights, Holder};
-use tidegate_gateway::mqtt::Origins;
+use tidegate_doors::auth::acl::{ClientRights, Holder};
+use tidegate_doors::mqtt::Origins;
 
 use super::mqtt::Mqtt;
 use super::{Config, Overrides, schema};
@@ -287,7 +287,7 @@ fn dev_toml_seeds_the_show_on_loopback() {
     }
     let gift = config.seed.transfers.iter().find(|transfer| &*transfer.credit == "wallet:dave").unwrap();
     assert_eq!((&*gift.debit, gift.amount), ("source:shop", 10));
-    assert_eq!(config.services[0].token_sha256, tidegate_gateway::auth::service_token_hash("dev-service-token"));
+    assert_eq!(config.services[0].token_sha256, tidegate_doors::auth::service_token_hash("dev-service-token"));
     assert_eq!(*config.mqtt.announce.accounts, ["candidate:*".into(), "wallet:*".into()]);
 }
 

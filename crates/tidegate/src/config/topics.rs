@@ -1,7 +1,7 @@
 //! `[topics]`: the journals of topics, and which accounts are announced on topics.
 
 use tidegate_config::{ConfigError, Count, Document, PerSecond, Texts, config};
-use tidegate_gateway::auth::Pattern;
+use tidegate_doors::auth::Pattern;
 use tidegate_ledger::announcer::AnnounceRules;
 
 config! {

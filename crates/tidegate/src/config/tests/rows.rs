@@ -2,7 +2,7 @@
 
 use tidegate_broker::BrokerLimits;
 use tidegate_config::Change;
-use tidegate_gateway::http::HttpLimits;
+use tidegate_doors::http::HttpLimits;
 use tidegate_machines::topic::InboxLimits;
 
 use super::*;

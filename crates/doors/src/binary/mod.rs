@@ -17,7 +17,10 @@ pub mod room_call;
 pub mod session;
 mod translate;
 
+use tidegate_shard::Unavailable;
 use tidegate_wire::DecodeError;
+
+use crate::json::Problem;
 
 pub use metrics::{BINARY, BinaryMetrics};
 pub use room::{BinaryRoom, BinarySettings};
@@ -35,6 +38,19 @@ impl Refused {
     /// Refused, with this code and this sentence.
     pub fn new(code: &'static str, detail: impl Into<String>) -> Refused {
         Refused { code, detail: detail.into() }
+    }
+}
+
+impl From<Unavailable> for Refused {
+    fn from(reason: Unavailable) -> Refused {
+        let (code, detail, _) = translate::unavailable(reason);
+        Refused::new(code, detail)
+    }
+}
+
+impl From<Problem> for Refused {
+    fn from(problem: Problem) -> Refused {
+        Refused::new(problem.code().name(), problem.detail())
     }
 }
 

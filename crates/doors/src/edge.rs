@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use tidegate_ledger::message::{Reply, Request, Unavailable};
+use tidegate_ledger::message::{Reply, Request};
 use tidegate_ledger::router::Router;
-use tidegate_runtime::pump::{EdgeHandle, Unasked};
+use tidegate_runtime::pump::EdgeHandle;
 use tidegate_runtime::{Address, Client, Outgoing, Phase, Replies, Site, Status};
 use tidegate_telemetry::{Registry, render_prometheus};
 
@@ -17,8 +17,6 @@ use crate::ledger_http::Backend;
 pub struct EdgeBackend {
     /// Asks it.
     pub ledger: EdgeHandle<Router>,
-    /// What the process is doing.
-    pub status: Arc<Status>,
 }
 
 /// What operators ask of a node.
@@ -36,17 +34,8 @@ impl NodeOperations {
 
 impl Backend for EdgeBackend {
     fn call(&self, request: Request) -> impl Future<Output = Reply> + Send + 'static {
-        let answer = match self.status.phase() {
-            Phase::Recovering => Err(Unavailable::Recovering),
-            Phase::Failed => Err(Unavailable::ShardFailed),
-            Phase::Serving | Phase::Stopping => Ok(self.ledger.ask(request)),
-        };
-        async move {
-            match answer {
-                Err(reason) => Reply::Unavailable(reason),
-                Ok(answer) => answer.await.unwrap_or_else(|unasked| Reply::Unavailable(unavailable(unasked))),
-            }
-        }
+        let answer = self.ledger.ask(request);
+        async move { answer.await.unwrap_or_else(|unasked| Reply::Unavailable(unasked.into())) }
     }
 }
 
@@ -73,14 +62,6 @@ impl Operations for NodeOperations {
 
     fn drain_status(&self) -> DrainStatus {
         DrainStatus { per_second: self.status.drain_per_second(), clients: self.status.clients() }
-    }
-}
-
-/// Why a request was not decided, for who asked it.
-pub fn unavailable(unasked: Unasked) -> Unavailable {
-    match unasked {
-        Unasked::Busy => Unavailable::Busy,
-        Unasked::Stopping => Unavailable::Stopping,
     }
 }
 

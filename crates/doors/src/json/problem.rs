@@ -75,6 +75,11 @@ impl Problem {
         self.code
     }
 
+    /// The sentence.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
     /// Adds a member of its own, such as the transfer's `id`.
     pub fn with(mut self, name: &str, value: impl Into<Value>) -> Problem {
         self.members.insert(name.to_owned(), value.into());

@@ -58,7 +58,7 @@ pub fn open_ledger<P: Carries<Message>>() -> OpenHttpRoom<P> {
     let metrics = std::sync::OnceLock::new();
     Box::new(move |site, pump| {
         let metrics = metrics.get_or_init(|| LedgerHttpMetrics::register(site.registry()));
-        let backend = EdgeBackend { ledger: pump.client(|me| room::client(site, me)), status: site.status().clone() };
+        let backend = EdgeBackend { ledger: pump.client(|me| room::client(site, me)) };
         Box::new(LedgerRoom::new(backend, metrics.clone()))
     })
 }
@@ -94,7 +94,7 @@ impl<P: Carries<Box<Arrival>>> Room<P> for HttpDoor<P> {
         site.listening("http", listeners[0].local_addr()?);
         let metrics = HttpMetrics::register(site.registry());
         for (number, listener) in listeners.into_iter().enumerate() {
-            let mut pump = Pump::new(site.take_endpoint());
+            let mut pump = Pump::new(site.take_endpoint(), site.status().clone());
             let edge = Edge::open(EdgeOptions {
                 listener,
                 tls: self.settings.tls.clone(),

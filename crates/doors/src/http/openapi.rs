@@ -97,3 +97,21 @@ pub enum ServiceProblems {
     #[response(status = 503, content_type = "application/problem+json")]
     Unavailable(ProblemBody),
 }
+
+/// Answers about something that the path names.
+#[derive(IntoResponses)]
+#[allow(dead_code, reason = "describes answers")]
+pub enum NameProblems {
+    /// The path is not percent-encoded UTF-8
+    #[response(status = 400, content_type = "application/problem+json")]
+    Malformed(ProblemBody),
+    /// There is nothing with this name
+    #[response(status = 404, content_type = "application/problem+json")]
+    NotFound(ProblemBody),
+    /// Right by itself, and not with what there is
+    #[response(status = 409, content_type = "application/problem+json")]
+    Conflict(ProblemBody),
+    /// The name, or a field, is not what it must be
+    #[response(status = 422, content_type = "application/problem+json")]
+    Invalid(ProblemBody),
+}
