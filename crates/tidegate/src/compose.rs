@@ -93,15 +93,19 @@ fn rooms<P: Parcels>(
         tls: tls(files, config.tls.as_ref().is_some_and(|tls| tls.binary), &[])?,
         connections_max: config.limits.binary_connections_max,
     };
-    let binary = BinaryRoom::new(binary, authenticator.clone());
+    let (mut others, mut at_http, mut at_binary) = (Vec::new(), vec![open_ledger()], Vec::new());
+    for Opened { room, http, frames, .. } in opened {
+        others.push(room);
+        at_http.extend(http);
+        at_binary.extend(frames);
+    }
+    let binary = BinaryRoom::new(binary, authenticator.clone(), at_binary);
     // One place for the whole ledger: there the parts of a collector are added up.
     let announce = mqtt.as_ref().map(|mqtt| (mqtt.announce.clone(), Address::new(0, MQTT_PORT)));
     let mqtt = mqtt.map(|mqtt| MqttRoom::new(mqtt, authenticator.clone(), MQTT_PORT, workers));
     let door = mqtt.as_ref().and_then(MqttRoom::websocket);
     let websockets = door.map(|door| WebSockets { door, port: MQTT_PORT });
-    let (others, paths): (Vec<_>, Vec<_>) = opened.into_iter().map(|other| (other.room, other.http)).unzip();
-    let at_door = std::iter::once(open_ledger()).chain(paths.into_iter().flatten()).collect();
-    let http = http(config, files)?.map(|http| HttpDoor::new(http, authenticator.clone(), websockets, at_door));
+    let http = http(config, files)?.map(|http| HttpDoor::new(http, authenticator.clone(), websockets, at_http));
 
     let mut rooms: Vec<Box<dyn Room<P>>> = Vec::new();
     assert!(rooms.len() == usize::from(BINARY_PORT), "the binary port has its place");

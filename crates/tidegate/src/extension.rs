@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!   Extension ─┬─ config rows, metric rows, families of logs      known before anything is read
-//!              └─ open(document) ─▶ Opened { logs, room, HTTP }   once the configuration is good
+//!              └─ open(document) ─▶ Opened { logs, room, HTTP, frames }   once the configuration is good
 //! ```
 
 use std::path::Path;
 
 use anyhow::Result;
 use tidegate_config::{Document, Section};
+use tidegate_gateway::binary::frames::OpenFrames;
 use tidegate_gateway::http_room::OpenHttpRoom;
 use tidegate_journal::directory::{Directory, Wanted};
 use tidegate_journal::disk::RealDisk;
@@ -42,6 +43,8 @@ pub struct Opened<P> {
     pub room: Box<dyn Room<P>>,
     /// Its paths at the HTTP door, if it has some.
     pub http: Option<OpenHttpRoom<P>>,
+    /// Its frames on the binary port, if it has some.
+    pub frames: Option<OpenFrames<P>>,
 }
 
 /// A family of logs, and how one of them is audited.

@@ -8,6 +8,7 @@
 //! Invariant: nothing here waits, and nothing here grows with what a client sends or leaves unread: a frame, the
 //! requests in flight and the outbox each have a bound in [`limits`].
 
+pub mod frames;
 pub mod limits;
 mod metrics;
 pub mod port;
@@ -31,7 +32,8 @@ pub struct Refused {
 }
 
 impl Refused {
-    fn new(code: &'static str, detail: impl Into<String>) -> Refused {
+    /// Refused, with this code and this sentence.
+    pub fn new(code: &'static str, detail: impl Into<String>) -> Refused {
         Refused { code, detail: detail.into() }
     }
 }

@@ -33,7 +33,7 @@ const SHARD: Address = Address::new(0, 1);
 
 /// One worker's port and its poll.
 struct Door {
-    port: BinaryPort,
+    port: BinaryPort<Parcel>,
     endpoint: Endpoint<Parcel>,
     own: VecDeque<Envelope<Parcel>>,
     poll: Poll,
@@ -60,7 +60,7 @@ impl Door {
         }));
         let metrics = BinaryMetrics::register(&Metrics::of(&[BinaryMetrics::ROWS]), BINARY, 0);
         let router = Router::new(PORT, ShardAddresses::new([SHARD]), CursorKey([1, 2]));
-        let mut port = BinaryPort::new(PORT, router, Some(listener), None, authenticator.clone(), 10, metrics);
+        let mut port = BinaryPort::new(PORT, router, Some(listener), None, authenticator.clone(), 10, metrics, Vec::new());
         let poll = Poll::new().unwrap();
         Port::<Parcel>::register(&mut port, PortSockets::new(poll.registry(), 0).unwrap()).unwrap();
         let endpoint = mesh(1, 0).pop().unwrap();
