@@ -1,12 +1,10 @@
 //! The plainest way to speak with a shard: a call is a message, and its answer is a message.
 //!
 //! ```text
-//!   ask(shard, call) ─▶ DirectClient ─▶ Direct::Call ─▶ shard ─▶ Direct::Answer ─▶ DirectClient ─▶ reply
+//!   ask(call) ─▶ DirectClient ─▶ Direct::Call ─▶ shard ─▶ Direct::Answer ─▶ DirectClient ─▶ reply
 //! ```
 //!
 //! For rooms whose requests each concern one shard. A room whose requests concern several brings a [`Client`] of its own.
-
-use std::marker::PhantomData;
 
 use slab::Slab;
 use tidegate_machines::ShardIndex;
@@ -67,23 +65,19 @@ where
     }
 }
 
-/// Asks shards in [`Direct`] messages. A request names its shard.
-pub struct DirectClient<S> {
+/// Asks shards in [`Direct`] messages.
+pub struct DirectClient<S: Service> {
     shards: ShardAddresses,
+    /// Which shard a call is for, of so many.
+    shard_of: fn(&S::Call, u16) -> ShardIndex,
     /// The caller's token of each request; `None` once it was cancelled.
     asked: Slab<Option<u64>>,
-    service: PhantomData<fn() -> S>,
 }
 
-impl<S> DirectClient<S> {
-    /// A client of these shards.
-    pub fn new(shards: ShardAddresses) -> DirectClient<S> {
-        DirectClient { shards, asked: Slab::new(), service: PhantomData }
-    }
-
-    /// How many shards there are.
-    pub fn shards(&self) -> u16 {
-        self.shards.count()
+impl<S: Service> DirectClient<S> {
+    /// A client of these shards, of which `shard_of` says which one a call is for.
+    pub fn new(shards: ShardAddresses, shard_of: fn(&S::Call, u16) -> ShardIndex) -> DirectClient<S> {
+        DirectClient { shards, shard_of, asked: Slab::new() }
     }
 }
 
@@ -91,7 +85,7 @@ impl<S> Client for DirectClient<S>
 where
     S: Service<Call: Send, Answer: Send> + 'static,
 {
-    type Request = (ShardIndex, S::Call);
+    type Request = S::Call;
     type Reply = Result<S::Answer, Unavailable>;
     type Message = Direct<S>;
 
@@ -106,7 +100,7 @@ where
     fn start(
         &mut self,
         token: u64,
-        (shard, call): Self::Request,
+        call: S::Call,
         out: &mut Outgoing<Direct<S>>,
         replies: &mut Replies<Self::Reply>,
     ) {
@@ -114,6 +108,7 @@ where
             return replies.push((token, Err(Unavailable::Busy)));
         }
         let number = self.asked.insert(Some(token)) as u64;
+        let shard = (self.shard_of)(&call, self.shards.count());
         out.push((self.shards.of(shard), Direct::Call { number, call }));
     }
 

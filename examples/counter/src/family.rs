@@ -41,8 +41,7 @@ impl<T> Commands for CounterCommands<T> {
     const COMMAND_BYTES_WAITING_MAX: usize = COMMAND_BYTES_WAITING_MAX;
 
     fn weight(command: &Command) -> usize {
-        let (Command::Add { name, .. } | Command::Read { name } | Command::Expire { name }) = command;
-        size_of::<Command>() + name.len()
+        size_of::<Command>() + name_of(command).len()
     }
 
     fn brings(command: &Command) -> bool {
@@ -58,10 +57,16 @@ impl<T> Commands for CounterCommands<T> {
     }
 }
 
-/// The shard of a name: FNV-1a, which must never change, because it says where a counter is.
-pub fn shard_of(name: &str, shards: u16) -> ShardIndex {
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+/// The counter that a command is about.
+pub fn name_of(command: &Command) -> &str {
+    let (Command::Add { name, .. } | Command::Read { name } | Command::Expire { name }) = command;
+    name
+}
+
+/// The shard of a command's counter: FNV-1a of the name, which must never change, because it says where a counter is.
+pub fn shard_of(command: &Command, shards: u16) -> ShardIndex {
+    let hash = name_of(command)
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     ShardIndex((hash % u64::from(shards)) as u16)
 }

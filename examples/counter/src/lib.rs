@@ -15,7 +15,7 @@ mod limits;
 mod machine;
 mod room;
 
-pub use family::{COUNTERS, CounterCommands, CounterFamily, CounterService, shard_of};
+pub use family::{COUNTERS, CounterCommands, CounterFamily, CounterService, name_of, shard_of};
 pub use limits::{CounterKeys, Limits};
-pub use machine::{Command, Counter, Counters, Event, Malformed, Mismatch, Outcome, Refusal};
+pub use machine::{Command, Counters, Event, Malformed, Mismatch, Outcome, Refusal};
 pub use room::CounterExtension;

@@ -30,5 +30,3 @@ pub const COMMANDS_WAITING_MAX: usize = 8_192;
 pub const COMMAND_BYTES_WAITING_MAX: usize = 16 << 20;
 /// Bytes of a segment of a log.
 pub const SEGMENT_BYTES: u64 = 8 << 20;
-/// Bytes of a request, at most: a name of the largest size with every byte escaped, and the rest.
-pub const REQUEST_BYTES_MAX: usize = 8 << 10;

@@ -10,7 +10,7 @@ use tidegate_runtime::direct::{Direct, DirectClient};
 use tidegate_runtime::{Carries, Home, Room, Site};
 use tidegate_telemetry::{MetricRow, metrics};
 
-use crate::family::{COUNTERS, CounterCommands, CounterFamily, CounterService};
+use crate::family::{COUNTERS, CounterCommands, CounterFamily, CounterService, shard_of};
 use crate::frames::CounterFrames;
 use crate::http::CounterHttp;
 use crate::limits::{CounterKeys, Limits, SEGMENT_BYTES};
@@ -48,14 +48,14 @@ impl<P: Carries<Direct<CounterService>>> Extension<P> for CounterExtension {
         Ok(Opened {
             logs: vec![Wanted { family: COUNTERS, shards: keys.shards, count: ShardCount::Kept }],
             room: Box::new(CounterRoom { limits }),
-            http: Some(Box::new(|site, pump| Box::new(CounterHttp::new(pump.client(|_| client(site)))))),
+            http: Some(Box::new(|site, pump| Box::new(CounterHttp(pump.client(|_| client(site)))))),
             frames: Some(Box::new(|site, me| Box::new(ClientFrames::new(CounterFrames, me, client(site))))),
         })
     }
 }
 
 fn client<P: Send + 'static>(site: &Site<P>) -> DirectClient<CounterService> {
-    DirectClient::new(site.placement().shards(COUNTERS))
+    DirectClient::new(site.placement().shards(COUNTERS), shard_of)
 }
 
 /// The shards of counters.
