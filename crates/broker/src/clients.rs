@@ -90,7 +90,7 @@ impl Clients {
         }
     }
 
-    // ── who is who ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    // ── look-ups ───────────────────────────────────────────────────────────────────────────────────────────
 
     /// The place of a connection, if it is still the one that is meant.
     #[inline]
@@ -168,7 +168,7 @@ impl Clients {
         hash_of(&self.hasher, client_id)
     }
 
-    // ── bytes out ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    // ── bytes out ──────────────────────────────────────────────────────────────────────────────────────────
 
     /// Lets `write` append to a connection's outbox.
     #[inline]
@@ -309,7 +309,7 @@ impl Clients {
         self.unsent_bytes.saturating_sub(self.stuck_bytes)
     }
 
-    // ── bytes in ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    // ── bytes in ───────────────────────────────────────────────────────────────────────────────────────────
 
     /// Takes what waits in a connection's input out of it.
     pub fn take_input(&mut self, index: u32) -> Vec<u8> {
@@ -349,7 +349,7 @@ impl Clients {
         self.connections[index].input = number;
     }
 
-    // ── publications out ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    // ── publications out ───────────────────────────────────────────────────────────────────────────────────
 
     /// Another message follows: what was encoded is forgotten.
     pub fn begin_message(&mut self) {

@@ -1,8 +1,8 @@
 //! What a worker stores for one session, with or without a connection.
 //!
 //! ```text
-//!   clean    Live ──────────────────────────▶ gone          ends with its connection, never touches a disk
-//!   durable  Opening ─durable─▶ Live ─ended─▶ gone          lives in the topic shard at `slot`, too; this is its live part
+//!   clean    Live ──────────────────────────▶ gone          ends with its connection, never on disk
+//!   durable  Opening ─durable─▶ Live ─ended─▶ gone          also in the topic shard at `slot`; this is the live part
 //!               ▲                 │
 //!               └────attached─────┘                         a new connection waits for its record as well
 //! ```

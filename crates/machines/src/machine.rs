@@ -2,7 +2,7 @@
 //! they mean.
 //!
 //! ```text
-//!   Command ─▶ decide(&M, with, now) ─▶ Decision ┬ Append ─▶ encode ─▶ log ─▶ apply(&mut M, at) … outcome, once durable
+//!   Command ─▶ decide(&M, with, now) ─▶ Decision ┬ Append ─▶ encode ─▶ log ─▶ apply(&mut M, at) … outcome when durable
 //!                                                └ Answer ─▶ outcome
 //!   after a restart:  read_snapshot ─▶ M ─▶ decode, apply_checked, decode, apply_checked …
 //! ```

@@ -2,9 +2,11 @@
 //!
 //! ```text
 //!   snapshots/<family>-0/snapshot-00000000000010000000.tgs
-//!   ┌────────┬─────────┬────────┬───┬───────┬───────────┬──────────────────────────────┬────────┬─────────────┬──────┐
-//!   │ magic 8│version 4│family 1│0 1│shard 2│directory 8│cursor: position 8 sequence 8 │chain 32│body length 8│body …│ blake3 of
-//!   └────────┴─────────┴────────┴───┴───────┴───────────┴──────────────────────────────┴────────┴─────────────┴──────┘ all: 32
+//!   ┌────────┬─────────┬────────┬───┬───────┬───────────┐
+//!   │ magic 8│version 4│family 1│0 1│shard 2│directory 8│
+//!   ├────────┴─────────┴────────┴───┴───────┴───────────┴┬────────┬─────────────┬──────┬──────────────────┐
+//!   │ cursor: position 8, sequence 8                     │chain 32│body length 8│body …│ blake3 of all: 32│
+//!   └────────────────────────────────────────────────────┴────────┴─────────────┴──────┴──────────────────┘
 //! ```
 //!
 //! Promise: a snapshot is used only if its hash verifies, it is of this directory and log, and the log's chain

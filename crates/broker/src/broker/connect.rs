@@ -1,8 +1,8 @@
 //! The way of a connection from its first byte to CONNACK.
 //!
 //! ```text
-//!   CONNECT ─▶ another worker's? hand off ─▶ shell authenticates ─verdict─▶ attach ─┬─ clean ───────────────▶ accept ─▶ CONNACK
-//!                                                                                       └─ durable ─▶ journal ─▶ accept
+//!   CONNECT ─▶ another worker's? hand off ─▶ shell authenticates ─verdict─▶ attach ─┬─ clean ─────▶ accept ─▶ CONNACK
+//!                                                                                   └─ durable ─▶ journal ─▶ accept
 //! ```
 //!
 //! The CONNECT packet stays at the front of the connection's input and is decoded again at each stop. So nothing of it

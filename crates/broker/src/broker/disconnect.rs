@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   connection ends ─▶ detach ─┬─ clean, or expiry 0 ─▶ will now, session ends
-//!                              └─ durable ────────────▶ journal: detached, with or without will ─due─▶ will, session ends
+//!                              └─ durable ────────────▶ journal: detached, its will ─due─▶ will, session ends
 //! ```
 
 use tidegate_journal::LogStore;

@@ -1,7 +1,7 @@
 //! Commands to the topic shards and their answers: nothing is acknowledged before its record is on disk.
 //!
 //! ```text
-//!   call(command, Wait) ─▶ a shard of topics ─decide, sync─▶ released: Wait, Durable<what was decided> ─▶ go on where it waited
+//!   call(command, Wait) ─▶ a shard of topics ─decide, sync─▶ released: Wait, Durable<decision> ─▶ continue
 //! ```
 
 use std::sync::Arc;

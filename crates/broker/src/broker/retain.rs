@@ -2,7 +2,7 @@
 //! new subscriptions.
 //!
 //! ```text
-//!   PUBLISH retain ─▶ shard_of(topic)'s worker ─▶ journal ─▶ broadcast ─▶ each: replica, and its own receivers, in one step
+//!   PUBLISH retain ─▶ shard_of(topic)'s worker ─▶ journal ─▶ broadcast ─▶ each: replica and receivers, in one step
 //! ```
 //!
 //! Why through one worker: two publications on one topic then reach every replica in the same order. Why in one step:

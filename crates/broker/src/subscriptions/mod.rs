@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   "site/+/dev-7/temp"            site ─ + ─ dev-7 ─ temp: entry, entry, …       one node a level (crate::topic_tree)
-//!   "$share/g/site/+/dev-7/temp"                       └─ "/g": members           a group is a child that no topic reaches
+//!   "$share/g/site/+/dev-7/temp"                       └─ "/g": members           a group is a child no topic matches
 //! ```
 //!
 //! Promise: a session with a filter of its own costs a worker 53 bytes; a match visits at most one node for each level

@@ -1,8 +1,8 @@
 //! A compact tree of topic levels, used for subscriptions and for retained messages.
 //!
 //! ```text
-//!   (parent, "temp") ─┬─ several children: hash ─▶ edges: a cache line of 12 ids ─┬─▶ nodes: parent, level, what the owner
-//!                     └─ one child: the parent knows it ──────────────────────────┘          hangs on it
+//!   (parent, "temp") ─┬─ several children: hash ─▶ edges: a cache line of 12 ids ─┬─▶ nodes: parent, level, the
+//!                     └─ one child: the parent knows it ──────────────────────────┘          owner's payload
 //! ```
 //!
 //! Promise: a node costs `size_of::<Node>()` and, if it has siblings, about 9 bytes of edge table, wherever in its

@@ -60,7 +60,8 @@ fn what_is_too_deep_to_be_retained_is_not_acknowledged_as_if_it_were() {
     let deep = "t".to_owned() + &"/t".repeat(128);
     let mut world = World::new(WorldOptions::default());
     let heard = world.run(&format!(
-        "a: CONNECT; a: SUBSCRIBE #; p: CONNECT; p: PUBLISH {deep} x qos=1 retain; p: PUBLISH $delayed/1/{deep} x qos=2 retain
+        "a: CONNECT; a: SUBSCRIBE #; p: CONNECT; p: PUBLISH {deep} x qos=1 retain
+         p: PUBLISH $delayed/1/{deep} x qos=2 retain
          p: PUBLISH {deep} live retain; p: PUBLISH {deep} plain qos=1; q: CONNECT v3; q: PUBLISH {deep} x qos=1 retain
          w: CONNECT will={deep},x,retain; b: CONNECT; b: SUBSCRIBE #"
     ));

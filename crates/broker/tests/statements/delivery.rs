@@ -449,7 +449,8 @@ fn answers_keep_their_order() {
         s: drop
         a: CONNECT
             a < CONNACK success
-        a: HEX 32 07 00 01 74 00 01 00 31 32 07 00 01 75 00 02 00 32 34 07 00 01 75 00 03 00 33 32 07 00 01 74 00 04 00 34
+        a: HEX 32 07 00 01 74 00 01 00 31 32 07 00 01 75 00 02 00 32 \
+               34 07 00 01 75 00 03 00 33 32 07 00 01 74 00 04 00 34
             a < PUBACK 1
             a < PUBACK 2 0x10 no_matching_subscribers
             a < PUBREC 3 0x10 no_matching_subscribers

@@ -135,7 +135,8 @@ fn who_did_not_ask_hears_nothing() {
 #[test]
 fn properties_go_on_as_they_came() {
     let publish = |flags: u8, packet_id: &str| {
-        let properties = "01 01 03 00 01 63 08 00 01 72 09 00 02 68 69 26 00 01 7a 00 01 31 26 00 01 61 00 01 32 26 00 01 7a 00 01 33";
+        let properties = "01 01 03 00 01 63 08 00 01 72 09 00 02 68 69 \
+                          26 00 01 7a 00 01 31 26 00 01 61 00 01 32 26 00 01 7a 00 01 33";
         let count = properties.split(' ').count();
         let id_bytes = packet_id.split_whitespace().count();
         format!(

@@ -4,7 +4,7 @@
 //!   step:  manifest unsaved?  ─▶ save it, publish the new view
 //!          table waiting?     ─▶ sort it, write a run (tier 0)              first: the shard waits for this ...
 //!          fan-out runs of a tier? ─▶ merge a slice of them into one of the next tier, the lowest tier first
-//!                                                        ... unless a tier has twice as many: lookups would read them all
+//!                                                        ... unless a tier has twice as many (lookup cost)
 //! ```
 //!
 //! Promise: a view is published only after its manifest is durable, and a file is deleted only when no manifest names

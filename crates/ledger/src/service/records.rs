@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   decide ─▶ was this id used? ─▶ its record: in memory, or already read ─▶ continue
-//!                                                └─ neither ─▶ Unread ─▶ one job for the rest of the call ─▶ the same item, again
+//!                                                └─ neither ─▶ Unread ─▶ one job for all ids of the call ─▶ item again
 //! ```
 //!
 //! Promise: nothing is decided without the record of its id. A call that waits keeps its place: later calls have their
