@@ -1,5 +1,5 @@
-// As much of MQTT 5 as a page needs: connect with a token, subscribe, hear, ask and be answered. Over a WebSocket, in one file, so
-// that the demo loads nothing from elsewhere; a real page would take mqtt.js from npm.
+// As much of MQTT 5 as a page needs: connect with a token, subscribe, hear, ask and be answered. Over a WebSocket, in
+// one file, so that the demo loads nothing from elsewhere; a real page would take mqtt.js from npm.
 //
 //   connect ──▶ CONNACK        subscribe ──▶ SUBACK, then onMessage(topic, text)
 //   request ──▶ PUBLISH with a response topic and correlation data ──▶ the answer with the same correlation data
