@@ -26,7 +26,8 @@ field() {
 # log_in USER PASSWORD: prints a token.
 log_in() {
     local token
-    token=$(curl -sS "$url/v1/login" -H 'content-type: application/json' -d "{\"user\":\"$1\",\"password\":\"$2\"}" | field token)
+    token=$(curl -sS "$url/v1/login" -H 'content-type: application/json' \
+        -d "{\"user\":\"$1\",\"password\":\"$2\"}" | field token)
     [ -n "$token" ] || { echo "cannot log in as $1 at $url: does \`make run\` serve there?" >&2; exit 1; }
     echo "$token"
 }

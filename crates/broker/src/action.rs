@@ -57,7 +57,7 @@ pub enum Action {
     },
 }
 
-/// Names a request that is under way.
+/// Names a request in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestTicket(pub u64);
 

@@ -131,7 +131,7 @@ impl Clients {
         self.by_client_id.find(hash, |index| &*self.sessions[*index].client_id == client_id).copied()
     }
 
-    /// Makes a session known by its client id, which must be nobody else's.
+    /// Registers a session by its client id, which no other session may have.
     pub fn add_session(&mut self, session: Session) -> u32 {
         assert!(session.stage != Stage::Vacant, "a session that is added is somebody's");
         assert!(self.find_session(&session.client_id).is_none(), "a client id names one session");

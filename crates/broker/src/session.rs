@@ -48,7 +48,7 @@ pub(crate) struct Session {
     pub next_number: u64,
     pub client_id: ClientId,
     pub subscriptions: Subscriptions,
-    /// What is under way; none until the first QoS 1 or 2.
+    /// What is in flight; none until the first QoS 1 or 2.
     pub flow: Option<Box<Flow>>,
     /// A clean session's will; a durable one's is in the shard.
     pub will: Option<Box<Will>>,
@@ -122,7 +122,7 @@ impl SessionFlags {
     }
 }
 
-/// A session as others remember it: who points to a session that is gone points to nobody.
+/// A reference to a session. If the session has ended, it refers to none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SessionRef {
     pub index: u32,

@@ -80,7 +80,8 @@ pub enum Operation {
         selection: Selection,
         /// All or nothing.
         linked: bool,
-        /// A member of the linked group was refused at its id's home: nothing is left but to refuse these, for ever.
+        /// A member of the linked group was refused at its id's home: these are refused too, and the refusal is
+        /// journaled.
         failed: bool,
         /// What was learned about credit accounts of other shards.
         facts: Vec<AccountFact>,
@@ -202,7 +203,7 @@ pub enum Answer {
     Outcomes {
         /// Per pick.
         outcomes: Vec<Outcome>,
-        /// Selection that were not decided.
+        /// Items that were not decided.
         need_credit: Vec<u32>,
     },
     /// To `FindOwners`: the shard that decided on each id.

@@ -116,7 +116,7 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
                 let answer = answer.map(|output| output.map(Output::into_answer));
                 (from, Message::Answer { ticket, shard, answer })
             }
-            // Nobody was promised any of these: the other shard asks again.
+            // No client waits for these: the other shard asks again.
             (Ticket::Credits { .. } | Ticket::Pull { .. } | Ticket::Figures, Err(_)) => return None,
             (Ticket::Credits { to }, Ok(output)) => {
                 let credits = output.map(Output::into_credits);
@@ -151,7 +151,7 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
             Message::Call { from, ticket, shard, operation } => match self.place_of(shard) {
                 Some(place) => {
                     self.shards[place].call(Ticket::Call { from, ticket }, operation);
-                    // What was turned away on arrival is told at once.
+                    // A call that was refused on arrival is answered at once.
                     self.release(place);
                 }
                 None => {
@@ -210,7 +210,7 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
         self.shards.iter().any(Shard::has_news)
     }
 
-    /// Requests of its connections under way.
+    /// Requests of its connections that are in progress.
     pub fn pending(&self) -> usize {
         self.router.pending()
     }

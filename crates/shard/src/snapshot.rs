@@ -178,9 +178,9 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
         Ok(None)
     }
 
-    /// Takes a snapshot out of the order, under a name that nobody reads: it is of no use to this log, and being newer
-    /// than all that this log will have for a while, it would have them removed in its stead. Returns `why` and what
-    /// was done, in words.
+    /// Renames a snapshot to a name that is never read: it is of no use to this log, and because its sequence is higher
+    /// than those of the next snapshots, these would be removed instead of it. Returns `why` and what was done, in
+    /// words.
     pub(crate) fn set_aside_at(&self, cursor: Cursor, why: String) -> String {
         self.set_aside(&file_name(cursor.sequence), why)
     }

@@ -111,7 +111,7 @@ impl<L: LogStore> Broker<L> {
         check_topic(will.topic).err().map(|error| error.reason)
     }
 
-    /// An id that nobody has guessed and whose session lives with this worker.
+    /// A random id whose session belongs to this worker.
     fn draw_client_id(&mut self) -> Box<str> {
         const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
         loop {
@@ -223,7 +223,7 @@ impl<L: LogStore> Broker<L> {
         }
         let key = self.clients.key(index);
         self.clients.connections[index].flags.set(Flags::PARKED);
-        // The one before may have been sent away meanwhile, and only wait for its socket to be closed.
+        // The earlier one may have been disconnected meanwhile, and only wait for its socket to close.
         if let Some(earlier) = self.waiting_connects.insert(session, key)
             && let Some(earlier) = self.clients.index(earlier)
             && self.clients.connections[earlier].state == ConnectionState::Opening

@@ -47,7 +47,7 @@ pub(super) enum Wait {
     Received { session: SessionRef, number: u64 },
     /// A message was retained.
     Retained { message: Arc<Message>, source: Source },
-    /// Something that somebody asked for and nothing more.
+    /// A command whose only effect is an acknowledgement.
     Ack { ack_to: AckTo },
 }
 

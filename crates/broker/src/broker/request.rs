@@ -22,7 +22,7 @@ use crate::peer::{AckTo, Source, Ticket};
 use crate::session::SessionRef;
 use crate::{Action, RequestTicket, RequestTopic};
 
-/// A request that is under way.
+/// A request in progress.
 #[derive(Debug)]
 pub(super) struct Request {
     session: SessionRef,

@@ -189,7 +189,8 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A walk under way: what it must still give, by number, unless it goes first; and what it has given.
+/// A scan in progress: the messages it must still give, by number, unless they are removed first; and those it has
+/// given.
 struct Walk {
     cursor: Cursor,
     owed: BTreeSet<u32>,

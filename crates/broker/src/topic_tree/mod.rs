@@ -149,8 +149,7 @@ impl<P: Default> TopicTree<P> {
         self.edges.prefetch(edge_hash(parent, hash));
     }
 
-    /// All nodes, the root first. Panics if parents and children disagree. A walk over everything: for tests and
-    /// simulation.
+    /// All nodes, the root first. Panics if parents and children disagree. Visits everything: for tests and simulation.
     pub(crate) fn sound_nodes(&self) -> Vec<NodeId> {
         let nodes: Vec<NodeId> = self.nodes.in_use().map(NodeId).collect();
         let mut children = vec![0; self.nodes.reached() as usize];
@@ -192,7 +191,7 @@ impl<P: Default> TopicTree<P> {
         NodeId(id)
     }
 
-    /// Removes a node, which must have no children any more: they would lose their parent. Gives what hung on it.
+    /// Removes a node, which must have no children any more: they would lose their parent. Gives what data on it.
     pub(crate) fn remove(&mut self, node: NodeId) -> P {
         assert!(node != Self::ROOT && self.children(node) == 0, "the root stays, and so does who has children");
         let parent = self.nodes[node.0].parent;

@@ -24,7 +24,7 @@ fn a_message_for_sessions_of_several_records_comes_to_each_once() {
     let connect = format!("p: CONNECT id={publisher} keep expiry=1000");
     let heard = world.run(&format!("{connect}; p: PUBLISH t once qos=2 id=7"));
     assert!(heard.ends_with("p: PUBLISH t once qos=2 id=7\n    p < PUBREC 7\n"), "{heard}");
-    // A process that ended before it could say so: its successor takes the message again, for nobody.
+    // A process that ended before it acknowledged: the next process takes the message again, without receivers.
     let heard = world.run(&format!("kill; {connect}; p: PUBLISH t once qos=2 id=7 dup; p: PUBREL 7"));
     assert!(heard.ends_with("    p < PUBREC 7\np: PUBREL 7\n    p < PUBCOMP 7\n"), "{heard}");
     // And the packet id is free in all parts.

@@ -6,7 +6,7 @@ use tidegate_broker::BrokerLimits;
 
 /// `[MQTT-3.1.0-1]`: the first packet of a client is CONNECT.
 /// `[MQTT-3.14.0-1]`: the server sends no DISCONNECT before a CONNACK with a code below 0x80.
-/// Before CONNECT there is not even a goodbye.
+/// Before CONNECT the server does not send DISCONNECT either.
 #[test]
 fn what_is_not_connect_comes_not_first() {
     holds(

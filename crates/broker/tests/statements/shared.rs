@@ -67,7 +67,7 @@ fn each_member_has_its_own_qos() {
     );
 }
 
-/// 3.8.3.1: retained messages are not for those who share; nor for who shares again.
+/// 3.8.3.1: a shared subscription gets no retained messages, also when it is repeated.
 #[test]
 fn who_shares_gets_nothing_that_is_retained() {
     holds_in_both(

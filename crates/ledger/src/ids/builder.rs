@@ -146,7 +146,7 @@ impl<D: Disk> Builder<D> {
         Ok(())
     }
 
-    /// Starts the merge of the lowest tier that has enough runs and none under way.
+    /// Starts the merge of the lowest tier that has enough runs and no merge in progress.
     fn begin_merge(&mut self) -> Result<(), IdsError> {
         let Some(tier) = (0..=self.highest_tier()).find(|tier| self.is_due(*tier)) else { return Ok(()) };
         let inputs: Vec<_> =
@@ -219,7 +219,7 @@ impl<D: Disk> Builder<D> {
         self.next_number - 1
     }
 
-    /// Deletes files that nobody needs. A failure leaves a file that the next open deletes.
+    /// Deletes files that are no longer needed. A failure leaves a file that the next open deletes.
     fn delete_retired(&mut self) {
         let (disk, held) = (&self.disk, std::mem::take(&mut self.retired));
         let still_read = |run: &Arc<Run<D::File>>| Arc::strong_count(run) > 1;

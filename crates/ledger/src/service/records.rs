@@ -71,7 +71,7 @@ impl Reads {
         self.arrived.insert(job, records);
     }
 
-    /// What a job found; `None` while it is under way.
+    /// What a job found; `None` while it is running.
     pub fn take(&mut self, job: JobId) -> Option<Result<Records, JournalError>> {
         self.arrived.remove(&job)
     }

@@ -33,7 +33,7 @@ pub fn id_hash(id: &str) -> u64 {
     sip_64(id.as_bytes(), SHARD_KEY)
 }
 
-/// As [`id_hash`], under a key of the data directory, so that nobody can prepare ids that collide.
+/// As [`id_hash`], under a key of the data directory, so that a client cannot prepare ids that collide.
 pub fn id_hash_keyed(id: &str, key: [u64; 2]) -> u64 {
     sip_64(id.as_bytes(), key)
 }

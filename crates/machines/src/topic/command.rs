@@ -77,7 +77,7 @@ pub enum Command {
     OpenSession {
         /// Client id.
         client_id: Box<str>,
-        /// Seconds that it lives without a connection; `u32::MAX` for ever.
+        /// Seconds that it is kept without a connection; `u32::MAX`: without limit.
         expiry_s: u32,
         /// What to publish when the client is gone.
         will: Option<Will>,
@@ -205,7 +205,7 @@ pub enum Refusal {
     /// A message of this origin was taken before: the sender may be told yes.
     #[error("message was taken before")]
     Duplicate,
-    /// There is nothing to do: no such origin, no such will, nobody to receive it. The sender may be told yes.
+    /// There is nothing to do: no such origin, no such will, no receiver. The sender gets a positive acknowledgement.
     #[error("nothing to do")]
     Nothing,
     /// An inbox is full and its policy is to refuse.

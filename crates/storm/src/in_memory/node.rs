@@ -130,7 +130,7 @@ impl Node {
         self.settle()
     }
 
-    /// One publishes a message that the other must get, and nobody else.
+    /// One publishes a message that only the other must get.
     pub fn deliver_one(&mut self, publisher: u32, receiver: u32, packet: &[u8]) -> Result<()> {
         let Client { key, worker, .. } = self.clients[publisher as usize];
         let now = self.now();

@@ -25,7 +25,7 @@ pub fn dial(address: SocketAddr, index: usize) -> Result<TcpStream> {
     Ok(socket.into())
 }
 
-/// As [`dial`], for who will wait for answers.
+/// As [`dial`], for a caller that waits for answers.
 pub fn dial_blocking(address: SocketAddr, index: usize) -> Result<TcpStream> {
     let socket = dial(address, index)?;
     socket.set_read_timeout(Some(ANSWER_TIME_MAX))?;

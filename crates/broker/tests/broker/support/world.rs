@@ -69,7 +69,7 @@ impl World {
         world
     }
 
-    /// The brokers, for who looks inside.
+    /// The brokers, for tests that check their state.
     pub fn brokers(&self) -> &[TestBroker] {
         &self.brokers
     }

@@ -46,7 +46,9 @@ fn run(node: &mut Node, step: &str) -> String {
             let words: Vec<Vec<&str>> =
                 step["linked".len()..].split('&').map(|part| part.split_whitespace().collect()).collect();
             let transfers: Vec<Transfer<'_>> = words.iter().map(|words| transfer(words)).collect();
-            return node.linked(&transfers).into_iter().map(word).collect::<Vec<_>>().join(", ");
+            let outcomes: Vec<_> = node.linked(&transfers).into_iter().map(word).collect();
+            // One a line, if a line would be too long.
+            return outcomes.join(if outcomes.concat().len() > 60 { ",\n    " } else { ", " });
         }
         _ => Command::Transfer { transfer: transfer(&words), credit_missing: false },
     };
@@ -470,14 +472,16 @@ fn a_linked_group_is_all_or_nothing() {
     at_the_shop(
         "linked t: a>b 5 & u: b>c 4 & v: b>c 2; show a; show b; t: a>b 5; v: b>c 2; t: a>b 1",
         expect![[r#"
-c1: shop>a 5 -> applied
-linked t: a>b 5 & u: b>c 4 & v: b>c 2 -> refused: linked_failed, refused: linked_failed, refused: insufficient_funds available=1
-show a -> balance 5, held 0, credited 5, debited 0
-show b -> balance 0, held 0, credited 0, debited 0
-t: a>b 5 -> refused: linked_failed
-v: b>c 2 -> refused: insufficient_funds available=1
-t: a>b 1 -> refused: id_reused
-"#]],
+            c1: shop>a 5 -> applied
+            linked t: a>b 5 & u: b>c 4 & v: b>c 2 -> refused: linked_failed,
+                refused: linked_failed,
+                refused: insufficient_funds available=1
+            show a -> balance 5, held 0, credited 5, debited 0
+            show b -> balance 0, held 0, credited 0, debited 0
+            t: a>b 5 -> refused: linked_failed
+            v: b>c 2 -> refused: insufficient_funds available=1
+            t: a>b 1 -> refused: id_reused
+        "#]],
     );
 }
 

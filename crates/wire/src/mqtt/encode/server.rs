@@ -118,7 +118,7 @@ pub fn encode_connack(out: &mut Vec<u8>, version: Version, connack: &ConnAckOut<
     });
 }
 
-/// Appends a SUBACK with one reason for each subscription, in order. MQTT 3.1.1 has one word for every failure.
+/// Appends a SUBACK with one reason for each subscription, in order. MQTT 3.1.1 has one return code for every failure.
 /// `[MQTT-3.8.4-6]`: SUBACK has a reason code for each filter.
 pub fn encode_suback(
     out: &mut Vec<u8>,
