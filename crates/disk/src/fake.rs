@@ -434,10 +434,10 @@ impl DiskFile for FakeFile {
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small, seedable with any number, good enough to choose faults.
-pub(super) struct SplitMix(u64);
+pub(crate) struct SplitMix(pub(crate) u64);
 
 impl SplitMix {
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -446,7 +446,7 @@ impl SplitMix {
     }
 
     /// A number below `bound`, which is not zero.
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "no number is below zero");
         self.next() % bound
     }

@@ -1,5 +1,6 @@
 //! The file system as its users see it: few calls, each with a stated promise, so that a fake can break whatever is not
 //! promised.
+//! And, in [`stream`], a replicated stream of messages in the same manner.
 //!
 //! ```text
 //!   logs, snapshots, id runs ─▶ Disk ─┬─▶ RealDisk: pread, pwrite, fallocate, fdatasync
@@ -10,6 +11,7 @@
 
 mod fake;
 mod real;
+pub mod stream;
 
 use std::io;
 use std::path::Path;

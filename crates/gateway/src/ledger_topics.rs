@@ -16,20 +16,14 @@ use tidegate_machines::ledger::{AccountKind, AccountView};
 
 use crate::auth::Identity;
 use crate::desk::{Answered, Desk};
-use crate::http::{Problem, TransferCall, account_json};
+use crate::json::Problem;
+use crate::ledger_json::{TransferCall, account_json};
+pub use crate::topic_names::{ACCOUNTS, ALL_ACCOUNTS, PREFIX, TRANSFERS};
 
 /// Accounts whose kind is remembered, so that a vote need not ask for it again.
 const KINDS_REMEMBERED: usize = 65_536;
 /// Votes that wait for a kind.
 const PARKED_MAX: usize = 4_096;
-/// What all topics of the ledger begin with: only it publishes there.
-pub const PREFIX: &str = "$ledger/";
-/// Where transfers are asked for.
-pub const TRANSFERS: &str = "$ledger/transfers";
-/// Where figures are announced, followed by the account's id.
-pub const ACCOUNTS: &str = "$ledger/accounts/";
-/// The filter of all figures.
-pub const ALL_ACCOUNTS: &str = "$ledger/accounts/#";
 /// What is published there is for the ledger to answer. A [`RequestTopic`] is a place in this list.
 pub const REQUEST_TOPICS: [&str; 1] = [TRANSFERS];
 

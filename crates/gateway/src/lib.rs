@@ -1,31 +1,28 @@
-//! The gateway: the doors of Tidegate, the threads that serve them, and the rings between those threads.
+//! The doors of Tidegate: who may come in, and the protocols in which clients speak.
 //!
 //! ```text
-//!   MQTT, binary clients ─▶ worker threads (one per core, pinned; poll loop; own shards) ◀─ rings ─▶ each other
-//!   HTTP clients ─────────▶ edge threads (tokio, axum; WebSockets move on to workers) ──▶ rings ─▶ workers
-//!                           background thread (seeds, auditor) ───────────────────────▶ rings ─▶ workers
-//!                           topic-keeper thread (compacts logs of topics, files only)
+//!   MQTT, binary clients ─▶ ports on worker threads ◀── rings ──▶ shards
+//!   HTTP clients ─────────▶ edge threads (tokio, axum; WebSockets move on to workers) ──▶ rings ──▶ shards
 //! ```
+//!
+//! Each door is a [room](tidegate_runtime::Room) of the node.
 //!
 //! Invariant: no mutex and no async runtime on a worker's thread. What may wait lives on the other threads.
 
-pub mod audit_loop;
+pub mod admission;
 pub mod auth;
-pub mod background;
 pub mod binary;
 pub mod desk;
 pub mod edge;
 pub mod http;
+pub mod http_room;
+pub mod json;
+pub mod ledger_http;
+mod ledger_json;
 pub mod ledger_topics;
 pub mod listener;
-mod log_keeper;
-pub mod mesh;
-pub mod metrics;
 pub mod mqtt;
-pub mod node;
-pub mod parcel;
-pub mod recovery;
-pub mod status;
 pub mod stream;
 pub mod tls;
-pub mod worker_thread;
+mod topic_names;
+pub mod websocket;

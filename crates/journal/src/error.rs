@@ -36,7 +36,8 @@ pub enum JournalError {
         /// What the system said.
         cause: String,
     },
-    /// Bytes that were durable are gone or changed. Nothing is cut, nothing is served; see `docs/formats/journal.md`.
+    /// Bytes that were durable are gone or changed. Nothing is cut, nothing is served; see `docs/formats/journal.md`. In a stream,
+    /// `segment` names the message.
     #[error(
         "{segment}: damaged at offset {offset}: {what}; lost: {lost}. Restore this file from a copy; nothing was changed"
     )]
@@ -103,6 +104,28 @@ pub enum JournalError {
         path: PathBuf,
         /// What is wrong, and what to do.
         what: String,
+    },
+    /// Somebody else writes the stream now. What was not acknowledged by then never will be.
+    #[error(
+        "{log}: another process has taken over: message {number} is {what}. This process must stop writing, and start again to serve"
+    )]
+    Fenced {
+        /// Which log.
+        log: String,
+        /// Number of the message that is not ours.
+        number: u64,
+        /// What stands there, in words.
+        what: String,
+    },
+    /// The stream cannot be reached. It says nothing about what is stored.
+    #[error("{log}: cannot {doing}: {cause}")]
+    Unavailable {
+        /// Which log.
+        log: String,
+        /// What was being done.
+        doing: &'static str,
+        /// What the stream said.
+        cause: String,
     },
     /// The log was closed or its companion thread ended.
     #[error("the journal is closed")]

@@ -4,6 +4,7 @@
 //! constant; the journal knows none by name, so that a further one needs no edit here.
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::limits::{FAMILY_NAME_BYTES_MAX, SHARDS_MAX};
 
@@ -38,6 +39,29 @@ impl Family {
     pub(crate) fn check(&self) {
         assert!(self.number > 0, "family \"{}\": families are numbered from 1", self.name);
         assert!(is_name(self.name), "family {}: \"{}\" names no folder", self.number, self.name);
+    }
+}
+
+/// The families whose logs may be opened.
+#[derive(Clone, Debug)]
+pub(crate) struct Families(Arc<[Family]>);
+
+impl Families {
+    /// These; two with one number or name are a bug of the caller.
+    pub fn new(families: &[Family]) -> Families {
+        families.iter().for_each(Family::check);
+        for (index, family) in families.iter().enumerate() {
+            let is_new =
+                families[..index].iter().all(|other| other.number != family.number && other.name != family.name);
+            assert!(is_new, "family {} \"{}\" is declared twice", family.number, family.name);
+        }
+        Families(families.into())
+    }
+
+    /// The family of `log`. One that was not declared is a bug of the caller.
+    pub fn of(&self, log: LogId) -> &Family {
+        let family = self.0.iter().find(|family| family.number == log.family);
+        family.unwrap_or_else(|| panic!("{log}: its family was not declared"))
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::disk::{Disk, DiskFile};
+use crate::family::Families;
 use crate::limits::SHARDS_MAX;
 use crate::segment::{SEGMENT_HEADER_BYTES, SegmentFault, SegmentHeader, parse_segment_name, segment_name};
 use crate::{Cursor, Family, JournalError, LogId, Position, Retention};
@@ -22,18 +23,12 @@ pub(crate) struct Folder<D: Disk> {
 pub(crate) struct Folders<D: Disk> {
     disk: D,
     data: Arc<Path>,
-    families: Arc<[Family]>,
+    families: Families,
 }
 
 impl<D: Disk> Folders<D> {
     pub fn new(disk: D, data: &Path, families: &[Family]) -> Folders<D> {
-        families.iter().for_each(Family::check);
-        for (index, family) in families.iter().enumerate() {
-            let is_new =
-                families[..index].iter().all(|other| other.number != family.number && other.name != family.name);
-            assert!(is_new, "family {} \"{}\" is declared twice", family.number, family.name);
-        }
-        Folders { disk, data: data.into(), families: families.into() }
+        Folders { disk, data: data.into(), families: Families::new(families) }
     }
 
     /// The folder of `log`, whose family was declared.
@@ -43,8 +38,7 @@ impl<D: Disk> Folders<D> {
 
     /// The family of `log`. One that was not declared is a bug of the caller.
     pub fn family_of(&self, log: LogId) -> &Family {
-        let family = self.families.iter().find(|family| family.number == log.family);
-        family.unwrap_or_else(|| panic!("{log}: its family was not declared"))
+        self.families.of(log)
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{JournalError, Position};
 /// What was removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Forgotten {
-    /// Segment files.
+    /// Segment files; of a stream, messages.
     pub segments: usize,
     /// Positions that can no longer be read: about the bytes of those files.
     pub positions: u64,

@@ -121,6 +121,11 @@ impl GroupHeader {
         if self.base != before.position {
             return Err(GroupFault::WrongPlace(self.base));
         }
+        self.continues(before)
+    }
+
+    /// Whether this group goes on with the records and the chain of `before`, wherever it stands.
+    pub(crate) fn continues(&self, before: &Cursor) -> Result<(), GroupFault> {
         if self.previous != before.chain || self.first_sequence.0 != before.sequence.0 + 1 {
             return Err(GroupFault::BrokenChain { first_sequence: self.first_sequence });
         }

@@ -9,7 +9,8 @@ use crate::{Cursor, Durability, JournalError, Position, Sequence};
 
 /// Where a kind of log store has its groups. One call a group, so that a [`GroupReader`] need not know which kind it is.
 pub(crate) trait GroupSource: Send {
-    /// Verifies the group that follows `before`, which it returned last unless `is_first`; reads nothing at or behind `up_to`.
+    /// Verifies the group that follows `before`, which it returned last unless `is_first`; reads nothing at or behind `up_to`, which
+    /// is the end of a group.
     fn find(&mut self, before: &Cursor, up_to: Position, is_first: bool) -> Result<Found, JournalError>;
 
     /// The bytes that the last [`Found`] speaks of.
@@ -26,6 +27,8 @@ pub(crate) trait GroupSource: Send {
 pub(crate) struct Found {
     pub header: GroupHeader,
     pub body: Range<usize>,
+    /// The place behind it, as its kind of log counts positions.
+    pub end: Cursor,
 }
 
 /// Iterates over groups in order, verifying checksums and the chain. Lives on any thread, beside the writer.
@@ -65,9 +68,9 @@ impl GroupReader {
         if before.position >= up_to {
             return Ok(None);
         }
-        let Found { header, body } = self.source.find(&before, up_to, self.is_first)?;
-        let end = header.end();
-        assert_eq!(header.base, before.position, "groups follow each other without gaps");
+        let Found { header, body, end } = self.source.find(&before, up_to, self.is_first)?;
+        assert!(header.base >= before.position, "groups follow each other");
+        assert_eq!(header.first_sequence.0, before.sequence.0 + 1, "records are numbered without gaps");
         assert!(end.position > before.position && end.sequence > before.sequence, "a group has records");
         if end.position > up_to {
             return Err(bad_cursor(&before, format!("position {up_to} is within a group")));
@@ -91,6 +94,7 @@ impl GroupReader {
             first_sequence: header.first_sequence,
             base: header.base,
             record_count: header.record_count,
+            bytes: header.total_bytes(),
             records: header.records(records),
         }))
     }
@@ -118,6 +122,8 @@ pub struct Group<'a> {
     pub base: Position,
     /// Records in it.
     pub record_count: u32,
+    /// Its bytes, headers included.
+    pub bytes: usize,
     records: Records<'a>,
 }
 

@@ -9,6 +9,7 @@ use std::time::Instant;
 use crate::builder::{GroupLimits, record_in};
 use crate::group::GROUP_HEADER_BYTES;
 use crate::limits::GROUPS_IN_FLIGHT_MAX;
+use crate::stream::{number_of, place_of};
 use crate::{Cursor, Durability, GroupBuilder, NotReady, Options, Position, Sequence};
 
 /// A group on its way to disk.
@@ -18,6 +19,8 @@ pub(crate) struct Submitted {
     pub first_sequence: Sequence,
     pub records: u32,
     pub body: Vec<u8>,
+    /// The place behind it.
+    pub end: Position,
     /// When it was submitted; `None` where there is no clock.
     pub since: Option<Instant>,
 }
@@ -31,20 +34,39 @@ impl Submitted {
     pub fn last_sequence(&self) -> Sequence {
         Sequence(self.first_sequence.0 + u64::from(self.records) - 1)
     }
-
-    pub fn end(&self) -> Position {
-        Position(self.base.0 + self.bytes() as u64)
-    }
 }
 
 impl Submitted {
     fn holds(&self, at: Position) -> bool {
-        self.base <= at && at < self.end()
+        self.base <= at && at < self.end
+    }
+}
+
+/// How a kind of log counts positions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Layout {
+    /// By bytes: groups follow each other without a gap.
+    Bytes,
+    /// By messages, each of which holds so many bytes of a group: see [`crate::stream`].
+    Messages { part_bytes: usize },
+}
+
+impl Layout {
+    /// The place behind a group of `bytes` at `base`.
+    pub fn end(self, base: Position, bytes: usize) -> Position {
+        match self {
+            Layout::Bytes => Position(base.0 + bytes as u64),
+            Layout::Messages { part_bytes } => {
+                assert_eq!(base, place_of(number_of(base)), "a group begins with a message");
+                place_of(number_of(base) + bytes.div_ceil(part_bytes) as u64)
+            }
+        }
     }
 }
 
 /// Submitted groups, oldest first, and where the log ends.
 pub(crate) struct InFlight {
+    layout: Layout,
     groups: VecDeque<Arc<Submitted>>,
     /// Durable groups that were the last to become so, oldest first, and the memory they hold. Why: what is looked up is mostly
     /// young (a hold that is posted, a request that is sent again), and a look here saves a system call.
@@ -61,8 +83,15 @@ pub(crate) struct InFlight {
 
 impl InFlight {
     pub fn new(end: Cursor, options: &Options) -> InFlight {
+        InFlight::with_layout(Layout::Bytes, end, end.position, options)
+    }
+
+    /// A log that ends with `end` and goes on at `next`.
+    pub fn with_layout(layout: Layout, end: Cursor, next: Position, options: &Options) -> InFlight {
         options.check();
+        assert!(end.position <= next, "a log only grows");
         InFlight {
+            layout,
             groups: VecDeque::with_capacity(GROUPS_IN_FLIGHT_MAX),
             recent: VecDeque::new(),
             recent_bytes: 0,
@@ -70,7 +99,7 @@ impl InFlight {
             recycled: Vec::with_capacity(GROUPS_IN_FLIGHT_MAX + 1),
             group_bytes_max: options.group_bytes_max,
             record_bytes_max: options.record_bytes_max,
-            next: end.position,
+            next,
             last_sequence: end.sequence,
             durable: Durability::at(end),
         }
@@ -94,13 +123,15 @@ impl InFlight {
         }
         assert!(self.groups.len() < GROUPS_IN_FLIGHT_MAX, "ready() is asked before submit");
         let (base, first_sequence, records) = (group.base(), group.first_sequence(), group.records());
-        let submitted = Arc::new(Submitted { base, first_sequence, records, body: group.into_body(), since });
-        assert!(submitted.end() > self.next, "a log only grows");
+        let end = self.layout.end(base, group.bytes());
+        let submitted = Arc::new(Submitted { base, first_sequence, records, body: group.into_body(), end, since });
+        assert!(submitted.end > self.next, "a log only grows");
         assert!(submitted.last_sequence() > self.last_sequence, "a group has records");
-        self.next = submitted.end();
+        self.next = submitted.end;
         self.last_sequence = submitted.last_sequence();
-        let before = self.groups.back().map_or(self.durable.position(), |last| last.end());
-        assert_eq!(submitted.base, before, "groups in flight follow each other, and the first one what is durable");
+        let before = self.groups.back().map_or(self.durable.position(), |last| last.end);
+        let follows = submitted.base == before || self.groups.is_empty() && submitted.base > before;
+        assert!(follows, "groups in flight follow each other, and the first one what is durable");
         self.groups.push_back(submitted.clone());
         Some(submitted)
     }
@@ -115,7 +146,7 @@ impl InFlight {
         assert!(sequence >= self.durable.sequence(), "what was durable cannot become undone");
         while self.groups.front().is_some_and(|group| group.last_sequence() <= sequence) {
             let group = self.groups.pop_front().expect("looked at above");
-            self.durable = Durability::unchained(group.end(), group.last_sequence());
+            self.durable = Durability::unchained(group.end, group.last_sequence());
             // The writer has let go of it before it said that it is durable.
             if let Some(group) = Arc::into_inner(group) {
                 self.keep_recent(group);
@@ -127,7 +158,7 @@ impl InFlight {
     }
 
     fn keep_recent(&mut self, group: Submitted) {
-        assert!(self.recent.back().is_none_or(|last| last.end() == group.base), "recent groups follow each other");
+        assert!(self.recent.back().is_none_or(|last| last.end == group.base), "recent groups follow each other");
         self.recent_bytes += group.body.capacity();
         self.recent.push_back(group);
         while self.recent_bytes > self.recent_bytes_max {

@@ -4,11 +4,12 @@
 //!   records ─▶ GroupBuilder ─submit─▶ companion thread: checksum, chain hash, write, fdatasync ─▶ poll_durable
 //!                                                                     │
 //!   LogReader: read, groups ◀──────────── segment files ◀─────────────┘
+//!                             or  ◀────── messages of a replicated stream
 //! ```
 //!
 //! The layers, from the bytes up: [`group`] and [`segment`] (formats), `writer` and `recovery` (one log's tail), `reader`
 //! (everything behind the tail), [`LocalLogs`] and [`StepLogs`] (the [`LogStore`]s: with a companion thread, or stepped by a
-//! simulator), [`directory`] (who may use which files). Whoever uses logs knows [`Logs`], [`LogStore`] and [`LogReader`] only.
+//! simulator), [`stream`] (a third one, in a replicated stream), [`directory`] (who may use which files). Whoever uses logs knows [`Logs`], [`LogStore`] and [`LogReader`] only.
 //!
 //! Invariant: nothing here knows what a record means.
 
@@ -37,6 +38,7 @@ pub mod segment;
 mod segment_groups;
 pub mod step;
 mod store;
+pub mod stream;
 mod writer;
 
 use std::fmt;
@@ -55,6 +57,7 @@ pub use recovery::RecoveryReport;
 pub use scrub::Scrubbed;
 pub use step::{Step, StepHandle, StepLog, StepLogs};
 pub use store::{LogReader, LogStore, Logs, Opened, Wake};
+pub use stream::{StreamLog, StreamLogs, StreamOptions, StreamReader};
 pub use tidegate_disk as disk;
 
 /// Where a record (or a group) stands in its shard's journal. Opaque to callers and strictly increasing; never zero for a record.

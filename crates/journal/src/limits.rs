@@ -46,6 +46,15 @@ pub const IDLE_MARK_AFTER_MS: u64 = 20;
 /// How often a full disk is asked again for room, in milliseconds.
 pub const DISK_FULL_RETRY_MS: u64 = 100;
 
+/// Bytes of a stream's message, header included.
+pub const MESSAGE_BYTES_MAX: usize = 64 * 1024;
+
+/// Messages to a stream whose outcome is not known; more wait in the log. Two of the largest groups, about.
+pub const MESSAGES_IN_FLIGHT_MAX: usize = 128;
+
+/// How often the opening of a stream's log tries to append its epoch message.
+pub const EPOCH_ATTEMPTS_MAX: usize = 16;
+
 const _: () = assert!(GROUP_BYTES_MAX as u64 <= SEGMENT_BYTES / 4, "a segment holds several of the largest groups");
 const _: () = assert!(RECORD_BYTES_MAX <= GROUP_BYTES_MAX / 4, "a group holds several of the largest records");
 const _: () =

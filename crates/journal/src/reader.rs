@@ -48,7 +48,7 @@ impl<D: Disk> Reader<D> {
     }
 
     /// `place`, or where the log begins if it has forgotten that.
-    pub(crate) fn first_at_or_after(&self, place: Cursor) -> Result<Cursor, JournalError> {
+    fn first_at_or_after(&self, place: Cursor) -> Result<Cursor, JournalError> {
         if !self.folder.may_forget() {
             return Ok(place);
         }
@@ -100,7 +100,7 @@ impl<D: Disk> LogReader for Reader<D> {
     }
 
     fn scrub(&self, from: Cursor, bytes: u64) -> Result<Scrubbed, JournalError> {
-        scrub(self, from, bytes)
+        scrub(self, self.first_at_or_after(from)?, bytes)
     }
 }
 

@@ -31,18 +31,19 @@ use crate::{Cursor, Durability, JournalError, LogId, Options, Position};
 /// What was found, and done, when a log was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecoveryReport {
-    /// The end of the log: where the next group will stand.
+    /// The end of the log: the place behind its last group.
     pub end: Cursor,
     /// Where the log begins: behind [`Cursor::START`] when records were forgotten.
     pub begins: Position,
-    /// Segment files.
+    /// Segment files; none in a stream.
     pub segments: usize,
-    /// Groups in the last segment, all of which were verified.
+    /// Groups that were verified: those of the last segment; in a stream, the last one.
     pub groups_verified: u64,
-    /// Bytes of groups that were never acknowledged and were cut from the tail. Zero after a graceful stop.
+    /// Bytes of groups that were never acknowledged and were cut from the tail; in a stream, that are void from now on. Zero after a
+    /// graceful stop.
     pub bytes_cut: u64,
     /// Apart from `end`, so that nobody else makes one.
-    durability: Durability,
+    pub(crate) durability: Durability,
 }
 
 impl RecoveryReport {

@@ -98,10 +98,10 @@ impl SegmentScan {
         }
         let body = whole.start + GROUP_HEADER_BYTES..whole.end;
         if tidegate_planted::is_planted(tidegate_planted::Bug::TornTailAccepted) {
-            return Ok(header.follows(self.log, before).map(|()| Found { header, body }));
+            return Ok(header.follows(self.log, before).map(|()| Found { header, body, end: header.end() }));
         }
         let checked = header.check_body(&self.window.buffer[whole], &self.window.buffer[body.clone()]);
         // A group that is whole in itself but follows another is told from a torn one: only the former proves a change.
-        Ok(checked.and_then(|()| header.follows(self.log, before)).map(|()| Found { header, body }))
+        Ok(checked.and_then(|()| header.follows(self.log, before)).map(|()| Found { header, body, end: header.end() }))
     }
 }

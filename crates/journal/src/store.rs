@@ -1,4 +1,4 @@
-//! What a shard asks of its log, whatever it is made of: local files today, JetStream later.
+//! What a shard asks of its log, whatever it is made of: local files, or messages of a replicated stream.
 //!
 //! ```text
 //!   Logs ─open─▶ LogStore   one shard's thread: append, poll, peek; never waits

@@ -149,7 +149,7 @@ impl<D: Disk> Writer<D> {
             record_count: group.records,
         };
         self.end = group::seal(seal, &group.body, &mut self.image);
-        assert_eq!(self.end.position, group.end(), "what is sealed is as long as what was submitted");
+        assert_eq!(self.end.position, group.end, "what is sealed is as long as what was submitted");
         assert_eq!(
             self.end.sequence,
             group.last_sequence(),

@@ -18,11 +18,16 @@ pub mod family;
 pub mod ids;
 pub mod limits;
 pub mod message;
+pub mod metrics;
 pub mod operation;
+pub mod protocol;
+pub mod room;
 pub mod router;
 pub mod service;
 pub mod worker;
 
 pub use family::{LEDGER, LedgerFamily};
+pub use metrics::LedgerMetrics;
+pub use room::{LedgerOptions, LedgerRoom};
 pub use service::LedgerService;
 pub use worker::LedgerShard;

@@ -15,13 +15,10 @@ use tidegate_machines::ledger::{
 };
 use tidegate_machines::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
+use tidegate_runtime::Address;
 use tidegate_shard::Durable;
 
 use crate::message::{AuditReport, HoldRequest, TransferBatch, Unavailable};
-
-/// A thread that takes part: workers first, then edge threads, then the auditor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EndpointIndex(pub u16);
 
 /// Which items of a request a shard is asked to decide.
 #[derive(Clone, Debug)]
@@ -282,9 +279,8 @@ impl Credit {
     }
 }
 
-/// Where messages go that a shard or a router sends: a worker moves them to rings, the simulator to its queue of
-/// delays.
-pub type Outgoing = Vec<(EndpointIndex, Message)>;
+/// Messages of shards and routers on their way: a worker moves them to rings, the simulator to its queue of delays.
+pub type Outgoing = tidegate_runtime::Outgoing<Message>;
 
 /// What one thread sends another.
 #[derive(Debug)]
@@ -292,7 +288,7 @@ pub enum Message {
     /// A question to a shard.
     Call {
         /// Who asks.
-        from: EndpointIndex,
+        from: Address,
         /// The asker's own number for it.
         ticket: u64,
         /// Which shard.
@@ -309,7 +305,7 @@ pub enum Message {
         /// Durable, or not served at all.
         answer: Result<Durable<Answer>, Unavailable>,
     },
-    /// New figures of accounts of `shard`, or of its parts of collectors; sent to worker 0, which announces them.
+    /// New figures of accounts of `shard`, or of its parts of collectors; sent to whoever announces them.
     Figures {
         /// The shard that has them.
         shard: ShardIndex,

@@ -22,11 +22,12 @@ mod transfers;
 use slab::Slab;
 use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::{AccountKind, AccountView, Refusal, shard_of};
+use tidegate_runtime::{Address, Client, ShardAddresses};
 use tidegate_shard::Durable;
 
 use crate::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX};
 use crate::message::{Reply, Request, Unavailable};
-use crate::operation::{Answer, EndpointIndex, Message, Operation, Outgoing};
+use crate::operation::{Answer, Message, Operation, Outgoing};
 pub use history::CursorKey;
 use history::HistoryMerge;
 use transfers::Deciding;
@@ -34,11 +35,12 @@ use transfers::Deciding;
 /// A finished request: the token that its listener gave it, and the reply.
 pub type Finished = Vec<(u64, Reply)>;
 
-/// Routes the requests of one endpoint.
+/// Routes the requests of one member of an endpoint.
 pub struct Router {
-    endpoint: EndpointIndex,
+    me: Address,
+    shards: ShardAddresses,
+    /// How many there are.
     shard_count: u16,
-    workers: u16,
     cursors: CursorKey,
     requests: Slab<Pending>,
     bytes: usize,
@@ -79,10 +81,16 @@ enum Next {
 }
 
 impl Router {
-    /// A router for the requests of `endpoint`.
-    pub fn new(endpoint: EndpointIndex, shard_count: u16, workers: u16, cursors: CursorKey) -> Router {
-        assert!(shard_count > 0 && workers > 0, "somebody answers");
-        Router { endpoint, shard_count, workers, cursors, requests: Slab::new(), bytes: 0 }
+    /// A router for the requests of `me`, to these shards.
+    pub fn new(me: Address, shards: ShardAddresses, cursors: CursorKey) -> Router {
+        let shard_count = shards.count();
+        assert!(shard_count > 0, "somebody answers");
+        Router { me, shards, shard_count, cursors, requests: Slab::new(), bytes: 0 }
+    }
+
+    /// Shards of the ledger.
+    pub fn shard_count(&self) -> u16 {
+        self.shard_count
     }
 
     /// Whether another request may start. A worker that cannot start one stops reading its sockets.
@@ -162,8 +170,8 @@ impl Router {
     fn send(&self, key: usize, calls: Vec<(ShardIndex, Operation)>, out: &mut Outgoing) {
         for (shard, operation) in calls {
             assert!(shard.0 < self.shard_count, "a call is to a shard that there is");
-            let worker = EndpointIndex(shard.0 % self.workers);
-            out.push((worker, Message::Call { from: self.endpoint, ticket: key as u64, shard, operation }));
+            let call = Message::Call { from: self.me, ticket: key as u64, shard, operation };
+            out.push((self.shards.of(shard), call));
         }
     }
 
@@ -204,6 +212,29 @@ impl Router {
                 finished.push((pending.token, reply));
             }
         }
+    }
+}
+
+impl Client for Router {
+    type Request = Request;
+    type Reply = Reply;
+    type Message = Message;
+
+    fn has_room(&self) -> bool {
+        Router::has_room(self)
+    }
+
+    fn pending(&self) -> usize {
+        Router::pending(self)
+    }
+
+    fn start(&mut self, token: u64, request: Request, out: &mut Outgoing, finished: &mut Finished) {
+        Router::start(self, token, request, out, finished);
+    }
+
+    fn deliver(&mut self, _from: Address, message: Message, out: &mut Outgoing, finished: &mut Finished) {
+        let Message::Answer { ticket, shard, answer } = message else { unreachable!("everything else is for shards") };
+        self.answer(ticket, shard, answer, out, finished);
     }
 }
 

@@ -22,6 +22,7 @@ use tidegate_journal::{Durability, JournalError, LogReader, LogStore, NoRoom, Po
 use tidegate_machines::ledger::{AccountView, Command, EVENT_BYTES_MAX, Event, Ledger, Outcome};
 use tidegate_machines::{Machine, OutboundNumber, Place, ShardIndex};
 use tidegate_planted::{Bug, is_planted};
+use tidegate_runtime::Address;
 use tidegate_shard::{Derived, JobId, Jobs, Pause, Room, Served, Service, Turn, Unavailable, Unsolicited};
 
 use crate::announcer::{AnnounceRules, Announcer};
@@ -29,7 +30,7 @@ use crate::family::LedgerFamily;
 use crate::ids::{IdHash, IdIndex, IdsError};
 use crate::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX, EXPIRIES_PER_STEP};
 use crate::message::AuditReport;
-use crate::operation::{Answer, Credit, EndpointIndex, Operation};
+use crate::operation::{Answer, Credit, Operation};
 
 use exchange::Exchange;
 use history::HistoryJob;
@@ -65,7 +66,7 @@ pub enum Ticket {
     /// The answer to a call.
     Call {
         /// Who asked.
-        from: EndpointIndex,
+        from: Address,
         /// The asker's own number for it.
         ticket: u64,
     },

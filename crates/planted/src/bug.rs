@@ -17,6 +17,12 @@ pub enum Bug {
     WatermarkOffByOne,
     /// A credit from another shard leaves the watermark as it was, so that the same credit is taken in again.
     CreditAppliedTwice,
+    /// A message to a stream whose outcome nobody knows is taken for stored.
+    UnknownTakenForStored,
+    /// A stream's log goes on although another writer stands where its message should be.
+    FenceIgnored,
+    /// A group of a stream without its last message is not passed over when the next epoch begins.
+    VoidGroupKept,
 }
 
 #[cfg(feature = "bugs")]

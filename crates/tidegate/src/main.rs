@@ -5,6 +5,7 @@
 //! ```
 
 mod command;
+mod compose;
 mod config;
 mod huge_pages;
 mod metrics;

@@ -4,9 +4,10 @@
 
 use tidegate_gateway::binary::BinaryMetrics;
 use tidegate_gateway::http::HttpMetrics;
-use tidegate_gateway::metrics::{LedgerMetrics, ShardMetrics};
+use tidegate_gateway::ledger_http::LedgerHttpMetrics;
 use tidegate_gateway::mqtt::{BrokerMetrics, MqttMetrics};
-use tidegate_gateway::worker_thread::LoopMetrics;
+use tidegate_ledger::LedgerMetrics;
+use tidegate_runtime::{LoopMetrics, ShardMetrics};
 use tidegate_telemetry::{MetricRow, Registry};
 
 /// By owner, in the order in which people read about them.
@@ -16,6 +17,7 @@ const LISTS: &[&[MetricRow]] = &[
     LoopMetrics::ROWS,
     BinaryMetrics::ROWS,
     HttpMetrics::ROWS,
+    LedgerHttpMetrics::ROWS,
     MqttMetrics::ROWS,
     BrokerMetrics::ROWS,
 ];

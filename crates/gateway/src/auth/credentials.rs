@@ -20,9 +20,9 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::acl::ClientRights;
 use super::authenticator::{AuthError, Authenticator, now_s};
+use super::clients::{Credentials, MqttAuthenticator, Verdict, VerdictReply};
 use super::identity::Identity;
 use super::roster::Roster;
-use crate::mqtt::{Credentials, MqttAuthenticator, Verdict, VerdictReply};
 
 impl MqttAuthenticator for Authenticator {
     fn begin(&self, shown: Credentials, reply: VerdictReply) -> Option<Verdict> {

@@ -12,8 +12,10 @@
 //! | `drain` | sending the MQTT clients away |
 //! | `publish:FILTER`, `subscribe:FILTER` | MQTT topics; `%c` is the client id, `%u` the service's name |
 //! | `sys` | subscribing to `$SYS/#` |
+//! | `room:ROOM:read:PATTERN`, `room:ROOM:write:PATTERN` | reading and changing in another room than the ledger |
 //!
-//! PATTERN is `*` (any account), `wallet:*` (ids that begin so) or one whole id.
+//! PATTERN is `*` (any account), `wallet:*` (ids that begin so) or one whole id. In a room it is about the names that the room gives to
+//! what it holds. Which rooms a server has is not known here: a grant for a room that is not there allows nothing.
 
 use std::str::FromStr;
 
@@ -81,14 +83,32 @@ pub enum Grant {
     Subscribe(TopicPattern),
     /// Subscribing to what the server says about itself.
     Sys,
+    /// An action of one kind in a room, on what has these names.
+    Room {
+        /// The room's name.
+        room: Box<str>,
+        /// What may be done there.
+        action: Action,
+        /// On what.
+        names: Pattern,
+    },
+}
+
+/// What somebody wants to do in a room. A right to change is no right to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Look at something.
+    Read,
+    /// Change, make or delete something.
+    Write,
 }
 
 /// A grant that means nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "grant {0:?} is unknown; write \"*\", \"accounts:open\", \"transfers:*\", \"debit:PATTERN\", \"credit:PATTERN\", \
-     \"read:PATTERN\", \"holds:settle\", \"audit\", \"metrics\", \"drain\", \"publish:FILTER\", \"subscribe:FILTER\" or \"sys\", with \
-     PATTERN as \"*\", \"wallet:*\" or one account id and FILTER as an MQTT topic filter"
+     \"read:PATTERN\", \"holds:settle\", \"audit\", \"metrics\", \"drain\", \"publish:FILTER\", \"subscribe:FILTER\", \"sys\", \
+     \"room:ROOM:read:PATTERN\" or \"room:ROOM:write:PATTERN\", with PATTERN as \"*\", \"wallet:*\" or one account id and FILTER as an MQTT topic filter"
 )]
 pub struct GrantError(pub String);
 
@@ -114,6 +134,7 @@ impl FromStr for Grant {
         match verb {
             "publish" => return pattern.parse().map(Grant::Publish).map_err(|_| unknown()),
             "subscribe" => return pattern.parse().map(Grant::Subscribe).map_err(|_| unknown()),
+            "room" => return in_room(pattern).ok_or_else(unknown),
             _ => {}
         }
         let pattern = Pattern::parse(pattern).ok_or_else(unknown)?;
@@ -128,9 +149,27 @@ impl FromStr for Grant {
     }
 }
 
+/// Reads `ROOM:ACTION:PATTERN`.
+fn in_room(text: &str) -> Option<Grant> {
+    let (room, rest) = text.split_once(':')?;
+    let (action, names) = rest.split_once(':')?;
+    let action = match action {
+        "read" => Action::Read,
+        "write" => Action::Write,
+        _ => return None,
+    };
+    let is_name =
+        !room.is_empty() && room.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    Some(Grant::Room { room: room.into(), action, names: Pattern::parse(names)? }).filter(|_| is_name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn room(action: Action, names: Pattern) -> Grant {
+        Grant::Room { room: "counters".into(), action, names }
+    }
 
     #[test]
     fn reads_what_configurations_write() {
@@ -149,6 +188,9 @@ mod tests {
             ("sys", Grant::Sys),
             ("publish:chat/%c/#", Grant::Publish("chat/%c/#".parse().unwrap())),
             ("subscribe:#", Grant::Subscribe("#".parse().unwrap())),
+            ("room:counters:read:*", room(Action::Read, Pattern::Any)),
+            ("room:counters:write:hits:*", room(Action::Write, Pattern::Prefix("hits:".into()))),
+            ("room:counters:write:hits", room(Action::Write, Pattern::Exactly("hits".into()))),
         ] {
             assert_eq!(text.parse(), Ok(grant), "{text}");
         }
@@ -164,6 +206,12 @@ mod tests {
             "subscribe:a/#/b",
             "publish:$share/g/a",
             "sys:*",
+            "room:counters",
+            "room:counters:write",
+            "room:counters:write:",
+            "room:counters:add:*",
+            "room:*:write:*",
+            "room::write:*",
         ] {
             assert_eq!(text.parse::<Grant>(), Err(GrantError(text.to_owned())));
         }

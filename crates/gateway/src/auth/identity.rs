@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_machines::ledger::{AccountKind, AccountView};
 
-use super::grant::{Grant, Pattern};
+use super::grant::{Action, Grant, Pattern};
 
 /// A caller. Cheap to clone; the same object for all requests of one user or service.
 #[derive(Clone, Debug)]
@@ -26,6 +26,11 @@ impl Identity {
     /// What they may do.
     pub fn rights(&self) -> &Rights {
         &self.inner.1
+    }
+
+    /// Whether they may do this in `room` with what has this `name` there. Viewers may not: their rights are about accounts.
+    pub fn may(&self, room: &str, action: Action, name: &str) -> bool {
+        self.rights().may_in_room(room, action, name)
     }
 }
 
@@ -113,6 +118,16 @@ impl Rights {
     /// Whether they may send the clients away.
     pub fn may_drain(&self) -> bool {
         self.granted(|grant| *grant == Grant::Drain)
+    }
+
+    /// Whether they may do this in `room` with what has this `name` there.
+    pub fn may_in_room(&self, room: &str, action: Action, name: &str) -> bool {
+        self.granted(|grant| match grant {
+            Grant::Room { room: of, action: granted, names } => {
+                **of == *room && *granted == action && names.matches(name)
+            }
+            _ => false,
+        })
     }
 
     /// Whether they may read metrics.

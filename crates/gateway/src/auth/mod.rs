@@ -20,6 +20,7 @@
 
 pub mod acl;
 mod authenticator;
+pub mod clients;
 mod credentials;
 pub mod gate;
 mod generations;
@@ -40,7 +41,7 @@ pub use authenticator::{
     AuthError, AuthSettings, Authenticator, ServiceSettings, Session, UserSettings, now_s, service_token_hash,
 };
 pub use generations::Generations;
-pub use grant::{Grant, GrantError, Pattern};
+pub use grant::{Action, Grant, GrantError, Pattern};
 pub use identity::{Access, Identity, Rights};
 pub use kinds::AccountKinds;
 pub use login::{IssuedToken, LoginError, LoginLimits};

@@ -12,6 +12,8 @@ pub const OUTBOX_BYTES_MAX: usize = 1 << 20;
 pub const HELLO_TIMEOUT_MS: u64 = 5_000;
 /// How long half a frame may stand without another byte of it.
 pub const FRAME_TIMEOUT_MS: u64 = 30_000;
+/// Bytes of one read from a socket.
+pub const READ_BYTES: usize = 256 << 10;
 /// Bytes read from one connection before the others get their turn.
 pub const READ_BYTES_PER_TURN: usize = 1 << 20;
 /// Requests of viewers parked until the kinds of their credit accounts are known, per worker.
@@ -19,5 +21,6 @@ pub const PARKED_MAX: usize = 1_024;
 /// Accounts whose kind a worker remembers.
 pub const KINDS_REMEMBERED: usize = 1 << 16;
 
+const _: () = assert!(READ_BYTES <= READ_BYTES_PER_TURN);
 // A connection that has not shown a token can hold only a small frame.
 const _: () = assert!(FRAME_BYTES_MAX_UNAUTHENTICATED * 256 < FRAME_BYTES_MAX);

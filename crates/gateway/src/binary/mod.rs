@@ -11,13 +11,14 @@
 pub mod limits;
 mod metrics;
 pub mod port;
+mod room;
 pub mod session;
-pub mod stream;
 mod translate;
 
 use tidegate_wire::DecodeError;
 
 pub use metrics::{BINARY, BinaryMetrics};
+pub use room::{BinaryRoom, BinarySettings};
 
 /// A request that the door itself refuses, with the stable name that the client sees.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,26 +9,29 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use mio::{Interest, Registry, Token};
+use mio::Interest;
 use rustls::ServerConfig;
 use slab::Slab;
 use tidegate_ledger::message::{Reply, Request};
+use tidegate_ledger::operation::Message;
+use tidegate_ledger::router::Router;
+use tidegate_machines::TimeMs;
+use tidegate_runtime::{Address, Asker, Carries, Context, Port, PortSockets, Resident};
 use tidegate_wire::limits::{FRAME_BYTES_MAX, TRANSFERS_MAX};
 use tidegate_wire::proto::{self, reply_frame::Body};
 use tidegate_wire::{BodyRef, decode_request, encode_reply};
 
 use super::limits::{IN_FLIGHT_MAX, KINDS_REMEMBERED, PARKED_MAX};
 use super::session::{Life, Session};
-use super::stream::Stream;
 use super::{BinaryMetrics, Refused, translate};
 use crate::auth::Authenticator;
 use crate::desk::{Answered, Desk};
+use crate::stream::{Scratch, Stream};
 
-/// The token of the listening socket; sessions have those from 2 on.
-pub const LISTENER: Token = Token(0);
-/// The token of the waker.
-pub const WAKER: Token = Token(1);
-const FIRST_SESSION: usize = 2;
+/// The token of the listening socket.
+const LISTENER: usize = 0;
+/// Sessions have tokens from here on.
+const FIRST_SESSION: usize = 1;
 
 /// Whose request it is.
 struct Purpose {
@@ -41,24 +44,33 @@ struct Purpose {
 /// The binary clients of one worker.
 pub struct BinaryPort {
     listener: Option<mio::net::TcpListener>,
+    /// The worker's poll, once it runs.
+    poll: Option<PortSockets>,
     tls: Option<Arc<ServerConfig>>,
     authenticator: Arc<Authenticator>,
     desk: Desk<Purpose>,
+    /// Asks the ledger.
+    asker: Asker<Router>,
     sessions: Slab<Session>,
     connections_max: usize,
     /// Sessions that may have something to read, each once.
     ready: Vec<usize>,
     /// Sessions with new bytes to send.
     unsent: Vec<usize>,
-    scratch: Box<[u8]>,
+    scratch: Scratch,
     /// The worker's clock at its last turn.
     now_ms: u64,
+    /// The process stops: nothing is read any more.
+    stopping: bool,
     metrics: BinaryMetrics,
 }
 
 impl BinaryPort {
-    /// Serves the clients of `listener` (none: a door that stays shut), each under TLS if a configuration is given.
+    /// Serves the clients of `listener` (none: a door that stays shut), each under TLS if a configuration is given. Lives at `me` and
+    /// asks the ledger by `router`.
     pub fn new(
+        me: Address,
+        router: Router,
         listener: Option<TcpListener>,
         tls: Option<Arc<ServerConfig>>,
         authenticator: Arc<Authenticator>,
@@ -67,6 +79,8 @@ impl BinaryPort {
     ) -> BinaryPort {
         BinaryPort {
             listener: listener.map(mio::net::TcpListener::from_std),
+            poll: None,
+            asker: Asker::new(me, router),
             tls,
             authenticator,
             desk: Desk::new(KINDS_REMEMBERED, PARKED_MAX),
@@ -74,30 +88,15 @@ impl BinaryPort {
             connections_max,
             ready: Vec::new(),
             unsent: Vec::new(),
-            scratch: vec![0; 256 << 10].into(),
+            scratch: Scratch::new(),
             now_ms: 0,
+            stopping: false,
             metrics,
         }
     }
 
-    /// Registers the listening socket.
-    pub fn register(&mut self, registry: &Registry) -> io::Result<()> {
-        match &mut self.listener {
-            Some(listener) => registry.register(listener, LISTENER, Interest::READABLE),
-            None => Ok(()),
-        }
-    }
-
-    /// Takes no more clients.
-    pub fn stop_listening(&mut self, registry: &Registry) {
-        if let Some(mut listener) = self.listener.take() {
-            // Not registered any more is as good.
-            let _ = registry.deregister(&mut listener);
-        }
-    }
-
     /// Takes all clients that wait.
-    pub fn accept(&mut self, registry: &Registry, now_ms: u64) {
+    fn accept(&mut self) {
         while let Some(listener) = &self.listener {
             match listener.accept() {
                 Ok((tcp, _)) if self.sessions.len() >= self.connections_max => {
@@ -105,7 +104,7 @@ impl BinaryPort {
                     drop(tcp);
                 }
                 Ok((tcp, _)) => {
-                    if self.open(tcp, registry, now_ms).is_ok() {
+                    if self.open(tcp).is_ok() {
                         self.metrics.connections_accepted.add(1);
                     }
                 }
@@ -117,49 +116,34 @@ impl BinaryPort {
         self.metrics.connections_open.set(self.sessions.len() as i64);
     }
 
-    fn open(&mut self, tcp: mio::net::TcpStream, registry: &Registry, now_ms: u64) -> io::Result<()> {
+    fn open(&mut self, tcp: mio::net::TcpStream) -> io::Result<()> {
         tcp.set_nodelay(true)?;
-        let stream = Stream::new(tcp, self.tls.as_ref()).map_err(io::Error::other)?;
+        let stream = Stream::accept(tcp, self.tls.as_ref()).map_err(io::Error::other)?;
         let entry = self.sessions.vacant_entry();
         let key = entry.key();
-        let mut session = Session::new(stream, now_ms);
-        session.register(registry, Token(key + FIRST_SESSION))?;
+        let mut session = Session::new(stream, self.now_ms);
+        let poll = self.poll.as_ref().expect("a port is registered before it serves");
+        session.register(poll, key + FIRST_SESSION)?;
         session.listed = true;
         entry.insert(session);
         self.ready.push(key);
         Ok(())
     }
 
-    /// A socket has something to read, or room to write.
-    pub fn on_event(&mut self, event: &mio::event::Event) {
-        let key = event.token().0.wrapping_sub(FIRST_SESSION);
-        let Some(session) = self.sessions.get_mut(key) else { return };
-        if event.is_readable() || event.is_read_closed() || event.is_error() {
-            session.readable = true;
-            if !std::mem::replace(&mut session.listed, true) {
-                self.ready.push(key);
-            }
-        }
-        if event.is_writable() {
-            self.unsent.push(key);
-        }
-    }
-
-    /// Reads and decodes from all sessions that may; gives each request to `start` with a token for its reply. `has_room` says
-    /// whether another one may start. Returns whether anything was read.
-    pub fn serve(&mut self, now_ms: u64, has_room: impl Fn() -> bool, mut start: impl FnMut(u64, Request)) -> bool {
-        self.now_ms = now_ms;
+    /// Reads and decodes from all sessions that may. Returns whether anything was read.
+    fn serve_sessions(&mut self) -> bool {
+        let now_ms = self.now_ms;
         let mut worked = false;
         for key in std::mem::take(&mut self.ready) {
             let Some(session) = self.sessions.get_mut(key) else { continue };
-            if has_room() && session.may_read() && !session.backlog {
+            if self.asker.has_room() && session.may_read() && !session.backlog {
                 worked = true;
                 match session.read(&mut self.scratch, now_ms) {
                     Ok(bytes) => self.metrics.received_bytes.add(bytes as u64),
                     Err(_) => session.drain(now_ms),
                 }
             }
-            worked |= self.serve_frames(key, &has_room, &mut start);
+            worked |= self.serve_frames(key);
             let session = &mut self.sessions[key];
             if session.has_said_all() {
                 session.drain(now_ms);
@@ -174,13 +158,13 @@ impl BinaryPort {
         worked
     }
 
-    fn serve_frames(&mut self, key: usize, has_room: impl Fn() -> bool, start: &mut impl FnMut(u64, Request)) -> bool {
+    fn serve_frames(&mut self, key: usize) -> bool {
         let mut worked = false;
-        while has_room() && self.sessions[key].may_ask() {
+        while self.asker.has_room() && self.sessions[key].may_ask() {
             match self.sessions[key].next_frame() {
                 Ok(Some(frame)) => {
                     worked = true;
-                    self.serve_frame(key, frame, start);
+                    self.serve_frame(key, frame);
                 }
                 Ok(None) => {
                     self.sessions[key].backlog = false;
@@ -202,7 +186,7 @@ impl BinaryPort {
         worked
     }
 
-    fn serve_frame(&mut self, key: usize, frame: Bytes, start: &mut impl FnMut(u64, Request)) {
+    fn serve_frame(&mut self, key: usize, frame: Bytes) {
         let request = match decode_request(&frame) {
             Ok(request) => request,
             Err(bad) => {
@@ -230,7 +214,7 @@ impl BinaryPort {
                 self.unsent.push(key);
             }
             (Life::Serving(_), body) => match translate::to_request(body, &frame) {
-                Ok(request) => self.admit(key, correlation, request, start),
+                Ok(request) => self.admit(key, correlation, request),
                 Err(refused) => self.refuse(key, correlation, refused),
             },
         }
@@ -258,7 +242,7 @@ impl BinaryPort {
     }
 
     /// Lets a request on to the shards if its sender may make it.
-    fn admit(&mut self, key: usize, correlation: u64, request: Request, start: &mut impl FnMut(u64, Request)) {
+    fn admit(&mut self, key: usize, correlation: u64, request: Request) {
         let Life::Serving(identity) = &self.sessions[key].life else { return };
         let identity = identity.clone();
         self.metrics.requests.increment(kind_of(&request));
@@ -266,14 +250,18 @@ impl BinaryPort {
         self.sessions[key].in_flight += 1;
         self.sessions[key].pages_in_flight += usize::from(page);
         let purpose = Purpose { session: key, correlation, since: Instant::now(), page };
-        if let Some((purpose, answered)) = self.desk.ask(&identity, request, purpose, start) {
+        let asker = &mut self.asker;
+        let mut start = |token, request| asker.start(token, request);
+        if let Some((purpose, answered)) = self.desk.ask(&identity, request, purpose, &mut start) {
             self.answer(purpose, answered);
         }
     }
 
-    /// A reply of the shards. `start` takes a request that this reply sets free.
-    pub fn reply(&mut self, token: u64, reply: Reply, start: &mut impl FnMut(u64, Request)) {
-        if let Some((purpose, answered)) = self.desk.reply(token, reply, start) {
+    /// A reply of the shards.
+    fn reply(&mut self, token: u64, reply: Reply) {
+        let asker = &mut self.asker;
+        let mut start = |token, request| asker.start(token, request);
+        if let Some((purpose, answered)) = self.desk.reply(token, reply, &mut start) {
             self.metrics.request_latency.record(purpose.since.elapsed().as_nanos() as u64);
             self.answer(purpose, answered);
         }
@@ -317,10 +305,10 @@ impl BinaryPort {
     }
 
     /// Sends what is unsent, as far as sockets take it, and forgets sessions that are over.
-    pub fn flush(&mut self, registry: &Registry) {
+    fn write_sessions(&mut self) {
         for key in std::mem::take(&mut self.unsent) {
             let Some(session) = self.sessions.get_mut(key) else { continue };
-            match session.flush() {
+            match session.flush(&mut self.scratch) {
                 Ok(bytes) => self.metrics.sent_bytes.add(bytes as u64),
                 Err(_) => {
                     session.drain(self.now_ms);
@@ -328,7 +316,7 @@ impl BinaryPort {
                 }
             }
             if session.is_over() {
-                session.deregister(registry);
+                session.close(self.poll.as_ref().expect("it was registered"), &mut self.scratch);
                 self.sessions.remove(key);
                 self.metrics.connections_open.set(self.sessions.len() as i64);
             }
@@ -336,7 +324,7 @@ impl BinaryPort {
     }
 
     /// Ends sessions whose client began a frame, or a connection, and went silent.
-    pub fn end_overdue(&mut self, now_ms: u64) {
+    fn end_overdue(&mut self, now_ms: u64) {
         for (key, session) in &mut self.sessions {
             if session.is_overdue(now_ms) {
                 // Once to say what it is owed; who does not even take that loses it.
@@ -349,15 +337,87 @@ impl BinaryPort {
             }
         }
     }
+}
 
-    /// Whether all that was asked is answered and sent as far as clients read.
-    pub fn is_quiet(&self) -> bool {
-        self.desk.is_empty()
+impl<P: Carries<Message>> Resident<P> for BinaryPort {
+    fn deliver(&mut self, from: Address, body: P, _context: &mut Context<'_, P>) {
+        let Ok(message) = body.unpack() else { panic!("the binary port got a parcel of another room") };
+        self.asker.deliver(from, message);
     }
 
-    /// Whether a session has something to read that may be read now.
-    pub fn has_work(&self, has_room: bool) -> bool {
-        has_room && self.ready.iter().any(|key| self.sessions.get(*key).is_some_and(Session::may_read))
+    fn has_news(&mut self) -> bool {
+        !self.stopping
+            && self.asker.has_room()
+            && self.ready.iter().any(|key| self.sessions.get(*key).is_some_and(Session::may_read))
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.desk.is_empty() && self.asker.client().pending() == 0
+    }
+
+    fn is_idle(&self) -> bool {
+        self.asker.client().pending() == 0
+    }
+
+    fn tick(&mut self, now: TimeMs) {
+        self.now_ms = now.0;
+        self.end_overdue(now.0);
+        // Clients that could not be taken when files had run out cause no event of their own.
+        self.accept();
+    }
+}
+
+impl<P: Carries<Message>> Port<P> for BinaryPort {
+    fn register(&mut self, sockets: PortSockets) -> io::Result<()> {
+        if let Some(listener) = &mut self.listener {
+            sockets.register(listener, LISTENER, Interest::READABLE)?;
+        }
+        self.poll = Some(sockets);
+        Ok(())
+    }
+
+    fn on_event(&mut self, token: usize, event: &mio::event::Event) {
+        if token == LISTENER {
+            return self.accept();
+        }
+        let key = token - FIRST_SESSION;
+        let Some(session) = self.sessions.get_mut(key) else { return };
+        if event.is_readable() || event.is_read_closed() || event.is_error() {
+            session.readable = true;
+            if !std::mem::replace(&mut session.listed, true) {
+                self.ready.push(key);
+            }
+        }
+        if event.is_writable() {
+            self.unsent.push(key);
+        }
+    }
+
+    fn serve(&mut self, context: &mut Context<'_, P>) -> bool {
+        self.now_ms = context.now().0;
+        let worked = !self.stopping && self.serve_sessions();
+        self.asker.send(context);
+        worked
+    }
+
+    fn flush(&mut self, context: &mut Context<'_, P>) -> bool {
+        let mut worked = false;
+        while self.asker.has_replies() {
+            worked = true;
+            for (token, reply) in self.asker.take_replies() {
+                self.reply(token, reply);
+            }
+        }
+        self.asker.send(context);
+        self.write_sessions();
+        worked
+    }
+
+    fn stop_listening(&mut self, _now: TimeMs) {
+        self.stopping = true;
+        if let (Some(mut listener), Some(poll)) = (self.listener.take(), &self.poll) {
+            poll.deregister(&mut listener);
+        }
     }
 }
 

@@ -4,14 +4,16 @@ use std::io;
 
 use bytes::{Bytes, BytesMut};
 use mio::Interest;
+use tidegate_runtime::PortSockets;
 use tidegate_wire::limits::{FRAME_BYTES_MAX, FRAME_BYTES_MAX_UNAUTHENTICATED};
 use tidegate_wire::{FrameError, Split, split};
 
 use super::limits::{
-    FRAME_TIMEOUT_MS, HELLO_TIMEOUT_MS, IN_FLIGHT_MAX, OUTBOX_BYTES_MAX, PAGES_IN_FLIGHT_MAX, READ_BYTES_PER_TURN,
+    FRAME_TIMEOUT_MS, HELLO_TIMEOUT_MS, IN_FLIGHT_MAX, OUTBOX_BYTES_MAX, PAGES_IN_FLIGHT_MAX, READ_BYTES,
+    READ_BYTES_PER_TURN,
 };
-use super::stream::{ReadOutcome, Stream};
 use crate::auth::Identity;
+use crate::stream::{Scratch, Stream};
 
 /// The life of a connection.
 ///
@@ -29,9 +31,21 @@ pub enum Life {
     Draining,
 }
 
+/// What the client's socket takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Takes {
+    /// All that it was given.
+    All,
+    /// Nothing more for now. Under TLS, records may wait below an outbox that is empty.
+    Later,
+    /// Nothing any more.
+    Nothing,
+}
+
 /// One connection.
 pub struct Session {
-    stream: Stream,
+    stream: Stream<mio::net::TcpStream>,
+    takes: Takes,
     /// Where the connection is in its life.
     pub life: Life,
     input: BytesMut,
@@ -57,9 +71,10 @@ pub struct Session {
 
 impl Session {
     /// A client that just connected.
-    pub fn new(stream: Stream, now_ms: u64) -> Session {
+    pub fn new(stream: Stream<mio::net::TcpStream>, now_ms: u64) -> Session {
         Session {
             stream,
+            takes: Takes::All,
             life: Life::Greeting,
             input: BytesMut::new(),
             outbox: Vec::new(),
@@ -76,14 +91,14 @@ impl Session {
     }
 
     /// Registers the socket with the worker's poll.
-    pub fn register(&mut self, registry: &mio::Registry, token: mio::Token) -> io::Result<()> {
-        registry.register(self.stream.tcp(), token, Interest::READABLE | Interest::WRITABLE)
+    pub fn register(&mut self, poll: &PortSockets, token: usize) -> io::Result<()> {
+        poll.register(self.stream.socket(), token, Interest::READABLE | Interest::WRITABLE)
     }
 
-    /// Takes the socket out of the worker's poll.
-    pub fn deregister(&mut self, registry: &mio::Registry) {
-        // A socket that is not registered any more needs no taking out.
-        let _ = registry.deregister(self.stream.tcp());
+    /// Tells a client under TLS that nothing more comes, and takes the socket out of the worker's poll. The caller drops the session.
+    pub fn close(&mut self, poll: &PortSockets, scratch: &mut Scratch) {
+        self.stream.close(scratch);
+        poll.deregister(self.stream.socket());
     }
 
     /// Whether more should be read now: everything that would hold it is below its bound.
@@ -99,30 +114,28 @@ impl Session {
     }
 
     /// Reads what is there, up to one turn's worth, through the worker's `scratch`. Returns how many bytes that were.
-    pub fn read(&mut self, scratch: &mut [u8], now_ms: u64) -> io::Result<usize> {
+    pub fn read(&mut self, scratch: &mut Scratch, now_ms: u64) -> io::Result<usize> {
         let mut taken = 0;
         while taken < READ_BYTES_PER_TURN {
-            match self.stream.read(scratch)? {
-                ReadOutcome::Bytes(bytes) => {
-                    self.input.extend_from_slice(&scratch[..bytes]);
-                    taken += bytes;
-                    if matches!(self.life, Life::Serving(_)) {
-                        self.deadline_ms = Some(now_ms + FRAME_TIMEOUT_MS);
-                    }
-                    // Before the Hello nobody gets to fill more than a small frame.
-                    if matches!(self.life, Life::Greeting) && self.input.len() > FRAME_BYTES_MAX_UNAUTHENTICATED {
-                        return Ok(taken);
-                    }
-                }
-                ReadOutcome::WouldBlock => {
-                    self.readable = false;
-                    return Ok(taken);
-                }
-                ReadOutcome::Closed => {
-                    self.readable = false;
-                    self.ended = true;
-                    return Ok(taken);
-                }
+            let heard = self.stream.read(scratch, READ_BYTES)?;
+            let bytes = scratch.bytes(&heard);
+            self.input.extend_from_slice(bytes);
+            taken += bytes.len();
+            if matches!(self.life, Life::Serving(_)) && !bytes.is_empty() {
+                self.deadline_ms = Some(now_ms + FRAME_TIMEOUT_MS);
+            }
+            if heard.ended {
+                self.readable = false;
+                self.ended = true;
+                return Ok(taken);
+            }
+            if !heard.more {
+                self.readable = false;
+                return Ok(taken);
+            }
+            // Before the Hello nobody gets to fill more than a small frame.
+            if matches!(self.life, Life::Greeting) && self.input.len() > FRAME_BYTES_MAX_UNAUTHENTICATED {
+                return Ok(taken);
             }
         }
         Ok(taken)
@@ -191,22 +204,22 @@ impl Session {
     }
 
     /// Sends what the socket takes of the outbox. Returns how many bytes that were.
-    pub fn flush(&mut self) -> io::Result<usize> {
-        let before = self.sent;
-        while self.sent < self.outbox.len() || self.stream.wants_write() {
-            let written = self.stream.write(&self.outbox[self.sent..])?;
-            self.sent += written;
-            if written == 0 {
-                let written = self.sent - before;
-                self.forget_sent();
-                return Ok(written);
-            }
+    pub fn flush(&mut self, scratch: &mut Scratch) -> io::Result<usize> {
+        if self.takes == Takes::Nothing {
+            self.forget_outbox();
+            return Ok(0);
         }
-        let written = self.sent - before;
-        self.sent = 0;
-        self.outbox.clear();
-        self.outbox.shrink_to(64 << 10);
-        Ok(written)
+        let written = self.stream.write(&self.outbox[self.sent..], scratch)?;
+        self.sent += written.taken;
+        self.takes = if written.blocked { Takes::Later } else { Takes::All };
+        if self.sent < self.outbox.len() {
+            self.forget_sent();
+        } else {
+            self.sent = 0;
+            self.outbox.clear();
+            self.outbox.shrink_to(64 << 10);
+        }
+        Ok(written.taken)
     }
 
     /// Gives back what was sent, once it is most of the outbox: a client that reads steadily but never all must not keep it all.
@@ -220,18 +233,23 @@ impl Session {
 
     /// The client takes nothing any more.
     pub fn forget_outbox(&mut self) {
+        self.takes = Takes::Nothing;
         self.sent = 0;
         self.outbox = Vec::new();
     }
 
     /// Whether nothing is owed to a client that nothing more is read from.
     pub fn is_over(&self) -> bool {
-        matches!(self.life, Life::Draining) && self.in_flight == 0 && self.sent == self.outbox.len()
+        matches!(self.life, Life::Draining) && self.in_flight == 0 && !self.has_unsent()
     }
 
-    /// Whether some of the outbox is unsent.
+    /// Whether something is to be sent: of the outbox, or of what TLS made of it.
     pub fn has_unsent(&self) -> bool {
-        self.sent < self.outbox.len()
+        match self.takes {
+            Takes::All => self.sent < self.outbox.len(),
+            Takes::Later => true,
+            Takes::Nothing => false,
+        }
     }
 }
 

@@ -1,28 +1,44 @@
 //! Reading a request's body in bounded memory and time.
 
 use axum::body::Bytes;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, header};
 use http_body_util::BodyExt;
 use hyper::body::Body;
 
+use super::door::Door;
 use super::limits::HttpLimits;
-use super::problem::Problem;
+use crate::json::{Problem, codes};
 
 /// What is read and thrown away of a body that is too large, as a multiple of the bound. A client that is still sending when we
 /// close sees a reset instead of the answer; one that sends a little too much shall see 413.
 const DISCARD_FACTOR: usize = 8;
 
-/// The whole body, which must be JSON by its content type (or have none).
-pub async fn read_json<B: Body<Data = Bytes>>(
-    headers: &HeaderMap,
-    body: B,
-    limits: &HttpLimits,
-) -> Result<Bytes, Problem> {
+impl Door {
+    /// The whole body, which must be JSON by its content type (or have none): at most [`HttpLimits::body_bytes_max`] bytes, within
+    /// [`HttpLimits::body_timeout`].
+    pub async fn read_json<B: Body<Data = Bytes>>(&self, headers: &HeaderMap, body: B) -> Result<Bytes, Problem> {
+        read_json(headers, body, &self.limits).await
+    }
+
+    /// The same for a request that needs no body; empty if there is none, and then the content type is not looked at.
+    pub async fn read_optional_json<B: Body<Data = Bytes>>(
+        &self,
+        headers: &HeaderMap,
+        body: B,
+    ) -> Result<Bytes, Problem> {
+        if body.is_end_stream() {
+            return Ok(Bytes::new());
+        }
+        self.read_json(headers, body).await
+    }
+}
+
+async fn read_json<B: Body<Data = Bytes>>(headers: &HeaderMap, body: B, limits: &HttpLimits) -> Result<Bytes, Problem> {
     check_content_type(headers)?;
     let read = tokio::time::timeout(limits.body_timeout, read(body, limits.body_bytes_max));
     read.await.unwrap_or_else(|_| {
         let detail = format!("the body did not arrive within {} ms", limits.body_timeout.as_millis());
-        Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", detail))
+        Err(Problem::new(codes::BODY_TIMEOUT, detail))
     })
 }
 
@@ -33,7 +49,7 @@ async fn read<B: Body<Data = Bytes>>(body: B, bytes_max: usize) -> Result<Bytes,
     let mut joined: Vec<u8> = Vec::new();
     let mut seen = 0;
     while let Some(frame) = body.frame().await {
-        let broken = |_| Problem::malformed("body_broken", "the connection broke within the body");
+        let broken = |_| Problem::new(codes::BODY_BROKEN, "the connection broke within the body");
         let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
         seen += data.len();
         if declared > bytes_max as u64 || seen > bytes_max {
@@ -55,7 +71,7 @@ async fn read<B: Body<Data = Bytes>>(body: B, bytes_max: usize) -> Result<Bytes,
     match seen {
         _ if declared > bytes_max as u64 || seen > bytes_max => {
             let detail = format!("a body may have at most {bytes_max} bytes");
-            Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body_too_large", detail))
+            Err(Problem::new(codes::BODY_TOO_LARGE, detail))
         }
         _ if joined.is_empty() => Ok(whole),
         _ => Ok(joined.into()),
@@ -69,5 +85,5 @@ fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {
         return Ok(());
     }
     let detail = "send the body as JSON, with the header `Content-Type: application/json`";
-    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content_type_unsupported", detail))
+    Err(Problem::new(codes::CONTENT_TYPE_UNSUPPORTED, detail))
 }

@@ -1,11 +1,16 @@
-//! One connection: TLS if asked for, then HTTP/1.1 with every wait bounded.
+//! One connection: TLS if asked for, then HTTP/1.1 with every wait bounded; and the way of each of its requests to an answer.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::Response;
+use axum::extract::Request as HttpRequest;
+use axum::http::{Response, StatusCode, header};
+use axum::response::IntoResponse;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -13,10 +18,13 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
+use tower::Service;
 
-use super::backend::Backend;
-use super::door::{Door, DoorService};
+use super::door::Door;
 use super::limits::HttpLimits;
+use super::rooms::{Answer, Routing};
+use super::upgrade;
+use crate::json::Problem;
 
 /// Tells when the process stops.
 #[derive(Clone)]
@@ -36,11 +44,11 @@ impl Stopping {
 }
 
 /// Serves one connection to its end.
-pub async fn serve<B: Backend>(
+pub async fn serve(
     stream: TcpStream,
     acceptor: Option<TlsAcceptor>,
-    door: Door<B>,
-    router: Router,
+    door: Door,
+    routing: Arc<Routing>,
     stopping: Stopping,
 ) {
     let metrics = door.metrics.clone();
@@ -49,7 +57,7 @@ pub async fn serve<B: Backend>(
     let _ = stream.set_nodelay(true);
     // A client that is gone already has no address; what it asks for matters to nobody.
     let address = stream.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
-    let service = ConnectionService(DoorService::new(door.clone(), router, address));
+    let service = ConnectionService { door: door.clone(), routing, address };
     match acceptor {
         None => serve_http(stream, door.limits, service, stopping).await,
         Some(acceptor) => match tokio::time::timeout(door.limits.handshake_timeout, acceptor.accept(stream)).await {
@@ -62,9 +70,8 @@ pub async fn serve<B: Backend>(
     metrics.connections_open.add(-1);
 }
 
-async fn serve_http<B, S>(stream: S, limits: HttpLimits, service: ConnectionService<B>, stopping: Stopping)
+async fn serve_http<S>(stream: S, limits: HttpLimits, service: ConnectionService, stopping: Stopping)
 where
-    B: Backend,
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     // Not `pipeline_flush`: with it, the answer to a head that cannot be parsed never leaves (hyper 1.12).
@@ -85,14 +92,74 @@ where
     let _ = connection.await;
 }
 
-struct ConnectionService<B>(DoorService<B>);
+/// One connection's way to the rooms.
+struct ConnectionService {
+    door: Door,
+    routing: Arc<Routing>,
+    /// The client's.
+    address: IpAddr,
+}
 
-impl<B: Backend> hyper::service::Service<hyper::Request<Incoming>> for ConnectionService<B> {
+impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
     type Response = Response<Body>;
     type Error = Infallible;
-    type Future = std::pin::Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+    type Future = Answering;
 
-    fn call(&self, request: hyper::Request<Incoming>) -> Self::Future {
-        Box::pin(self.0.answer(request))
+    fn call(&self, request: hyper::Request<Incoming>) -> Answering {
+        Answering { answer: self.answer(request), door: self.door.clone() }
     }
+}
+
+impl ConnectionService {
+    fn answer(&self, request: hyper::Request<Incoming>) -> Answer {
+        if let Some(hot) = self.routing.hot(request.method(), request.uri().path()) {
+            let (head, body) = request.into_parts();
+            return hot(head, body);
+        }
+        // Past the routes, because it must have hyper's own request.
+        if let Some(handler) = self.door.upgrade.as_ref().filter(|handler| *handler.path() == *request.uri().path()) {
+            let answer = upgrade::begin(handler, request, self.address, &self.door.operations.health());
+            let answer = answer.unwrap_or_else(|problem| problem.into_response());
+            return Box::pin(std::future::ready(answer));
+        }
+        // Cloning the routes costs as much as a small request; only requests that need them pay.
+        let router = self.routing.router().clone();
+        Box::pin(async move { explain_method(route(router, request).await) })
+    }
+}
+
+/// An answer that is counted when it is there.
+struct Answering {
+    answer: Answer,
+    door: Door,
+}
+
+impl Future for Answering {
+    type Output = Result<Response<Body>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = std::task::ready!(self.answer.as_mut().poll(context));
+        self.door.metrics.answered(answer.status());
+        Poll::Ready(Ok(answer))
+    }
+}
+
+async fn route(mut router: Router, request: hyper::Request<Incoming>) -> Response<Body> {
+    // Routers are always ready.
+    let ready = Service::<HttpRequest>::poll_ready(&mut router, &mut Context::from_waker(std::task::Waker::noop()));
+    debug_assert!(matches!(ready, Poll::Ready(Ok(()))));
+    let answer: Result<_, Infallible> = router.call(request.map(Body::new)).await;
+    answer.unwrap_or_else(|never| match never {})
+}
+
+/// axum answers a wrong method with `Allow` and no body; the body is ours.
+fn explain_method(response: Response<Body>) -> Response<Body> {
+    if response.status() != StatusCode::METHOD_NOT_ALLOWED {
+        return response;
+    }
+    let mut explained = Problem::method_not_allowed().into_response();
+    if let Some(allow) = response.headers().get(header::ALLOW) {
+        explained.headers_mut().insert(header::ALLOW, allow.clone());
+    }
+    explained
 }

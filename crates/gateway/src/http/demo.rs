@@ -4,9 +4,8 @@ use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderValue, Response, header};
 
-use super::backend::Backend;
 use super::door::Door;
-use super::problem::Problem;
+use crate::json::Problem;
 
 /// The path that opens the page and its parts.
 pub const PATH: &str = "/demo";
@@ -24,19 +23,16 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'u
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 /// The page.
-pub async fn page<B: Backend>(State(door): State<Door<B>>) -> Result<Response<Body>, Problem> {
+pub async fn page(State(door): State<Door>) -> Result<Response<Body>, Problem> {
     serve(&door, "")
 }
 
 /// What the page loads.
-pub async fn part<B: Backend>(
-    State(door): State<Door<B>>,
-    Path(name): Path<String>,
-) -> Result<Response<Body>, Problem> {
+pub async fn part(State(door): State<Door>, Path(name): Path<String>) -> Result<Response<Body>, Problem> {
     serve(&door, &name)
 }
 
-fn serve<B: Backend>(door: &Door<B>, name: &str) -> Result<Response<Body>, Problem> {
+fn serve(door: &Door, name: &str) -> Result<Response<Body>, Problem> {
     let found = PARTS.iter().find(|(part, ..)| *part == name).filter(|_| door.is_open(PATH));
     let (_, content_type, content) = found.ok_or_else(|| Problem::path_unknown(&format!("{PATH}/{name}")))?;
     let mut response = Response::new(Body::from(*content));

@@ -9,13 +9,10 @@ use axum::http::{HeaderMap, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::backend::{Backend, DrainStatus};
-use super::body::read_json;
-use super::decode::{Whole, decode};
 use super::door::Door;
 use super::openapi::{BodyProblems, GuardProblems};
-use super::outcome::json;
-use super::problem::Problem;
+use super::operations::DrainStatus;
+use crate::json::{Problem, Whole, codes, decode, json};
 
 /// How fast to send clients away.
 #[derive(Deserialize, ToSchema)]
@@ -53,16 +50,16 @@ pub struct DrainStatusBody {
         BodyProblems,
     )
 )]
-pub async fn begin<B: Backend>(State(door): State<Door<B>>, request: HttpRequest) -> Result<Response<Body>, Problem> {
+pub async fn begin(State(door): State<Door>, request: HttpRequest) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
     permit(&door, &head.headers)?;
-    let body = read_json(&head.headers, body, &door.limits).await?;
+    let body = door.read_json(&head.headers, body).await?;
     let DrainBody { rate } = decode(&body)?;
     let rate = u32::try_from(rate.0).ok().filter(|rate| *rate > 0).ok_or_else(|| {
-        Problem::invalid("rate_invalid", "the rate must be 1 to 4294967295 clients per second").with("field", "rate")
+        Problem::new(codes::RATE_INVALID, "the rate must be 1 to 4294967295 clients per second").with("field", "rate")
     })?;
-    door.backend.drain(rate);
-    Ok(json(StatusCode::ACCEPTED, &DrainStatusBody::from(door.backend.drain_status())))
+    door.operations.drain(rate);
+    Ok(json(StatusCode::ACCEPTED, &DrainStatusBody::from(door.operations.drain_status())))
 }
 
 /// How many MQTT clients are still connected
@@ -72,12 +69,12 @@ pub async fn begin<B: Backend>(State(door): State<Door<B>>, request: HttpRequest
     tag = "operations",
     responses((status = 200, description = "The state", body = DrainStatusBody), GuardProblems)
 )]
-pub async fn progress<B: Backend>(State(door): State<Door<B>>, headers: HeaderMap) -> Result<Response<Body>, Problem> {
+pub async fn progress(State(door): State<Door>, headers: HeaderMap) -> Result<Response<Body>, Problem> {
     permit(&door, &headers)?;
-    Ok(json(StatusCode::OK, &DrainStatusBody::from(door.backend.drain_status())))
+    Ok(json(StatusCode::OK, &DrainStatusBody::from(door.operations.drain_status())))
 }
 
-fn permit<B: Backend>(door: &Door<B>, headers: &HeaderMap) -> Result<(), Problem> {
+fn permit(door: &Door, headers: &HeaderMap) -> Result<(), Problem> {
     match door.caller(headers)?.rights().may_drain() {
         true => Ok(()),
         false => Err(Problem::forbidden("this token may not drain the node")),

@@ -6,15 +6,11 @@ use axum::http::{HeaderValue, Response, StatusCode, header};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::backend::Backend;
-use super::body::read_json;
-use super::decode::{Text, decode};
 use super::door::Door;
 use super::openapi::BodyProblems;
-use super::outcome::json;
-use super::problem::{Problem, ProblemBody};
 use super::time::rfc3339;
 use crate::auth::LoginError;
+use crate::json::{Problem, ProblemBody, Text, codes, decode, json};
 
 /// Who wants to come in.
 #[derive(Deserialize, ToSchema)]
@@ -54,18 +50,18 @@ pub struct TokenBody {
         BodyProblems,
     )
 )]
-pub async fn log_in<B: Backend>(State(door): State<Door<B>>, request: HttpRequest) -> Result<Response<Body>, Problem> {
+pub async fn log_in(State(door): State<Door>, request: HttpRequest) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
-    let body = read_json(&head.headers, body, &door.limits).await?;
+    let body = door.read_json(&head.headers, body).await?;
     let LoginBody { user, password } = decode(&body)?;
     let issued = door.authenticator.log_in(&user, &password).await.map_err(|error| match error {
         LoginError::Wrong => {
             door.metrics.logins_wrong.increment();
-            Problem::new(StatusCode::UNAUTHORIZED, "login_wrong", error.to_string())
+            Problem::new(codes::LOGIN_WRONG, error.to_string())
         }
         LoginError::Busy => {
             door.metrics.logins_busy.increment();
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", error.to_string()).retry_after_s(1)
+            Problem::new(codes::BUSY, error.to_string()).retry_after_s(1)
         }
     })?;
     let body = TokenBody { token: issued.token, expires_at: rfc3339(issued.expires_at_s) };

@@ -15,8 +15,6 @@ metrics! {
         connections_open: SharedGauge "tidegate_http_connections_open" "Connections open now.";
         handshakes_failed: SharedCounter
             "tidegate_http_handshakes_failed_total" "TLS handshakes that failed or took too long.";
-        transfers: SharedCounter
-            "tidegate_http_transfers_total" "Transfers asked for, in single requests and batches.";
         logins_wrong: SharedCounter
             "tidegate_http_logins_wrong_total" "Log-ins refused for a wrong user or password.";
         logins_busy: SharedCounter

@@ -1,50 +1,41 @@
-//! The HTTP/JSON door: whatever arrives, each request gets one answer in bounded memory and time, and a reply that moves money
-//! leaves only after its record is durable, because it leaves only after the ledger's [`Reply`](tidegate_ledger::message::Reply).
+//! The HTTP door: whatever arrives, each request gets one answer in bounded memory and time.
 //!
 //! ```text
 //!                 edge thread: one tokio runtime, its own listener (SO_REUSEPORT)
-//!   socket ─▶ connection (TLS, hyper) ─▶ door ──POST /v1/transfers──▶ transfers ─┐
-//!                                         │                                      ├▶ gate ─▶ Backend::call ─▶ shards
-//!                                         └──all other paths──▶ axum routes ─────┘
+//!   socket ─▶ connection (TLS, hyper) ─┬─ a hot path of a room ───▶ its answer, without a look at the routes
+//!                                      ├─ the path of an Upgrade ─▶ 101, and the socket is its own from there on
+//!                                      └─ axum's routes ──────────▶ the door's own, and those of each HttpRoom
 //! ```
 //!
-//! Why on threads of its own: HTTP clients are many, slow and various; tokio serves them well and may wait, the workers must
-//! not. Why one way past axum: votes are nearly all of the load, and its routing is cost without a question behind it.
+//! Rooms bring their routes, their part of the OpenAPI document and the codes of their problems; the door merges them when it opens
+//! and refuses to open when two rooms want the same path, name or code. A room asks [`Door::caller`] who sends a request, reads its
+//! body with [`Door::read_json`], and answers with [`json`](crate::json::json) or a [`Problem`](crate::json::Problem).
 //!
-//! Invariant: nothing here knows shards, journals or rings; the door speaks [`Backend`] only.
+//! Why on threads of its own: HTTP clients are many, slow and various; tokio serves them well and may wait, the workers must not.
+//!
+//! Invariant: nothing here knows what a room is about, nor shards, journals or rings.
 
-mod accounts;
 mod authorize;
-mod backend;
 mod body;
 mod connection;
-mod decode;
 mod demo;
 mod door;
 mod drain;
-mod edge;
-mod holds;
 mod limits;
 mod login;
 mod metrics;
 mod openapi;
 mod operations;
-mod outcome;
-mod problem;
+mod rooms;
+mod serve;
 mod time;
-mod transfer_call;
-mod transfers;
-mod websocket;
+mod upgrade;
 
-#[cfg(test)]
-mod tests;
-
-pub(crate) use accounts::account_json;
-pub use backend::{Backend, DrainStatus, Health};
-pub use edge::{EdgeOptions, serve_edge};
+pub use door::Door;
 pub use limits::HttpLimits;
 pub use metrics::HttpMetrics;
-pub use openapi::document as openapi_document;
-pub(crate) use problem::Problem;
-pub(crate) use transfer_call::TransferCall;
-pub use websocket::WebSocketDoor;
+pub use openapi::{BodyProblems, GuardProblems, ServiceProblems};
+pub use operations::{DrainStatus, Health, Operations};
+pub use rooms::{Answer, HttpRoom, RoomsError, Routes};
+pub use serve::{Edge, EdgeOptions};
+pub use upgrade::{Accepted, Upgrade, Upgraded};

@@ -2,33 +2,29 @@
 //!
 //! ```text
 //!   listeners (one per worker, SO_REUSEPORT) ─▶ Admission ─▶ MqttPort ⇄ Broker ─▶ topic shards
-//!   HTTP door ── upgrade ── ring ───────────────────────────▶  ⇅ rings
+//!   websocket ── arrival ── ring ───────────────────────────▶  ⇅ rings
 //!                                                         other workers
 //! ```
 //!
 //! Invariant: nothing here waits, and nothing here knows what a packet means.
 
-pub mod admission;
-mod arrival;
-mod floor;
 mod metrics;
 mod overload;
 mod port;
+mod room;
 pub mod settings;
 mod sockets;
 mod verdicts;
 
-pub use admission::{Admission, ListenerIndex};
-pub use arrival::Arrival;
-pub use floor::MqttFloor;
 pub use metrics::{BrokerMetrics, MqttMetrics};
-pub use port::{Host, MqttPort, PAUSED_TICK};
-pub use settings::{
-    AdmissionLimits, Credentials, MqttAuthenticator, MqttListener, MqttSettings, Origins, Verdict, VerdictReply,
-    WebSocketSettings,
-};
+pub use port::{CarriesMqtt, MqttParts, MqttPort};
+pub use room::MqttRoom;
+pub use settings::{Credentials, MqttAuthenticator, MqttListener, MqttSettings, Verdict, VerdictReply};
 // What the settings are made of, for who fills them in.
 pub use tidegate_broker::{BrokerLimits, DrainPlan};
 pub use tidegate_ledger::announcer::AnnounceRules;
 pub use tidegate_machines::topic::InboxLimits;
 pub use verdicts::Verdicts;
+
+pub use crate::admission::{self, Admission, AdmissionLimits, Arrival, ListenerIndex};
+pub use crate::websocket::{Origins, WebSocketSettings};

@@ -21,32 +21,33 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use mio::Interest;
 use mio::unix::SourceFd;
-use mio::{Interest, Registry, Token};
-use tidegate_broker::{Action, Broker, ConnectionKey, ConnectionTraits, DrainPlan, SharedFacts};
+use tidegate_broker::{Action, Broker, BrokerMessage, ConnectionKey, ConnectionTraits, DrainPlan, SharedFacts, TOPICS};
 use tidegate_journal::LogStore;
-use tidegate_ledger::message::{Reply, Request};
+use tidegate_ledger::message::Reply;
 use tidegate_ledger::operation::Message;
+use tidegate_ledger::router::Router;
 use tidegate_machines::ledger::AccountView;
 use tidegate_machines::{ShardIndex, TimeMs};
+use tidegate_runtime::metrics::UNRECORDED;
+use tidegate_runtime::{Address, Asker, Carries, Context, Port, PortSockets, Resident, ShardMetrics};
 
 use self::accept::Door;
+use super::Arrival;
 use super::admission::Admission;
-use super::arrival::Arrival;
 use super::metrics::{BrokerMetrics, MqttMetrics};
 use super::overload::Overload;
 use super::settings::{MqttAuthenticator, MqttSettings};
 use super::sockets::{Flag, Socket, Sockets};
 use super::verdicts::Verdicts;
 use crate::ledger_topics::{LedgerAnswer, LedgerTopics};
-use crate::mesh::Endpoint;
-use crate::parcel::Parcel;
 use crate::stream::Scratch;
 
 /// Tokens of sockets have this bit; below it stands their place in the table.
-const SOCKETS: usize = 1 << 62;
+const SOCKETS: usize = 1 << 55;
 /// Tokens of listeners have this one; below it stands their number.
-const LISTENERS: usize = 1 << 61;
+const LISTENERS: usize = 1 << 54;
 /// Bytes that one client may fill a read with.
 const READ_BYTES_MAX: usize = 64 << 10;
 /// Bytes read in one turn, at most; and at least, when each of them becomes thousands.
@@ -57,24 +58,24 @@ const TURN_WRITTEN_MAX: usize = 4 << 20;
 /// A read costs at least as much as so many bytes.
 const READ_COST_BYTES: usize = 64;
 /// How long a worker sleeps while a client with something to read may not be read: another worker may change that.
-pub const PAUSED_TICK: Duration = Duration::from_millis(1);
+const PAUSED_TICK: Duration = Duration::from_millis(1);
 
-/// What the port needs of the worker that it lives on.
-pub trait Host {
-    /// A message for the shards.
-    fn deliver(&mut self, message: Message);
-    /// A request to the shards; its reply comes to [`MqttPort::reply`] with `token`.
-    fn start(&mut self, token: u64, request: Request);
-    /// Whether another request may start.
-    fn has_room(&self) -> bool;
-}
+/// Parcels that can carry all that an MQTT port sends and gets.
+pub trait CarriesMqtt: Carries<BrokerMessage> + Carries<Message> + Carries<Box<Arrival>> {}
+
+impl<P: Carries<BrokerMessage> + Carries<Message> + Carries<Box<Arrival>>> CarriesMqtt for P {}
 
 /// The MQTT clients of one worker.
 pub struct MqttPort<L: LogStore> {
-    worker: u16,
+    /// The ports of other workers have the same number on theirs.
+    me: Address,
     workers: u16,
     broker: Broker<L>,
+    /// Of the broker's shards, in their order.
+    shard_metrics: Vec<ShardMetrics>,
     sockets: Sockets,
+    /// The worker's poll, once it runs.
+    poll: Option<PortSockets>,
     doors: Vec<Door>,
     admission: Arc<Admission>,
     overload: Overload,
@@ -85,6 +86,10 @@ pub struct MqttPort<L: LogStore> {
     facts: Arc<SharedFacts>,
     verdicts: Verdicts,
     ledger: LedgerTopics,
+    /// Asks the ledger.
+    asker: Asker<Router>,
+    /// New figures of accounts, to be announced.
+    figures: Vec<(ShardIndex, AccountView)>,
     arrivals: VecDeque<Box<Arrival>>,
     /// Places of sockets that may have something to read, each once.
     ready: Vec<u32>,
@@ -103,38 +108,62 @@ pub struct MqttPort<L: LogStore> {
     broker_metrics: BrokerMetrics,
 }
 
+/// What one worker's port is made of.
+pub struct MqttParts<L: LogStore> {
+    /// Where it lives.
+    pub me: Address,
+    /// Workers of the node.
+    pub workers: u16,
+    /// Its broker, over the shards of its worker.
+    pub broker: Broker<L>,
+    /// What these are counted with, in their order.
+    pub shard_metrics: Vec<ShardMetrics>,
+    /// Its sockets of the listeners, in the order of the settings.
+    pub listeners: Vec<std::net::TcpListener>,
+    /// What it is told.
+    pub settings: MqttSettings,
+    /// The counts of all clients.
+    pub admission: Arc<Admission>,
+    /// What all brokers count.
+    pub facts: Arc<SharedFacts>,
+    /// Who decides on clients.
+    pub authenticator: Arc<dyn MqttAuthenticator>,
+    /// What it says later.
+    pub verdicts: Verdicts,
+    /// The ledger on topics.
+    pub ledger: LedgerTopics,
+    /// Asks the ledger.
+    pub router: Router,
+    /// What the port counts.
+    pub metrics: MqttMetrics,
+    /// What its broker counts.
+    pub broker_metrics: BrokerMetrics,
+}
+
 impl<L: LogStore> MqttPort<L> {
-    /// A port over `broker`. `listeners` are this worker's, in the order of the settings.
-    #[expect(clippy::too_many_arguments, reason = "one worker's share of everything")]
-    pub fn new(
-        worker: u16,
-        workers: u16,
-        broker: Broker<L>,
-        listeners: Vec<std::net::TcpListener>,
-        settings: MqttSettings,
-        admission: Arc<Admission>,
-        facts: Arc<SharedFacts>,
-        authenticator: Arc<dyn MqttAuthenticator>,
-        verdicts: Verdicts,
-        ledger: LedgerTopics,
-        metrics: MqttMetrics,
-        broker_metrics: BrokerMetrics,
-    ) -> MqttPort<L> {
-        let doors = listeners.into_iter().enumerate().map(|(number, listener)| Door::new(number, listener)).collect();
+    /// A port of these parts.
+    pub fn new(parts: MqttParts<L>) -> MqttPort<L> {
+        let MqttParts { me, settings, authenticator, broker, shard_metrics, .. } = parts;
+        assert!(broker.shards().len() == shard_metrics.len(), "each shard has its metrics");
+        let doors = parts.listeners.into_iter().enumerate();
         MqttPort {
-            worker,
-            workers,
+            me,
+            workers: parts.workers,
             broker,
+            shard_metrics,
             sockets: Sockets::default(),
-            doors,
-            admission,
+            poll: None,
+            doors: doors.map(|(number, listener)| Door::new(number, listener)).collect(),
+            admission: parts.admission,
             overload: Overload::new(settings.admission.turn_ms_max, settings.limits.pressure_bytes_max),
             generation: authenticator.generation(),
             authenticator,
-            facts,
+            facts: parts.facts,
             settings,
-            verdicts,
-            ledger,
+            verdicts: parts.verdicts,
+            ledger: parts.ledger,
+            asker: Asker::new(me, parts.router),
+            figures: Vec::new(),
             arrivals: VecDeque::new(),
             ready: Vec::new(),
             writable: Vec::new(),
@@ -145,19 +174,291 @@ impl<L: LogStore> MqttPort<L> {
             scratch: Scratch::new(),
             turn_bytes: TURN_BYTES_MAX,
             longest_turn: Duration::ZERO,
-            metrics,
-            broker_metrics,
+            metrics: parts.metrics,
+            broker_metrics: parts.broker_metrics,
         }
     }
 
-    /// Whether a token of the worker's poll is one of this port.
-    pub fn owns(token: Token) -> bool {
-        token.0 & (SOCKETS | LISTENERS) != 0
+    /// The worker's poll.
+    fn poll(&self) -> &PortSockets {
+        self.poll.as_ref().expect("a port is registered before it serves")
     }
 
-    /// A socket has something to read, or room to write, or a client waits before a listener.
-    pub fn on_event(&mut self, event: &mio::event::Event) {
-        let token = event.token().0;
+    /// Takes the parcels for this port that have come by the rings.
+    fn take_parcels<P: CarriesMqtt>(&mut self, context: &mut Context<'_, P>) {
+        let now = context.now();
+        context.drain_rings(|from, body| self.take_parcel(from, body, now));
+    }
+
+    fn take_parcel<P: CarriesMqtt>(&mut self, from: Address, body: P, now: TimeMs) {
+        let body = match Carries::<BrokerMessage>::unpack(body) {
+            Ok(message) => return self.broker.deliver(from.endpoint.0, message, now),
+            Err(other) => other,
+        };
+        let body = match Carries::<Message>::unpack(body) {
+            Ok(Message::Figures { shard, accounts }) => {
+                return self.figures.extend(accounts.into_inner().into_iter().map(|account| (shard, account)));
+            }
+            Ok(message) => return self.asker.deliver(from, message),
+            Err(other) => other,
+        };
+        match Carries::<Box<Arrival>>::unpack(body) {
+            Ok(arrival) => self.arrivals.push_back(arrival),
+            Err(_) => unreachable!("everything else is for others"),
+        }
+    }
+
+    /// Takes new clients: from listeners, and from those who give theirs away.
+    fn take_clients<P: CarriesMqtt>(&mut self, context: &mut Context<'_, P>) -> bool {
+        if !self.broker.is_serving() {
+            return false;
+        }
+        let now = context.now();
+        let mut worked = self.accept(now);
+        while let Some(arrival) = self.arrivals.pop_front() {
+            worked = true;
+            self.take_parcels(context);
+            self.adopt(*arrival, now);
+        }
+        worked
+    }
+
+    /// Reads from all sockets that may be read, up to a turn's worth.
+    fn read_sockets<P: CarriesMqtt>(&mut self, context: &mut Context<'_, P>) -> bool {
+        let (mut worked, mut left) = (false, self.turn_bytes);
+        for index in std::mem::take(&mut self.ready) {
+            let Some((key, _)) = self.sockets.at(index) else { continue };
+            if left == 0 || !self.broker.may_read(key) {
+                self.ready.push(index);
+                continue;
+            }
+            worked = true;
+            left = left.saturating_sub(self.read(index, key, left, context));
+        }
+        worked
+    }
+
+    /// Reads from one socket, at most about `left` bytes. Returns what that cost.
+    fn read<P: CarriesMqtt>(
+        &mut self,
+        index: u32,
+        key: ConnectionKey,
+        left: usize,
+        context: &mut Context<'_, P>,
+    ) -> usize {
+        let now = context.now();
+        self.metrics.reads.increment();
+        let (_, socket) = self.sockets.at(index).expect("it was looked at just now");
+        let Ok(heard) = socket.stream.read(&mut self.scratch, READ_BYTES_MAX.min(left.max(READ_COST_BYTES))) else {
+            self.lose(key, now);
+            return READ_COST_BYTES;
+        };
+        socket.set(Flag::READABLE, heard.more);
+        socket.set(Flag::LISTED, heard.more);
+        if heard.more {
+            self.ready.push(index);
+        }
+        // Between reading and looking: all that the client may have heard of elsewhere is known here now.
+        self.take_parcels(context);
+        let bytes = self.scratch.bytes(&heard);
+        let cost = bytes.len().max(READ_COST_BYTES);
+        if !bytes.is_empty() {
+            self.broker.receive(key, bytes, now);
+        }
+        if heard.ended {
+            self.lose(key, now);
+        }
+        cost
+    }
+
+    /// A connection that comes from another worker or from the HTTP door.
+    fn adopt(&mut self, arrival: Arrival, now: TimeMs) {
+        let Arrival { stream, listener, mark, refusal, bytes } = arrival;
+        let socket = Socket::new(stream, listener, mark, refusal);
+        if let Some(key) = self.admit(socket, now) {
+            if !bytes.is_empty() {
+                self.broker.receive(key, &bytes, now);
+            }
+            // What its layers have read already causes no event; what stands in the socket does.
+            if let Some(socket) = self.sockets.get(key).filter(|socket| socket.stream.is_ahead()) {
+                socket.set(Flag::READABLE, true);
+                if !socket.replace(Flag::LISTED, true) {
+                    self.ready.push(key.index);
+                }
+            }
+        }
+    }
+
+    /// Gives a socket to the broker and the poll.
+    fn admit(&mut self, mut socket: Socket, now: TimeMs) -> Option<ConnectionKey> {
+        let (listener, mark) = (socket.listener, socket.mark);
+        // The WebSocket door, which is behind the listeners, takes packets of any size that the broker takes.
+        let packet_bytes_max =
+            self.settings.listeners.get(usize::from(listener.0)).map_or(0, |listener| listener.packet_bytes_max);
+        let Some(key) = self.broker.open(ConnectionTraits { packet_bytes_max }, now) else {
+            self.metrics.turned_away.increment("limit");
+            self.admission.leave(listener, mark);
+            return None;
+        };
+        let fd = socket.stream.socket().as_raw_fd();
+        let token = SOCKETS | key.index as usize;
+        if self.poll().register(&mut SourceFd(&fd), token, Interest::READABLE).is_err() {
+            self.broker.closed(key, now);
+            self.admission.leave(listener, mark);
+            return None;
+        }
+        self.sockets.insert(key, socket);
+        Some(key)
+    }
+
+    /// The client is gone.
+    fn lose(&mut self, key: ConnectionKey, now: TimeMs) {
+        self.broker.closed(key, now);
+        if let Some(socket) = self.sockets.remove(key) {
+            self.admission.leave(socket.listener, socket.mark);
+        }
+    }
+
+    /// Sends what the broker has for its peers. Whether all rings had room, and whether there was anything.
+    fn tell_peers<P: CarriesMqtt>(&mut self, context: &mut Context<'_, P>) -> (bool, bool) {
+        let (mut clear, mut told) = (true, false);
+        for peer in (0..self.workers).filter(|peer| *peer != self.me.endpoint.0) {
+            let to = Address::new(peer, self.me.member.0);
+            if !context.has_room(to.endpoint) {
+                clear = false;
+            } else if let Some(batch) = self.broker.take_batch(peer) {
+                told = true;
+                context.send(to, P::pack(batch));
+            }
+        }
+        if told {
+            // They work on it while this worker writes to its clients.
+            context.wake_receivers();
+        }
+        (clear, told)
+    }
+
+    /// Tells the broker what the ledger replied, and what it announces.
+    fn hear_ledger(&mut self, now: TimeMs) -> bool {
+        let mut worked = false;
+        while self.asker.has_replies() {
+            worked = true;
+            for (token, reply) in self.asker.take_replies() {
+                self.reply(token, reply, now);
+            }
+        }
+        for (shard, account) in std::mem::take(&mut self.figures) {
+            worked = true;
+            self.announce(shard, account, now);
+        }
+        worked
+    }
+
+    /// A reply of the shards to a request of this port.
+    fn reply(&mut self, token: u64, reply: Reply, now: TimeMs) {
+        let asker = &mut self.asker;
+        if let Some(answer) = self.ledger.reply(token, reply, &mut |token, request| asker.start(token, request)) {
+            self.answer(answer, now);
+        }
+    }
+
+    fn answer(&mut self, answer: LedgerAnswer, now: TimeMs) {
+        match answer {
+            LedgerAnswer::Transfer { ticket, body } => self.broker.respond(ticket, Ok(&body), now),
+            LedgerAnswer::Collector { key, account, is_collector } => {
+                self.broker.confirm(key, &account, is_collector, now);
+            }
+        }
+    }
+
+    /// New figures of an account, to be announced on its topic.
+    fn announce(&mut self, shard: ShardIndex, account: AccountView, now: TimeMs) {
+        if let Some((topic, payload)) = self.ledger.announcement(shard, account) {
+            self.broker.announce(&topic, &payload, true, now);
+        }
+    }
+
+    /// Sends clients away, so many per second over all workers.
+    fn send_away(&mut self, per_second: u32, now: TimeMs) {
+        let plan = DrainPlan {
+            per_second: per_second.div_ceil(u32::from(self.workers)),
+            server_reference: self.settings.drain.server_reference.clone(),
+        };
+        self.broker.drain(plan, now);
+    }
+}
+
+impl<P: CarriesMqtt, L: LogStore + Send> Resident<P> for MqttPort<L>
+where
+    Broker<L>: Send,
+{
+    fn deliver(&mut self, from: Address, body: P, context: &mut Context<'_, P>) {
+        self.take_parcel(from, body, context.now());
+    }
+
+    fn has_news(&mut self) -> bool {
+        let Self { broker, sockets, ready, .. } = self;
+        let readable = ready.iter().any(|index| sockets.at(*index).is_some_and(|(key, _)| broker.may_read(key)));
+        readable
+            || self.verdicts.has_news()
+            || self.broker.has_news()
+            || self.broker.is_serving() && (!self.arrivals.is_empty() || self.doors.iter().any(Door::has_more))
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.sockets.len() == 0
+            && self.arrivals.is_empty()
+            && self.ledger.is_quiet()
+            && self.asker.client().pending() == 0
+    }
+
+    fn is_idle(&self) -> bool {
+        self.broker.is_idle()
+    }
+
+    fn failure(&self) -> Option<String> {
+        let failed = self.broker.shards().iter().find_map(|shard| Some((shard.index(), shard.failure()?)));
+        failed.map(|(shard, failure)| format!("{} shard {shard}: {failure}", TOPICS.name))
+    }
+
+    fn tick(&mut self, wall: TimeMs) {
+        let (now, authenticator) = (Instant::now(), &self.authenticator);
+        let generation = authenticator.generation();
+        if std::mem::replace(&mut self.generation, generation) != generation {
+            self.broker.reload(&mut |rights| authenticator.renew(rights), wall);
+        }
+        self.doors.iter_mut().for_each(Door::look_again);
+        self.end_lingering(now);
+        let longest_turn = std::mem::take(&mut self.longest_turn);
+        let overloaded = self.overload.observe(longest_turn, self.facts.pressure_bytes(), now);
+        self.admission.set_overloaded(self.me.endpoint.0, overloaded);
+        self.metrics.sockets_open.set(self.sockets.len() as i64);
+        self.broker_metrics.observe(&self.broker.facts());
+        for (metrics, shard) in self.shard_metrics.iter().zip(self.broker.shards_mut()) {
+            metrics.refusals.follow([(UNRECORDED, shard.service().unrecorded())]);
+            metrics.observe(shard);
+        }
+    }
+
+    fn close(self: Box<Self>) -> anyhow::Result<()> {
+        for shard in self.broker.into_shards() {
+            shard.into_log().close()?;
+        }
+        Ok(())
+    }
+}
+
+impl<P: CarriesMqtt, L: LogStore + Send> Port<P> for MqttPort<L>
+where
+    Broker<L>: Send,
+{
+    fn register(&mut self, sockets: PortSockets) -> io::Result<()> {
+        self.doors.iter_mut().try_for_each(|door| door.register(&sockets))?;
+        self.poll = Some(sockets);
+        Ok(())
+    }
+
+    fn on_event(&mut self, token: usize, event: &mio::event::Event) {
         if token & LISTENERS != 0 {
             if let Some(door) = self.doors.get_mut(token & !LISTENERS) {
                 door.somebody_waits();
@@ -177,253 +478,55 @@ impl<L: LogStore> MqttPort<L> {
         }
     }
 
-    /// Takes the parcels that have come by the rings.
-    pub fn take_parcels(&mut self, host: &mut impl Host, endpoint: &mut Endpoint<Parcel>, now: TimeMs) -> bool {
-        let (broker, arrivals) = (&mut self.broker, &mut self.arrivals);
-        endpoint.receive(|from, parcel| match parcel {
-            Parcel::Shard(message) => host.deliver(message),
-            Parcel::Topics(message) => broker.deliver(from.0, message, now),
-            Parcel::Connection(arrival) => arrivals.push_back(arrival),
-        })
+    /// Takes new clients, and reads from all that may be read, up to a turn's worth.
+    fn serve(&mut self, context: &mut Context<'_, P>) -> bool {
+        let took = self.take_clients(context);
+        took | self.read_sockets(context)
     }
 
-    /// Takes new clients, and reads from all that may be read, up to a turn's worth. Returns whether there was anything.
-    pub fn serve(
-        &mut self,
-        host: &mut impl Host,
-        endpoint: &mut Endpoint<Parcel>,
-        registry: &Registry,
-        now: TimeMs,
-    ) -> bool {
-        let mut worked = false;
-        if self.broker.is_serving() {
-            worked |= self.accept(registry, now);
-            while let Some(arrival) = self.arrivals.pop_front() {
-                worked = true;
-                self.take_parcels(host, endpoint, now);
-                self.adopt(*arrival, registry, now);
-            }
-        }
-        let mut left = self.turn_bytes;
-        for index in std::mem::take(&mut self.ready) {
-            let Some((key, socket)) = self.sockets.at(index) else { continue };
-            if left == 0 || !self.broker.may_read(key) {
-                self.ready.push(index);
-                continue;
-            }
-            worked = true;
-            self.metrics.reads.increment();
-            match socket.stream.read(&mut self.scratch, READ_BYTES_MAX.min(left.max(READ_COST_BYTES))) {
-                Err(_) => self.lose(key, now),
-                Ok(heard) => {
-                    socket.set(Flag::READABLE, heard.more);
-                    socket.set(Flag::LISTED, heard.more);
-                    if heard.more {
-                        self.ready.push(index);
-                    }
-                    // Between reading and looking: all that the client may have heard of elsewhere is known here now.
-                    self.take_parcels(host, endpoint, now);
-                    let bytes = self.scratch.bytes(&heard);
-                    left = left.saturating_sub(bytes.len().max(READ_COST_BYTES));
-                    if !bytes.is_empty() {
-                        self.broker.receive(key, bytes, now);
-                    }
-                    if heard.ended {
-                        self.lose(key, now);
-                    }
-                }
-            }
-        }
-        worked
-    }
-
-    /// A connection that comes from another worker or from the HTTP door.
-    fn adopt(&mut self, arrival: Arrival, registry: &Registry, now: TimeMs) {
-        let Arrival { stream, listener, mark, refusal, bytes } = arrival;
-        let socket = Socket::new(stream, listener, mark, refusal);
-        if let Some(key) = self.admit(socket, registry, now) {
-            if !bytes.is_empty() {
-                self.broker.receive(key, &bytes, now);
-            }
-            // What its layers have read already causes no event; what stands in the socket does.
-            if let Some(socket) = self.sockets.get(key).filter(|socket| socket.stream.is_ahead()) {
-                socket.set(Flag::READABLE, true);
-                if !socket.replace(Flag::LISTED, true) {
-                    self.ready.push(key.index);
-                }
-            }
-        }
-    }
-
-    /// Gives a socket to the broker and the poll.
-    fn admit(&mut self, mut socket: Socket, registry: &Registry, now: TimeMs) -> Option<ConnectionKey> {
-        let (listener, mark) = (socket.listener, socket.mark);
-        // The WebSocket door, which is behind the listeners, takes packets of any size that the broker takes.
-        let packet_bytes_max =
-            self.settings.listeners.get(usize::from(listener.0)).map_or(0, |listener| listener.packet_bytes_max);
-        let Some(key) = self.broker.open(ConnectionTraits { packet_bytes_max }, now) else {
-            self.metrics.turned_away.increment("limit");
-            self.admission.leave(listener, mark);
-            return None;
-        };
-        let fd = socket.stream.socket().as_raw_fd();
-        if registry.register(&mut SourceFd(&fd), Token(SOCKETS | key.index as usize), Interest::READABLE).is_err() {
-            self.broker.closed(key, now);
-            self.admission.leave(listener, mark);
-            return None;
-        }
-        self.sockets.insert(key, socket);
-        Some(key)
-    }
-
-    /// The client is gone.
-    fn lose(&mut self, key: ConnectionKey, now: TimeMs) {
-        self.broker.closed(key, now);
-        if let Some(socket) = self.sockets.remove(key) {
-            self.admission.leave(socket.listener, socket.mark);
-        }
-    }
-
-    /// Everything that does not come from a socket: verdicts, shards, timers; then what the broker asks for, tells its peers, and has
-    /// for its clients. Returns whether there was anything.
-    pub fn step(
-        &mut self,
-        host: &mut impl Host,
-        endpoint: &mut Endpoint<Parcel>,
-        registry: &Registry,
-        now: TimeMs,
-    ) -> bool {
-        let mut worked = false;
+    /// Everything that does not come from a socket: verdicts, the ledger, shards, timers; then what the broker asks for, tells its peers,
+    /// and has for its clients.
+    fn flush(&mut self, context: &mut Context<'_, P>) -> bool {
+        let now = context.now();
+        let mut worked = self.hear_ledger(now);
         while let Some((key, verdict)) = self.verdicts.take() {
             worked = true;
             self.broker.verdict(key, verdict, now);
         }
         worked |= self.broker.step(now);
-        worked |= self.act(host, endpoint, registry, now);
-        let (clear, told) = self.tell_peers(endpoint);
+        worked |= self.act(context);
+        self.asker.send(context);
+        let (clear, told) = self.tell_peers(context);
         worked |= told;
         if clear {
-            worked |= self.flush(registry, now);
+            worked |= self.write_sockets(now);
         }
         worked
     }
 
-    /// Sends what the broker has for its peers. Whether all rings had room, and whether there was anything.
-    fn tell_peers(&mut self, endpoint: &mut Endpoint<Parcel>) -> (bool, bool) {
-        let (mut clear, mut told) = (true, false);
-        for peer in (0..self.workers).filter(|peer| *peer != self.worker) {
-            let to = tidegate_ledger::operation::EndpointIndex(peer);
-            if !endpoint.has_room(to) {
-                clear = false;
-            } else if let Some(batch) = self.broker.take_batch(peer) {
-                told = true;
-                endpoint.send(&mut vec![(to, batch)]);
-            }
-        }
-        (clear, told)
+    fn nap(&self) -> Option<Duration> {
+        (!self.ready.is_empty()).then_some(PAUSED_TICK)
     }
 
-    /// A reply of the shards to a request of this port.
-    pub fn reply(&mut self, host: &mut impl Host, token: u64, reply: Reply, now: TimeMs) {
-        if let Some(answer) = self.ledger.reply(token, reply, &mut |token, request| host.start(token, request)) {
-            self.answer(answer, now);
-        }
-    }
-
-    fn answer(&mut self, answer: LedgerAnswer, now: TimeMs) {
-        match answer {
-            LedgerAnswer::Transfer { ticket, body } => self.broker.respond(ticket, Ok(&body), now),
-            LedgerAnswer::Collector { key, account, is_collector } => {
-                self.broker.confirm(key, &account, is_collector, now);
-            }
-        }
-    }
-
-    /// New figures of an account, to be announced on its topic.
-    pub fn announce(&mut self, shard: ShardIndex, account: AccountView, now: TimeMs) {
-        if let Some((topic, payload)) = self.ledger.announcement(shard, account) {
-            self.broker.announce(&topic, &payload, true, now);
-        }
-    }
-
-    /// What is done now and then.
-    pub fn tick(&mut self, now: Instant, wall: TimeMs) {
-        let authenticator = &self.authenticator;
-        let generation = authenticator.generation();
-        if std::mem::replace(&mut self.generation, generation) != generation {
-            self.broker.reload(&mut |rights| authenticator.renew(rights), wall);
-        }
-        self.doors.iter_mut().for_each(Door::look_again);
-        self.end_lingering(now);
-        let longest_turn = std::mem::take(&mut self.longest_turn);
-        let overloaded = self.overload.observe(longest_turn, self.facts.pressure_bytes(), now);
-        self.admission.set_overloaded(self.worker, overloaded);
-        self.metrics.sockets_open.set(self.sockets.len() as i64);
-        self.broker_metrics.observe(&self.broker.facts());
-    }
-
-    /// How long a turn of the worker took.
-    pub fn observe_turn(&mut self, took: Duration) {
+    fn observe_turn(&mut self, took: Duration) {
         self.longest_turn = self.longest_turn.max(took);
     }
 
-    /// Registers the listening sockets.
-    pub fn register(&mut self, registry: &Registry) -> io::Result<()> {
-        self.doors.iter_mut().try_for_each(|door| door.register(registry))
+    fn drain(&mut self, per_second: u32, now: TimeMs) {
+        self.send_away(per_second, now);
     }
 
-    /// Takes no more clients.
-    pub fn stop_listening(&mut self) {
+    fn stop_listening(&mut self, now: TimeMs) {
         self.doors.clear();
+        self.send_away(self.settings.drain.per_second, now);
     }
 
-    /// Sends clients away, so many per second over all workers.
-    pub fn drain(&mut self, per_second: u32, now: TimeMs) {
-        let plan = DrainPlan {
-            per_second: per_second.div_ceil(u32::from(self.workers)),
-            server_reference: self.settings.drain.server_reference.clone(),
-        };
-        self.broker.drain(plan, now);
+    fn farewell(&self) -> Duration {
+        Duration::from_millis(self.settings.drain_timeout_ms)
     }
 
-    /// Whether nobody is connected and nothing is asked of the ledger any more.
-    pub fn is_quiet(&self) -> bool {
-        self.sockets.len() == 0 && self.arrivals.is_empty() && self.ledger.is_quiet()
-    }
-
-    /// Whether nothing waits for a journal.
-    pub fn is_idle(&self) -> bool {
-        self.broker.is_idle()
-    }
-
-    /// Whether there is something to do that the next turn can do.
-    pub fn has_work(&mut self) -> bool {
-        let Self { broker, sockets, ready, .. } = self;
-        let readable = ready.iter().any(|index| sockets.at(*index).is_some_and(|(key, _)| broker.may_read(key)));
-        readable
-            || self.verdicts.has_news()
-            || self.broker.has_news()
-            || self.broker.is_serving() && (!self.arrivals.is_empty() || self.doors.iter().any(Door::has_more))
-    }
-
-    /// Whether clients have something to read that may not be read now.
-    pub fn has_paused(&self) -> bool {
-        !self.ready.is_empty()
-    }
-
-    /// The broker, for who watches its shards.
-    pub fn broker(&self) -> &Broker<L> {
-        &self.broker
-    }
-
-    /// The broker, to be changed.
-    pub fn broker_mut(&mut self) -> &mut Broker<L> {
-        &mut self.broker
-    }
-
-    /// Gives the broker back, to close the logs of its shards.
-    pub fn into_broker(self) -> Broker<L> {
-        self.broker
+    fn hurry(&mut self, now: TimeMs) {
+        self.send_away(u32::MAX, now);
     }
 }
 

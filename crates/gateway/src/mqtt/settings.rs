@@ -1,17 +1,18 @@
-//! What the MQTT port of a node is told: listeners, bounds, and who decides on clients.
+//! What the MQTT port of a node is told: listeners and bounds.
 //!
 //! Invariant: nothing here is optional because a config left it out; the configuration has filled in what it did not say.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use rustls::ServerConfig;
-use rustls::pki_types::CertificateDer;
-use tidegate_broker::{Admitted, BrokerLimits, Denied, DrainPlan, Rights};
+use tidegate_broker::{BrokerLimits, DrainPlan};
 use tidegate_ledger::announcer::AnnounceRules;
 use tidegate_machines::topic::InboxLimits;
 
-use crate::auth::Identity;
+use crate::admission::{AdmissionLimits, ListenerLimits};
+pub use crate::auth::clients::{Credentials, MqttAuthenticator, Verdict, VerdictReply};
+use crate::websocket::WebSocketSettings;
 
 /// Everything about MQTT that a node is started with.
 #[derive(Clone)]
@@ -36,6 +37,16 @@ pub struct MqttSettings {
     pub announce: AnnounceRules,
 }
 
+impl MqttSettings {
+    /// The bounds of each listener, in their order; those of the WebSocket listener, if there is one, come last.
+    pub fn listener_limits(&self) -> Vec<ListenerLimits> {
+        let limits = |connections_max, connections_per_s| ListenerLimits { connections_max, connections_per_s };
+        let listeners = self.listeners.iter().map(|door| limits(door.connections_max, door.connections_per_s));
+        let websocket = self.websocket.iter().map(|door| limits(door.connections_max, door.connections_per_s));
+        listeners.chain(websocket).collect()
+    }
+}
+
 /// One address where clients connect.
 #[derive(Clone)]
 pub struct MqttListener {
@@ -54,85 +65,4 @@ pub struct MqttListener {
     pub connections_per_s: u32,
     /// Bytes of one packet of a client of this listener; 0 for [`BrokerLimits::packet_bytes_max`].
     pub packet_bytes_max: u32,
-}
-
-/// MQTT over WebSocket.
-#[derive(Clone, Debug)]
-pub struct WebSocketSettings {
-    /// Path on the HTTP port.
-    pub path: Box<str>,
-    /// Pages of which origins may connect; see [`Origins`].
-    pub origins: Origins,
-    /// Whether a client without credentials may come in here.
-    pub anonymous: bool,
-    /// Clients at once, over all workers.
-    pub connections_max: usize,
-    /// Clients taken per second, over all workers; 0 for no bound. Who comes faster is answered with 503.
-    pub connections_per_s: u32,
-}
-
-/// Pages of which origins may open a WebSocket. A browser says whose page asks; other programs send no `Origin` and may.
-///
-/// Why this is asked at all: a page of another site could use what the browser of somebody who can reach us may do, be it only that
-/// it stands in the same network.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Origins {
-    /// Pages that came from the same host and port as they connect to. What a config gets that says nothing.
-    SameHost,
-    /// Pages of these origins, as `https://example.org`, and those of the same host.
-    Listed(Vec<Box<str>>),
-    /// Every page.
-    Any,
-}
-
-/// Bounds that keep new clients from harming those who are there.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AdmissionLimits {
-    /// Clients at once, over all listeners and workers; more are answered with 0x97 (quota exceeded).
-    pub connections_max: usize,
-    /// Clients at once of one address (IPv6: of one /64); 0 for no bound. More are answered with 0x97.
-    pub connections_per_address_max: u32,
-    /// A worker whose turns take longer than this, in milliseconds, is overloaded: new clients are answered with 0x89 (server busy)
-    /// until turns are short again; 0 for no bound.
-    pub turn_ms_max: u32,
-}
-
-/// What a client shows, as far as it has shown it.
-pub struct Credentials {
-    /// Client id; one that the server chose if the client has none.
-    pub client_id: Box<str>,
-    /// User name of CONNECT.
-    pub user_name: Option<Box<str>>,
-    /// Password of CONNECT: a password, or a token.
-    pub password: Option<Box<[u8]>>,
-    /// The client's certificate, which TLS has verified against the listener's authorities.
-    pub certificate: Option<CertificateDer<'static>>,
-    /// Where the client comes from.
-    pub address: IpAddr,
-    /// Name of its listener; `websocket` for the HTTP port.
-    pub listener: Box<str>,
-    /// Whether its listener takes clients without credentials.
-    pub anonymous_allowed: bool,
-}
-
-/// Yes, with these rights; or no, for this reason.
-pub type Verdict = Result<Admitted, Denied>;
-
-/// Takes a verdict that comes later, from any thread.
-pub type VerdictReply = Box<dyn FnOnce(Verdict) + Send>;
-
-/// Who decides on clients. Shared by all workers; never waits.
-pub trait MqttAuthenticator: Send + Sync {
-    /// Decides. `Some` at once where that takes no more than microseconds (anonymous, token, certificate); `reply` is dropped then.
-    /// `None` where it takes longer (argon2): `reply` gets the verdict, from another thread.
-    fn begin(&self, credentials: Credentials, reply: VerdictReply) -> Option<Verdict>;
-
-    /// Whom the ledger knows behind these rights; `None` for somebody whom it does not know.
-    fn identity(&self, rights: &dyn Rights) -> Option<Identity>;
-
-    /// The rights that their owner has by the configuration of now; `None` when the owner has none any more and must go.
-    fn renew(&self, rights: &dyn Rights) -> Option<Arc<dyn Rights>>;
-
-    /// Changes with each reload: a worker that sees another number than before renews the rights of all its clients.
-    fn generation(&self) -> u64;
 }

@@ -7,7 +7,7 @@ use std::net::TcpStream;
 
 use tidegate_broker::{ConnectionKey, ReasonCode};
 
-use super::admission::{AddressMark, ListenerIndex};
+use crate::admission::{AddressMark, ListenerIndex};
 use crate::stream::Stream;
 
 /// Places of a chunk.

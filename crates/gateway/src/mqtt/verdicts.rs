@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use tidegate_broker::ConnectionKey;
+use tidegate_runtime::Parker;
 
 use super::settings::{Verdict, VerdictReply};
-use crate::mesh::Bed;
 
 /// A worker's end. Bounded by its connections: each waits for one verdict at most.
 pub struct Verdicts {
@@ -19,24 +19,24 @@ pub struct Verdicts {
     receiver: Receiver<(ConnectionKey, Verdict)>,
     /// How many are in the channel, for who is about to sleep.
     waiting: Arc<AtomicUsize>,
-    bed: Arc<Bed>,
+    parker: Arc<Parker>,
 }
 
 impl Verdicts {
-    /// For the worker that sleeps in `bed`.
-    pub fn new(bed: Arc<Bed>) -> Verdicts {
+    /// For the worker that is woken by `parker`.
+    pub fn new(parker: Arc<Parker>) -> Verdicts {
         let (sender, receiver) = channel();
-        Verdicts { sender, receiver, waiting: Arc::default(), bed }
+        Verdicts { sender, receiver, waiting: Arc::default(), parker }
     }
 
     /// Takes the verdict on `key`, from any thread.
     pub fn reply(&self, key: ConnectionKey) -> VerdictReply {
-        let (sender, waiting, bed) = (self.sender.clone(), self.waiting.clone(), self.bed.clone());
+        let (sender, waiting, parker) = (self.sender.clone(), self.waiting.clone(), self.parker.clone());
         Box::new(move |verdict| {
             waiting.fetch_add(1, Ordering::Release);
             // A worker that is gone needs no verdicts.
             if sender.send((key, verdict)).is_ok() {
-                bed.wake();
+                parker.wake();
             }
         })
     }

@@ -1,8 +1,10 @@
 use std::path::{Path, PathBuf};
 
 use super::*;
+use crate::disk::Disk;
 use crate::disk::{DiskFile, FakeDisk};
 use crate::group::{GROUP_HEADER_BYTES, GroupHeader, RECORD_HEADER_BYTES, Seal, decode, seal};
+use crate::reader::Reader;
 use crate::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, offset_of, parse_segment_name, segment_name};
 use crate::step::{Step, StepLogs};
 use crate::{ChainHash, Family, JournalError, LogId, LogStore, Logs, Opened, Options, Position, Retention, Sequence};

@@ -57,7 +57,9 @@ impl TestWorker {
     fn with(disk: FakeDisk, shard_count: u16, options: Options) -> TestWorker {
         let opened = (0..shard_count).map(|shard| open_shard(&disk, shard, shard_count, options));
         let (shards, reports): (Vec<_>, Vec<_>) = opened.unzip();
-        let worker = Worker::new(EndpointIndex(0), shard_count, 1, CursorKey([1, 2]), shards);
+        let me = Address::new(0, 0);
+        let addresses = ShardAddresses::new((0..shard_count).map(|_| me));
+        let worker = Worker::new(me, addresses, me, CursorKey([1, 2]), shards);
         let replayed = reports.into_iter().next().expect("there is a shard");
         TestWorker { disk, worker, now: START, held: None, replayed }
     }

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::compose::FAMILIES;
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate_broker::{TOPICS, TopicsFamily};
-use tidegate_gateway::recovery::FAMILIES;
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{LocalLogs, LogId, Sequence};

@@ -9,7 +9,7 @@ use super::pattern::Names;
 use super::rule::{Acl, Effect, OrdinaryTopics, Role};
 use crate::auth::grant::{Grant, Pattern};
 use crate::auth::identity::{self, Identity, Rights};
-use crate::ledger_topics::{ACCOUNTS, ALL_ACCOUNTS, PREFIX, TRANSFERS};
+use crate::topic_names::{ACCOUNTS, ALL_ACCOUNTS, PREFIX, TRANSFERS};
 
 /// Where the server says how it is doing.
 const SYS: &str = "$SYS/#";

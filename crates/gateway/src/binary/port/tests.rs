@@ -1,11 +1,17 @@
 //! The port over a real socket, with the test in the place of the shards.
 
+use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use mio::{Events, Poll};
 use tidegate_ledger::message::Unavailable;
+use tidegate_ledger::operation::Operation;
+use tidegate_ledger::router::CursorKey;
+use tidegate_machines::ShardIndex;
+use tidegate_runtime::threads::now_ms;
+use tidegate_runtime::{Endpoint, Envelope, ShardAddresses, mesh, parcels};
 use tidegate_telemetry::Registry as Metrics;
 use tidegate_wire::limits::FRAME_BYTES_MAX as FRAME_MAX;
 use tidegate_wire::proto::request_frame;
@@ -15,9 +21,19 @@ use super::*;
 use crate::auth::{AuthSettings, LoginLimits, Rights, Secret, TopicAccess, UserSettings, hash_password};
 use crate::binary::BINARY;
 
+parcels! {
+    enum Parcel { Ledger(Message) }
+}
+
+/// Where the port lives, and where the shard would.
+const PORT: Address = Address::new(0, 0);
+const SHARD: Address = Address::new(0, 1);
+
 /// One worker's port and its poll.
 struct Door {
     port: BinaryPort,
+    endpoint: Endpoint<Parcel>,
+    own: VecDeque<Envelope<Parcel>>,
     poll: Poll,
     address: SocketAddr,
     authenticator: Arc<Authenticator>,
@@ -41,10 +57,12 @@ impl Door {
             topics: TopicAccess::default(),
         }));
         let metrics = BinaryMetrics::register(&Metrics::of(&[BinaryMetrics::ROWS]), BINARY, 0);
-        let mut port = BinaryPort::new(Some(listener), None, authenticator.clone(), 10, metrics);
+        let router = Router::new(PORT, ShardAddresses::new([SHARD]), CursorKey([1, 2]));
+        let mut port = BinaryPort::new(PORT, router, Some(listener), None, authenticator.clone(), 10, metrics);
         let poll = Poll::new().unwrap();
-        port.register(poll.registry()).unwrap();
-        Door { port, poll, address, authenticator }
+        Port::<Parcel>::register(&mut port, PortSockets::new(poll.registry(), 0).unwrap()).unwrap();
+        let endpoint = mesh(1, 0).pop().unwrap();
+        Door { port, endpoint, own: VecDeque::new(), poll, address, authenticator }
     }
 
     fn token(&self) -> String {
@@ -52,25 +70,32 @@ impl Door {
         runtime.block_on(self.authenticator.log_in("dave", "dave")).unwrap().token
     }
 
-    /// Turns until a request for the shards is there.
-    fn request(&mut self) -> (u64, Request) {
-        let mut started = Vec::new();
-        while started.is_empty() {
+    /// Turns until the shard is asked something: the ticket of the question, and the question.
+    fn question(&mut self) -> (u64, Operation) {
+        while self.own.is_empty() {
             let mut events = Events::with_capacity(16);
             self.poll.poll(&mut events, Some(Duration::from_secs(20))).unwrap();
             assert!(!events.is_empty(), "the client's request does not come");
-            events.iter().for_each(|event| self.port.on_event(event));
-            self.port.accept(self.poll.registry(), 0);
-            self.port.serve(0, || true, |token, request| started.push((token, request)));
-            self.port.flush(self.poll.registry());
+            for event in &events {
+                let (_, token) = PortSockets::owner(event.token());
+                Port::<Parcel>::on_event(&mut self.port, token, event);
+            }
+            let mut context = Context::new(PORT, now_ms(), &mut self.endpoint, &mut self.own);
+            self.port.serve(&mut context);
+            self.port.flush(&mut context);
         }
-        assert_eq!(started.len(), 1, "{started:?}");
-        started.remove(0)
+        let Envelope { from, to, body: Parcel::Ledger(message) } = self.own.pop_front().unwrap();
+        assert!((from, to) == (PORT, SHARD.member) && self.own.is_empty());
+        let Message::Call { ticket, operation, .. } = message else { panic!("{message:?}") };
+        (ticket, operation)
     }
 
-    fn reply(&mut self, token: u64, reply: Reply) {
-        self.port.reply(token, reply, &mut |_, request| panic!("nothing is asked: {request:?}"));
-        self.port.flush(self.poll.registry());
+    fn turn_away(&mut self, ticket: u64, reason: Unavailable) {
+        let answer = Message::Answer { ticket, shard: ShardIndex(0), answer: Err(reason) };
+        let mut context = Context::new(PORT, now_ms(), &mut self.endpoint, &mut self.own);
+        self.port.deliver(SHARD, Parcel::Ledger(answer), &mut context);
+        self.port.flush(&mut context);
+        assert!(self.own.is_empty(), "nothing else is asked");
     }
 }
 
@@ -105,19 +130,16 @@ fn a_vote_whose_credit_cannot_be_looked_at_now_is_told_why_and_not_that_it_is_mi
     encode_request(&mut frames, 1, request_frame::Body::Hello(proto::Hello { token: door.token() }));
     client.write_all(&frames).unwrap();
 
-    for (correlation, reply, code) in [
-        (2, Reply::Unavailable(Unavailable::Busy), "busy"),
-        (3, Reply::Unavailable(Unavailable::ShardFailed), "shard_failed"),
-    ] {
+    for (correlation, reason, code) in [(2, Unavailable::Busy, "busy"), (3, Unavailable::ShardFailed, "shard_failed")] {
         let mut frames = Vec::new();
         let mut votes = TransfersEncoder::begin(&mut frames, correlation, false);
         votes.push(&TransferRef { id: b"vote", debit: b"wallet:dave", credit: b"candidate:1", amount: 1, memo: b"" });
         votes.finish();
         client.write_all(&frames).unwrap();
-        let (token, request) = door.request();
-        assert!(matches!(&request, Request::ReadAccount { id } if &**id == "candidate:1"), "{request:?}");
-        door.reply(token, reply);
+        let (ticket, asked) = door.question();
+        assert!(matches!(&asked, Operation::ReadAccount { id } if &**id == "candidate:1"), "{asked:?}");
+        door.turn_away(ticket, reason);
         assert_eq!(error_code(&mut client, correlation), code);
     }
-    assert!(door.port.is_quiet());
+    assert!(Resident::<Parcel>::is_quiet(&door.port));
 }

@@ -3,9 +3,10 @@
 use std::io;
 use std::net::TcpStream;
 
-use mio::{Interest, Registry, Token};
+use mio::Interest;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
+use tidegate_runtime::PortSockets;
 
 use super::{LISTENERS, MqttPort};
 use crate::mqtt::admission::{Entry, ListenerIndex, monotonic_ns};
@@ -30,8 +31,8 @@ impl Door {
         Door { listener: mio::net::TcpListener::from_std(listener), number, waited_for: true, shut: false }
     }
 
-    pub fn register(&mut self, registry: &Registry) -> io::Result<()> {
-        registry.register(&mut self.listener, Token(LISTENERS | self.number), Interest::READABLE)
+    pub fn register(&mut self, sockets: &PortSockets) -> io::Result<()> {
+        sockets.register(&mut self.listener, LISTENERS | self.number, Interest::READABLE)
     }
 
     pub fn somebody_waits(&mut self) {
@@ -51,7 +52,7 @@ impl Door {
 
 impl<L: LogStore> MqttPort<L> {
     /// Lets in who waits before the listeners.
-    pub(super) fn accept(&mut self, registry: &Registry, now: TimeMs) -> bool {
+    pub(super) fn accept(&mut self, now: TimeMs) -> bool {
         let mut worked = false;
         for number in 0..self.doors.len() {
             let index = ListenerIndex(number as u8);
@@ -69,7 +70,7 @@ impl<L: LogStore> MqttPort<L> {
                 match door.listener.accept() {
                     Ok((tcp, from)) => {
                         worked = true;
-                        self.welcome(index, tcp.into(), from.ip(), registry, now);
+                        self.welcome(index, tcp.into(), from.ip(), now);
                     }
                     Err(error) => {
                         throttle.give_back();
@@ -90,14 +91,7 @@ impl<L: LogStore> MqttPort<L> {
         worked
     }
 
-    fn welcome(
-        &mut self,
-        index: ListenerIndex,
-        tcp: TcpStream,
-        address: std::net::IpAddr,
-        registry: &Registry,
-        now: TimeMs,
-    ) {
+    fn welcome(&mut self, index: ListenerIndex, tcp: TcpStream, address: std::net::IpAddr, now: TimeMs) {
         let (mark, refusal) = match self.admission.enter(index, address) {
             Entry::Welcome(mark) => (mark, None),
             Entry::Polite(mark, reason) => (mark, Some(reason)),
@@ -108,7 +102,7 @@ impl<L: LogStore> MqttPort<L> {
         }
         match Stream::accept(tcp, self.settings.listeners[usize::from(index.0)].tls.as_ref()) {
             Ok(stream) => {
-                self.admit(Socket::new(stream, index, mark, refusal), registry, now);
+                self.admit(Socket::new(stream, index, mark, refusal), now);
             }
             // The configuration of TLS was found good when it was read.
             Err(_) => self.admission.leave(index, mark),

@@ -3,31 +3,23 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsRawFd;
 
-use mio::Registry;
 use mio::unix::SourceFd;
 use tidegate_broker::{Action, ConnectionKey, Denied, ReasonCode, RequestTicket, RequestTopic, Rights};
 use tidegate_journal::LogStore;
-use tidegate_ledger::operation::EndpointIndex;
 use tidegate_machines::TimeMs;
+use tidegate_runtime::{Address, Context};
 
-use super::{Host, MqttPort};
-use crate::mesh::Endpoint;
-use crate::mqtt::arrival::Arrival;
+use super::{CarriesMqtt, MqttPort};
+use crate::admission::Arrival;
 use crate::mqtt::settings::Credentials;
-use crate::parcel::Parcel;
 
 /// What a client of the HTTP port shows as its listener.
 const WEBSOCKET: &str = "websocket";
 
 impl<L: LogStore> MqttPort<L> {
     /// Does what the broker asks for, until it asks for nothing more.
-    pub(super) fn act(
-        &mut self,
-        host: &mut impl Host,
-        endpoint: &mut Endpoint<Parcel>,
-        registry: &Registry,
-        now: TimeMs,
-    ) -> bool {
+    pub(super) fn act<P: CarriesMqtt>(&mut self, context: &mut Context<'_, P>) -> bool {
+        let now = context.now();
         let mut worked = false;
         loop {
             let mut actions = std::mem::take(&mut self.actions);
@@ -42,15 +34,16 @@ impl<L: LogStore> MqttPort<L> {
                     Action::Authenticate { key, client_id, user_name, password } => {
                         self.authenticate(key, client_id, user_name, password, now);
                     }
-                    Action::HandOff { key, worker, bytes } => self.hand_off(key, worker, bytes, endpoint, registry),
+                    Action::HandOff { key, worker, bytes } => self.hand_off(key, worker, bytes, context),
                     Action::Close { key } => self.closing.push(key),
                     Action::Request { ticket, topic, rights, payload } => {
-                        self.ask_ledger(ticket, topic, &*rights, &payload, host, now);
+                        self.ask_ledger(ticket, topic, &*rights, &payload, now);
                     }
                     // The only rights with a condition: the account must be a collector.
                     Action::Confirm { key, condition: account } => {
-                        if host.has_room() {
-                            let mut start = |token, request| host.start(token, request);
+                        if self.asker.has_room() {
+                            let asker = &mut self.asker;
+                            let mut start = |token, request| asker.start(token, request);
                             self.ledger.collector(key, account, &mut start);
                         } else {
                             // Nobody knows now, and who may not is the safer guess.
@@ -94,22 +87,20 @@ impl<L: LogStore> MqttPort<L> {
     }
 
     /// Sends a connection to the worker that has its session.
-    fn hand_off(
+    fn hand_off<P: CarriesMqtt>(
         &mut self,
         key: ConnectionKey,
         worker: u16,
         bytes: Box<[u8]>,
-        endpoint: &mut Endpoint<Parcel>,
-        registry: &Registry,
+        context: &mut Context<'_, P>,
     ) {
         let Some(mut socket) = self.sockets.remove(key) else { return };
         self.metrics.handed_off.increment();
         let fd = socket.stream.socket().as_raw_fd();
-        // A socket that is not registered any more needs no taking out.
-        let _ = registry.deregister(&mut SourceFd(&fd));
+        self.poll().deregister(&mut SourceFd(&fd));
         let refusal = socket.refusal();
         let arrival = Arrival { listener: socket.listener, mark: socket.mark, refusal, bytes, stream: socket.stream };
-        endpoint.send(&mut vec![(EndpointIndex(worker), Box::new(arrival))]);
+        context.send(Address::new(worker, self.me.member.0), P::pack(Box::new(arrival)));
     }
 
     fn ask_ledger(
@@ -118,14 +109,14 @@ impl<L: LogStore> MqttPort<L> {
         topic: RequestTopic,
         rights: &dyn Rights,
         payload: &[u8],
-        host: &mut impl Host,
         now: TimeMs,
     ) {
-        if !host.has_room() {
+        if !self.asker.has_room() {
             return self.broker.respond(ticket, Err(ReasonCode::SERVER_BUSY), now);
         }
         let identity = self.authenticator.identity(rights);
-        let mut start = |token, request| host.start(token, request);
+        let asker = &mut self.asker;
+        let mut start = |token, request| asker.start(token, request);
         if let Some(answer) = self.ledger.request(topic, ticket, identity.as_ref(), payload, &mut start) {
             self.answer(answer, now);
         }

@@ -1,5 +1,6 @@
 //! Two workers' ports over real sockets, turned by the test, with nothing in the place of the ledger.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -15,16 +16,15 @@ use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::step::Step;
 use tidegate_journal::{StepLog, StepLogs};
 use tidegate_ledger::announcer::AnnounceRules;
-use tidegate_ledger::operation::EndpointIndex;
+use tidegate_ledger::router::CursorKey;
 use tidegate_machines::topic::InboxLimits;
-use tidegate_shard::{NothingDerived, OpenShard, Snapshots};
+use tidegate_runtime::threads::now_ms;
+use tidegate_runtime::{Endpoint, Envelope, ShardAddresses, mesh, parcels};
+use tidegate_shard::{NothingDerived, OpenShard, Owners, Snapshots};
 
 use super::*;
 use crate::auth::Identity;
-use crate::http::HttpMetrics;
-use crate::mesh::mesh;
-use crate::metrics::NodeMetrics;
-use crate::mqtt::{AdmissionLimits, Credentials, MqttFloor, MqttListener, Verdict, VerdictReply};
+use crate::mqtt::{AdmissionLimits, Credentials, MqttListener, MqttRoom, Verdict, VerdictReply};
 
 /// Long enough for any machine; nobody waits for it unless a test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -75,53 +75,57 @@ impl MqttAuthenticator for Porter {
     }
 }
 
-/// No ledger.
-struct Nobody;
-
-impl Host for Nobody {
-    fn deliver(&mut self, message: Message) {
-        assert!(matches!(message, Message::Pull { .. }), "only what a test fills a ring with");
-    }
-    fn start(&mut self, _: u64, _: Request) {
-        unreachable!("nobody asks the ledger");
-    }
-    fn has_room(&self) -> bool {
-        false
-    }
+parcels! {
+    enum Parcel { Ledger(Message), Topics(BrokerMessage), Connection(Box<Arrival>) }
 }
 
 struct Worker {
     port: MqttPort<StepLog<FakeDisk>>,
     endpoint: Endpoint<Parcel>,
+    own: VecDeque<Envelope<Parcel>>,
     poll: Poll,
 }
 
 impl Worker {
     fn turn(&mut self, receives: bool) {
+        let Worker { port, endpoint, own, poll } = self;
         let mut events = Events::with_capacity(64);
-        self.poll.poll(&mut events, Some(Duration::from_millis(1))).unwrap();
-        events.iter().for_each(|event| self.port.on_event(event));
-        let (now, registry) = (crate::worker_thread::now_ms(), self.poll.registry());
-        if receives {
-            self.port.take_parcels(&mut Nobody, &mut self.endpoint, now);
-            self.port.serve(&mut Nobody, &mut self.endpoint, registry, now);
+        poll.poll(&mut events, Some(Duration::from_millis(1))).unwrap();
+        for event in &events {
+            let (_, token) = PortSockets::owner(event.token());
+            Port::<Parcel>::on_event(port, token, event);
         }
-        self.port.step(&mut Nobody, &mut self.endpoint, registry, now);
-        for shard in self.port.broker_mut().shards_mut() {
+        let now = now_ms();
+        let mut context = Context::new(port.me, now, endpoint, own);
+        if receives {
+            let mut came = Vec::new();
+            context.drain_rings(|from, body| came.push((from, body)));
+            for (from, body) in came {
+                match body {
+                    Parcel::Ledger(message) => assert!(matches!(message, Message::Pull { .. }), "what fills a ring"),
+                    other => port.deliver(from, other, &mut context),
+                }
+            }
+            port.serve(&mut context);
+        }
+        port.flush(&mut context);
+        for shard in port.broker.shards_mut() {
             while shard.log_mut().step().unwrap() != Step::Idle {}
         }
-        self.port.tick(Instant::now(), now);
+        Resident::<Parcel>::tick(port, now);
+        endpoint.wake_receivers();
+        assert!(own.is_empty(), "nobody asks the ledger");
     }
 }
 
-struct House {
+struct Node {
     workers: Vec<Worker>,
     address: SocketAddr,
     porter: Arc<Porter>,
 }
 
-impl House {
-    fn open(connections_max: usize) -> House {
+impl Node {
+    fn open(connections_max: usize) -> Node {
         let listener = MqttListener {
             name: "plain".into(),
             address: "127.0.0.1:0".parse().unwrap(),
@@ -148,10 +152,10 @@ impl House {
             announce: AnnounceRules { accounts: Vec::new(), interval_ms: 0 },
         };
         let porter = Arc::new(Porter::default());
-        let mut floor = MqttFloor::open(settings, porter.clone(), 2, 2, 1).unwrap();
-        let address = floor.addresses()[0].1;
-        let registry = tidegate_telemetry::Registry::of(&[MqttMetrics::ROWS, BrokerMetrics::ROWS, HttpMetrics::ROWS]);
-        let (disk, metrics) = (FakeDisk::new(1), NodeMetrics::new(registry));
+        let mut room = MqttRoom::new(settings, porter.clone(), 0, 2);
+        let address = room.listen(2).unwrap()[0].1;
+        let registry = tidegate_telemetry::Registry::of(&[MqttMetrics::ROWS, BrokerMetrics::ROWS, ShardMetrics::ROWS]);
+        let disk = FakeDisk::new(1);
         let worker = |(number, endpoint): (usize, Endpoint<Parcel>)| {
             let (data, number) = (Path::new("data"), number as u16);
             let logs = StepLogs::new(disk.clone(), data, &[TOPICS]);
@@ -159,13 +163,17 @@ impl House {
             let open = OpenShard::open(&logs, snapshots, log_options()).unwrap();
             let back = open.replay(2, &mut NothingDerived, |_| {}).unwrap();
             let shard = open_shard(back, InboxLimits::default()).unwrap();
-            let mut port = floor.port(number, vec![shard], endpoint.bed().clone(), &metrics).unwrap();
+            let metrics = ShardMetrics::register(&registry, TOPICS.name, number);
+            let me = Address { endpoint: endpoint.index(), member: tidegate_runtime::MemberIndex(0) };
+            let router = Router::new(me, ShardAddresses::new([Address::new(0, 1)]), CursorKey([1, 2]));
+            let (own, parker) = ((vec![shard], vec![metrics]), endpoint.parker().clone());
+            let mut port = room.assemble(me, &Owners::spread(2, 2), own, parker, router, &registry).unwrap();
             let poll = Poll::new().unwrap();
-            port.register(poll.registry()).unwrap();
-            Worker { port, endpoint, poll }
+            Port::<Parcel>::register(&mut port, PortSockets::new(poll.registry(), 0).unwrap()).unwrap();
+            Worker { port, endpoint, own: VecDeque::new(), poll }
         };
         let workers: Vec<Worker> = mesh(2, 0).into_iter().enumerate().map(worker).collect();
-        House { workers, address, porter }
+        Node { workers, address, porter }
     }
 
     fn turn(&mut self) {
@@ -173,7 +181,7 @@ impl House {
     }
 
     /// Turns until it is so.
-    fn until(&mut self, what: &str, mut is_so: impl FnMut(&mut House) -> bool) {
+    fn until(&mut self, what: &str, mut is_so: impl FnMut(&mut Node) -> bool) {
         let began = Instant::now();
         while !is_so(self) {
             assert!(began.elapsed() < PATIENCE, "it never happens that {what}");
@@ -311,80 +319,84 @@ impl Client {
 
 #[test]
 fn a_connection_goes_to_the_worker_of_its_session_and_all_hear_all() {
-    let mut house = House::open(1_000);
-    let mut clients: Vec<Client> = (0..20).map(|n| house.welcome(&format!("client {n}"))).collect();
-    let handed_off: u64 = house.workers.iter().map(|worker| worker.port.metrics.handed_off.get()).sum();
+    let mut node = Node::open(1_000);
+    let mut clients: Vec<Client> = (0..20).map(|n| node.welcome(&format!("client {n}"))).collect();
+    let handed_off: u64 = node.workers.iter().map(|worker| worker.port.metrics.handed_off.get()).sum();
     assert!(handed_off > 0, "of twenty clients, some come to the wrong worker");
-    assert!(house.workers.iter().all(|worker| worker.port.sockets.len() > 0), "and some belong to either");
+    assert!(node.workers.iter().all(|worker| worker.port.sockets.len() > 0), "and some belong to either");
     for client in &mut clients {
         client.subscribe("news/#");
-        assert_eq!(house.hear(client)[0], 0x90);
+        assert_eq!(node.hear(client)[0], 0x90);
     }
     clients[7].publish("news/tide", b"it rises");
     for client in &mut clients {
-        let packet = house.hear(client);
+        let packet = node.hear(client);
         assert!(packet[0] == 0x30 && packet.ends_with(b"it rises"), "{packet:?}");
     }
     drop(clients);
-    house.until("all are gone", |house| house.sockets() == 0);
-    assert_eq!(house.workers[0].port.admission.connections(), 0);
+    node.until("all are gone", |node| node.sockets() == 0);
+    assert_eq!(node.workers[0].port.admission.connections(), 0);
 }
 
 #[test]
 fn one_too_many_is_told_so() {
-    let mut house = House::open(2);
-    let (first, _second) = (house.welcome("a"), house.welcome("b"));
-    let mut third = house.connect("c", false);
-    let connack = house.hear(&mut third);
+    let mut node = Node::open(2);
+    let (first, _second) = (node.welcome("a"), node.welcome("b"));
+    let mut third = node.connect("c", false);
+    let connack = node.hear(&mut third);
     assert_eq!((connack[0], connack[3]), (0x20, ReasonCode::QUOTA_EXCEEDED.0), "{connack:?}");
-    house.until("the third is closed", |_| !third.listen());
+    node.until("the third is closed", |_| !third.listen());
     drop(first);
-    house.until("the first is gone", |house| house.sockets() == 1);
-    house.welcome("c");
+    node.until("the first is gone", |node| node.sockets() == 1);
+    node.welcome("c");
 }
 
 #[test]
 fn a_verdict_may_come_later_from_another_thread() {
-    let mut house = House::open(10);
-    let mut client = house.connect("a", true);
-    house.until("somebody is asked", |house| !house.porter.asked.lock().unwrap().is_empty());
-    let reply = house.porter.asked.lock().unwrap().pop().unwrap();
-    house.turn();
+    let mut node = Node::open(10);
+    let mut client = node.connect("a", true);
+    node.until("somebody is asked", |node| !node.porter.asked.lock().unwrap().is_empty());
+    let reply = node.porter.asked.lock().unwrap().pop().unwrap();
+    node.turn();
     assert!(client.packet().is_none(), "nothing is said before the verdict");
     std::thread::spawn(move || reply(yes())).join().unwrap();
-    assert!(house.workers.iter_mut().any(|worker| worker.port.has_work()), "the verdict is work");
-    assert_eq!(house.hear(&mut client)[3], 0);
+    assert!(
+        node.workers.iter_mut().any(|worker| Resident::<Parcel>::has_news(&mut worker.port)),
+        "the verdict is work"
+    );
+    assert_eq!(node.hear(&mut client)[3], 0);
 }
 
 #[test]
 fn a_full_socket_goes_on_when_it_is_read() {
-    let mut house = House::open(10);
-    let (mut reader, mut writer) = (house.welcome("reader"), house.welcome("writer"));
+    let mut node = Node::open(10);
+    let (mut reader, mut writer) = (node.welcome("reader"), node.welcome("writer"));
     reader.subscribe("big");
-    house.hear(&mut reader);
+    node.hear(&mut reader);
     // More than the buffers of a socket take, and less than an outbox may hold.
     let payload: Vec<u8> = (0..6_000_000u32).map(|n| (n / 7) as u8).collect();
-    house.say_all(&mut writer, &packet(0x30, &publication("big", &payload)));
-    house.until("the reader's socket is full", |house| {
+    node.say_all(&mut writer, &packet(0x30, &publication("big", &payload)));
+    node.until("the reader's socket is full", |node| {
         let sockets = |worker: &mut Worker| {
             (0..2).any(|at| worker.port.sockets.at(at).is_some_and(|(_, s)| s.has(Flag::BLOCKED)))
         };
-        house.workers.iter_mut().any(sockets)
+        node.workers.iter_mut().any(sockets)
     });
-    let packet = house.hear(&mut reader);
+    let packet = node.hear(&mut reader);
     assert!(packet.ends_with(&payload), "{} bytes", packet.len());
 }
 
 #[test]
 fn nothing_is_said_while_a_ring_is_full() {
-    let mut house = House::open(10);
-    let mut clients: Vec<Client> = (0..8).map(|n| house.welcome(&format!("client {n}"))).collect();
-    let [first, second] = &mut house.workers[..] else { unreachable!() };
+    let mut node = Node::open(10);
+    let mut clients: Vec<Client> = (0..8).map(|n| node.welcome(&format!("client {n}"))).collect();
+    let [first, second] = &mut node.workers[..] else { unreachable!() };
     // The second worker stands still, and the ring to it is full.
-    while first.endpoint.has_room(EndpointIndex(1)) {
+    let other = Address::new(1, 0);
+    while first.endpoint.has_room(other.endpoint) {
         let pull =
             Message::Pull { shard: ShardIndex(0), by: ShardIndex(0), after: tidegate_machines::OutboundNumber(0) };
-        first.endpoint.send(&mut vec![(EndpointIndex(1), pull)]);
+        first.endpoint.send(first.port.me, other, Parcel::Ledger(pull));
     }
     clients.iter_mut().for_each(|client| client.subscribe("x"));
     for _ in 0..20 {
@@ -393,32 +405,32 @@ fn nothing_is_said_while_a_ring_is_full() {
     }
     assert!(clients.iter_mut().all(|client| client.packet().is_none()), "what a client heard, every worker knows");
     for client in &mut clients {
-        assert_eq!(house.hear(client)[0], 0x90);
+        assert_eq!(node.hear(client)[0], 0x90);
     }
 }
 
 #[test]
 fn who_breaks_the_protocol_hears_why_although_more_came_behind() {
-    let mut house = House::open(10);
-    let mut client = house.welcome("a");
+    let mut node = Node::open(10);
+    let mut client = node.welcome("a");
     // A packet of type 0, and much that nobody will read.
     client.say(0x00, &[0; 30_000]);
-    let packet = house.hear(&mut client);
+    let packet = node.hear(&mut client);
     assert_eq!((packet[0], packet[2]), (0xe0, ReasonCode::MALFORMED_PACKET.0), "{packet:?}");
-    house.until("the stream ends", |_| !client.listen());
+    node.until("the stream ends", |_| !client.listen());
 }
 
 #[test]
 fn a_drain_sends_everybody_elsewhere() {
-    let mut house = House::open(100);
-    let mut clients: Vec<Client> = (0..10).map(|n| house.welcome(&format!("client {n}"))).collect();
-    for worker in &mut house.workers {
-        worker.port.drain(10_000, crate::worker_thread::now_ms());
+    let mut node = Node::open(100);
+    let mut clients: Vec<Client> = (0..10).map(|n| node.welcome(&format!("client {n}"))).collect();
+    for worker in &mut node.workers {
+        Port::<Parcel>::drain(&mut worker.port, 10_000, now_ms());
     }
     for client in &mut clients {
-        let packet = house.hear(client);
+        let packet = node.hear(client);
         assert_eq!((packet[0], packet[2]), (0xe0, ReasonCode::USE_ANOTHER_SERVER.0), "{packet:?}");
         assert!(packet.ends_with(b"elsewhere"));
     }
-    house.until("all are gone", |house| house.workers.iter().all(|worker| worker.port.is_quiet()));
+    node.until("all are gone", |node| node.workers.iter().all(|worker| Resident::<Parcel>::is_quiet(&worker.port)));
 }

@@ -4,8 +4,8 @@ use std::net::Shutdown;
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
+use mio::Interest;
 use mio::unix::SourceFd;
-use mio::{Interest, Registry, Token};
 use tidegate_broker::ConnectionKey;
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
@@ -23,13 +23,13 @@ const LINGERING_MAX: usize = 1_024;
 impl<L: LogStore> MqttPort<L> {
     /// Sends what is unsent, as far as sockets take it, and closes those that are to be closed. To be called only when every peer
     /// has been told what the broker had to tell it.
-    pub(super) fn flush(&mut self, registry: &Registry, now: TimeMs) -> bool {
+    pub(super) fn write_sockets(&mut self, now: TimeMs) -> bool {
         let mut written = 0;
         let mut worked = !self.writable.is_empty() || !self.closing.is_empty();
         for index in std::mem::take(&mut self.writable) {
             if let Some((key, socket)) = self.sockets.at(index) {
                 socket.set(Flag::BLOCKED, false);
-                written += self.write(key, registry, now);
+                written += self.write(key, now);
             }
         }
         for _ in 0..ROUNDS_PER_TURN {
@@ -37,7 +37,7 @@ impl<L: LogStore> MqttPort<L> {
             self.broker.take_flushable(&mut flushable);
             let any = !flushable.is_empty();
             for key in flushable.drain(..) {
-                written += self.write(key, registry, now);
+                written += self.write(key, now);
             }
             self.flushable = flushable;
             worked |= any;
@@ -46,7 +46,7 @@ impl<L: LogStore> MqttPort<L> {
             }
         }
         for key in std::mem::take(&mut self.closing) {
-            written += self.write(key, registry, now);
+            written += self.write(key, now);
             self.close(key, now);
         }
         self.adapt(written);
@@ -54,7 +54,7 @@ impl<L: LogStore> MqttPort<L> {
     }
 
     /// One write, and what it means. Returns how many bytes the socket took.
-    fn write(&mut self, key: ConnectionKey, registry: &Registry, now: TimeMs) -> usize {
+    fn write(&mut self, key: ConnectionKey, now: TimeMs) -> usize {
         let Some(socket) = self.sockets.get(key) else { return 0 };
         if socket.has(Flag::BLOCKED) {
             return 0;
@@ -70,7 +70,7 @@ impl<L: LogStore> MqttPort<L> {
             if !socket.replace(Flag::WATCHED, true) {
                 let fd = socket.stream.socket().as_raw_fd();
                 let both = Interest::READABLE | Interest::WRITABLE;
-                if registry.reregister(&mut SourceFd(&fd), Token(SOCKETS | key.index as usize), both).is_err() {
+                if self.poll().reregister(&mut SourceFd(&fd), SOCKETS | key.index as usize, both).is_err() {
                     self.lose(key, now);
                     return 0;
                 }
