@@ -1,4 +1,4 @@
-//! How shards of the ledger are spoken to: messages become calls and notes, and what a shard releases becomes messages.
+//! The protocol of the ledger's shards: messages become calls and notes, and released answers become messages.
 
 use tidegate_disk::Disk;
 use tidegate_machines::ShardIndex;

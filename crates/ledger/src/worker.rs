@@ -5,10 +5,11 @@
 //!                    └─ another's: Outgoing ─▶ carried by the caller ─▶ deliver (there)
 //! ```
 //!
-//! On a node each shard is a member of its worker, and clients are elsewhere. Both speak through the same [`LedgerProtocol`] and
-//! [`Router`].
+//! On a node each shard is a member of its worker, and clients are elsewhere. Both speak through the same
+//! [`LedgerProtocol`] and [`Router`].
 //!
-//! Invariant: no thread, socket, clock or ring here. Whoever drives it carries its outgoing messages, in order per pair of addresses.
+//! Invariant: no thread, socket, clock or ring here. Its caller carries the outgoing messages, in order per pair of
+//! addresses.
 
 use tidegate_disk::Disk;
 use tidegate_journal::LogStore;

@@ -1,4 +1,4 @@
-//! One fake stream: what is stored, what is on its way, and who waits for what.
+//! One fake stream: stored messages, messages in flight, and waiting callers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
