@@ -8,8 +8,8 @@ use crate::{ConnectionKey, Rights};
 /// Something that the broker cannot do itself. The shell takes actions with [`crate::Broker::actions`] after each turn.
 #[derive(Debug)]
 pub enum Action {
-    /// Find out who this is and answer with [`crate::Broker::verdict`]. Nothing more is read from the connection until
-    /// then. The shell adds what only it knows: the certificate, the address, the listener.
+    /// Authenticate the client and answer with [`crate::Broker::verdict`]. Nothing more is read from the connection
+    /// until then. The shell adds what only it knows: the certificate, the address, the listener.
     Authenticate {
         /// The connection that has sent CONNECT.
         key: ConnectionKey,

@@ -65,7 +65,7 @@ pub struct DrainPlan {
     pub server_reference: Option<Box<str>>,
 }
 
-/// What became of a packet.
+/// The result of processing a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     /// It is done with.

@@ -43,7 +43,7 @@ pub(crate) struct Clients {
     hasher: foldhash::fast::RandomState,
 }
 
-/// What became of one packet for a client.
+/// The result of sending one packet to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sending {
     Sent,
@@ -60,7 +60,7 @@ pub(crate) struct Copy<'a> {
     pub subscription_ids: &'a [u32],
 }
 
-/// What became of a copy for a client.
+/// The result of delivering a copy to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     /// Sent, kept, or dropped and counted.
@@ -545,8 +545,8 @@ impl Clients {
     }
 }
 
-/// The alias for a topic, and whether the client has yet to hear of it. Aliases are given to the first topics that come
-/// and kept: a client that has few topics wins most.
+/// The alias for a topic, and whether the client has yet to hear of it. Aliases are assigned to the first topics and
+/// never reassigned: a client with few topics gains most.
 fn alias_out(connection: &mut Connection, topic: &str) -> (Option<u16>, bool) {
     let Some(extra) = connection.extra.as_mut().filter(|extra| extra.aliases_out_max > 0) else { return (None, false) };
     if let Some(place) = extra.aliases_out.iter().position(|known| **known == *topic) {

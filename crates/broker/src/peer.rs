@@ -99,7 +99,7 @@ impl Peers {
         (0..self.batches.len() as u16).filter(move |worker| *worker != own)
     }
 
-    /// What will be told to one.
+    /// What will be sent to one peer.
     pub fn batch(&mut self, worker: u16) -> &mut BrokerMessage {
         assert!(worker != self.own, "nobody talks to itself");
         &mut self.batches[worker as usize]

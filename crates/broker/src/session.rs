@@ -94,7 +94,7 @@ pub(crate) struct SessionFlags(u8);
 impl SessionFlags {
     /// It outlives its connection.
     pub const DURABLE: SessionFlags = SessionFlags(1);
-    /// It is a member of a share group, so its coming and going is told to all workers.
+    /// It is a member of a share group, so all workers are told when it connects and disconnects.
     pub const SHARED: SessionFlags = SessionFlags(2);
     /// It was recovered from the journal: what this process does not know of it may be there.
     pub const RECOVERED: SessionFlags = SessionFlags(4);

@@ -3,8 +3,8 @@
 //! Why not a vector: when a vector of two million items grows, it needs its old and its new memory at the same time,
 //! and it copies for longer than a client waits for PINGRESP. A piece never moves.
 
-/// A table of `T`, indexed densely from 0, in pieces of `2^PIECE_BITS`. Every place always holds a `T`; who gives a
-/// place back resets it first.
+/// A table of `T`, indexed densely from 0, in pieces of `2^PIECE_BITS`. Every place always holds a `T`; it must be
+/// reset before it is given back.
 #[derive(Debug)]
 pub(crate) struct Slab<T, const PIECE_BITS: u32 = 10> {
     pieces: Vec<Box<[T]>>,

@@ -287,7 +287,7 @@ pub type Outgoing = tidegate_runtime::Outgoing<Message>;
 pub enum Message {
     /// A question to a shard.
     Call {
-        /// Who asks.
+        /// The caller.
         from: Address,
         /// The asker's own number for it.
         ticket: u64,
@@ -305,7 +305,7 @@ pub enum Message {
         /// Durable, or not served at all.
         answer: Result<Durable<Answer>, Unavailable>,
     },
-    /// New figures of accounts of `shard`, or of its parts of collectors; sent to whoever announces them.
+    /// New balances of accounts of `shard`, or of its parts of collectors; sent to the announcer.
     Figures {
         /// The shard that has them.
         shard: ShardIndex,

@@ -12,7 +12,7 @@ use crate::service::{LedgerService, Note, Output, Ticket};
 #[derive(Clone)]
 pub struct LedgerProtocol {
     shards: ShardAddresses,
-    /// Who hears [`Message::Figures`] of all shards: one place, because the parts of a collector are added up there.
+    /// The address that gets [`Message::Figures`] of all shards: one, because it sums the parts of a collector.
     announcer: Option<Address>,
 }
 

@@ -65,7 +65,7 @@ pub enum ShardError {
 pub enum Ticket {
     /// The answer to a call.
     Call {
-        /// Who asked.
+        /// The caller.
         from: Address,
         /// The asker's own number for it.
         ticket: u64,
@@ -80,7 +80,7 @@ pub enum Ticket {
         /// The debiting shard.
         from: ShardIndex,
     },
-    /// New figures, for whoever announces them.
+    /// New balances, for the announcer.
     Figures,
 }
 

@@ -34,7 +34,7 @@ pub struct Worker<D: Disk, L: LogStore> {
     protocol: LedgerProtocol,
     shards: Vec<LedgerShard<D, L>>,
     router: Router,
-    /// New figures of accounts, for whoever announces them.
+    /// New balances of accounts, for the announcer.
     figures: Vec<(ShardIndex, AccountView)>,
     /// Messages made in this step, before those to ourselves are taken out.
     made: Outgoing,
@@ -128,7 +128,7 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
         match (heard, self.place_of(shard)) {
             (Heard::Call(ticket, operation), Some(place)) => {
                 self.shards[place].call(ticket, operation);
-                // What was turned away on arrival is told at once.
+                // A call that was refused on arrival is answered at once.
                 self.release(place);
             }
             (Heard::Call(Ticket::Call { from, ticket }, _), None) => {

@@ -47,7 +47,7 @@ pub enum FoldError {
         /// What the log has there, or next behind it.
         found: Cursor,
     },
-    /// The log ends before a record that somebody saw.
+    /// The log ends before a record that was read earlier.
     #[error("{log}: the log ends at sequence {reached}, before {wanted}")]
     EndsBefore {
         /// Which log.

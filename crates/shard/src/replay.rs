@@ -225,7 +225,7 @@ impl<F: ShardFamily, D: Disk, L: LogStore> OpenShard<F, D, L> {
     }
 
     /// Folds what is behind the newest snapshot that can be used into the state, and what is behind `derived` into
-    /// that. `progress` hears the sequence reached, now and then.
+    /// that. `progress` is called with the sequence reached, from time to time.
     pub fn replay<X: Derived<F::Machine>>(
         self,
         shards: u16,

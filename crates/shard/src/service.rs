@@ -136,7 +136,7 @@ pub type TurnOf<'a, S, L> = Turn<'a, MachineOf<S>, L>;
 pub enum Served<A> {
     /// Its answer leaves when everything appended so far is durable.
     Done(A),
-    /// It is not served, and its caller is told so, in order.
+    /// It is not served; its caller gets the reason, in order.
     TurnedAway(Unavailable),
     /// It is served again later, with the progress that it has made.
     Paused(Pause),

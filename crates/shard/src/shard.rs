@@ -135,8 +135,8 @@ impl<S: Service, L: LogStore> Shard<S, L> {
     }
 
     /// Does what can be done now: serves calls, submits a group, notes what became durable. Returns whether anything
-    /// happened. A failure of the log, or a stop by the service, is for good: all that waits is told so by
-    /// [`Shard::released`].
+    /// happened. A failure of the log, or a stop by the service, is for good: all waiting calls get that as their
+    /// answer from [`Shard::released`].
     pub fn step(&mut self, now: TimeMs) -> bool {
         if self.failed.is_some() {
             return false;
@@ -194,7 +194,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
                     }
                     return Ok(worked);
                 }
-                // Its caller is told, with all others, that the shard failed.
+                // Its caller gets "shard failed", like all others.
                 Err(stop) => {
                     self.inbox.push_front(work);
                     return Err(stop);

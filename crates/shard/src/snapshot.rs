@@ -195,7 +195,7 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
     }
 
     /// What the newest snapshot of this log that is not ahead of `end` says of itself, whether or not the rest of it is
-    /// good: for whoever wonders if it is time for another one. `None` if there is none.
+    /// good: to decide if another one is due. `None` if there is none.
     pub fn newest_header(&self, end: Position) -> Result<Option<SnapshotHeader>, SnapshotError> {
         for path in self.names()?.into_iter().rev().map(|name| self.folder.join(name)) {
             let file = self.disk.open(&path).map_err(io(&path))?;
@@ -286,7 +286,7 @@ struct HashedWriter<'a, F: DiskFile> {
     offset: u64,
     waiting: Vec<u8>,
     hasher: blake3::Hasher,
-    /// The first error ends the writing; whoever hands over pieces cannot hear of it.
+    /// The first error ends the writing; the code that passes the pieces does not get it.
     done: std::io::Result<()>,
 }
 

@@ -160,7 +160,7 @@ impl<L: LogStore> Broker<L> {
         Some(Origin::new(self.shard_index(session.shard), state.incarnation(), packet_id))
     }
 
-    /// Makes the shards of these workers forget one origin. Returns how many will say so.
+    /// Makes the shards of these workers forget one origin. Returns how many acknowledgements will come.
     fn forget_origin(&mut self, place: u32, packet_id: u16, workers: u64) -> u16 {
         let Some(origin) = self.origin(place, packet_id).filter(|_| workers != 0) else { return 0 };
         let session = &self.clients.sessions[place];

@@ -84,7 +84,7 @@ impl<L: LogStore> Broker<L> {
         Progress::Parked
     }
 
-    /// What is against a CONNECT that can be said without knowing who it is.
+    /// Checks of a CONNECT that do not need authentication: the reason to refuse it.
     fn objection(&self, connect: &Connect<'_>) -> Option<ReasonCode> {
         if self.drain.is_some() {
             return Some(ReasonCode::USE_ANOTHER_SERVER);
@@ -390,8 +390,8 @@ impl<L: LogStore> Broker<L> {
         self.pump(place, now);
     }
 
-    /// Bytes of the largest packet that this connection may send now. Who has not said who it is may not make us keep
-    /// much.
+    /// Bytes of the largest packet that this connection may send now. A client that is not authenticated may use little
+    /// memory.
     pub(super) fn packet_bytes_max(&self, index: u32) -> u32 {
         let connection = &self.clients.connections[index];
         let mut bytes_max = self.options.limits.packet_bytes_max;

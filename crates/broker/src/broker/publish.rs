@@ -181,7 +181,7 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// Who publishes, who waits for the answer, and what shards shall know it by.
+    /// The publisher, where to acknowledge, and the origin for the shards.
     pub(super) fn source(&self, place: u32, publish: &Publish<'_>) -> Source {
         let session = &self.clients.sessions[place];
         let session_ref = self.clients.session_ref(place);
@@ -261,7 +261,7 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn send_answer(&mut self, index: u32, answer: Answer, now: TimeMs) {
         let is_refused = answer.kind != AckKind::PubComp && answer.reason.is_error();
         if is_refused && self.clients.connections[index].version == Version::V311 {
-            // An acknowledgement would say that all is well. Without one the client will publish again.
+            // An MQTT 3.1.1 acknowledgement would mean success. Without one the client will publish again.
             self.deferred_disconnects.push((self.clients.key(index), answer.reason));
             return;
         }

@@ -25,7 +25,7 @@ use crate::retained::Retained;
 use crate::session::{SessionRef, Stage};
 use crate::subscriptions::{Entry, EntryOptions, Matches};
 
-/// What became of a message.
+/// The result of routing a message.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Routed {
     /// Acknowledgements to come.

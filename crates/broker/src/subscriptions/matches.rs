@@ -78,8 +78,8 @@ enum Whose {
 }
 
 impl Subscriptions {
-    /// Finds who gets a message on a valid topic, all workers' sessions, and picks a member of each share group. What
-    /// `found` held is gone.
+    /// Finds the receivers of a message on a valid topic among the sessions of all workers, and picks a member of each
+    /// share group. `found` is cleared first.
     pub fn matches(&self, topic: &str, found: &mut Matches) {
         self.walk(topic, Whose::All, found);
     }

@@ -90,7 +90,7 @@ impl<P: Default> TopicTree<P> {
     /// The node above all topics. It has no level and is never removed.
     pub(crate) const ROOT: NodeId = NodeId(0);
 
-    /// A tree with its root. Who chooses level names must not know `seed`: it decides where they collide.
+    /// A tree with its root. `seed` must not be known to clients, who choose the level names that are hashed with it.
     pub(crate) fn new(seed: u64) -> TopicTree<P> {
         let mut nodes = Slab::default();
         let root = nodes.insert(Node::default());

@@ -304,7 +304,7 @@ fn nothing_is_sent_again_on_the_same_connection() {
 
 /// `[MQTT-4.5.0-1]`: a message is added to all sessions with a matching subscription.
 /// `[MQTT-4.1.0-1]`: a session is not deleted while its connection is open.
-/// Connected or not, on whichever worker, and whoever publishes.
+/// Connected or not, on any worker, from any publisher.
 #[test]
 fn a_message_comes_to_all_who_match() {
     holds_in_both(

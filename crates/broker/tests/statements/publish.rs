@@ -418,7 +418,7 @@ fn qos_3_is_malformed() {
 }
 
 /// `[MQTT-3.1.1 3.3.5-2]`: a PUBLISH without permission is acknowledged, or the connection is closed.
-/// Who may not publish is told where there is a way, and served on.
+/// A client without permission gets a reason code if its version has one, and stays connected.
 #[test]
 fn what_nobody_may_publish_goes_nowhere() {
     holds(

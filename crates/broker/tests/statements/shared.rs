@@ -2,7 +2,7 @@
 
 use crate::{holds, holds_in_both};
 
-/// 4.8.2: one member gets each message, and who subscribed for itself gets it too; MQTT 3.1.1 may as well.
+/// 4.8.2: one member gets each message, and a session with its own subscription gets it too; also with MQTT 3.1.1.
 #[test]
 fn a_group_gets_each_message_once() {
     holds_in_both(

@@ -209,7 +209,7 @@ fn who_is_taken_over_leaves_the_will() {
 /// `[MQTT-3.1.2-7]`: a will is stored with the session.
 /// `[MQTT-3.1.2-8]`: the will is published once the connection is closed and the will delay has passed, unless the will
 /// was deleted.
-/// Those who were connected when the server died are gone too.
+/// Clients that were connected when the server ended count as disconnected.
 #[test]
 fn a_will_survives_the_server() {
     holds(

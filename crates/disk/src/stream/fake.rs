@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use super::{Extent, Message, Outcome, Stream, StreamError, Streams, Wake};
 use state::{Moving, State};
 
-/// Steps that somebody waits at most: far more than any outcome takes.
+/// Steps that a caller waits at most: far more than any outcome takes.
 const WAIT_STEPS_MAX: u64 = 100_000;
 
 /// How badly a stream behaves. Rates are "so many times in a thousand".

@@ -174,7 +174,7 @@ impl<D: Disk> Builder<D> {
         !is_under_way && self.runs_of(tier) >= self.fan_out
     }
 
-    /// Then tables wait, the shard hears of it, and the number of runs stays bounded however fast ids arrive.
+    /// Then tables wait, the shard is informed, and the number of runs stays bounded at any rate of ids.
     fn merging_is_behind(&self) -> bool {
         (0..=self.highest_tier()).any(|tier| self.runs_of(tier) >= self.fan_out * 2)
     }

@@ -38,7 +38,7 @@ struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: an address and a length; whoever uses the memory behind them answers for that.
+// SAFETY: an address and a length; the code that uses the memory behind them is responsible for that.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}

@@ -26,7 +26,7 @@ enum Job {
     Touch(Pages),
 }
 
-/// What the builder has to say.
+/// Reports of the builder.
 enum Report<D: Disk> {
     View(View<D>),
     /// An I/O error; it will try again.

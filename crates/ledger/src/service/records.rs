@@ -48,7 +48,7 @@ impl<E: Into<ShardError>> From<E> for Halt {
     }
 }
 
-/// What reads came to, until somebody takes it.
+/// Results of reads, until they are taken.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     under_way: HashMap<JobId, Vec<Position>>,

@@ -169,7 +169,7 @@ pub enum Command {
         /// Which session.
         incarnation: u64,
     },
-    /// Keep a message for whoever subscribes later, instead of the one before; one without payload clears.
+    /// Store a message for later subscribers, instead of the one before; one without payload clears.
     Retain(Arc<Message>),
     /// Keep a message until it is time to publish it.
     Delay {
@@ -202,7 +202,7 @@ pub enum Refusal {
     /// The entry does not wait (any more), or is in this state already.
     #[error("entry {0} does not wait")]
     NoEntry(u64),
-    /// A message of this origin was taken before: the sender may be told yes.
+    /// A message of this origin was taken before: the sender gets a positive acknowledgement.
     #[error("message was taken before")]
     Duplicate,
     /// There is nothing to do: no such origin, no such will, no receiver. The sender gets a positive acknowledgement.

@@ -79,7 +79,7 @@ pub enum Event {
         drop_at: TimeMs,
         /// Where it came from.
         origin: Option<Origin>,
-        /// Who got it, in order.
+        /// The receivers, in order.
         receivers: Box<[Receiver]>,
         /// For each receiver, how many of its oldest entries made room. Empty when none did.
         evicted: Box<[u32]>,

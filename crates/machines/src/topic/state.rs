@@ -54,7 +54,7 @@ impl Session {
         self.expiry_s
     }
 
-    /// Since when its client is gone; `None` while it is connected, and after a crash until somebody says so.
+    /// Since when its client is gone; `None` while it is connected, and after a crash until a command says so.
     pub fn detached_at(&self) -> Option<TimeMs> {
         self.detached_at
     }

@@ -174,7 +174,7 @@ impl Node {
         Ok(())
     }
 
-    /// Does what the brokers ask, passes on what they tell each other and what they send, until all are silent.
+    /// Does what the brokers ask, forwards their messages and bytes, until there is nothing left to do.
     fn settle(&mut self) -> Result<()> {
         let mut worked = true;
         while worked {

@@ -75,7 +75,7 @@ mod tests {
     use std::collections::VecDeque;
     use std::io;
 
-    /// A broker that says what it was told to say, piece by piece, and remembers what it heard.
+    /// A scripted broker: it sends given pieces and records what it received.
     struct Scripted {
         says: VecDeque<&'static [u8]>,
         heard: Vec<u8>,

@@ -19,7 +19,7 @@ pub struct Connect<'a> {
     pub client_id: &'a str,
     /// The message for when the client is lost.
     pub will: Option<Will<'a>>,
-    /// Who it is.
+    /// The user name.
     pub user_name: Option<&'a str>,
     /// How it shows that.
     pub password: Option<&'a [u8]>,

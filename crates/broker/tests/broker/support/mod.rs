@@ -46,7 +46,7 @@ pub use world::{World, WorldOptions};
 
 use expect_test::Expect;
 
-/// Runs a script on two workers and compares what was heard.
+/// Runs a script on two workers and compares what was received.
 #[track_caller]
 pub fn check(script: &str, heard: Expect) {
     check_with(WorldOptions::default(), script, heard);
