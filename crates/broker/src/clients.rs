@@ -403,7 +403,7 @@ impl Clients {
     /// Keeps a copy for a clean session until its client has room for it.
     #[cold]
     fn wait(&mut self, session: u32, message_ref: &mut MessageRef<'_>, copy: Copy<'_>) -> Delivery {
-        let message = message_ref.to_message();
+        let message = message_ref.shared_message();
         let (messages_max, bytes_max) = (self.limits.clean_inbox_messages_max, self.limits.clean_inbox_bytes_max);
         let waiting = &mut self.sessions[session].flow().backlog;
         while !waiting.has_room(&message, messages_max, bytes_max) {

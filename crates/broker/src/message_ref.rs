@@ -43,7 +43,7 @@ impl<'a> MessageRef<'a> {
     }
 
     /// The message as an owned value.
-    pub fn to_message(&mut self) -> Arc<Message> {
+    pub fn shared_message(&mut self) -> Arc<Message> {
         let MessageRef { topic, properties, payload, qos, retain, expires_at, ref mut message } = *self;
         let meta = MessageMeta { qos, retain, expires_at };
         Arc::clone(message.get_or_insert_with(|| Arc::new(Message::new(topic, properties, payload, meta))))

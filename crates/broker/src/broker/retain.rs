@@ -42,7 +42,7 @@ impl<L: LogStore> Broker<L> {
     /// A publication with the retain flag goes to the worker of its topic.
     /// `[MQTT-3.3.1-5]`: a retained message replaces the one before on its topic.
     pub(super) fn retain(&mut self, message_ref: &mut MessageRef<'_>, source: &Source, now: TimeMs) -> Routed {
-        let message = message_ref.to_message();
+        let message = message_ref.shared_message();
         self.retain_begins(source, message_ref.topic);
         let worker = shard_of(message_ref.topic, self.options.topic_shards).0 % self.options.workers;
         if worker == self.options.worker {

@@ -102,7 +102,7 @@ impl<L: LogStore> Broker<L> {
             routed.workers |= 1 << (worker % 64);
         }
         let source = Source { ack_to: source.ack_to.filter(|_| asks), ..*source };
-        let message = message_ref.to_message();
+        let message = message_ref.shared_message();
         let batch = self.peers.batch(worker);
         batch.receivers.extend_from_slice(receivers);
         batch.receivers.extend(picked.copied());
@@ -231,7 +231,7 @@ impl<L: LogStore> Broker<L> {
     /// part of a session depends on its slot alone. So a message that is sent again after a crash, with other
     /// receivers, is checked in the same part for each session.
     fn journal(&mut self, message_ref: &mut MessageRef<'_>, source: &Source) -> u16 {
-        let message = message_ref.to_message();
+        let message = message_ref.shared_message();
         let mut receivers = std::mem::take(&mut self.durable);
         let mut acks = 0;
         receivers.sort_by_key(DurableReceiver::record);
