@@ -94,6 +94,16 @@ impl<S: Read + Write> Client<S> {
         expect!(self, self.send_read_audit()?, Audit(shards) => shards, "audit")
     }
 
+    /// Asks a room that this client does not know, and gives the body of its reply; the server says `room_unknown` if
+    /// it has no room of this `family`.
+    pub fn room(&mut self, family: u32, body: &[u8]) -> Result<Vec<u8>, ClientError> {
+        let correlation = self.send_room(family, body)?;
+        match self.receive_reply_to(correlation)? {
+            Reply::Room { family: of, body } if of == family => Ok(body),
+            other => Err(mismatch("a reply of the room", &other)),
+        }
+    }
+
     /// Waits until the server has answered.
     pub fn ping(&mut self) -> Result<(), ClientError> {
         let correlation = self.send_ping()?;

@@ -8,7 +8,7 @@ use crate::request::{Hold, Transfer};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use tidegate_wire::proto::{self, AccountKind, Welcome, request_frame::Body};
-use tidegate_wire::{HoldsEncoder, PostHoldsEncoder, TransfersEncoder, encode_request, limits};
+use tidegate_wire::{HoldsEncoder, PostHoldsEncoder, RoomRef, TransfersEncoder, encode_request, encode_room, limits};
 
 /// Frames that wait are written once they are this long, without being asked to.
 const FLUSH_BYTES: usize = 64 << 10;
@@ -138,6 +138,12 @@ impl<S: Read + Write> Client<S> {
     /// Asks whether the server is there. Answered by [`Reply::Pong`].
     pub fn send_ping(&mut self) -> Result<u64, ClientError> {
         self.send_body(Body::Ping(proto::Ping {}))
+    }
+
+    /// Asks a room of the server that this client does not know: `family` is its number, `body` what only the room
+    /// understands. Answered by [`Reply::Room`].
+    pub fn send_room(&mut self, family: u32, body: &[u8]) -> Result<u64, ClientError> {
+        self.send(0, |out, correlation| encode_room(out, correlation, RoomRef { family, body }))
     }
 
     /// Writes all that was sent and waits in the buffer. After [`ClientError::TimedOut`] it can be called again.

@@ -6,8 +6,8 @@
 //!                                               └─ Shut: closed at once
 //! ```
 //!
-//! Why polite at all: MQTT has a word for "too many" only after the client's CONNECT was read. So some above the bound are let in
-//! for that, as many as `POLITE_PART` allows; a flood beyond them costs an accept each and nothing more.
+//! Why polite at all: MQTT has a word for "too many" only after the client's CONNECT was read. So some above the bound
+//! are let in for that, as many as `POLITE_PART` allows; a flood beyond them costs an accept each and nothing more.
 
 mod addresses;
 mod arrival;
@@ -41,8 +41,8 @@ pub struct AdmissionLimits {
     pub connections_max: usize,
     /// Clients at once of one address (IPv6: of one /64); 0 for no bound. More are answered with 0x97.
     pub connections_per_address_max: u32,
-    /// A worker whose turns take longer than this, in milliseconds, is overloaded: new clients are answered with 0x89 (server busy)
-    /// until turns are short again; 0 for no bound.
+    /// A worker whose turns take longer than this, in milliseconds, is overloaded: new clients are answered with 0x89
+    /// (server busy) until turns are short again; 0 for no bound.
     pub turn_ms_max: u32,
 }
 

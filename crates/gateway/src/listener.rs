@@ -1,4 +1,5 @@
-//! Listening sockets that several threads share without a lock: each thread has its own, the kernel spreads the clients.
+//! Listening sockets that several threads share without a lock: each thread has its own, the kernel spreads the
+//! clients.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -12,8 +13,8 @@ const BACKLOG: i32 = 4_096;
 ///
 /// The error names the address and what to do about it.
 pub fn listen(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>> {
-    // Sockets that share an address would share it with another process of ours, too, and each would get half of the clients.
-    // One that does not share it finds out.
+    // Sockets that share an address would share it with another process of ours, too, and each would get half of the
+    // clients. One that does not share it finds out.
     drop(open(address, false)?);
     let first = open(address, true)?;
     let address = first.local_addr()?;

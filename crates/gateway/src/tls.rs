@@ -5,8 +5,9 @@
 //!   files ─▶ read_authorities ─▶ Authorities ──replace──▶ ClientAuthorities ─┴─▶ one ServerConfig per door, for ever
 //! ```
 //!
-//! Promise: a handshake that begins after `replace` uses the new files; connections that are open notice nothing. Reading and
-//! replacing are two steps, so that a reload reads everything first and replaces nothing if anything is wrong.
+//! Promise: a handshake that begins after `replace` uses the new files; connections that are open notice nothing.
+//! Reading and replacing are two steps, so that a reload reads everything first and replaces nothing if anything is
+//! wrong.
 
 use std::fmt;
 use std::path::Path;
@@ -148,7 +149,8 @@ impl ClientCertVerifier for ClientAuthorities {
     }
 
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        // Hints are borrowed from the verifier, which may be replaced; a client without hints sends the certificate that it has.
+        // Hints are borrowed from the verifier, which may be replaced; a client without hints sends the certificate
+        // that it has.
         &[]
     }
 

@@ -8,10 +8,11 @@
 use std::convert::Infallible;
 
 use tidegate_journal::{JournalError, LogReader, LogStore, NoRoom};
-use tidegate_machines::{Decision, Machine, RecordSequence};
+use tidegate_machines::{Decision, Machine, RecordSequence, TimeMs};
 
 use crate::jobs::{JobId, Jobs};
-use crate::service::{Pause, Served, Service, ShardFamily, TurnOf};
+use crate::limits::DUE_PER_STEP;
+use crate::service::{Pause, Served, Service, ShardFamily, TurnOf, Unsolicited};
 use crate::turn::Room;
 use crate::unavailable::Unavailable;
 
@@ -43,6 +44,12 @@ pub trait Commands: Sized {
     /// away. The others take note of what has happened or ends; they wait for room, and there are never more of them
     /// than of what they end.
     fn brings(command: &Self::Command) -> bool;
+
+    /// The command that takes note of something whose time has come, if there is any; see [`Machine::next_due`]. Asked in each step
+    /// behind the commands of others, again and again until there is none, so the event of the command must end what was due.
+    fn due(_machine: &Self::Machine, _now: TimeMs) -> Option<Self::Command> {
+        None
+    }
 
     /// The context as the machine takes it.
     fn with(context: &Self::Context) -> <Self::Machine as Machine>::With<'_>;
@@ -155,6 +162,27 @@ impl<C: Commands> Service for Single<C> {
                 Ok(Served::Done(Decided::TooLarge))
             }
         }
+    }
+
+    fn after<L: LogStore>(
+        &mut self,
+        turn: &mut TurnOf<'_, Self, L>,
+        _out: &mut Unsolicited<Self>,
+        _jobs: &mut Jobs<Self>,
+    ) -> Result<bool, JournalError> {
+        for taken in 0..DUE_PER_STEP {
+            let Some(command) = C::due(turn.state(), turn.now()) else { return Ok(taken > 0) };
+            let Decision::Append { event, .. } = turn.state().decide(&command, C::with(&self.context), turn.now())
+            else {
+                unreachable!("the event of a command that is due ends what was due")
+            };
+            // What finds no room is still due in the next step.
+            let disk_full = turn.is_group_empty() && turn.room(1) == Room::DiskFull;
+            if disk_full || turn.append(&event).is_err() {
+                return Ok(taken > 0);
+            }
+        }
+        Ok(true)
     }
 
     fn fetched(&mut self, _job: JobId, found: Infallible) {

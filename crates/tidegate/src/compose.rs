@@ -13,7 +13,6 @@ use tidegate_gateway::binary::{BinaryRoom, BinarySettings};
 use tidegate_gateway::http_room::{HttpDoor, HttpSettings, WebSockets, open_ledger};
 use tidegate_gateway::mqtt::{Arrival, MqttListener, MqttRoom, MqttSettings, WebSocketSettings};
 use tidegate_gateway::tls::{server_config, server_config_with_clients};
-use tidegate_journal::Family;
 use tidegate_journal::directory::{Directory, ShardCount, Wanted};
 use tidegate_ledger::message::{Request, TransferBatch};
 use tidegate_ledger::operation::Message;
@@ -21,28 +20,26 @@ use tidegate_ledger::room::Schedule;
 use tidegate_ledger::{LEDGER, LedgerOptions, LedgerRoom};
 use tidegate_machines::ledger::Transfer;
 use tidegate_runtime::threads::now_ms;
-use tidegate_runtime::{Address, Node, NodeOptions, Room, Status, parcels};
+use tidegate_runtime::{Address, Carries, Node, NodeOptions, Room, Status};
 
 use crate::command::reload::Files;
 use crate::config::{Config, Door, Seed};
+use crate::extension::{Extension, Opened};
 use crate::metrics;
 
-parcels! {
-    /// What threads send each other. All kinds share a ring, so that they arrive in the order in which they were sent.
-    pub enum Parcel { Ledger(Message), Topics(BrokerMessage), Connection(Box<Arrival>) }
-}
+/// Parcels that can carry the messages of all rooms of the server.
+pub trait Parcels: Carries<Message> + Carries<BrokerMessage> + Carries<Box<Arrival>> {}
 
-/// The families of logs that this program serves.
-pub const FAMILIES: [Family; 2] = [LEDGER, TOPICS];
+impl<P: Carries<Message> + Carries<BrokerMessage> + Carries<Box<Arrival>>> Parcels for P {}
 
 /// The numbers of the ports on each worker.
 const BINARY_PORT: u16 = 0;
 const MQTT_PORT: u16 = 1;
 
 /// A server that runs, who may come in, and the key that signs tokens.
-pub struct Served {
+pub struct Served<P> {
     /// The server.
-    pub node: Node<Parcel>,
+    pub node: Node<P>,
     /// Who may come in.
     pub authenticator: Arc<Authenticator>,
     /// The key.
@@ -50,15 +47,25 @@ pub struct Served {
 }
 
 /// Starts a server as `config` says; returns when it serves. `progress` is called now and then while the logs are replayed.
-pub fn start(config: &Config, files: &Files, progress: &mut dyn FnMut(&Status)) -> Result<Served> {
+pub fn start<P: Parcels>(
+    config: &Config,
+    files: &Files,
+    extensions: &[&dyn Extension<P>],
+    progress: &mut dyn FnMut(&Status),
+) -> Result<Served<P>> {
     let mqtt = mqtt(config, files)?;
-    let directory = Directory::open_or_create(&config.data.dir, &wanted(config, mqtt.as_ref()), now_ms().0)?;
+    let opened = extensions.iter().map(|extension| extension.open(config.document()));
+    let opened: Vec<Opened<P>> = opened.collect::<Result<_>>()?;
+    let mut wanted = Vec::from(wanted(config, mqtt.as_ref()));
+    wanted.extend(opened.iter().flat_map(|extension| &extension.logs).copied());
+    let directory = Directory::open_or_create(&config.data.dir, &wanted, now_ms().0)?;
     // Not before the directory is locked: it may hold the key.
     let secret = Secret::load_or_create(&config.auth.jwt_secret_file)
         .with_context(|| format!("the key that signs tokens, {}", config.auth.jwt_secret_file.display()))?;
     let authenticator = Arc::new(Authenticator::new(config.auth_settings(secret.clone())));
-    let options = NodeOptions { workers: config.limits.workers as u16, registry: metrics::registry() };
-    let rooms = rooms(config, files, mqtt, &authenticator)?;
+    let counted: Vec<_> = extensions.iter().map(|extension| extension.metrics()).collect();
+    let options = NodeOptions { workers: config.limits.workers as u16, registry: metrics::registry(&counted) };
+    let rooms = rooms(config, files, mqtt, &authenticator, opened)?;
     let node = Node::start(&options, directory, rooms, progress)?;
     Ok(Served { node, authenticator, secret })
 }
@@ -73,35 +80,41 @@ fn wanted(config: &Config, mqtt: Option<&MqttSettings>) -> [Wanted; 2] {
 }
 
 /// The rooms, those with ports in the order of their ports.
-fn rooms(
+fn rooms<P: Parcels>(
     config: &Config,
     files: &Files,
     mqtt: Option<MqttSettings>,
     authenticator: &Arc<Authenticator>,
-) -> Result<Vec<Box<dyn Room<Parcel>>>> {
+    opened: Vec<Opened<P>>,
+) -> Result<Vec<Box<dyn Room<P>>>> {
     let workers = config.limits.workers as u16;
     let binary = BinarySettings {
         address: config.listen.binary,
         tls: tls(files, config.tls.as_ref().is_some_and(|tls| tls.binary), &[])?,
         connections_max: config.limits.binary_connections_max,
     };
-    let binary = BinaryRoom::new(binary, authenticator.clone());
+    let (mut others, mut at_http, mut at_binary) = (Vec::new(), vec![open_ledger()], Vec::new());
+    for Opened { room, http, frames, .. } in opened {
+        others.push(room);
+        at_http.extend(http);
+        at_binary.extend(frames);
+    }
+    let binary = BinaryRoom::new(binary, authenticator.clone(), at_binary);
     // One place for the whole ledger: there the parts of a collector are added up.
     let announce = mqtt.as_ref().map(|mqtt| (mqtt.announce.clone(), Address::new(0, MQTT_PORT)));
     let mqtt = mqtt.map(|mqtt| MqttRoom::new(mqtt, authenticator.clone(), MQTT_PORT, workers));
     let door = mqtt.as_ref().and_then(MqttRoom::websocket);
     let websockets = door.map(|door| WebSockets { door, port: MQTT_PORT });
-    let http =
-        http(config, files)?.map(|http| HttpDoor::new(http, authenticator.clone(), websockets, vec![open_ledger()]));
+    let http = http(config, files)?.map(|http| HttpDoor::new(http, authenticator.clone(), websockets, at_http));
 
-    let mut rooms: Vec<Box<dyn Room<Parcel>>> = Vec::new();
+    let mut rooms: Vec<Box<dyn Room<P>>> = Vec::new();
     assert!(rooms.len() == usize::from(BINARY_PORT), "the binary port has its place");
     rooms.push(Box::new(binary));
     if let Some(mqtt) = mqtt {
         assert!(rooms.len() == usize::from(MQTT_PORT), "the MQTT port has its place");
         rooms.push(Box::new(mqtt));
     }
-    rooms.extend(http.map(|http| -> Box<dyn Room<Parcel>> { Box::new(http) }));
+    rooms.extend(http.map(|http| -> Box<dyn Room<P>> { Box::new(http) }));
     rooms.push(Box::new(LedgerRoom::new(LedgerOptions {
         segment_bytes: config.data.segment_bytes,
         ids_filter_bytes_max: config.limits.ids_filter_bytes_max,
@@ -109,6 +122,7 @@ fn rooms(
         schedule: Schedule { audit_interval: config.audit_interval, snapshot_interval: config.data.snapshot_interval },
         seed: seed_requests(&config.seed),
     })));
+    rooms.extend(others);
     Ok(rooms)
 }
 

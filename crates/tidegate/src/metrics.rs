@@ -22,9 +22,9 @@ const LISTS: &[&[MetricRow]] = &[
     BrokerMetrics::ROWS,
 ];
 
-/// The registry of a server.
-pub fn registry() -> Registry {
-    Registry::of(LISTS)
+/// The registry of a server that counts also what `others` declare.
+pub fn registry(others: &[&'static [MetricRow]]) -> Registry {
+    Registry::of(&[LISTS, others].concat())
 }
 
 #[cfg(test)]

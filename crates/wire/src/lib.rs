@@ -25,6 +25,7 @@ pub mod limits;
 pub mod mqtt;
 pub mod reply;
 pub mod request;
+pub mod room;
 mod text;
 mod varint;
 pub mod websocket;
@@ -45,3 +46,4 @@ pub use request::{
     BodyRef, HoldRef, HoldsEncoder, HoldsRef, PostHoldsEncoder, PostHoldsRef, RequestRef, TextSpan, TransferRef,
     TransferSpans, TransfersEncoder, TransfersRef, VoidHoldsRef, decode_request, encode_request,
 };
+pub use room::{RoomRef, encode_room};

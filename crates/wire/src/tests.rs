@@ -70,6 +70,8 @@ fn request_body() -> impl Strategy<Value = request_frame::Body> {
         })),
         Just(Body::ReadAudit(ReadAudit {})),
         Just(Body::Ping(Ping {})),
+        (any::<u32>(), prop::collection::vec(any::<u8>(), 0..200))
+            .prop_map(|(family, body)| Body::Room(RoomFrame { family, body })),
     ]
 }
 
@@ -131,6 +133,7 @@ fn to_proto(frame: &[u8]) -> Result<RequestFrame, DecodeError> {
         }
         BodyRef::ReadAudit => Body::ReadAudit(ReadAudit {}),
         BodyRef::Ping => Body::Ping(Ping {}),
+        BodyRef::Room(RoomRef { family, body }) => Body::Room(RoomFrame { family, body: body.to_vec() }),
     };
     Ok(RequestFrame { correlation, body: Some(body) })
 }
@@ -164,6 +167,7 @@ fn encode_by_hand(out: &mut Vec<u8>, correlation: u64, body: &request_frame::Bod
             batch.posts.iter().for_each(|post| frame.push(post.id.as_bytes(), post.amount));
             frame.finish();
         }
+        Body::Room(RoomFrame { family, body }) => encode_room(out, correlation, RoomRef { family: *family, body }),
         other => encode_request(out, correlation, other.clone()),
     }
 }
@@ -371,6 +375,24 @@ fn the_last_of_a_repeated_field_counts() {
 }
 
 /// The bytes that docs/formats/binary.md prints.
+#[test]
+fn a_room_s_body_is_read_where_it_lies_and_in_replies_too() {
+    for body in [vec![], b"add".to_vec(), vec![7; 100_000]] {
+        let mut out = Vec::new();
+        encode_room(&mut out, 9, RoomRef { family: 1_024, body: &body });
+        let frame = only_frame(&out);
+        let BodyRef::Room(asked) = decode_request(frame).unwrap().body else { panic!("a room") };
+        assert_eq!(asked, RoomRef { family: 1_024, body: &body });
+        assert!(body.is_empty() || frame.as_ptr_range().contains(&asked.body.as_ptr()), "it was copied");
+        let reply = decode_reply(frame).unwrap();
+        let ReplyBodyRef::Room(answered) = reply.body else { panic!("a room") };
+        assert_eq!((reply.correlation, answered), (9, asked));
+        let by_prost = ReplyFrame::decode(frame).unwrap();
+        let expected = RoomFrame { family: 1_024, body };
+        assert_eq!(by_prost.body, Some(reply_frame::Body::Room(expected)));
+    }
+}
+
 #[test]
 fn the_example_of_the_documentation() {
     let mut hex = String::new();

@@ -5,9 +5,9 @@
 //!                           └ row 1: · 5 · · · · · ┘   at most min(3, 5) clients
 //! ```
 //!
-//! Why not a map: workers would share it under a lock, and it would grow with the addresses of a flood. The sketch never says too
-//! few, so a bound holds; it says too many only for an address that shares both its cells with busy ones, and which ones those are
-//! nobody outside knows.
+//! Why not a map: workers would share it under a lock, and it would grow with the addresses of a flood. The sketch
+//! never says too few, so a bound holds; it says too many only for an address that shares both its cells with busy
+//! ones, and which ones those are nobody outside knows.
 
 use std::hash::BuildHasher;
 use std::net::IpAddr;

@@ -92,7 +92,8 @@ impl Authenticator {
         }
     }
 
-    /// From now on, users, services and rules are these. The key that signs tokens and the threads that check passwords stay.
+    /// From now on, users, services and rules are these. The key that signs tokens and the threads that check passwords
+    /// stay.
     pub fn reload(&self, settings: AuthSettings) {
         let generation = self.roster.load().generation + 1;
         self.roster.store(Arc::new(Roster::new(settings, generation)));
@@ -115,8 +116,8 @@ impl Authenticator {
         Ok(known.session(expires_at_s))
     }
 
-    /// Checks a password on one of few threads and gives a token. `Busy` when too many wait already; a wrong password and an
-    /// unknown user take the same time and give the same answer.
+    /// Checks a password on one of few threads and gives a token. `Busy` when too many wait already; a wrong password
+    /// and an unknown user take the same time and give the same answer.
     pub async fn log_in(&self, user: &str, password: &str) -> Result<IssuedToken, LoginError> {
         let roster = self.roster.load_full();
         let known = roster.user(user);

@@ -34,14 +34,15 @@ pub type VerdictReply = Box<dyn FnOnce(Verdict) + Send>;
 
 /// Who decides on clients. Shared by all workers; never waits.
 pub trait MqttAuthenticator: Send + Sync {
-    /// Decides. `Some` at once where that takes no more than microseconds (anonymous, token, certificate); `reply` is dropped then.
-    /// `None` where it takes longer (argon2): `reply` gets the verdict, from another thread.
+    /// Decides. `Some` at once where that takes no more than microseconds (anonymous, token, certificate); `reply` is
+    /// dropped then. `None` where it takes longer (argon2): `reply` gets the verdict, from another thread.
     fn begin(&self, credentials: Credentials, reply: VerdictReply) -> Option<Verdict>;
 
     /// Whom the ledger knows behind these rights; `None` for somebody whom it does not know.
     fn identity(&self, rights: &dyn Rights) -> Option<Identity>;
 
-    /// The rights that their owner has by the configuration of now; `None` when the owner has none any more and must go.
+    /// The rights that their owner has by the configuration of now; `None` when the owner has none any more and must
+    /// go.
     fn renew(&self, rights: &dyn Rights) -> Option<Arc<dyn Rights>>;
 
     /// Changes with each reload: a worker that sees another number than before renews the rights of all its clients.

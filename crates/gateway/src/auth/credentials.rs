@@ -7,8 +7,9 @@
 //!   nothing ─▶ anonymous, where the listener allows it
 //! ```
 //!
-//! Promise: a worker never waits here. Only argon2 takes long, and its verdict comes by callback; the queue to it is short, and a
-//! client that finds it full is told 0x89 (server busy), so that a flood of guesses stalls nobody who is connected.
+//! Promise: a worker never waits here. Only argon2 takes long, and its verdict comes by callback; the queue to it is
+//! short, and a client that finds it full is told 0x89 (server busy), so that a flood of guesses stalls nobody who is
+//! connected.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -20,7 +20,8 @@ pub enum Verdict {
     Allowed,
     /// It may not, for this reason. Doors show code `forbidden`.
     Denied(String),
-    /// It may if all of these accounts are collectors: read them (`Request::ReadAccount`), `learn` their kinds, check again.
+    /// It may if all of these accounts are collectors: read them (`Request::ReadAccount`), `learn` their kinds, check
+    /// again.
     NeedsKinds(Vec<Box<str>>),
 }
 

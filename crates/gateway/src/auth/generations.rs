@@ -5,8 +5,8 @@
 //!                  young is half the bound: old is dropped, young becomes old
 //! ```
 //!
-//! Why not a least-recently-used list: two maps give nearly the same hits with no links to keep, and dropping half of the
-//! entries is one deallocation.
+//! Why not a least-recently-used list: two maps give nearly the same hits with no links to keep, and dropping half of
+//! the entries is one deallocation.
 
 use std::borrow::Borrow;
 use std::hash::Hash;

@@ -1,4 +1,5 @@
-//! What a service may do, as its configuration writes it: one word per right, with an account pattern where it makes sense.
+//! What a service may do, as its configuration writes it: one word per right, with an account pattern where it makes
+//! sense.
 //!
 //! | grant | allows |
 //! |---|---|
@@ -14,8 +15,9 @@
 //! | `sys` | subscribing to `$SYS/#` |
 //! | `room:ROOM:read:PATTERN`, `room:ROOM:write:PATTERN` | reading and changing in another room than the ledger |
 //!
-//! PATTERN is `*` (any account), `wallet:*` (ids that begin so) or one whole id. In a room it is about the names that the room gives to
-//! what it holds. Which rooms a server has is not known here: a grant for a room that is not there allows nothing.
+//! PATTERN is `*` (any account), `wallet:*` (ids that begin so) or one whole id. In a room it is about the names that
+//! the room gives to what it holds. Which rooms a server has is not known here: a grant for a room that is not there
+//! allows nothing.
 
 use std::str::FromStr;
 
@@ -107,8 +109,9 @@ pub enum Action {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "grant {0:?} is unknown; write \"*\", \"accounts:open\", \"transfers:*\", \"debit:PATTERN\", \"credit:PATTERN\", \
-     \"read:PATTERN\", \"holds:settle\", \"audit\", \"metrics\", \"drain\", \"publish:FILTER\", \"subscribe:FILTER\", \"sys\", \
-     \"room:ROOM:read:PATTERN\" or \"room:ROOM:write:PATTERN\", with PATTERN as \"*\", \"wallet:*\" or one account id and FILTER as an MQTT topic filter"
+     \"read:PATTERN\", \"holds:settle\", \"audit\", \"metrics\", \"drain\", \"publish:FILTER\", \"subscribe:FILTER\", \
+     \"sys\", \"room:ROOM:read:PATTERN\" or \"room:ROOM:write:PATTERN\", with PATTERN as \"*\", \"wallet:*\" or one \
+     account id and FILTER as an MQTT topic filter"
 )]
 pub struct GrantError(pub String);
 

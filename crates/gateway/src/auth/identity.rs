@@ -28,7 +28,8 @@ impl Identity {
         &self.inner.1
     }
 
-    /// Whether they may do this in `room` with what has this `name` there. Viewers may not: their rights are about accounts.
+    /// Whether they may do this in `room` with what has this `name` there. Viewers may not: their rights are about
+    /// accounts.
     pub fn may(&self, room: &str, action: Action, name: &str) -> bool {
         self.rights().may_in_room(room, action, name)
     }
@@ -48,7 +49,8 @@ pub enum Access {
 /// What a caller may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rights {
-    /// A member of the audience: reads own wallets and all collectors, debits only own wallets, credits only collectors.
+    /// A member of the audience: reads own wallets and all collectors, debits only own wallets, credits only
+    /// collectors.
     Viewer {
         /// Ids of the own wallets.
         wallets: Vec<Box<str>>,

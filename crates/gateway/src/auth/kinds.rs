@@ -1,5 +1,5 @@
-//! What the door has learned about accounts: their kinds. A kind never changes and an account is never deleted, so what is
-//! remembered is never stale; that an account is missing is not remembered, because the next request may open it.
+//! What the door has learned about accounts: their kinds. A kind never changes and an account is never deleted, so what
+//! is remembered is never stale; that an account is missing is not remembered, because the next request may open it.
 
 use tidegate_machines::ledger::AccountKind;
 

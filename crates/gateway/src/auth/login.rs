@@ -1,5 +1,5 @@
-//! Checking passwords without stalling anybody: argon2 takes tens of milliseconds of a core by design, so it runs on a few
-//! threads of its own, at low priority, behind a queue that is short and refuses when full.
+//! Checking passwords without stalling anybody: argon2 takes tens of milliseconds of a core by design, so it runs on a
+//! few threads of its own, at low priority, behind a queue that is short and refuses when full.
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};

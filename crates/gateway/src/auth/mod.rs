@@ -8,15 +8,15 @@
 //! ```
 //!
 //! Why apart from the doors: the HTTP door and the binary door must never disagree about a right. [`Authenticator`] is
-//! shared by all threads without a lock, and a reload swaps whom it knows; whatever else changes (caches) belongs to one thread and is
-//! bounded.
+//! shared by all threads without a lock, and a reload swaps whom it knows; whatever else changes (caches) belongs to
+//! one thread and is bounded.
 //!
-//! A token is looked at when it is shown: with each HTTP request, with the Hello of a binary connection, with the CONNECT of an MQTT
-//! client. A connection lives on when its token expires, for it would only come back with the next one; who must go at once is taken
-//! out of the configuration, and a reload ends their MQTT connections.
+//! A token is looked at when it is shown: with each HTTP request, with the Hello of a binary connection, with the
+//! CONNECT of an MQTT client. A connection lives on when its token expires, for it would only come back with the next
+//! one; who must go at once is taken out of the configuration, and a reload ends their MQTT connections.
 //!
-//! Invariant: nothing here reads a socket or waits for a shard. A question that only the ledger can answer (of what kind is
-//! this account?) goes back to the door as [`gate::Verdict::NeedsKinds`].
+//! Invariant: nothing here reads a socket or waits for a shard. A question that only the ledger can answer (of what
+//! kind is this account?) goes back to the door as [`gate::Verdict::NeedsKinds`].
 
 pub mod acl;
 mod authenticator;

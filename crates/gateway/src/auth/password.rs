@@ -67,7 +67,8 @@ impl PasswordHash {
     }
 }
 
-/// Hashes a password for the configuration, with a new random salt and the parameters that OWASP recommends (19 MiB, 2 passes).
+/// Hashes a password for the configuration, with a new random salt and the parameters that OWASP recommends (19 MiB, 2
+/// passes).
 pub fn hash_password(password: &str) -> PasswordHash {
     let mut salt = [0u8; 16];
     getrandom::fill(&mut salt).expect("the operating system gives random bytes");

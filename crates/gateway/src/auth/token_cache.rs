@@ -1,7 +1,7 @@
 //! Tokens that were verified lately, so that a flood of votes pays a map look-up each instead of a signature.
 //!
-//! One cache per thread: no lock. Bounded: a flood of distinct tokens costs signatures, not memory. Only good tokens enter, and a
-//! reload empties it.
+//! One cache per thread: no lock. Bounded: a flood of distinct tokens costs signatures, not memory. Only good tokens
+//! enter, and a reload empties it.
 
 use super::authenticator::{AuthError, Authenticator, Session};
 use super::generations::Generations;

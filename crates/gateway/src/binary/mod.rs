@@ -5,13 +5,15 @@
 //!   socket ◀─ Stream ◀─ outbox ◀─ frames ◀──────────────────────────────── Reply ◀─┘
 //! ```
 //!
-//! Invariant: nothing here waits, and nothing here grows with what a client sends or leaves unread: a frame, the requests in flight
-//! and the outbox each have a bound in [`limits`].
+//! Invariant: nothing here waits, and nothing here grows with what a client sends or leaves unread: a frame, the
+//! requests in flight and the outbox each have a bound in [`limits`].
 
+pub mod frames;
 pub mod limits;
 mod metrics;
 pub mod port;
 mod room;
+pub mod room_call;
 pub mod session;
 mod translate;
 
@@ -30,7 +32,8 @@ pub struct Refused {
 }
 
 impl Refused {
-    fn new(code: &'static str, detail: impl Into<String>) -> Refused {
+    /// Refused, with this code and this sentence.
+    pub fn new(code: &'static str, detail: impl Into<String>) -> Refused {
         Refused { code, detail: detail.into() }
     }
 }

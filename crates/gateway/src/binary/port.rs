@@ -19,9 +19,11 @@ use tidegate_machines::TimeMs;
 use tidegate_runtime::{Address, Asker, Carries, Context, Port, PortSockets, Resident};
 use tidegate_wire::limits::{FRAME_BYTES_MAX, TRANSFERS_MAX};
 use tidegate_wire::proto::{self, reply_frame::Body};
-use tidegate_wire::{BodyRef, decode_request, encode_reply};
+use tidegate_wire::{BodyRef, RoomRef, decode_request, encode_reply, encode_room};
 
+use super::frames::Frames;
 use super::limits::{IN_FLIGHT_MAX, KINDS_REMEMBERED, PARKED_MAX};
+use super::room_call::RoomCall;
 use super::session::{Life, Session};
 use super::{BinaryMetrics, Refused, translate};
 use crate::auth::Authenticator;
@@ -42,7 +44,7 @@ struct Purpose {
 }
 
 /// The binary clients of one worker.
-pub struct BinaryPort {
+pub struct BinaryPort<P> {
     listener: Option<mio::net::TcpListener>,
     /// The worker's poll, once it runs.
     poll: Option<PortSockets>,
@@ -51,6 +53,9 @@ pub struct BinaryPort {
     desk: Desk<Purpose>,
     /// Asks the ledger.
     asker: Asker<Router>,
+    /// The rooms that the schema does not know, and what was asked of them.
+    rooms: Vec<Box<dyn Frames<P>>>,
+    room_calls: Slab<Purpose>,
     sessions: Slab<Session>,
     connections_max: usize,
     /// Sessions that may have something to read, each once.
@@ -65,7 +70,7 @@ pub struct BinaryPort {
     metrics: BinaryMetrics,
 }
 
-impl BinaryPort {
+impl<P> BinaryPort<P> {
     /// Serves the clients of `listener` (none: a door that stays shut), each under TLS if a configuration is given. Lives at `me` and
     /// asks the ledger by `router`.
     pub fn new(
@@ -76,11 +81,14 @@ impl BinaryPort {
         authenticator: Arc<Authenticator>,
         connections_max: usize,
         metrics: BinaryMetrics,
-    ) -> BinaryPort {
+        rooms: Vec<Box<dyn Frames<P>>>,
+    ) -> BinaryPort<P> {
         BinaryPort {
             listener: listener.map(mio::net::TcpListener::from_std),
             poll: None,
             asker: Asker::new(me, router),
+            rooms,
+            room_calls: Slab::new(),
             tls,
             authenticator,
             desk: Desk::new(KINDS_REMEMBERED, PARKED_MAX),
@@ -213,6 +221,10 @@ impl BinaryPort {
                 encode_reply(self.sessions[key].outbox(), correlation, Body::Pong(proto::Pong {}));
                 self.unsent.push(key);
             }
+            (Life::Serving(_), BodyRef::Room(room)) => {
+                let call = RoomCall::of(room, &frame);
+                self.ask_room(key, correlation, call);
+            }
             (Life::Serving(_), body) => match translate::to_request(body, &frame) {
                 Ok(request) => self.admit(key, correlation, request),
                 Err(refused) => self.refuse(key, correlation, refused),
@@ -257,6 +269,52 @@ impl BinaryPort {
         }
     }
 
+    /// Lets a room that the schema does not know have its request.
+    fn ask_room(&mut self, key: usize, correlation: u64, call: RoomCall) {
+        let Life::Serving(identity) = &self.sessions[key].life else { return };
+        self.metrics.requests.increment("room");
+        let Some(room) = self.rooms.iter_mut().find(|room| room.family() == call.family) else {
+            return self.refuse(key, correlation, call.unknown());
+        };
+        if !room.has_room() {
+            let busy = Refused::new("busy", "too many requests of this room are under way; try again");
+            return self.refuse(key, correlation, busy);
+        }
+        let purpose = Purpose { session: key, correlation, since: Instant::now(), page: false };
+        let token = self.room_calls.insert(purpose);
+        match room.ask(token as u64, identity, &call.body) {
+            Ok(()) => self.sessions[key].in_flight += 1,
+            Err(refused) => {
+                self.room_calls.remove(token);
+                self.refuse(key, correlation, refused);
+            }
+        }
+    }
+
+    /// Answers of rooms that the schema does not know. Returns whether there were any.
+    fn hear_rooms(&mut self) -> bool {
+        let mut answers = Vec::new();
+        for room in &mut self.rooms {
+            let family = room.family();
+            answers.extend(room.take_answers().into_iter().map(|(token, answer)| (family, token, answer)));
+        }
+        let any = !answers.is_empty();
+        for (family, token, answer) in answers {
+            let Purpose { session: key, correlation, since, .. } = self.room_calls.remove(token as usize);
+            self.metrics.request_latency.record(since.elapsed().as_nanos() as u64);
+            match answer {
+                Ok(body) => {
+                    let reply = RoomRef { family, body: &body };
+                    encode_room(self.sessions[key].outbox(), correlation, reply);
+                }
+                Err(refused) => self.refuse(key, correlation, refused),
+            }
+            self.sessions[key].in_flight -= 1;
+            self.look_again(key);
+        }
+        any
+    }
+
     /// A reply of the shards.
     fn reply(&mut self, token: u64, reply: Reply) {
         let asker = &mut self.asker;
@@ -276,7 +334,11 @@ impl BinaryPort {
             Answered::Reply(reply) => self.encode(key, correlation, reply),
             Answered::Denied(reason) => self.refuse(key, correlation, Refused::new("forbidden", reason)),
         }
-        // Frames that waited for this reply are looked at again.
+        self.look_again(key);
+    }
+
+    /// Frames that waited for a reply are looked at again, and the reply is sent.
+    fn look_again(&mut self, key: usize) {
         let session = &mut self.sessions[key];
         if session.readable && !std::mem::replace(&mut session.listed, true) {
             self.ready.push(key);
@@ -339,10 +401,26 @@ impl BinaryPort {
     }
 }
 
-impl<P: Carries<Message>> Resident<P> for BinaryPort {
+impl<P: Carries<Message>> BinaryPort<P> {
+    fn send(&mut self, context: &mut Context<'_, P>) {
+        self.asker.send(context);
+        self.rooms.iter_mut().for_each(|room| room.send(context));
+    }
+}
+
+impl<P: Carries<Message>> Resident<P> for BinaryPort<P> {
     fn deliver(&mut self, from: Address, body: P, _context: &mut Context<'_, P>) {
-        let Ok(message) = body.unpack() else { panic!("the binary port got a parcel of another room") };
-        self.asker.deliver(from, message);
+        let mut body = match body.unpack() {
+            Ok(message) => return self.asker.deliver(from, message),
+            Err(body) => body,
+        };
+        for room in &mut self.rooms {
+            match room.deliver(from, body) {
+                Ok(()) => return,
+                Err(other) => body = other,
+            }
+        }
+        panic!("the binary port got a parcel of a room that it does not serve");
     }
 
     fn has_news(&mut self) -> bool {
@@ -352,11 +430,11 @@ impl<P: Carries<Message>> Resident<P> for BinaryPort {
     }
 
     fn is_quiet(&self) -> bool {
-        self.desk.is_empty() && self.asker.client().pending() == 0
+        self.desk.is_empty() && self.asker.client().pending() == 0 && self.room_calls.is_empty()
     }
 
     fn is_idle(&self) -> bool {
-        self.asker.client().pending() == 0
+        self.asker.client().pending() == 0 && self.room_calls.is_empty()
     }
 
     fn tick(&mut self, now: TimeMs) {
@@ -367,7 +445,7 @@ impl<P: Carries<Message>> Resident<P> for BinaryPort {
     }
 }
 
-impl<P: Carries<Message>> Port<P> for BinaryPort {
+impl<P: Carries<Message>> Port<P> for BinaryPort<P> {
     fn register(&mut self, sockets: PortSockets) -> io::Result<()> {
         if let Some(listener) = &mut self.listener {
             sockets.register(listener, LISTENER, Interest::READABLE)?;
@@ -396,7 +474,7 @@ impl<P: Carries<Message>> Port<P> for BinaryPort {
     fn serve(&mut self, context: &mut Context<'_, P>) -> bool {
         self.now_ms = context.now().0;
         let worked = !self.stopping && self.serve_sessions();
-        self.asker.send(context);
+        self.send(context);
         worked
     }
 
@@ -408,7 +486,8 @@ impl<P: Carries<Message>> Port<P> for BinaryPort {
                 self.reply(token, reply);
             }
         }
-        self.asker.send(context);
+        worked |= self.hear_rooms();
+        self.send(context);
         self.write_sessions();
         worked
     }

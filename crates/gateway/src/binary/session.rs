@@ -95,7 +95,8 @@ impl Session {
         poll.register(self.stream.socket(), token, Interest::READABLE | Interest::WRITABLE)
     }
 
-    /// Tells a client under TLS that nothing more comes, and takes the socket out of the worker's poll. The caller drops the session.
+    /// Tells a client under TLS that nothing more comes, and takes the socket out of the worker's poll. The caller
+    /// drops the session.
     pub fn close(&mut self, poll: &PortSockets, scratch: &mut Scratch) {
         self.stream.close(scratch);
         poll.deregister(self.stream.socket());
@@ -160,8 +161,8 @@ impl Session {
                         self.deadline_ms = None;
                     }
                 } else {
-                    // No more room than was filled already: who announces 4 MiB and sends 4 bytes shall not get 4 MiB. (Reserved
-                    // memory is not free: with transparent huge pages its first byte costs 2 MiB.)
+                    // No more room than was filled already: who announces 4 MiB and sends 4 bytes shall not get 4 MiB.
+                    // (Reserved memory is not free: with transparent huge pages its first byte costs 2 MiB.)
                     self.input.reserve(bytes.min(self.input.len()));
                 }
                 Ok(None)
@@ -222,7 +223,8 @@ impl Session {
         Ok(written.taken)
     }
 
-    /// Gives back what was sent, once it is most of the outbox: a client that reads steadily but never all must not keep it all.
+    /// Gives back what was sent, once it is most of the outbox: a client that reads steadily but never all must not
+    /// keep it all.
     fn forget_sent(&mut self) {
         if self.sent > OUTBOX_BYTES_MAX / 4 && self.sent >= self.outbox.len() / 2 {
             self.outbox.drain(..self.sent);

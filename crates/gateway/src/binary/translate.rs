@@ -10,6 +10,8 @@ use tidegate_wire::proto::{self, reply_frame::Body};
 use tidegate_wire::{BodyRef, DecodeError, OutcomesEncoder, TextSpan, encode_reply};
 
 use super::Refused;
+use super::room_call::RoomCall;
+use crate::json::codes;
 
 /// What a frame asks of the ledger; `frame` is shared by the transfers read from it, not copied.
 pub fn to_request(body: BodyRef<'_>, frame: &Bytes) -> Result<Request, Refused> {
@@ -71,6 +73,8 @@ pub fn to_request(body: BodyRef<'_>, frame: &Bytes) -> Result<Request, Refused> 
             limit: page_rows(limit),
         },
         BodyRef::ReadAudit => Request::ReadAudit,
+        // Those that are served do not come here.
+        BodyRef::Room(room) => return Err(RoomCall::of(room, frame).unknown()),
     })
 }
 
@@ -126,13 +130,17 @@ fn encode_outcomes(out: &mut Vec<u8>, correlation: u64, outcomes: &[Outcome]) {
 /// Code, words, and when to ask again in milliseconds.
 pub fn unavailable(reason: Unavailable) -> (&'static str, &'static str, u32) {
     match reason {
-        Unavailable::Busy => ("busy", "too many requests are under way; send this one again with the same ids", 100),
-        Unavailable::DiskFull => {
-            ("disk_full", "no room on the server's disk; send this again with the same ids", 5_000)
+        Unavailable::Busy => {
+            (codes::BUSY.name(), "too many requests are under way; send this one again with the same ids", 100)
         }
-        Unavailable::ShardFailed => ("shard_failed", "the server's journal failed and it must be restarted", 10_000),
-        Unavailable::Recovering => ("recovering", "the server is replaying its journal", 1_000),
-        Unavailable::Stopping => ("stopping", "the server is stopping; connect again", 1_000),
+        Unavailable::DiskFull => {
+            (codes::DISK_FULL.name(), "no room on the server's disk; send this again with the same ids", 5_000)
+        }
+        Unavailable::ShardFailed => {
+            (codes::SHARD_FAILED.name(), "the server's journal failed and it must be restarted", 10_000)
+        }
+        Unavailable::Recovering => (codes::RECOVERING.name(), "the server is replaying its journal", 1_000),
+        Unavailable::Stopping => (codes::STOPPING.name(), "the server is stopping; connect again", 1_000),
     }
 }
 

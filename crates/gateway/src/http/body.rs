@@ -9,13 +9,13 @@ use super::door::Door;
 use super::limits::HttpLimits;
 use crate::json::{Problem, codes};
 
-/// What is read and thrown away of a body that is too large, as a multiple of the bound. A client that is still sending when we
-/// close sees a reset instead of the answer; one that sends a little too much shall see 413.
+/// What is read and thrown away of a body that is too large, as a multiple of the bound. A client that is still sending
+/// when we close sees a reset instead of the answer; one that sends a little too much shall see 413.
 const DISCARD_FACTOR: usize = 8;
 
 impl Door {
-    /// The whole body, which must be JSON by its content type (or have none): at most [`HttpLimits::body_bytes_max`] bytes, within
-    /// [`HttpLimits::body_timeout`].
+    /// The whole body, which must be JSON by its content type (or have none): at most [`HttpLimits::body_bytes_max`]
+    /// bytes, within [`HttpLimits::body_timeout`].
     pub async fn read_json<B: Body<Data = Bytes>>(&self, headers: &HeaderMap, body: B) -> Result<Bytes, Problem> {
         read_json(headers, body, &self.limits).await
     }

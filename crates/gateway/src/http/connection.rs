@@ -1,4 +1,5 @@
-//! One connection: TLS if asked for, then HTTP/1.1 with every wait bounded; and the way of each of its requests to an answer.
+//! One connection: TLS if asked for, then HTTP/1.1 with every wait bounded; and the way of each of its requests to an
+//! answer.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};

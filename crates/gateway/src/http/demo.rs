@@ -19,7 +19,8 @@ const PARTS: [(&str, &str, &str); 4] = [
 ];
 
 /// Only our own scripts, styles and connections; no other page may frame this one, where people type passwords.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src data:; connect-src 'self' ws: wss:; \
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src data:; \
+                      connect-src 'self' ws: wss:; \
                       form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 /// The page.

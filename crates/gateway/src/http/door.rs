@@ -85,7 +85,8 @@ impl Door {
         &self.limits
     }
 
-    /// Waits for `answer` as long as a request may take, [`HttpLimits::request_timeout`]. Later, the outcome is unknown to the client.
+    /// Waits for `answer` as long as a request may take, [`HttpLimits::request_timeout`]. Later, the outcome is unknown
+    /// to the client.
     pub async fn in_time<T>(&self, answer: impl Future<Output = T>) -> Result<T, Problem> {
         tokio::time::timeout(self.limits.request_timeout, answer).await.map_err(|_| {
             let detail = "no answer came in time; the outcome is unknown, a retry with the same id is safe";

@@ -1,7 +1,8 @@
-//! `/v1/drain`: sending the MQTT clients of this node away, so slowly that the others can take them, before the node is replaced.
+//! `/v1/drain`: sending the MQTT clients of this node away, so slowly that the others can take them, before the node is
+//! replaced.
 //!
-//! Promise: the answer comes at once, nobody waits for the last client; whoever asks looks again until `clients` is zero. There is no
-//! way back: a node that has sent clients to others should not draw them in again.
+//! Promise: the answer comes at once, nobody waits for the last client; whoever asks looks again until `clients` is
+//! zero. There is no way back: a node that has sent clients to others should not draw them in again.
 
 use axum::body::Body;
 use axum::extract::{Request as HttpRequest, State};

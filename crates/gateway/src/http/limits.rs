@@ -13,7 +13,8 @@ pub struct HttpLimits {
     pub head_bytes_max: usize,
     /// Header fields of a request; more is answered 431.
     pub headers_max: usize,
-    /// Time for a request's head to arrive, counted from the answer before it: also how long an idle connection is kept.
+    /// Time for a request's head to arrive, counted from the answer before it: also how long an idle connection is
+    /// kept.
     pub head_timeout: Duration,
     /// Time for a request's body to arrive; later is answered 408.
     pub body_timeout: Duration,

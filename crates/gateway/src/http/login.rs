@@ -45,8 +45,18 @@ pub struct TokenBody {
     request_body = LoginBody,
     responses(
         (status = 200, description = "A token", body = TokenBody),
-        (status = 401, description = "User or password is wrong", body = ProblemBody, content_type = "application/problem+json"),
-        (status = 503, description = "Too many log-ins are waiting", body = ProblemBody, content_type = "application/problem+json"),
+        (
+            status = 401,
+            description = "User or password is wrong",
+            body = ProblemBody,
+            content_type = "application/problem+json"
+        ),
+        (
+            status = 503,
+            description = "Too many log-ins are waiting",
+            body = ProblemBody,
+            content_type = "application/problem+json"
+        ),
         BodyProblems,
     )
 )]

@@ -7,11 +7,13 @@
 //!                                      └─ axum's routes ──────────▶ the door's own, and those of each HttpRoom
 //! ```
 //!
-//! Rooms bring their routes, their part of the OpenAPI document and the codes of their problems; the door merges them when it opens
-//! and refuses to open when two rooms want the same path, name or code. A room asks [`Door::caller`] who sends a request, reads its
-//! body with [`Door::read_json`], and answers with [`json`](crate::json::json) or a [`Problem`](crate::json::Problem).
+//! Rooms bring their routes, their part of the OpenAPI document and the codes of their problems; the door merges them
+//! when it opens and refuses to open when two rooms want the same path, name or code. A room asks [`Door::caller`] who
+//! sends a request, reads its body with [`Door::read_json`], and answers with [`json`](crate::json::json) or a
+//! [`Problem`](crate::json::Problem).
 //!
-//! Why on threads of its own: HTTP clients are many, slow and various; tokio serves them well and may wait, the workers must not.
+//! Why on threads of its own: HTTP clients are many, slow and various; tokio serves them well and may wait, the workers
+//! must not.
 //!
 //! Invariant: nothing here knows what a room is about, nor shards, journals or rings.
 

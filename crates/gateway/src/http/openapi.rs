@@ -8,7 +8,10 @@ use crate::json::ProblemBody;
 
 #[derive(OpenApi)]
 #[openapi(
-    info(title = "Tidegate", description = "Answers are JSON; what is not the answer asked for is a problem (RFC 9457) with a stable `code`."),
+    info(
+        title = "Tidegate",
+        description = "Answers are JSON; what is not the answer asked for is a problem (RFC 9457) with a stable `code`.",
+    ),
     security(("token" = [])),
     modifiers(&Token)
 )]

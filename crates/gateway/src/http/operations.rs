@@ -22,7 +22,8 @@ pub trait Operations: Send + Sync {
     /// Everything the server counts, in Prometheus' text format.
     fn metrics(&self) -> String;
 
-    /// Begins to send MQTT clients away, so many per second over all workers, and takes no new ones. Asked again, the new rate holds.
+    /// Begins to send MQTT clients away, so many per second over all workers, and takes no new ones. Asked again, the
+    /// new rate holds.
     fn drain(&self, per_second: u32);
 
     /// How far that is.
@@ -120,7 +121,12 @@ pub struct HealthBody {
     security(()),
     responses(
         (status = 200, description = "It serves", body = HealthBody),
-        (status = 503, description = "Not yet (`recovering`, with `progress` from 0 to 1), or not any more", body = ProblemBody, content_type = "application/problem+json"),
+        (
+            status = 503,
+            description = "Not yet (`recovering`, with `progress` from 0 to 1), or not any more",
+            body = ProblemBody,
+            content_type = "application/problem+json"
+        ),
     )
 )]
 pub async fn health(State(door): State<Door>) -> Response<Body> {

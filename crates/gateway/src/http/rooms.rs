@@ -6,8 +6,8 @@
 //!         └─ routes ──┘   schema and code has one owner    └─▶ hot paths
 //! ```
 //!
-//! Promise: a door that opens serves what its document says. A path that is documented and not served, served and not documented, or
-//! wanted by two rooms is an error at start that names who wants it.
+//! Promise: a door that opens serves what its document says. A path that is documented and not served, served and not
+//! documented, or wanted by two rooms is an error at start that names who wants it.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -33,7 +33,8 @@ pub trait HttpRoom: Send {
     /// Its name, for people who read an error at start.
     fn name(&self) -> &'static str;
 
-    /// Its part of the OpenAPI document: paths, schemas and tags. A description of the document becomes a paragraph of the whole.
+    /// Its part of the OpenAPI document: paths, schemas and tags. A description of the document becomes a paragraph of
+    /// the whole.
     fn openapi(&self) -> OpenApi;
 
     /// The codes of its problems, beside [`codes::ALL`](crate::json::codes::ALL). No other room may have one of them.
@@ -76,8 +77,8 @@ impl Routes {
         self
     }
 
-    /// Answers `method` on `path` without a look at the routes, which costs as much as a small request. The path must be one of
-    /// [`Routes::route`] too, for the answer to other methods.
+    /// Answers `method` on `path` without a look at the routes, which costs as much as a small request. The path must
+    /// be one of [`Routes::route`] too, for the answer to other methods.
     pub fn hot(
         mut self,
         method: Method,
@@ -233,6 +234,9 @@ impl RoutingBuilder {
         }
         if let Some((path, _)) = routes.documented.iter().find(|(path, _)| !documented.contains(path)) {
             return Err(RoomsError::Undocumented { room, path: path.clone() });
+        }
+        if let Some(hot) = routes.hot.iter().find(|hot| !served(&hot.path)) {
+            return Err(RoomsError::Undocumented { room, path: hot.path.clone() });
         }
         for (path, methods) in routes.documented.into_iter().chain(routes.hidden) {
             self.paths.take(&shape(&path), room)?;

@@ -59,8 +59,8 @@ pub struct Edge {
 impl Edge {
     /// Opens the rooms, so that what is wrong with them is known before a thread serves them.
     pub fn open(options: EdgeOptions) -> Result<Edge, RoomsError> {
-        let EdgeOptions { listener, tls, authenticator, operations, rooms, limits, metrics, open_paths, upgrade, stop } =
-            options;
+        let EdgeOptions { listener, tls, authenticator, operations, rooms, .. } = options;
+        let EdgeOptions { limits, metrics, open_paths, upgrade, stop, .. } = options;
         let options = DoorOptions { authenticator, operations, limits, metrics, open_paths, upgrade };
         let (door, routing) = Door::open(options, rooms)?;
         let (routing, stopping) = (Arc::new(routing), Stopping::new(stop));
@@ -74,8 +74,8 @@ impl Edge {
 
     /// Serves until it is told to stop, then lets connections finish within the drain time-out. Blocks its thread.
     ///
-    /// `companion` runs on the same thread, as long as there is a door: what carries requests from the rooms to the shards. It
-    /// should end when the last room is gone; it gets the drain time-out for that.
+    /// `companion` runs on the same thread, as long as there is a door: what carries requests from the rooms to the
+    /// shards. It should end when the last room is gone; it gets the drain time-out for that.
     pub fn serve<C>(self, companion: C) -> io::Result<()>
     where
         C: Future<Output = ()> + Send + 'static,

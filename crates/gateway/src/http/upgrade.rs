@@ -29,8 +29,8 @@ pub trait Upgrade: Send + Sync {
     /// The path.
     fn path(&self) -> &str;
 
-    /// Looks at the head of a request of a client at `address`, while the server is as `health` says. The error is the answer, and the
-    /// connection stays HTTP.
+    /// Looks at the head of a request of a client at `address`, while the server is as `health` says. The error is the
+    /// answer, and the connection stays HTTP.
     fn accept(&self, head: &Parts, address: IpAddr, health: &Health) -> Result<Accepted, Problem>;
 }
 

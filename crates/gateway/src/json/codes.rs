@@ -1,4 +1,5 @@
-//! The codes of problems that a door answers with by itself, whatever is behind it. Each stands once; a room lists its own.
+//! The codes of problems that a door answers with by itself, whatever is behind it. Each stands once; a room lists its
+//! own.
 
 use axum::http::StatusCode;
 

@@ -1,5 +1,5 @@
-//! JSON into requests, borrowed from the body. Nothing is guessed: amounts are integers, unknown fields are errors, and what is
-//! wrong is said with the place where it stands.
+//! JSON into requests, borrowed from the body. Nothing is guessed: amounts are integers, unknown fields are errors, and
+//! what is wrong is said with the place where it stands.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -104,8 +104,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 /// Largest number up to which every float without a fraction stands for one integer.
 const EXACT_FLOAT_MAX: f64 = (1u64 << 53) as f64;
 
-/// A whole number that is not negative; no fraction, no string. JSON knows one kind of number, so JSON Schema and protobuf's JSON
-/// mapping take `1.0` for an integer, and so do we as long as it stands for exactly one.
+/// A whole number that is not negative; no fraction, no string. JSON knows one kind of number, so JSON Schema and
+/// protobuf's JSON mapping take `1.0` for an integer, and so do we as long as it stands for exactly one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Whole(pub u64);
 

@@ -51,16 +51,16 @@ pub struct ProblemBody {
     #[schema(rename = "type", example = "about:blank")]
     r#type: String,
     /// The status in words.
-    #[schema(example = "Conflict")]
+    #[schema(example = "Forbidden")]
     title: String,
     /// The status.
-    #[schema(example = 409)]
+    #[schema(example = 403)]
     status: u16,
     /// Stable name of what went wrong, for programs.
-    #[schema(example = "insufficient_funds")]
+    #[schema(example = "forbidden")]
     code: String,
     /// A sentence for the person who meets it.
-    #[schema(example = "the account to debit has only 3 available")]
+    #[schema(example = "this token may not read metrics")]
     detail: String,
 }
 

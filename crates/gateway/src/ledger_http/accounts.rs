@@ -160,7 +160,16 @@ pub async fn open<B: Backend>(
     get,
     path = "/v1/accounts/{id}",
     tag = "accounts",
-    params(("id" = inline(String), Path, description = "Account id, percent-encoded where URLs ask for it", example = "wallet:dave", min_length = 1, max_length = 128)),
+    params(
+        (
+            "id" = inline(String),
+            Path,
+            description = "Account id, percent-encoded where URLs ask for it",
+            example = "wallet:dave",
+            min_length = 1,
+            max_length = 128
+        )
+    ),
     responses((status = 200, description = "The figures", body = AccountBody), GuardProblems, ReadProblems)
 )]
 pub async fn read<B: Backend>(
@@ -206,7 +215,14 @@ pub async fn list<B: Backend>(
     path = "/v1/accounts/{id}/transfers",
     tag = "accounts",
     params(
-        ("id" = inline(String), Path, description = "Account id, percent-encoded where URLs ask for it", example = "wallet:dave", min_length = 1, max_length = 128),
+        (
+            "id" = inline(String),
+            Path,
+            description = "Account id, percent-encoded where URLs ask for it",
+            example = "wallet:dave",
+            min_length = 1,
+            max_length = 128
+        ),
         HistoryQuery
     ),
     responses((status = 200, description = "A page", body = HistoryBody), GuardProblems, ReadProblems)
@@ -238,8 +254,8 @@ struct Page {
 }
 
 impl<B: Backend> Ledger<B> {
-    /// A page of those accounts that `caller` may see. It looks at a bounded number of accounts: among a million wallets of
-    /// others, a viewer's page comes back short, with a cursor.
+    /// A page of those accounts that `caller` may see. It looks at a bounded number of accounts: among a million
+    /// wallets of others, a viewer's page comes back short, with a cursor.
     async fn visible_accounts(
         &self,
         caller: &Identity,

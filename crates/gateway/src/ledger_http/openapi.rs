@@ -9,8 +9,9 @@ use crate::json::ProblemBody;
 #[derive(OpenApi)]
 #[openapi(
     info(
-        description = "A ledger whose balances can never be overdrawn. Amounts are integers in minor units. Transfers and holds \
-                       carry an id of the client's choice: asked again with the same content, they give the first outcome.",
+        description = "A ledger whose balances can never be overdrawn. Amounts are integers in minor units. Transfers \
+                       and holds carry an id of the client's choice: asked again with the same content, they give the \
+                       first outcome.",
     ),
     paths(
         accounts::open,

@@ -1,4 +1,5 @@
-//! The ledger's room at the door of one edge thread: its routes, and the way of a request to the ledger past the gate of rights.
+//! The ledger's room at the door of one edge thread: its routes, and the way of a request to the ledger past the gate
+//! of rights.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};

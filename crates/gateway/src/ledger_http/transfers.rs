@@ -88,7 +88,11 @@ pub enum TransfersAnswer<'a> {
     request_body = TransfersBody,
     responses(
         (status = 201, description = "One transfer: applied by this request", body = OutcomeBody),
-        (status = 200, description = "One transfer: applied before, with the same content. Many: their outcomes", body = TransfersAnswer),
+        (
+            status = 200,
+            description = "One transfer: applied before, with the same content. Many: their outcomes",
+            body = TransfersAnswer
+        ),
         GuardProblems,
         BodyProblems,
         LedgerProblems,

@@ -1,7 +1,8 @@
 //! What the ledger is asked and answers in JSON, the same for HTTP and MQTT.
 //!
 //! ```text
-//!   body ─▶ TransferCall::read ─▶ Request ─▶ (a door asks the ledger) ─▶ Reply ─▶ TransferCall::answer ─▶ status and body, or Problem
+//!   body ─▶ TransferCall::read ─▶ Request ─▶ (a door asks the ledger) ─▶ Reply
+//!                                                                          └─▶ TransferCall::answer ─▶ body, or Problem
 //!   AccountView ─▶ account_json ─▶ body
 //! ```
 //!

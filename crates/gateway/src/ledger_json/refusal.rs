@@ -28,8 +28,8 @@ macro_rules! refusals {
         /// All but `InsufficientFunds`, which says how much there was.
         const PLAIN: &[Refusal] = &[$(Refusal::$variant),*];
 
-        /// 409 when each field is right but not together with the ledger's state or with the others, 404 when something is not there,
-        /// 422 when a field is wrong by itself, as the OpenAPI document says.
+        /// 409 when each field is right but not together with the ledger's state or with the others, 404 when something
+        /// is not there, 422 when a field is wrong by itself, as the OpenAPI document says.
         fn worded(refusal: Refusal) -> (StatusCode, Cow<'static, str>) {
             match refusal {
                 Refusal::InsufficientFunds { available } => {
@@ -63,7 +63,8 @@ refusals! {
     HoldExpired = CONFLICT "the hold has expired, and its amount is available again";
     PostExceedsHold = CONFLICT "a post may take at most what was held";
     LinkedFailed = CONFLICT "another transfer of the linked group was refused, so none was applied";
-    LinkedAcrossShards = UNPROCESSABLE_ENTITY "the debit accounts of a linked group must share a shard; give them a common {tag}";
+    LinkedAcrossShards = UNPROCESSABLE_ENTITY
+        "the debit accounts of a linked group must share a shard; give them a common {tag}";
     BatchSizeInvalid = UNPROCESSABLE_ENTITY "a request carries 1 to 8190 transfers";
     CursorInvalid = NOT_FOUND "the cursor is not one that this account's history gave; begin without `before`";
 }

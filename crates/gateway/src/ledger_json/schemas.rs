@@ -3,8 +3,8 @@
 use tidegate_machines::ledger::{ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, MEMO_BYTES_MAX, TRANSFER_ID_BYTES_MAX};
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 
-// JSON Schema counts characters where the ledger counts bytes. Each pattern describes ASCII up to the bound, and other scripts up
-// to a quarter of it, which always fits; the ledger takes longer ones as long as their bytes fit.
+// JSON Schema counts characters where the ledger counts bytes. Each pattern describes ASCII up to the bound, and other
+// scripts up to a quarter of it, which always fits; the ledger takes longer ones as long as their bytes fit.
 const TRANSFER_ID: &str =
     "^([ -~]{1,64}|[^\\x00-\\x1f\\x7f-\\x9f\\xad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]{1,16})$";
 const ACCOUNT_ID: &str = "^([ -.0-~]{1,128}|[^/\\x00-\\x1f\\x7f-\\x9f\\xad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]{1,32})$";

@@ -1,7 +1,7 @@
 //! Transfers asked for in JSON, and the answer in JSON: the same words at every door that speaks it, HTTP and MQTT.
 //!
 //! ```text
-//!   body ─▶ TransferCall::read ─▶ request ─▶ (the door asks the ledger) ─▶ reply ─▶ answer ─▶ status and body, or a problem
+//!   body ─▶ TransferCall::read ─▶ request ─▶ (a door asks the ledger) ─▶ reply ─▶ answer ─▶ status and body, or problem
 //! ```
 
 use axum::http::StatusCode;

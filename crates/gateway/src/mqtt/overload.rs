@@ -1,8 +1,8 @@
 //! Whether a worker has time for new clients.
 //!
-//! A worker is overloaded when its turns have been long, or its outboxes full, for a while: one long turn is a burst, and bursts are
-//! what turns are for. It is not any more when they have been short for as long: who is let in at the first short turn would make the
-//! next one long.
+//! A worker is overloaded when its turns have been long, or its outboxes full, for a while: one long turn is a burst,
+//! and bursts are what turns are for. It is not any more when they have been short for as long: who is let in at the
+//! first short turn would make the next one long.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,8 @@ pub struct Overload {
 }
 
 impl Overload {
-    /// Turns of more than `turn_ms_max` milliseconds are long (0: none are), outboxes of more than `pressure_bytes_max` bytes full.
+    /// Turns of more than `turn_ms_max` milliseconds are long (0: none are), outboxes of more than `pressure_bytes_max`
+    /// bytes full.
     pub fn new(turn_ms_max: u32, pressure_bytes_max: u64) -> Overload {
         let turn_max = (turn_ms_max > 0).then(|| Duration::from_millis(turn_ms_max.into()));
         Overload { turn_max, pressure_bytes_max, overloaded: false, otherwise_since: None }

@@ -1,6 +1,7 @@
 //! What the MQTT port of a node is told: listeners and bounds.
 //!
-//! Invariant: nothing here is optional because a config left it out; the configuration has filled in what it did not say.
+//! Invariant: nothing here is optional because a config left it out; the configuration has filled in what it did not
+//! say.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,7 +24,8 @@ pub struct MqttSettings {
     pub websocket: Option<WebSocketSettings>,
     /// Topic shards of a new directory; one that has its own keeps its number.
     pub topic_shards: u16,
-    /// Bounds of one worker's broker. [`BrokerLimits::handshake_ms`] counts from accept and so includes the TLS handshake.
+    /// Bounds of one worker's broker. [`BrokerLimits::handshake_ms`] counts from accept and so includes the TLS
+    /// handshake.
     pub limits: BrokerLimits,
     /// Bounds at the door.
     pub admission: AdmissionLimits,
@@ -54,8 +56,8 @@ pub struct MqttListener {
     pub name: Box<str>,
     /// The address; with port 0 the system chooses.
     pub address: SocketAddr,
-    /// Certificates, and whether clients must or may show theirs; `None` for plain TCP. A new certificate comes in through the
-    /// configuration's certificate resolver, so this object stays the same.
+    /// Certificates, and whether clients must or may show theirs; `None` for plain TCP. A new certificate comes in
+    /// through the configuration's certificate resolver, so this object stays the same.
     pub tls: Option<Arc<ServerConfig>>,
     /// Whether a client without credentials may come in here.
     pub anonymous: bool,

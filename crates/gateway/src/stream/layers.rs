@@ -13,7 +13,8 @@ use super::write_some;
 
 /// Bytes of packets that become one frame and some records at a time.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Answers of the layers themselves (pongs, alerts) that may wait behind a chunk. Who asks for more without reading has no use for them.
+/// Answers of the layers themselves (pongs, alerts) that may wait behind a chunk. Who asks for more without reading has
+/// no use for them.
 const ANSWER_BYTES_MAX: usize = 16 << 10;
 /// All that may wait for a socket below the packets: a chunk with what its layers add, and answers.
 const UNSENT_BYTES_MAX: usize = CHUNK_BYTES + CHUNK_BYTES / 16 + ANSWER_BYTES_MAX;
@@ -53,8 +54,8 @@ impl Layers {
         self.tls.as_ref()?.peer_certificate()
     }
 
-    /// Takes `read` bytes that came from the wire. Leaves bytes of packets in `scratch.data`, and answers for the wire in
-    /// `scratch.out`, also with an error.
+    /// Takes `read` bytes that came from the wire. Leaves bytes of packets in `scratch.data`, and answers for the wire
+    /// in `scratch.out`, also with an error.
     pub fn receive(&mut self, scratch: &mut Scratch, read: usize) -> io::Result<Flow> {
         let Scratch { wire, kept, plain, data, out } = scratch;
         let wire = &mut wire[..*kept + read];

@@ -5,8 +5,9 @@
 //!   socket ◀─ unsent ◀── TLS? ◀─ WebSocket? ◀─ bytes of packets
 //! ```
 //!
-//! Promise: an idle plain client costs its descriptor and one empty pointer. Bytes on their way stand in a [`Scratch`] that all
-//! clients of a thread share; a client owns memory only for what is cut in two: half a record, or bytes that its socket did not take.
+//! Promise: an idle plain client costs its descriptor and one empty pointer. Bytes on their way stand in a [`Scratch`]
+//! that all clients of a thread share; a client owns memory only for what is cut in two: half a record, or bytes that
+//! its socket did not take.
 
 mod layers;
 mod scratch;
@@ -45,8 +46,8 @@ impl<S: Read + Write> Stream<S> {
         Ok(Stream { socket, layers })
     }
 
-    /// A client whose HTTP connection, plain or under `tls`, has just become a WebSocket. `read` is what was read already behind the
-    /// upgrade.
+    /// A client whose HTTP connection, plain or under `tls`, has just become a WebSocket. `read` is what was read
+    /// already behind the upgrade.
     pub fn websocket(socket: S, tls: Option<ServerConnection>, read: Vec<u8>) -> Stream<S> {
         Stream { socket, layers: Some(Box::new(Layers::websocket(tls, read))) }
     }
@@ -121,7 +122,8 @@ impl<S: Read + Write> Stream<S> {
         }
     }
 
-    /// Says that nothing more will come, if a layer has a word for it and the socket takes it. The caller closes the socket.
+    /// Says that nothing more will come, if a layer has a word for it and the socket takes it. The caller closes the
+    /// socket.
     pub fn close(&mut self, scratch: &mut Scratch) {
         if let Some(layers) = &mut self.layers {
             layers.close(scratch);

@@ -19,7 +19,8 @@ pub struct Scratch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heard {
     place: Place,
-    /// There may be more to read at once: the read took all that it was allowed to. If not, the next bytes are an event of their own.
+    /// There may be more to read at once: the read took all that it was allowed to. If not, the next bytes are an event
+    /// of their own.
     pub more: bool,
     /// The client sends nothing more.
     pub ended: bool,

@@ -5,11 +5,11 @@
 //!                          └─▶ wire bytes (handshake, alerts, tickets)
 //! ```
 //!
-//! Promise: between two records a client owns no buffer. Whatever is being decrypted or encrypted stands in buffers that all clients
-//! of a thread share; only the beginning of a record whose rest has not come is kept per client.
+//! Promise: between two records a client owns no buffer. Whatever is being decrypted or encrypted stands in buffers
+//! that all clients of a thread share; only the beginning of a record whose rest has not come is kept per client.
 //!
-//! Why rustls' unbuffered connections: a buffered one keeps what it read and what it made in buffers of its own. Connections that
-//! began elsewhere (HTTPS that became a WebSocket) are buffered already and stay so.
+//! Why rustls' unbuffered connections: a buffered one keeps what it read and what it made in buffers of its own.
+//! Connections that began elsewhere (HTTPS that became a WebSocket) are buffered already and stay so.
 
 use rustls::pki_types::CertificateDer;
 use rustls::server::UnbufferedServerConnection;
@@ -55,7 +55,8 @@ impl TlsLayer {
         Ok(TlsLayer { session, partial: Vec::new() })
     }
 
-    /// Goes on with a session that began elsewhere. What it has read already comes with the first [`TlsLayer::receive`].
+    /// Goes on with a session that began elsewhere. What it has read already comes with the first
+    /// [`TlsLayer::receive`].
     pub fn resume(session: ServerConnection) -> TlsLayer {
         TlsLayer { session: Session::Buffered(Box::new(session)), partial: Vec::new() }
     }
@@ -65,8 +66,8 @@ impl TlsLayer {
         &self.partial
     }
 
-    /// Takes the bytes of the wire that came, behind [`TlsLayer::partial`]. Adds to `plain` what they mean, and to `to_wire` what TLS
-    /// itself has to answer, also together with an error: an alert says why.
+    /// Takes the bytes of the wire that came, behind [`TlsLayer::partial`]. Adds to `plain` what they mean, and to
+    /// `to_wire` what TLS itself has to answer, also together with an error: an alert says why.
     pub fn receive(&mut self, wire: &mut [u8], plain: &mut Vec<u8>, to_wire: &mut Vec<u8>) -> io::Result<Flow> {
         let flow = self.take(wire, plain, to_wire);
         if flow.is_err() {

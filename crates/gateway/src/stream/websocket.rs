@@ -18,8 +18,8 @@ impl WebSocketLayer {
         WebSocketLayer { decoder: FrameDecoder::server(), closed: false }
     }
 
-    /// Adds the bytes of packets in `frames` to `data`, and frames that answer frames to `answers`, also with an error: its close
-    /// code tells the client.
+    /// Adds the bytes of packets in `frames` to `data`, and frames that answer frames to `answers`, also with an error:
+    /// its close code tells the client.
     pub fn receive(&mut self, frames: &mut [u8], data: &mut Vec<u8>, answers: &mut Vec<u8>) -> io::Result<Flow> {
         let mut rest = frames;
         while !rest.is_empty() {

@@ -1,8 +1,9 @@
-//! MQTT over WebSocket begins as an HTTP request: the door checks it, answers the upgrade, and gets the socket (and its TLS) from
-//! the HTTP server. From then on it costs what any MQTT connection costs.
+//! MQTT over WebSocket begins as an HTTP request: the door checks it, answers the upgrade, and gets the socket (and its
+//! TLS) from the HTTP server. From then on it costs what any MQTT connection costs.
 //!
-//! Which pages may do this is the settings' [`Origins`]: a browser sends the origin of its page along, and without a rule of ours every
-//! page of the world could connect from inside somebody's network. Programs that are no browsers send none, and may.
+//! Which pages may do this is the settings' [`Origins`]: a browser sends the origin of its page along, and without a
+//! rule of ours every page of the world could connect from inside somebody's network. Programs that are no browsers
+//! send none, and may.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -25,7 +26,8 @@ pub struct WebSocketDoor {
     listener: ListenerIndex,
 }
 
-/// A [`WebSocketDoor`] and who serves the clients that come through it. `adopt` says `false` when nobody takes a client.
+/// A [`WebSocketDoor`] and who serves the clients that come through it. `adopt` says `false` when nobody takes a
+/// client.
 struct Upgrading<A> {
     door: WebSocketDoor,
     adopt: Arc<A>,

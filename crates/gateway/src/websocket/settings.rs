@@ -15,10 +15,11 @@ pub struct WebSocketSettings {
     pub connections_per_s: u32,
 }
 
-/// Pages of which origins may open a WebSocket. A browser says whose page asks; other programs send no `Origin` and may.
+/// Pages of which origins may open a WebSocket. A browser says whose page asks; other programs send no `Origin` and
+/// may.
 ///
-/// Why this is asked at all: a page of another site could use what the browser of somebody who can reach us may do, be it only that
-/// it stands in the same network.
+/// Why this is asked at all: a page of another site could use what the browser of somebody who can reach us may do, be
+/// it only that it stands in the same network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origins {
     /// Pages that came from the same host and port as they connect to. What a config gets that says nothing.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
+use tidegate_config::Schema;
 use tidegate_gateway::auth::{Authenticator, Secret};
 use tidegate_gateway::tls::{
     Authorities, Certificate, ClientAuthorities, ServerCertificate, read_authorities, read_certificate,
@@ -26,6 +27,7 @@ pub struct Files {
 /// Reads everything again when asked to.
 pub struct Reload {
     file: Option<PathBuf>,
+    schema: Schema,
     overrides: Overrides,
     /// As it is served.
     config: Config,
@@ -46,6 +48,7 @@ impl Reload {
     /// For a process that was started with these.
     pub fn new(
         file: Option<&Path>,
+        schema: Schema,
         overrides: &Overrides,
         config: Config,
         files: Files,
@@ -53,7 +56,7 @@ impl Reload {
         secret: Secret,
     ) -> Reload {
         let (file, overrides) = (file.map(Path::to_owned), overrides.clone());
-        Reload { file, overrides, config, files, authenticator, secret }
+        Reload { file, schema, overrides, config, files, authenticator, secret }
     }
 
     /// Reads everything again, and says how that went.
@@ -70,7 +73,7 @@ impl Reload {
 
     /// Returns the keys that have changed and need a restart.
     fn replace(&mut self) -> Result<Vec<String>> {
-        let config = Config::load(self.file.as_deref(), &self.overrides)?;
+        let config = Config::load(self.file.as_deref(), &self.schema, &self.overrides)?;
         let (certificate, authorities) = read(&config)?;
         let waiting = self.config.waiting_for_restart(&config);
         if let (Some(served), Some(certificate)) = (&self.files.certificate, certificate) {

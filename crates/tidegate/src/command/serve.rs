@@ -11,15 +11,20 @@ use tidegate_runtime::{Node, Phase, Status};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::reload::{Files, Reload};
-use crate::compose::{self, Parcel, Served};
-use crate::config::{Config, Overrides};
+use crate::compose::{self, Parcels, Served};
+use crate::config::{Config, Overrides, schema};
+use crate::extension::Extension;
 use crate::huge_pages::HugePages;
 
 /// How often a serving process looks whether a journal has failed, to say so once.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Serves until SIGTERM or SIGINT, then stops gracefully. SIGHUP reads users, rules and certificates again.
-pub fn run(file: Option<&Path>, overrides: &Overrides) -> Result<ExitCode> {
+pub fn run<P: Parcels>(
+    file: Option<&Path>,
+    overrides: &Overrides,
+    extensions: &[&dyn Extension<P>],
+) -> Result<ExitCode> {
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("TIDEGATE_LOG").unwrap_or_else(|_| "info".into()))
         .with_writer(std::io::stderr)
@@ -28,7 +33,9 @@ pub fn run(file: Option<&Path>, overrides: &Overrides) -> Result<ExitCode> {
         .log_internal_errors(false)
         .init();
     let huge_pages = HugePages::settle();
-    let config = Config::load(file, overrides)?;
+    let sections: Vec<_> = extensions.iter().map(|extension| extension.sections()).collect();
+    let schema = schema(&sections);
+    let config = Config::load(file, &schema, overrides)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // From before the start: a signal during a long replay is not lost.
     let (mut terminate, mut interrupt, mut hang_up) = {
@@ -42,11 +49,11 @@ pub fn run(file: Option<&Path>, overrides: &Overrides) -> Result<ExitCode> {
             .unwrap_or_else(|_| ProgressStyle::default_bar()),
     );
     let files = Files::read(&config)?;
-    let Served { node, authenticator, secret } = compose::start(&config, &files, &mut |status| show(&bar, status))?;
+    let Served { node, authenticator, secret } = compose::start(&config, &files, extensions, &mut |status| show(&bar, status))?;
     bar.finish_and_clear();
     tracing::info!("huge pages: {huge_pages}");
     announce(&config, &node);
-    let mut reload = Reload::new(file, overrides, config, files, authenticator, secret);
+    let mut reload = Reload::new(file, schema, overrides, config, files, authenticator, secret);
 
     let mut failure_told = false;
     runtime.block_on(async {
@@ -88,7 +95,7 @@ fn show(bar: &ProgressBar, status: &Status) {
     bar.set_position(done);
 }
 
-fn announce(config: &Config, node: &Node<Parcel>) {
+fn announce<P: Send + 'static>(config: &Config, node: &Node<P>) {
     for (name, address) in node.listening() {
         match &**name {
             "http" => {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tidegate_config::{ConfigError, Document};
+use tidegate_config::{ConfigError, Document, Schema};
 use tidegate_gateway::auth::{AuthSettings, LoginLimits, Secret, ServiceSettings, TopicAccess, UserSettings};
 use tidegate_gateway::http::HttpLimits;
 
@@ -17,7 +17,7 @@ use super::listen::Listen;
 use super::mqtt::Mqtt;
 use super::seed::Seed;
 use super::tls::Tls;
-use super::{access, accounts, auth, data, http, listen, schema, seed, tls, workers};
+use super::{access, accounts, auth, data, http, listen, seed, tls, workers};
 
 /// Everything that can be set, as the server uses it.
 #[derive(Clone, Debug)]
@@ -98,10 +98,10 @@ impl Overrides {
 
 impl Config {
     /// Reads the file at `path`, or takes all defaults; the flags win over both.
-    pub fn load(path: Option<&Path>, overrides: &Overrides) -> Result<Config, ConfigError> {
+    pub fn load(path: Option<&Path>, schema: &Schema, overrides: &Overrides) -> Result<Config, ConfigError> {
         let document = match path {
-            Some(path) => Document::read(path, &schema())?,
-            None => Document::of("defaults", "", &schema())?,
+            Some(path) => Document::read(path, schema)?,
+            None => Document::of("defaults", "", schema)?,
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Config::settle(document, overrides, cores)
@@ -127,6 +127,11 @@ impl Config {
             document,
             replaced: overrides.replaced(),
         })
+    }
+
+    /// The file as it was read, for those who have sections of their own.
+    pub fn document(&self) -> &Document {
+        &self.document
     }
 
     /// What the doors need to know about callers, with the key that signs tokens.

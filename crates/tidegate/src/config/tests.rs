@@ -19,7 +19,7 @@ fn settle(text: &str) -> Result<Config, String> {
 }
 
 fn settle_with(text: &str, overrides: &Overrides) -> Result<Config, String> {
-    let document = Document::of("test.toml", text, &schema());
+    let document = Document::of("test.toml", text, &schema(&[]));
     document.and_then(|document| Config::settle(document, overrides, 2)).map_err(|error| error.to_string())
 }
 
@@ -148,7 +148,7 @@ fn clients_without_credentials_come_from_this_machine_only() {
     // A flag that opens the door of a configuration for this machine alone.
     let overrides = Overrides { mqtt: Some("10.0.0.1:1883".parse().unwrap()), ..Overrides::default() };
     let (path, _) = shipped("dev.toml");
-    let error = Config::load(Some(path.as_ref()), &overrides).unwrap_err().to_string();
+    let error = Config::load(Some(path.as_ref()), &schema(&[]), &overrides).unwrap_err().to_string();
     assert!(error.contains("listen.mqtt is 10.0.0.1:1883"), "{error}");
 }
 
@@ -247,14 +247,14 @@ fn flags_win_over_the_file() {
     assert_eq!(config.listen.http.unwrap().port(), 9);
     assert_eq!(config.listen.binary.unwrap().port(), 1);
     assert_eq!(config.auth.jwt_secret_file.to_str().unwrap(), "/tmp/show/jwt.key");
-    let missing = Config::load(Some("no/such.toml".as_ref()), &Overrides::default()).unwrap_err().to_string();
+    let missing = Config::load(Some("no/such.toml".as_ref()), &schema(&[]), &Overrides::default()).unwrap_err().to_string();
     assert!(missing.starts_with("no/such.toml: cannot be read: "), "{missing}");
 }
 
 #[test]
 fn dev_toml_writes_the_defaults() {
     let (path, _) = shipped("dev.toml");
-    let dev = Config::load(Some(path.as_ref()), &Overrides::default()).unwrap();
+    let dev = Config::load(Some(path.as_ref()), &schema(&[]), &Overrides::default()).unwrap();
     let defaults = settle("").unwrap();
     let dev_limits = super::settled::Limits { workers: defaults.limits.workers, ..dev.limits.clone() };
     assert_eq!(dev_limits, defaults.limits);
@@ -276,7 +276,7 @@ fn dev_toml_writes_the_defaults() {
 #[test]
 fn dev_toml_seeds_the_show_on_loopback() {
     let (path, _) = shipped("dev.toml");
-    let config = Config::load(Some(path.as_ref()), &Overrides::default()).unwrap();
+    let config = Config::load(Some(path.as_ref()), &schema(&[]), &Overrides::default()).unwrap();
     assert!(config.listen.http.unwrap().ip().is_loopback() && config.listen.binary.unwrap().ip().is_loopback());
     let dave = config.users.iter().find(|user| &*user.name == "dave").unwrap();
     assert!(dave.password_hash.verify("dave") && !dave.password_hash.verify("carol"));
@@ -294,7 +294,7 @@ fn dev_toml_seeds_the_show_on_loopback() {
 #[test]
 fn dev_toml_lets_anybody_use_ordinary_topics_and_look_at_sys() {
     let (path, _) = shipped("dev.toml");
-    let config = Config::load(Some(path.as_ref()), &Overrides::default()).unwrap();
+    let config = Config::load(Some(path.as_ref()), &schema(&[]), &Overrides::default()).unwrap();
     assert!(config.mqtt.tcp.anonymous && config.mqtt.websocket.unwrap().door.anonymous);
     let nobody = ClientRights::new(Holder::Anonymous, Arc::new(config.topics.acl));
     let allowed =
@@ -309,7 +309,7 @@ fn dev_toml_lets_anybody_use_ordinary_topics_and_look_at_sys() {
 #[test]
 fn production_toml_is_valid_and_keeps_to_its_comments() {
     let (path, _) = shipped("production.toml");
-    let config = Config::load(Some(path.as_ref()), &Overrides::default()).unwrap();
+    let config = Config::load(Some(path.as_ref()), &schema(&[]), &Overrides::default()).unwrap();
     let tls = config.tls.unwrap();
     assert!(tls.http && tls.binary && config.auth.open_paths.is_empty());
     assert_eq!(config.auth.token_ttl, Duration::from_secs(43_200));

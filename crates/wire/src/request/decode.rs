@@ -25,6 +25,7 @@ use crate::error::{BadFrame, DecodeError};
 use crate::field::{Envelope, Fields, Value, for_each, for_each_item};
 use crate::limits::TRANSFERS_MAX;
 use crate::proto::AccountKind;
+use crate::room::{ROOM, RoomRef};
 use crate::{text, varint};
 
 /// A request, its texts borrowed from the frame.
@@ -62,6 +63,8 @@ pub enum BodyRef<'a> {
     ReadAudit,
     /// Are you there?
     Ping,
+    /// For a room that this schema does not know.
+    Room(RoomRef<'a>),
 }
 
 /// Reads a frame, as [`crate::split`] cut it, in time that grows with its length; batches are left for their `read`.
@@ -71,7 +74,7 @@ pub enum BodyRef<'a> {
 #[inline]
 pub fn decode_request(frame: &[u8]) -> Result<RequestRef<'_>, BadFrame> {
     let mut envelope = Envelope::default();
-    let body = match envelope.read(frame, number::PING) {
+    let body = match envelope.read(frame, ROOM) {
         Ok(()) => body(frame, &envelope),
         Err(error) => Err(error),
     };
@@ -111,6 +114,7 @@ fn body<'a>(frame: &'a [u8], envelope: &Envelope<'a>) -> Result<BodyRef<'a>, Dec
         }
         number::READ_AUDIT => Plain::read(bytes, &[], &[]).map(|_| BodyRef::ReadAudit)?,
         number::PING => Plain::read(bytes, &[], &[]).map(|_| BodyRef::Ping)?,
+        ROOM => BodyRef::Room(RoomRef::read(bytes)?),
         _ => return Err(DecodeError::BodyMissing),
     })
 }

@@ -1,7 +1,8 @@
-//! Who may publish and subscribe where: ordered rules of the configuration, the first that fits decides; behind them the defaults.
+//! Who may publish and subscribe where: ordered rules of the configuration, the first that fits decides; behind them
+//! the defaults.
 //!
 //! ```text
-//!   topic or filter ─▶ rules, in their order ─none fits─▶ grants, own wallets ─none─▶ $…: no; others: as the policy says
+//!   topic or filter ─▶ rules, in order ─none fits─▶ grants, own wallets ─none─▶ $…: no; others: as the policy says
 //! ```
 //!
 //! | | publish | subscribe |
@@ -9,10 +10,11 @@
 //! | a permit fits | if its filter matches the topic | if its filter covers the whole filter asked for |
 //! | a deny fits | if its filter matches the topic | if its filter overlaps the one asked for anywhere |
 //!
-//! Promise: nobody hears a message that a rule keeps from them, whatever filter they ask for; and a client cannot widen a rule by
-//! what it calls itself, see [`TopicPattern`].
+//! Promise: nobody hears a message that a rule keeps from them, whatever filter they ask for; and a client cannot widen
+//! a rule by what it calls itself, see [`TopicPattern`].
 //!
-//! Why the defaults differ by `$`: ordinary topics belong to the clients; `$ledger`, `$SYS` and their like belong to the server.
+//! Why the defaults differ by `$`: ordinary topics belong to the clients; `$ledger`, `$SYS` and their like belong to
+//! the server.
 
 mod overlap;
 mod pattern;

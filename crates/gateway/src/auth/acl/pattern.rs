@@ -1,7 +1,8 @@
 //! A topic filter with places for the client's names: `devices/%c/#`, `chat/%u/inbox`.
 //!
-//! Promise: a name never widens a rule. A client chooses its id, so one that is called `#` or `+/x` must not get more than its own
-//! place: a name with `/`, `+`, `#` or `$` fits no permit, and a deny that it would have escaped holds for every name.
+//! Promise: a name never widens a rule. A client chooses its id, so one that is called `#` or `+/x` must not get more
+//! than its own place: a name with `/`, `+`, `#` or `$` fits no permit, and a deny that it would have escaped holds for
+//! every name.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -55,7 +56,8 @@ impl FromStr for TopicPattern {
 }
 
 impl TopicPattern {
-    /// The filter for a client of these names: what a permit may use. `None` if a name is missing or does not fit into a level.
+    /// The filter for a client of these names: what a permit may use. `None` if a name is missing or does not fit into
+    /// a level.
     pub fn narrow(&self, names: Names<'_>) -> Option<Cow<'_, str>> {
         if !self.has_places {
             return Some(Cow::Borrowed(&self.text));

@@ -1,4 +1,5 @@
-//! What one user may do over MQTT. One object for all connections of a user, on all workers; a connection keeps a pointer.
+//! What one user may do over MQTT. One object for all connections of a user, on all workers; a connection keeps a
+//! pointer.
 
 use std::sync::Arc;
 

@@ -92,7 +92,8 @@ impl Who {
 }
 
 impl Rule {
-    /// What the rule says about publishing to `topic`; `None` if it does not concern the client, whose name and role fit.
+    /// What the rule says about publishing to `topic`; `None` if it does not concern the client, whose name and role
+    /// fit.
     pub(super) fn on_publish(&self, names: Names<'_>, topic: &str) -> Option<Effect> {
         if self.verbs == Verbs::Subscribe || !self.concerns(names) {
             return None;

@@ -15,7 +15,9 @@ use tidegate_runtime::{Endpoint, Envelope, ShardAddresses, mesh, parcels};
 use tidegate_telemetry::Registry as Metrics;
 use tidegate_wire::limits::FRAME_BYTES_MAX as FRAME_MAX;
 use tidegate_wire::proto::request_frame;
-use tidegate_wire::{ReplyBodyRef, Split, TransferRef, TransfersEncoder, decode_reply, encode_request, split};
+use tidegate_wire::{
+    ReplyBodyRef, RoomRef, Split, TransferRef, TransfersEncoder, decode_reply, encode_request, encode_room, split,
+};
 
 use super::*;
 use crate::auth::{AuthSettings, LoginLimits, Rights, Secret, TopicAccess, UserSettings, hash_password};
@@ -31,7 +33,7 @@ const SHARD: Address = Address::new(0, 1);
 
 /// One worker's port and its poll.
 struct Door {
-    port: BinaryPort,
+    port: BinaryPort<Parcel>,
     endpoint: Endpoint<Parcel>,
     own: VecDeque<Envelope<Parcel>>,
     poll: Poll,
@@ -58,7 +60,7 @@ impl Door {
         }));
         let metrics = BinaryMetrics::register(&Metrics::of(&[BinaryMetrics::ROWS]), BINARY, 0);
         let router = Router::new(PORT, ShardAddresses::new([SHARD]), CursorKey([1, 2]));
-        let mut port = BinaryPort::new(PORT, router, Some(listener), None, authenticator.clone(), 10, metrics);
+        let mut port = BinaryPort::new(PORT, router, Some(listener), None, authenticator.clone(), 10, metrics, Vec::new());
         let poll = Poll::new().unwrap();
         Port::<Parcel>::register(&mut port, PortSockets::new(poll.registry(), 0).unwrap()).unwrap();
         let endpoint = mesh(1, 0).pop().unwrap();
@@ -142,4 +144,19 @@ fn a_vote_whose_credit_cannot_be_looked_at_now_is_told_why_and_not_that_it_is_mi
         assert_eq!(error_code(&mut client, correlation), code);
     }
     assert!(Resident::<Parcel>::is_quiet(&door.port));
+}
+
+#[test]
+fn a_room_that_nobody_registered_is_answered_and_the_connection_lives_on() {
+    let mut door = Door::open();
+    let mut client = TcpStream::connect(door.address).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut frames = Vec::new();
+    encode_request(&mut frames, 1, request_frame::Body::Hello(proto::Hello { token: door.token() }));
+    encode_room(&mut frames, 2, RoomRef { family: 4_711, body: b"add" });
+    encode_request(&mut frames, 3, request_frame::Body::ReadAccount(proto::ReadAccount { id: "wallet:dave".into() }));
+    client.write_all(&frames).unwrap();
+    let (_, asked) = door.question();
+    assert!(matches!(&asked, Operation::ReadAccount { id } if &**id == "wallet:dave"), "{asked:?}");
+    assert_eq!(error_code(&mut client, 2), "room_unknown");
 }

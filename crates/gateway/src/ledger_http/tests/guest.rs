@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
-use axum::http::{HeaderMap, Response, StatusCode};
+use axum::http::{HeaderMap, Method, Response, StatusCode};
 use axum::routing::{MethodRouter, get, post};
 use serde::{Deserialize, Serialize};
 use utoipa::{OpenApi, ToSchema};
@@ -91,11 +91,12 @@ struct CounterRoom {
     change: fn(&mut utoipa::openapi::OpenApi),
     codes: Vec<ProblemCode>,
     more: Option<&'static str>,
+    hot: Option<&'static str>,
 }
 
 impl CounterRoom {
     fn good() -> CounterRoom {
-        CounterRoom { name: "counters", change: |_| {}, codes: vec![COUNTER_NOT_FOUND], more: None }
+        CounterRoom { name: "counters", change: |_| {}, codes: vec![COUNTER_NOT_FOUND], more: None, hot: None }
     }
 }
 
@@ -119,8 +120,12 @@ impl HttpRoom for CounterRoom {
         let routes = Routes::new()
             .route("/v1/counters/{name}", get(read_counter).with_state(counters.clone()))
             .route("/v1/counters/{name}/add", post(add_to_counter).with_state(counters));
-        match self.more {
+        let routes = match self.more {
             Some(path) => routes.hidden(path, MethodRouter::new()),
+            None => routes,
+        };
+        match self.hot {
+            Some(path) => routes.hot(Method::PUT, path, |_, _| Box::pin(async { json(StatusCode::OK, &"hot") })),
             None => routes,
         }
     }
@@ -179,6 +184,10 @@ fn rooms_that_do_not_fit_are_an_error_at_start_that_names_them() {
             (|room| room.change = |document| rename_path(document, "/v1/accounts/{name}")) as fn(&mut CounterRoom),
             twice("path", "/v1/accounts/{}", "ledger"),
         ),
+        (
+            |room| room.hot = Some("/v1/counts"),
+            RoomsError::Undocumented { room: "counters", path: "/v1/counts".to_owned() },
+        ),
         (|room| room.more = Some("/demo"), twice("path", "/demo", "door")),
         (|room| room.more = Some("/v1/counters/{id}"), twice("path", "/v1/counters/{}", "counters")),
         (
@@ -225,6 +234,7 @@ fn rooms_that_do_not_fit_are_an_error_at_start_that_names_them() {
     twin.name = "twin";
     let rooms: Vec<Box<dyn HttpRoom>> = vec![Box::new(CounterRoom::good()), Box::new(twin)];
     let error = House::with_rooms(HttpLimits::default(), None, rooms).err().unwrap().to_string();
-    let expected = "the rooms \"counters\" and \"twin\" both register the problem code \"counter_not_found\"; rename it in one of them";
+    let expected = "the rooms \"counters\" and \"twin\" both register the problem code \"counter_not_found\"; \
+                    rename it in one of them";
     assert_eq!(error, expected);
 }

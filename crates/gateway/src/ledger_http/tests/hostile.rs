@@ -92,7 +92,8 @@ fn content_types_and_sizes_are_held_to() {
     assert_eq!(house.ask(SERVICE, "POST", "/v1/transfers", &large).summary(), "413 body_too_large");
     let mut client = house.connect();
     client.send(&format!(
-        "POST /v1/transfers HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {SERVICE}\r\ntransfer-encoding: chunked\r\n\r\n"
+        "POST /v1/transfers HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {SERVICE}\r\n\
+         transfer-encoding: chunked\r\n\r\n"
     ));
     for _ in 0..20 {
         client.send(&format!("400\r\n{}\r\n", " ".repeat(0x400)));
@@ -203,7 +204,8 @@ fn stopping_answers_what_was_asked_and_closes() {
     while house.metrics.connections_open.get() < 2 {
         std::thread::yield_now();
     }
-    // The half request must have been read before the stop, or it would be a new one: ask on another connection behind it.
+    // The half request must have been read before the stop, or it would be a new one: ask on another connection behind
+    // it.
     assert_eq!(house.ask("", "GET", "/healthz", "").status, 200);
     house.begin_stop();
     assert!(idle.is_closed(), "an idle connection is closed at once");

@@ -13,7 +13,7 @@ const COLUMNS: usize = 120;
 #[test]
 fn the_page_lists_every_key() {
     let mut page = String::from(PREFACE);
-    for section in schema().sections() {
+    for section in schema(&[]).sections() {
         let brackets = if section.repeated { format!("[[{}]]", section.path) } else { format!("[{}]", section.path) };
         write!(page, "\n## `{brackets}`\n\n{HEAD}").unwrap();
         for row in &section.rows {
@@ -32,8 +32,8 @@ fn the_page_lists_every_key() {
 fn the_comments_of_dev_toml_are_those_of_the_rows() {
     let (_, text) = shipped("dev.toml");
     let mut commented = Commented::default();
-    text.lines().for_each(|line| commented.take(line, &schema()));
-    for section in schema().sections() {
+    text.lines().for_each(|line| commented.take(line, &schema(&[])));
+    for section in schema(&[]).sections() {
         for row in &section.rows {
             let is_documented = commented.rows.iter().any(|known| std::ptr::eq(*known, *row));
             assert!(is_documented, "[{}] {} is not in config/dev.toml", section.path, row.name);
