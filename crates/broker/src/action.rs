@@ -8,8 +8,8 @@ use crate::{ConnectionKey, Rights};
 /// Something that the broker cannot do itself. The shell takes actions with [`crate::Broker::actions`] after each turn.
 #[derive(Debug)]
 pub enum Action {
-    /// Find out who this is and answer with [`crate::Broker::verdict`]. Nothing more is read from the connection until
-    /// then. The shell adds what only it knows: the certificate, the address, the listener.
+    /// Authenticate the client and answer with [`crate::Broker::verdict`]. Nothing more is read from the connection
+    /// until then. The shell adds what only it knows: the certificate, the address, the listener.
     Authenticate {
         /// The connection that has sent CONNECT.
         key: ConnectionKey,
@@ -57,7 +57,7 @@ pub enum Action {
     },
 }
 
-/// Names a request that is under way.
+/// Names a request in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestTicket(pub u64);
 

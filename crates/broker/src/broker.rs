@@ -56,7 +56,7 @@ pub struct ConnectionTraits {
     pub packet_bytes_max: u32,
 }
 
-/// How clients are sent away.
+/// How clients are disconnected during a drain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DrainPlan {
     /// Connections of this worker to close per second.
@@ -65,7 +65,7 @@ pub struct DrainPlan {
     pub server_reference: Option<Box<str>>,
 }
 
-/// What became of a packet.
+/// The result of processing a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     /// It is done with.
@@ -92,7 +92,7 @@ pub struct Broker<L: LogStore> {
     stalled: VecDeque<ConnectionKey>,
     /// Connections that have spent their rate, and until when.
     throttled: Vec<(TimeMs, ConnectionKey)>,
-    /// Connections to be disconnected as soon as nobody stands on them.
+    /// Connections to be disconnected when the current call no longer uses them.
     deferred_disconnects: Vec<(ConnectionKey, ReasonCode)>,
     /// Connections that wait for a session which an earlier one is still opening.
     waiting_connects: HashMap<u32, ConnectionKey>,
@@ -121,8 +121,8 @@ pub struct Broker<L: LogStore> {
 
 impl<L: LogStore> Broker<L> {
     /// A broker over the topic shards that belong to its worker (shard n with n % workers == worker, ascending). It
-    /// serves when [`Broker::is_serving`] says so. What was connected when the shards' process ended is found
-    /// disconnected, without goodbye.
+    /// serves when [`Broker::is_serving`] says so. Sessions that were connected when the process ended count as
+    /// disconnected without DISCONNECT.
     pub fn new(options: BrokerOptions, shards: Vec<TopicShard<L>>) -> Broker<L> {
         let topics = options.request_topics.len();
         assert!(topics <= REQUEST_TOPICS_MAX, "{topics} request topics, and each PUBLISH is compared with all of them");
@@ -325,7 +325,7 @@ impl<L: LogStore> Broker<L> {
         Progress::Taken
     }
 
-    /// What another worker's broker had to say. In the order in which it said it.
+    /// Takes a message of another worker's broker. Messages of one broker must come in their order.
     pub fn deliver(&mut self, from: u16, message: BrokerMessage, now: TimeMs) {
         let BrokerMessage { items, receivers } = message;
         assert!(from != self.options.worker && from < self.options.workers, "another worker has said it");
@@ -374,14 +374,14 @@ impl<L: LogStore> Broker<L> {
         self.run_deferred_disconnects(now);
     }
 
-    /// What this broker has to say to `worker` since the last call; to be asked only when the ring there has room.
+    /// The message to `worker` since the last call; call it only if the ring to it has room.
     pub fn take_batch(&mut self, worker: u16) -> Option<BrokerMessage> {
         assert!(worker < self.options.workers, "a worker is one of all");
         self.peers.take(worker)
     }
 
-    /// Everything that does not come from a socket: shards, timers, what waited. Returns whether there is more to do at
-    /// once.
+    /// Everything that does not come from a socket: shards, timers, parked packets. Returns whether there is more to do
+    /// at once.
     pub fn step(&mut self, now: TimeMs) -> bool {
         let mut worked = self.step_shards(now);
         self.step_due(now);
@@ -416,7 +416,7 @@ impl<L: LogStore> Broker<L> {
             is_full || is_behind || self.options.facts.pressure_bytes() > self.options.limits.pressure_bytes_max;
     }
 
-    /// Disconnects whom somebody in the middle of something could not.
+    /// Disconnects the clients whose disconnection was deferred.
     fn run_deferred_disconnects(&mut self, now: TimeMs) {
         while let Some((key, reason)) = self.deferred_disconnects.pop() {
             if let Some(index) = self.clients.index(key) {
@@ -506,7 +506,7 @@ impl<L: LogStore> Broker<L> {
         self.shards.iter().all(TopicShard::is_idle)
     }
 
-    /// The topic shards, for who compacts their logs and watches their failure.
+    /// The topic shards, for compaction and for checking whether one failed.
     pub fn shards_mut(&mut self) -> &mut [TopicShard<L>] {
         &mut self.shards
     }
@@ -533,10 +533,10 @@ impl<L: LogStore> std::fmt::Debug for Broker<L> {
     }
 }
 
-/// What a client is told when a shard refuses.
+/// The reason code when a shard refuses.
 fn refusal_reason(refusal: &Refusal) -> ReasonCode {
     match refusal {
-        // It was done before, or there was nobody left to do it for.
+        // It was done before, or its session no longer exists.
         Refusal::Duplicate | Refusal::Nothing => ReasonCode::SUCCESS,
         Refusal::InboxFull => ReasonCode::QUOTA_EXCEEDED,
         Refusal::NoSubscription => ReasonCode::NO_SUBSCRIPTION_EXISTED,
@@ -544,7 +544,7 @@ fn refusal_reason(refusal: &Refusal) -> ReasonCode {
     }
 }
 
-/// Numbers that look like random, from the seed that the shell drew: SplitMix64.
+/// Pseudo-random numbers from the seed that the shell drew: SplitMix64.
 #[derive(Debug)]
 struct SplitMix64(u64);
 

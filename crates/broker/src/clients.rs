@@ -43,7 +43,7 @@ pub(crate) struct Clients {
     hasher: foldhash::fast::RandomState,
 }
 
-/// What became of one packet for a client.
+/// The result of sending one packet to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sending {
     Sent,
@@ -60,7 +60,7 @@ pub(crate) struct Copy<'a> {
     pub subscription_ids: &'a [u32],
 }
 
-/// What became of a copy for a client.
+/// The result of delivering a copy to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     /// Sent, kept, or dropped and counted.
@@ -90,7 +90,7 @@ impl Clients {
         }
     }
 
-    // ── who is who ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    // ── look-ups ───────────────────────────────────────────────────────────────────────────────────────────
 
     /// The place of a connection, if it is still the one that is meant.
     #[inline]
@@ -131,7 +131,7 @@ impl Clients {
         self.by_client_id.find(hash, |index| &*self.sessions[*index].client_id == client_id).copied()
     }
 
-    /// Makes a session known by its client id, which must be nobody else's.
+    /// Registers a session by its client id, which no other session may have.
     pub fn add_session(&mut self, session: Session) -> u32 {
         assert!(session.stage != Stage::Vacant, "a session that is added is somebody's");
         assert!(self.find_session(&session.client_id).is_none(), "a client id names one session");
@@ -168,7 +168,7 @@ impl Clients {
         hash_of(&self.hasher, client_id)
     }
 
-    // ── bytes out ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    // ── bytes out ──────────────────────────────────────────────────────────────────────────────────────────
 
     /// Lets `write` append to a connection's outbox.
     #[inline]
@@ -309,7 +309,7 @@ impl Clients {
         self.unsent_bytes.saturating_sub(self.stuck_bytes)
     }
 
-    // ── bytes in ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    // ── bytes in ───────────────────────────────────────────────────────────────────────────────────────────
 
     /// Takes what waits in a connection's input out of it.
     pub fn take_input(&mut self, index: u32) -> Vec<u8> {
@@ -349,7 +349,7 @@ impl Clients {
         self.connections[index].input = number;
     }
 
-    // ── publications out ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    // ── publications out ───────────────────────────────────────────────────────────────────────────────────
 
     /// Another message follows: what was encoded is forgotten.
     pub fn begin_message(&mut self) {
@@ -403,7 +403,7 @@ impl Clients {
     /// Keeps a copy for a clean session until its client has room for it.
     #[cold]
     fn wait(&mut self, session: u32, message_ref: &mut MessageRef<'_>, copy: Copy<'_>) -> Delivery {
-        let message = message_ref.to_message();
+        let message = message_ref.shared_message();
         let (messages_max, bytes_max) = (self.limits.clean_inbox_messages_max, self.limits.clean_inbox_bytes_max);
         let waiting = &mut self.sessions[session].flow().backlog;
         while !waiting.has_room(&message, messages_max, bytes_max) {
@@ -545,8 +545,8 @@ impl Clients {
     }
 }
 
-/// The alias for a topic, and whether the client has yet to hear of it. Aliases are given to the first topics that come
-/// and kept: a client that has few topics wins most.
+/// The alias for a topic, and whether the client has yet to hear of it. Aliases are assigned to the first topics and
+/// never reassigned: a client with few topics gains most.
 fn alias_out(connection: &mut Connection, topic: &str) -> (Option<u16>, bool) {
     let Some(extra) = connection.extra.as_mut().filter(|extra| extra.aliases_out_max > 0) else { return (None, false) };
     if let Some(place) = extra.aliases_out.iter().position(|known| **known == *topic) {

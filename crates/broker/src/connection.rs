@@ -59,7 +59,7 @@ impl Default for Connection {
 }
 
 impl Connection {
-    /// Takes a turn that the table allows; anything else is a bug.
+    /// Makes a transition that the table allows; anything else is a bug.
     pub fn transition(&mut self, event: ConnectionEvent) {
         self.state = self.state.after(event).unwrap_or_else(|| panic!("{event:?} cannot happen to {:?}", self.state));
     }

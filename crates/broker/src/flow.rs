@@ -24,7 +24,7 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Nothing under way; the next publication to the client has this number.
+    /// Nothing in flight; the next publication to the client has this number.
     pub fn new(next_number: u64) -> Flow {
         Flow {
             window: Window::new(next_number),
@@ -39,7 +39,7 @@ impl Flow {
         self.window.is_empty() && self.backlog.is_empty() && self.answers.is_empty() && self.incoming.is_empty()
     }
 
-    /// Panics if something disagrees. A walk over everything: for tests and simulation.
+    /// Panics if something disagrees. Visits everything: for tests and simulation.
     pub fn assert_sound(&self) {
         self.window.assert_sound();
         self.backlog.assert_sound();

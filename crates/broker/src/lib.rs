@@ -13,7 +13,7 @@
 //! # One turn of the loop that drives it
 //!
 //! ```text
-//!   for each socket that is readable, while may_read(key):  read ─▶ drain the rings from all peers into deliver() ─▶ receive(key, bytes)
+//!   for each readable socket, if may_read(key):  read ─▶ drain all peers' rings into deliver() ─▶ receive(key, bytes)
 //!   drain the rings once more ─▶ step(now) ─▶ actions()
 //!   for each peer whose ring is not full:  take_batch(peer) ─▶ ring
 //!   take_flushable() ─▶ for each key: unsent(key) ─▶ write ─▶ sent(key, count)

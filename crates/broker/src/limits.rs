@@ -18,7 +18,7 @@ pub const POOLED_BUFFER_BYTES_MAX: usize = 16 << 10;
 pub const PEER_ITEMS_MAX: usize = 64 << 10;
 /// Topics that services answer. Each PUBLISH is compared with all of them.
 pub const REQUEST_TOPICS_MAX: usize = 16;
-/// Requests on such topics under way per worker.
+/// Requests on such topics in progress, per worker.
 pub const REQUESTS_MAX: usize = 8_192;
 /// Bytes of a request.
 pub const REQUEST_BYTES_MAX: usize = 1 << 20;
@@ -30,8 +30,7 @@ pub const VOLATILE_DELAYED_MAX: usize = 65_536;
 pub const FLOWING_MS: u64 = 200;
 /// How many due things of a topic shard (expiries, wills, delayed messages) one step does before it serves others.
 pub const DUE_PER_STEP: usize = 256;
-/// Bytes of a CONNECT: a client id, a user name, a token, a will of some size. RetainedMessage for everybody who comes
-/// along.
+/// Bytes of a CONNECT: a client id, a user name, a token, a will of some size. Buffered for every new connection.
 pub const CONNECT_BYTES_MAX: u32 = 64 << 10;
 /// Bytes of a client id.
 pub const CLIENT_ID_BYTES_MAX: usize = 1_024;
@@ -58,7 +57,7 @@ pub struct BrokerLimits {
     pub packet_bytes_max: u32,
     /// QoS 1 and 2 publications that a client may have unanswered; told to MQTT 5 clients as Receive Maximum.
     pub receive_maximum: u16,
-    /// Publications of QoS 1 and 2 under way to one client, whatever it allows.
+    /// Publications of QoS 1 and 2 in flight to one client, also if it allows more.
     pub window_max: u16,
     /// Topic aliases that a client may set, per connection.
     pub topic_alias_maximum: u16,

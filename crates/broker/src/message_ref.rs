@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Message, MessageMeta};
 
-/// One message under way.
+/// One message on its way to its receivers.
 #[derive(Debug)]
 pub(crate) struct MessageRef<'a> {
     pub topic: &'a str,
@@ -42,8 +42,8 @@ impl<'a> MessageRef<'a> {
         }
     }
 
-    /// The message, for who must keep it.
-    pub fn to_message(&mut self) -> Arc<Message> {
+    /// The message as an owned value.
+    pub fn shared_message(&mut self) -> Arc<Message> {
         let MessageRef { topic, properties, payload, qos, retain, expires_at, ref mut message } = *self;
         let meta = MessageMeta { qos, retain, expires_at };
         Arc::clone(message.get_or_insert_with(|| Arc::new(Message::new(topic, properties, payload, meta))))

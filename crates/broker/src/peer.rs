@@ -10,19 +10,19 @@ use crate::BrokerMessage;
 use crate::session::SessionRef;
 use crate::subscriptions::{Entry, Owner};
 
-/// Who waits for a word about something it published: a worker, and what it calls it.
+/// Where an acknowledgement is sent: a worker, and its ticket for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AckTo {
     pub worker: u16,
     pub ticket: Ticket,
 }
 
-/// What a worker calls something that it waits for.
+/// A worker's name for an acknowledgement that it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ticket {
     /// The answer with this serial number to a session's client.
     Answer { session: SessionRef, serial: u32 },
-    /// Something of the broker's own: a will, a delayed message.
+    /// A pending acknowledgement of the broker's own: for a will, or a delayed message.
     PendingAck(u32),
 }
 
@@ -33,22 +33,22 @@ pub(crate) struct Publisher {
     pub session: SessionRef,
 }
 
-/// Where a message comes from, as far as those who handle it must know.
+/// The source of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Source {
     /// For no-local subscriptions.
     /// `[MQTT-3.8.3-3]`: No Local: a message is not sent to the client id that published it.
     pub publisher: Option<Publisher>,
-    /// For shards that must not take it twice.
+    /// So that shards take it once.
     pub origin: Option<Origin>,
-    /// Who waits until it is durable.
+    /// Where to acknowledge that it is durable.
     pub ack_to: Option<AckTo>,
 }
 
-/// One thing told.
+/// One item of a message between brokers.
 #[derive(Debug)]
 pub(crate) enum Item {
-    /// All subscriptions that this worker recovered have been told.
+    /// All subscriptions that this worker recovered have been sent.
     ReplicaComplete,
     /// A session of mine subscribes. The filter is as the client wrote it.
     Subscribed { filter: Box<str>, entry: Entry },
@@ -59,7 +59,7 @@ pub(crate) enum Item {
     /// A message for sessions of yours: so many of the receivers that come with the batch, among whom a session may
     /// stand several times, then so many that stand for a share group.
     Publish { message: Arc<Message>, receivers: u32, picked: u32, may_repeat: bool, source: Source },
-    /// What you asked for is durable here, or will never be.
+    /// The acknowledgement of a message: it is durable here, or was refused.
     Ack { ticket: Ticket, reason: ReasonCode },
     /// A message to be retained, on a topic of a shard of yours.
     Retain { message: Arc<Message>, source: Source },
@@ -77,7 +77,7 @@ pub(crate) enum Item {
     ForgetOrigins { shard: u16, incarnation: u64 },
 }
 
-/// What there is to tell each peer, and which of them have told all they had at the start.
+/// The items to be sent to each peer, and which peers have sent all that they recovered at the start.
 #[derive(Debug)]
 pub(crate) struct Peers {
     own: u16,
@@ -99,7 +99,7 @@ impl Peers {
         (0..self.batches.len() as u16).filter(move |worker| *worker != own)
     }
 
-    /// What will be told to one.
+    /// What will be sent to one peer.
     pub fn batch(&mut self, worker: u16) -> &mut BrokerMessage {
         assert!(worker != self.own, "nobody talks to itself");
         &mut self.batches[worker as usize]
@@ -140,7 +140,7 @@ impl Peers {
         self.complete.iter().all(|complete| *complete)
     }
 
-    /// Panics if something disagrees. A walk over everything: for tests and simulation.
+    /// Panics if something disagrees. Visits everything: for tests and simulation.
     pub fn assert_sound(&self) {
         assert_eq!(self.batches.len(), self.complete.len(), "one batch a worker");
         let own = &self.batches[self.own as usize];

@@ -22,7 +22,7 @@ pub(crate) enum About {
     Subscribe,
 }
 
-/// The words; `None` where the code says all that there is to say.
+/// The text; `None` if the reason code says enough.
 pub(crate) fn reason_text(about: About, reason: ReasonCode) -> Option<&'static str> {
     Some(match (about, reason) {
         (About::Connect, ReasonCode::BAD_AUTHENTICATION_METHOD) => "enhanced authentication is not spoken here",

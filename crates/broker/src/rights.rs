@@ -29,9 +29,9 @@ pub enum Access {
     Allowed,
     /// No.
     Denied,
-    /// Yes, if this condition holds. What it says only the shell knows, and it may have to ask somebody
-    /// ([`crate::Action::Confirm`]). Means no where nothing can wait for the answer (PUBLISH). A condition that holds
-    /// once holds for ever.
+    /// Yes, if this condition holds. Only the shell knows what it means, and it may have to ask another service
+    /// ([`crate::Action::Confirm`]). For PUBLISH, which cannot wait for the answer, it means no. A condition that holds
+    /// once holds from then on.
     IfConfirmed(Box<str>),
 }
 
@@ -81,8 +81,7 @@ impl RightsTable {
         &self.all[place as usize].as_ref().expect("held by a connection").0
     }
 
-    /// Panics if rights are not held as often as `holders` say, by place. A walk over everything: for tests and
-    /// simulation.
+    /// Panics if rights are not held as often as `holders` say, by place. Visits everything: for tests and simulation.
     pub fn assert_sound(&self, holders: impl Iterator<Item = u32>) {
         let mut counts = vec![0; self.all.len()];
         holders.for_each(|place| counts[place as usize] += 1);

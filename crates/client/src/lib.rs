@@ -8,7 +8,7 @@
 //! let credits = Transfer { id: "sale-17", debit: "source:shop", credit: "wallet:eve", amount: 10, memo: "" };
 //! client.transfer(&credits)?;
 //!
-//! // A lost reply is asked for again with the same id: the second time the answer is `Duplicate`, and nothing is done twice.
+//! // If the reply is lost, send it again with the same id: the answer is then `Duplicate`, and nothing is done twice.
 //! let vote = Transfer { id: "vote-4711", debit: "wallet:eve", credit: "candidate:3", amount: 1, memo: "" };
 //! match client.transfer(&vote)? {
 //!     Outcome::Applied | Outcome::Duplicate => println!("counted"),

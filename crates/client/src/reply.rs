@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_wire::proto::{self, AccountKind, AuditReport, HistoryRow, OutcomeKind, Welcome, reply_frame::Body};
 use tidegate_wire::{ReplyBodyRef, ReplyRef, RoomRef};
 
-/// What became of a transfer, hold, post or void. Durable before it is said.
+/// The outcome of a transfer, hold, post or void. It is durable before it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Done.

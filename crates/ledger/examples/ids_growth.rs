@@ -38,10 +38,12 @@ fn main() {
     let mut index = open(&settings.dir, options, Position(0)).index;
 
     println!(
-        "|   ids, M | new id, ns | p99 batch, ns/id | slowest, ms | + hash, ns | builder, ns | new, false hits | old id, us | pages/old | runs | filter, MiB | index, MiB | RSS, MiB | disk, MiB |"
+        "|   ids, M | new id, ns | p99 batch, ns/id | slowest, ms | + hash, ns | builder, ns | new, false hits | \
+         old id, us | pages/old | runs | filter, MiB | index, MiB | RSS, MiB | disk, MiB |"
     );
     println!(
-        "|---------:|-----------:|-----------------:|------------:|-----------:|------------:|----------------:|-----------:|----------:|-----:|------------:|-----------:|---------:|----------:|"
+        "|---------:|-----------:|-----------------:|------------:|-----------:|------------:|----------------:|\
+         -----------:|----------:|-----:|------------:|-----------:|---------:|----------:|"
     );
     let mut inserted = 0;
     let mut before = IdsFacts::default();
@@ -54,7 +56,8 @@ fn main() {
         let false_hits = (new_facts.false_positives - before.false_positives) as f64 / added;
         let pages_per_old = (facts.pages_read - new_facts.pages_read) as f64 / OLD_LOOKUPS as f64;
         println!(
-            "| {:8.1} | {:10.1} | {:16.1} | {:11.1} | {:10.1} | {:11.1} | {:14.4}% | {:10.2} | {:9.2} | {:4} | {:11.1} | {:10.1} | {:8.1} | {:9.1} |",
+            "| {:8.1} | {:10.1} | {:16.1} | {:11.1} | {:10.1} | {:11.1} | {:14.4}% | \
+             {:10.2} | {:9.2} | {:4} | {:11.1} | {:10.1} | {:8.1} | {:9.1} |",
             step_end as f64 / 1e6,
             cost.index.as_nanos() as f64 / added,
             cost.slow_batch_ns,

@@ -3,7 +3,7 @@
 //! ```text
 //!   append ─▶ note(event) ─▶ touched ─▶ take(now) ─▶ figures ─▶ CommitQueue ─▶ whoever announces them
 //!                              ▲            │
-//!                              └── cooling ◀┘  an account that was announced is not announced again within the interval;
+//!                              └── cooling ◀┘  not announced again within the interval;
 //!                                              it meanwhile is announced once, at its end
 //! ```
 //!

@@ -8,8 +8,8 @@ use tidegate_shard::{Findings, OpenError, Snapshots};
 use crate::family::LedgerFamily;
 
 /// Folds one of `shards` shards from its first record to the end, verifying each checksum, the chain, and that each
-/// record fits; compares every snapshot on the way; checks that the shard is balanced. `progress` hears the sequence
-/// reached and the last one that there is.
+/// record fits; compares every snapshot on the way; checks that the shard is balanced. `progress` is called with the
+/// sequence reached and the last one.
 pub fn audit_shard<D: Disk, G: Logs>(
     logs: &G,
     snapshots: &Snapshots<LedgerFamily, D>,

@@ -171,7 +171,7 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
         }
     }
 
-    /// Accounts that the journal opened and the live state lacks would be asked for by nobody.
+    /// Accounts that are in the journal but missing in the live state would not be compared otherwise.
     fn compare_count(&mut self, sequence: u64) {
         let (live, journal) = (i128::from(self.round.compared), self.fold.state().figures(0, u32::MAX).count() as i128);
         if live != journal {

@@ -4,10 +4,10 @@
 use tidegate_journal::limits::GROUP_BYTES_MAX;
 use tidegate_machines::ledger::{EVENT_BYTES_MAX, TRANSFERS_PER_REQUEST_MAX};
 
-/// Requests that one endpoint (a worker's connections, an edge thread) may have under way. Beyond it the endpoint stops
-/// reading its sockets, or refuses with its protocol's word for "busy".
+/// Requests that one endpoint (a worker's connections, an edge thread) may have in progress. Beyond it the endpoint
+/// stops reading its sockets, or refuses with "busy" of its protocol.
 pub const ENDPOINT_REQUESTS_MAX: usize = 8_192;
-/// Bytes of requests that one endpoint may have under way.
+/// Bytes of requests that one endpoint may have in progress.
 pub const ENDPOINT_REQUEST_BYTES_MAX: usize = 64 << 20;
 /// Records in memory that one step reads for a history before it serves others.
 pub const HISTORY_RECORDS_PER_STEP: usize = 64;

@@ -149,7 +149,7 @@ impl HoldRequest {
     }
 }
 
-/// One request of a client, already authorised by its door.
+/// One request of a client, already authorised by its listener.
 #[derive(Clone, Debug)]
 pub enum Request {
     /// Open an account, or find it open with the same content. Answer: [`Reply::AccountOpened`].

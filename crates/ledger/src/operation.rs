@@ -77,7 +77,8 @@ pub enum Operation {
         selection: Selection,
         /// All or nothing.
         linked: bool,
-        /// A member of the linked group was refused at its id's home: nothing is left but to refuse these, for ever.
+        /// A member of the linked group was refused at its id's home: these are refused too, and the refusal is
+        /// journaled.
         failed: bool,
         /// What was learned about credit accounts of other shards.
         facts: Vec<AccountFact>,
@@ -199,7 +200,7 @@ pub enum Answer {
     Outcomes {
         /// Per pick.
         outcomes: Vec<Outcome>,
-        /// Selection that were not decided.
+        /// Items that were not decided.
         need_credit: Vec<u32>,
     },
     /// To `FindOwners`: the shard that decided on each id.
@@ -286,7 +287,7 @@ pub type Outgoing = tidegate_runtime::Outgoing<Message>;
 pub enum Message {
     /// A question to a shard.
     Call {
-        /// Who asks.
+        /// The caller.
         from: Address,
         /// The asker's own number for it.
         ticket: u64,
@@ -304,7 +305,7 @@ pub enum Message {
         /// Durable, or not served at all.
         answer: Result<Durable<Answer>, Unavailable>,
     },
-    /// New figures of accounts of `shard`, or of its parts of collectors; sent to whoever announces them.
+    /// New balances of accounts of `shard`, or of its parts of collectors; sent to the announcer.
     Figures {
         /// The shard that has them.
         shard: ShardIndex,

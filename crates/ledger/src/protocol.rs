@@ -1,4 +1,4 @@
-//! How shards of the ledger are spoken to: messages become calls and notes, and what a shard releases becomes messages.
+//! The protocol of the ledger's shards: messages become calls and notes, and released answers become messages.
 
 use tidegate_disk::Disk;
 use tidegate_machines::ShardIndex;
@@ -12,7 +12,7 @@ use crate::service::{LedgerService, Note, Output, Ticket};
 #[derive(Clone)]
 pub struct LedgerProtocol {
     shards: ShardAddresses,
-    /// Who hears [`Message::Figures`] of all shards: one place, because the parts of a collector are added up there.
+    /// The address that gets [`Message::Figures`] of all shards: one, because it sums the parts of a collector.
     announcer: Option<Address>,
 }
 

@@ -83,7 +83,8 @@ impl LedgerRoom {
             match background.ask(request, &|| false) {
                 Some(Reply::AccountOpened { .. }) => {}
                 Some(Reply::Outcomes(outcomes)) if outcomes.iter().all(|o| !matches!(o, Outcome::Refused(_))) => {}
-                // Not a reason to keep everybody out: somebody may have used a seed's id, or opened its account otherwise.
+                // Not a reason to keep everybody out: somebody may have used a seed's id, or opened its account
+                // otherwise.
                 Some(other) => tracing::error!(asked, answer = ?other, "a seed of the configuration was refused"),
                 None => return Err(anyhow!("the shards did not answer {asked}")),
             }

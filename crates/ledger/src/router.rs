@@ -32,7 +32,7 @@ pub use history::CursorKey;
 use history::HistoryMerge;
 use transfers::Deciding;
 
-/// A finished request: the token that its door gave it, and the reply.
+/// A finished request: the token that its listener gave it, and the reply.
 pub type Finished = Vec<(u64, Reply)>;
 
 /// Routes the requests of one member of an endpoint.
@@ -46,7 +46,7 @@ pub struct Router {
     bytes: usize,
 }
 
-/// A request under way.
+/// A request in progress.
 struct Pending {
     token: u64,
     bytes: usize,
@@ -98,7 +98,7 @@ impl Router {
         self.requests.len() < ENDPOINT_REQUESTS_MAX && self.bytes < ENDPOINT_REQUEST_BYTES_MAX
     }
 
-    /// Requests under way.
+    /// Requests in progress.
     pub fn pending(&self) -> usize {
         self.requests.len()
     }
@@ -320,7 +320,7 @@ fn add_part(sum: &mut AccountView, part: &AccountView) {
 }
 
 impl Request {
-    /// About how much memory the request holds while it is under way.
+    /// About how much memory the request uses while it is in progress.
     fn bytes(&self) -> usize {
         const EACH: usize = 64;
         match self {

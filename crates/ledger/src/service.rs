@@ -65,7 +65,7 @@ pub enum ShardError {
 pub enum Ticket {
     /// The answer to a call.
     Call {
-        /// Who asked.
+        /// The caller.
         from: Address,
         /// The asker's own number for it.
         ticket: u64,
@@ -80,7 +80,7 @@ pub enum Ticket {
         /// The debiting shard.
         from: ShardIndex,
     },
-    /// New figures, for whoever announces them.
+    /// New balances, for the announcer.
     Figures,
 }
 
@@ -127,7 +127,7 @@ impl Output {
     }
 }
 
-/// What other shards say to this one. Nobody waits for it.
+/// Messages of other shards to this one. They are not answered.
 #[derive(Clone, Debug)]
 pub enum Note {
     /// `by` has durably applied our credits up to `after` and wants those beyond.
@@ -338,7 +338,7 @@ impl<D: Disk> Service for LedgerService<D> {
     type Fetched = Fetched;
     type Stop = ShardError;
 
-    // Endpoints have fewer requests under way than this; what bounds them is their router.
+    // Endpoints have fewer requests in progress than this; their router bounds them.
     const CALLS_WAITING_MAX: usize = ENDPOINT_REQUESTS_MAX;
     const CALL_BYTES_WAITING_MAX: usize = ENDPOINT_REQUEST_BYTES_MAX;
 
@@ -384,7 +384,7 @@ impl<D: Disk> Service for LedgerService<D> {
             if turn.state().is_outbound_full() {
                 return Ok(Served::Paused(Pause::Room));
             }
-            // A full group waits for the log; a full disk has an end that nobody knows, so the client is told.
+            // A full group waits for the log. How long a disk stays full is unknown, so the client gets an error.
             match turn.room(EVENT_BYTES_MAX) {
                 Room::Available => {}
                 Room::NextGroup => return Ok(Served::Paused(Pause::Room)),

@@ -5,10 +5,11 @@
 //!                    └─ another's: Outgoing ─▶ carried by the caller ─▶ deliver (there)
 //! ```
 //!
-//! On a node each shard is a member of its worker, and clients are elsewhere. Both speak through the same [`LedgerProtocol`] and
-//! [`Router`].
+//! On a node each shard is a member of its worker, and clients are elsewhere. Both speak through the same
+//! [`LedgerProtocol`] and [`Router`].
 //!
-//! Invariant: no thread, socket, clock or ring here. Whoever drives it carries its outgoing messages, in order per pair of addresses.
+//! Invariant: no thread, socket, clock or ring here. Its caller carries the outgoing messages, in order per pair of
+//! addresses.
 
 use tidegate_disk::Disk;
 use tidegate_journal::LogStore;
@@ -33,7 +34,7 @@ pub struct Worker<D: Disk, L: LogStore> {
     protocol: LedgerProtocol,
     shards: Vec<LedgerShard<D, L>>,
     router: Router,
-    /// New figures of accounts, for whoever announces them.
+    /// New balances of accounts, for the announcer.
     figures: Vec<(ShardIndex, AccountView)>,
     /// Messages made in this step, before those to ourselves are taken out.
     made: Outgoing,
@@ -127,7 +128,7 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
         match (heard, self.place_of(shard)) {
             (Heard::Call(ticket, operation), Some(place)) => {
                 self.shards[place].call(ticket, operation);
-                // What was turned away on arrival is told at once.
+                // A call that was refused on arrival is answered at once.
                 self.release(place);
             }
             (Heard::Call(Ticket::Call { from, ticket }, _), None) => {
@@ -171,7 +172,7 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
         self.shards.iter().any(Shard::has_news)
     }
 
-    /// Requests of its connections under way.
+    /// Requests of its connections that are in progress.
     pub fn pending(&self) -> usize {
         self.router.pending()
     }

@@ -2,7 +2,7 @@
 //! they mean.
 //!
 //! ```text
-//!   Command ─▶ decide(&M, with, now) ─▶ Decision ┬ Append ─▶ encode ─▶ log ─▶ apply(&mut M, at) … outcome, once durable
+//!   Command ─▶ decide(&M, with, now) ─▶ Decision ┬ Append ─▶ encode ─▶ log ─▶ apply(&mut M, at) … outcome when durable
 //!                                                └ Answer ─▶ outcome
 //!   after a restart:  read_snapshot ─▶ M ─▶ decode, apply_checked, decode, apply_checked …
 //! ```
@@ -29,7 +29,7 @@ pub struct Place {
     pub sequence: RecordSequence,
 }
 
-/// What a command comes to. Nothing has changed yet: [`Machine::apply`] does that.
+/// The result of a command. Nothing has changed yet: [`Machine::apply`] does that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision<E, O> {
     /// Append this event and apply it.
@@ -54,7 +54,7 @@ pub trait Machine: Sized {
     /// What happened: one record of the log. Borrows from the command, from [`With`](Machine::With) or from the record,
     /// never from the machine, so that it can be applied to the machine that decided it.
     type Event<'a>;
-    /// What whoever asked is told.
+    /// The outcome for the caller.
     type Outcome;
     /// How an event fails to follow from the state before it.
     type Mismatch: Error;
@@ -67,7 +67,7 @@ pub trait Machine: Sized {
     /// is not among them.
     fn new(shard: ShardIndex, shards: u16) -> Self;
 
-    /// What a command comes to at the time `now`. Reads only: the same state and arguments give the same decision.
+    /// The result of a command at the time `now`. Reads only: the same state and arguments give the same decision.
     ///
     /// A refusal is an outcome. Panics on what only a bug can ask.
     fn decide<'a>(
@@ -81,7 +81,7 @@ pub trait Machine: Sized {
     /// the log.
     ///
     /// Panics, and so stops the process, on an event or a place that does not follow from the state, as far as that can
-    /// be told at no great cost: going on would turn a bug into wrong state for ever.
+    /// be checked cheaply: continuing would make a bug into permanently wrong state.
     fn apply(&mut self, event: &Self::Event<'_>, at: Place);
 
     /// Folds in an event that may be anything: of a replay, an audit, another machine. Refuses what does not follow
@@ -95,8 +95,8 @@ pub trait Machine: Sized {
     /// makes.
     fn decode(bytes: &[u8]) -> Result<Self::Event<'_>, Self::EventError>;
 
-    /// When the machine next has something to do by itself, which somebody must then ask for; `None` if nothing waits
-    /// for a time.
+    /// When the machine next has something due, for which its owner must then send a command; `None` if there is no
+    /// timer.
     fn next_due(&self) -> Option<TimeMs>;
 
     /// Hands the state's bytes to `part`, piece by piece. Two machines are in one state exactly when their bytes are

@@ -31,8 +31,8 @@ pub struct Findings<M> {
 }
 
 /// Folds one of `shards` shards from as far back as its log goes to the end, verifying each checksum, the chain, and
-/// that each record fits; compares every snapshot on the way. `progress` hears the sequence reached and the last one
-/// that there is.
+/// that each record fits; compares every snapshot on the way. `progress` is called with the sequence reached and the
+/// last one.
 ///
 /// `Err` when the log itself could not be opened by the next start.
 pub fn audit<F: ShardFamily, D: Disk, G: Logs>(

@@ -33,7 +33,7 @@ impl<T> Durable<T> {
 }
 
 impl<T, U> Durable<(T, U)> {
-    /// Takes off what travels with the value, for whoever carries it (a ticket).
+    /// Separates the value from what was carried with it (a ticket).
     pub fn detach(self) -> (T, Durable<U>) {
         let (carried, value) = self.0;
         (carried, Durable(value))

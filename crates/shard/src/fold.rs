@@ -3,7 +3,8 @@
 //! ```text
 //!   groups of the log:   │ 1 2 3 │ 4 5 │ 6 7 8 9 │ …
 //!                                  ▲ state's cursor: position, sequence, chain
-//!   read from anywhere before it: what the state has is only shown, and when the reading passes the cursor, it must find it there
+//!   reading may begin anywhere before the cursor: records that the state has are only shown,
+//!   and a group must end exactly at the cursor
 //! ```
 //!
 //! Promise: every record was verified (checksum, chain) and follows from the state before it. A state is continued only
@@ -34,8 +35,8 @@ pub enum FoldError {
     },
     /// The state stands on a place that the log does not have.
     #[error(
-        "{log}: the snapshot at sequence {}, position {} is of another history: the log has a group that ends at sequence {}, \
-         position {}, chain {}",
+        "{log}: the snapshot at sequence {}, position {} is of another history: \
+         the log has a group that ends at sequence {}, position {}, chain {}",
         snapshot.sequence, snapshot.position, found.sequence, found.position, found.chain
     )]
     AnotherHistory {
@@ -46,7 +47,7 @@ pub enum FoldError {
         /// What the log has there, or next behind it.
         found: Cursor,
     },
-    /// The log ends before a record that somebody saw.
+    /// The log ends before a record that was read earlier.
     #[error("{log}: the log ends at sequence {reached}, before {wanted}")]
     EndsBefore {
         /// Which log.

@@ -1,7 +1,7 @@
 //! Shards: the unit of ownership and of journaling. One mechanism for all machines.
 //!
 //! ```text
-//!   call ─▶ Shard<S, L>: inbox ─▶ S: Service decides ─▶ Turn: append, apply ─▶ L: LogStore ─▶ commit: Durable<answer> ─▶ released
+//!   call ─▶ Shard<S, L>: inbox ─▶ S: Service decides ─▶ Turn: append, apply ─▶ L: LogStore ─▶ Durable<answer>
 //!                                      │                                          │
 //!                                      └─ Jobs: reads on other threads            ├─▶ replay (start-up)
 //!                                                                                 ├─▶ compact: snapshot, forget

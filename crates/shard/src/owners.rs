@@ -1,6 +1,7 @@
 //! Which worker owns which shard of a family: one table, made in one place.
 //!
-//! Why a table and not a formula in each place that asks: a shard can then live anywhere, and whoever looks one up does not change.
+//! Why a table and not a formula at each use: a shard can then be placed anywhere without a change of the code that
+//! looks it up.
 
 use std::sync::Arc;
 

@@ -49,8 +49,8 @@ pub enum OpenError {
     Journal(#[from] JournalError),
     /// A snapshot of a log that forgets, which that log does not reach.
     #[error(
-        "the snapshot at sequence {sequence} in {} holds more than the log has ({error}): the end of the log is lost, or the log was put \
-         back from a copy. Put back the log or the snapshots that belong to it",
+        "the snapshot at sequence {sequence} in {} holds more than the log has ({error}): the end of the log is \
+         lost, or the log was put back from a copy. Put back the log or the snapshots that belong to it",
         folder.display()
     )]
     LogEndsBefore {
@@ -63,7 +63,8 @@ pub enum OpenError {
     },
     /// A log that has forgotten its beginning, and no snapshot that holds it.
     #[error(
-        "no snapshot can be used, and the log alone does not have everything ({error}). Restore one of these from a copy: {}",
+        "no snapshot can be used, and the log alone does not have everything ({error}). \
+         Restore one of these from a copy: {}",
         passed_over.join("; ")
     )]
     NoSnapshot {
@@ -224,7 +225,7 @@ impl<F: ShardFamily, D: Disk, L: LogStore> OpenShard<F, D, L> {
     }
 
     /// Folds what is behind the newest snapshot that can be used into the state, and what is behind `derived` into
-    /// that. `progress` hears the sequence reached, now and then.
+    /// that. `progress` is called with the sequence reached, from time to time.
     pub fn replay<X: Derived<F::Machine>>(
         self,
         shards: u16,

@@ -45,7 +45,7 @@ pub trait Service: Sized {
     type Answer;
     /// What the owner knows a call by.
     type Ticket;
-    /// A message to the service that nobody waits for.
+    /// A message to the service that is not answered.
     type Note;
     /// How far a call was served; begins with its default.
     type Progress: Default;
@@ -70,7 +70,7 @@ pub trait Service: Sized {
         Ok(())
     }
 
-    /// Takes a message that nobody waits for. It is acted upon in [`Service::before`] or [`Service::after`].
+    /// Takes a message that is not answered. It is acted upon in [`Service::before`] or [`Service::after`].
     fn note(&mut self, note: Self::Note);
 
     /// Whether nothing that was noted still waits.
@@ -83,8 +83,8 @@ pub trait Service: Sized {
         Ok(false)
     }
 
-    /// Serves `call` as far as can be now; calls come in the order in which they were asked, and no call comes before
-    /// the one in front of it is done, turned away or put aside.
+    /// Serves `call` as far as can be now; calls come in the order in which they were asked, and each call is served
+    /// only after the one before it is done, refused or put aside.
     fn serve<L: LogStore>(
         &mut self,
         turn: &mut TurnOf<'_, Self, L>,
@@ -136,7 +136,7 @@ pub type TurnOf<'a, S, L> = Turn<'a, MachineOf<S>, L>;
 pub enum Served<A> {
     /// Its answer leaves when everything appended so far is durable.
     Done(A),
-    /// It is not served, and its caller is told so, in order.
+    /// It is not served; its caller gets the reason, in order.
     TurnedAway(Unavailable),
     /// It is served again later, with the progress that it has made.
     Paused(Pause),

@@ -35,13 +35,13 @@ pub struct ShardFacts {
     pub records: u64,
     /// Groups submitted.
     pub groups: u64,
-    /// Calls turned away unserved.
+    /// Calls refused without being served.
     pub unavailable: u64,
     /// Calls waiting to be served now, those put aside included.
     pub inbox: u64,
     /// Answers waiting for durability now.
     pub waiting: u64,
-    /// Reads under way on other threads now.
+    /// Reads in progress on other threads now.
     pub jobs: u64,
 }
 
@@ -51,7 +51,7 @@ pub type Released<S> = (<S as Service>::Ticket, Result<Durable<<S as Service>::A
 /// What waits for durability: for whom, and the answer or why there is none.
 type Waiting<S> = (<S as Service>::Ticket, Result<<S as Service>::Answer, Unavailable>);
 
-/// A call under way.
+/// A call in progress.
 struct Work<S: Service> {
     ticket: S::Ticket,
     call: S::Call,
@@ -127,7 +127,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         self.inbox.push_back(Work { ticket, call, progress: S::Progress::default(), weight });
     }
 
-    /// Takes a message that nobody waits for.
+    /// Takes a message that is not answered.
     pub fn note(&mut self, note: S::Note) {
         if self.failed.is_none() {
             self.service.note(note);
@@ -135,8 +135,8 @@ impl<S: Service, L: LogStore> Shard<S, L> {
     }
 
     /// Does what can be done now: serves calls, submits a group, notes what became durable. Returns whether anything
-    /// happened. A failure of the log, or a stop by the service, is for good: all that waits is told so by
-    /// [`Shard::released`].
+    /// happened. A failure of the log, or a stop by the service, is for good: all waiting calls get that as their
+    /// answer from [`Shard::released`].
     pub fn step(&mut self, now: TimeMs) -> bool {
         if self.failed.is_some() {
             return false;
@@ -194,7 +194,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
                     }
                     return Ok(worked);
                 }
-                // Its caller is told, with all others, that the shard failed.
+                // Its caller gets "shard failed", like all others.
                 Err(stop) => {
                     self.inbox.push_front(work);
                     return Err(stop);
@@ -260,7 +260,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         assert!(self.unsolicited.0.is_empty(), "all that departs waits for its sequence");
     }
 
-    /// Stops for good. What waits is told that nobody knows: its records may or may not be on the disk.
+    /// Stops the shard. All waiting calls are answered with "unknown": their records may or may not be on disk.
     fn fail(&mut self, stop: S::Stop) {
         assert!(self.failed.is_none(), "a shard fails once");
         self.failed = Some(Arc::new(stop));
@@ -273,7 +273,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         assert!(self.calls_waiting() == 0, "whoever waits is told");
     }
 
-    /// The next answer: those turned away on arrival first, then the others in the order in which they were decided,
+    /// The next answer: those refused on arrival first, then the others in the order in which they were decided,
     /// each once all that it rests on is durable.
     pub fn released(&mut self) -> Option<Released<S>> {
         if let Some((ticket, reason)) = self.turned_away.pop_front() {
@@ -321,7 +321,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
     }
 
     /// Whether a step would find something new: the log became durable further, or a read came back. An owner asks this
-    /// after it announced sleep: news that came before the announcement wake nobody.
+    /// after it announced sleep: news that came before the announcement cause no wake-up.
     pub fn has_news(&self) -> bool {
         self.failed.is_none() && (self.core.log.has_news() || !self.resumed.is_empty())
     }

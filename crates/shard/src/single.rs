@@ -143,8 +143,8 @@ impl<C: Commands> Service for Single<C> {
             }
         };
         if turn.is_group_empty() && turn.room(1) == Room::DiskFull {
-            // A full disk has an end that nobody knows. What only takes note of what has happened waits for it: it is
-            // bounded by what is under way, and it is what makes room again. Whoever brings something new is told.
+            // How long a disk stays full is unknown. Commands that record completed work wait: their number is bounded
+            // by the work in progress, and they free space. New work is refused.
             if C::brings(command) {
                 return Ok(Served::TurnedAway(Unavailable::DiskFull));
             }

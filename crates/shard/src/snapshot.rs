@@ -2,9 +2,11 @@
 //!
 //! ```text
 //!   snapshots/<family>-0/snapshot-00000000000010000000.tgs
-//!   ┌────────┬─────────┬────────┬───┬───────┬───────────┬──────────────────────────────┬────────┬─────────────┬──────┐
-//!   │ magic 8│version 4│family 1│0 1│shard 2│directory 8│cursor: position 8 sequence 8 │chain 32│body length 8│body …│ blake3 of
-//!   └────────┴─────────┴────────┴───┴───────┴───────────┴──────────────────────────────┴────────┴─────────────┴──────┘ all: 32
+//!   ┌────────┬─────────┬────────┬───┬───────┬───────────┐
+//!   │ magic 8│version 4│family 1│0 1│shard 2│directory 8│
+//!   ├────────┴─────────┴────────┴───┴───────┴───────────┴┬────────┬─────────────┬──────┬──────────────────┐
+//!   │ cursor: position 8, sequence 8                     │chain 32│body length 8│body …│ blake3 of all: 32│
+//!   └────────────────────────────────────────────────────┴────────┴─────────────┴──────┴──────────────────┘
 //! ```
 //!
 //! Promise: a snapshot is used only if its hash verifies, it is of this directory and log, and the log's chain
@@ -176,9 +178,9 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
         Ok(None)
     }
 
-    /// Takes a snapshot out of the order, under a name that nobody reads: it is of no use to this log, and being newer
-    /// than all that this log will have for a while, it would have them removed in its stead. Returns `why` and what
-    /// was done, in words.
+    /// Renames a snapshot to a name that is never read: it is of no use to this log, and because its sequence is higher
+    /// than those of the next snapshots, these would be removed instead of it. Returns `why` and what was done, in
+    /// words.
     pub(crate) fn set_aside_at(&self, cursor: Cursor, why: String) -> String {
         self.set_aside(&file_name(cursor.sequence), why)
     }
@@ -193,7 +195,7 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
     }
 
     /// What the newest snapshot of this log that is not ahead of `end` says of itself, whether or not the rest of it is
-    /// good: for whoever wonders if it is time for another one. `None` if there is none.
+    /// good: to decide if another one is due. `None` if there is none.
     pub fn newest_header(&self, end: Position) -> Result<Option<SnapshotHeader>, SnapshotError> {
         for path in self.names()?.into_iter().rev().map(|name| self.folder.join(name)) {
             let file = self.disk.open(&path).map_err(io(&path))?;
@@ -284,7 +286,7 @@ struct HashedWriter<'a, F: DiskFile> {
     offset: u64,
     waiting: Vec<u8>,
     hasher: blake3::Hasher,
-    /// The first error ends the writing; whoever hands over pieces cannot hear of it.
+    /// The first error ends the writing; the code that passes the pieces does not get it.
     done: std::io::Result<()>,
 }
 

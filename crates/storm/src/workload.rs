@@ -56,7 +56,7 @@ impl Names {
     }
 }
 
-/// Who pays whom.
+/// The payer and the payee of each payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// Any wallet pays any other, uniformly.

@@ -78,8 +78,8 @@ impl<'a> Fields<'a> {
                 Value::Bytes(self.take(length)?)
             }
             5 => self.fixed(4)?,
-            // Groups nest without a length; passing over one would need a bound of its own, and nobody writes them any
-            // more.
+            // Groups nest without a length; skipping one would need its own bound, and current encoders do not write
+            // them.
             _ => return Err(DecodeError::TagInvalid),
         };
         Ok(Some(((tag >> 3) as u32, value)))

@@ -174,7 +174,10 @@ impl Machine for Counters {
         Counters { shard: shard.0, shards, sequence: 0, counters: BTreeMap::new(), due: BTreeSet::new() }
     }
 
-    fn decide<'a>(&self, command: &Command, limits: Self::With<'a>, now: TimeMs) -> Decision<Event, Outcome> {
+    fn decide<'a>(&self, command: &Command, limits: Limits, now: TimeMs) -> Decision<Event, Outcome>
+    where
+        'a: 'a,
+    {
         let counter = |(value, expires_at)| Outcome::Counter { value, expires_at };
         match command {
             Command::Read { name } => Decision::Answer(self.read(name, now).map_or(Outcome::NotFound, counter)),

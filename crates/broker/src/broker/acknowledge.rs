@@ -145,7 +145,7 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// Makes all shards of all workers forget an origin that nobody waits for.
+    /// Makes all shards of all workers forget an origin, without an acknowledgement.
     pub(super) fn forget_origin_everywhere(&mut self, origin: Origin) {
         self.peers.broadcast(|| Item::ForgetOrigin { origin, ack_to: None });
         for shard in 0..self.shards.len() as u16 {
@@ -160,7 +160,7 @@ impl<L: LogStore> Broker<L> {
         Some(Origin::new(self.shard_index(session.shard), state.incarnation(), packet_id))
     }
 
-    /// Makes the shards of these workers forget one origin. Returns how many will say so.
+    /// Makes the shards of these workers forget one origin. Returns how many acknowledgements will come.
     fn forget_origin(&mut self, place: u32, packet_id: u16, workers: u64) -> u16 {
         let Some(origin) = self.origin(place, packet_id).filter(|_| workers != 0) else { return 0 };
         let session = &self.clients.sessions[place];
@@ -208,7 +208,7 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// Somebody has said what was asked.
+    /// An acknowledgement has arrived.
     pub(super) fn take_ack(&mut self, ticket: Ticket, reason: ReasonCode, now: TimeMs) {
         let (session, serial) = match ticket {
             Ticket::PendingAck(pending) => return self.count_ack(pending, reason, now),
@@ -221,7 +221,7 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// Sends the answers at the front that nobody has to say anything more about.
+    /// Sends the answers at the front that have all their acknowledgements.
     fn send_answers(&mut self, place: u32, now: TimeMs) {
         while let Some(flow) = &mut self.clients.sessions[place].flow {
             let Some(answer) = flow.answers.take() else { return };

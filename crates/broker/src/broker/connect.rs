@@ -1,8 +1,8 @@
 //! The way of a connection from its first byte to CONNACK.
 //!
 //! ```text
-//!   CONNECT ─▶ another worker's? hand off ─▶ shell authenticates ─verdict─▶ attach ─┬─ clean ───────────────▶ accept ─▶ CONNACK
-//!                                                                                       └─ durable ─▶ journal ─▶ accept
+//!   CONNECT ─▶ another worker's? hand off ─▶ shell authenticates ─verdict─▶ attach ─┬─ clean ─────▶ accept ─▶ CONNACK
+//!                                                                                   └─ durable ─▶ journal ─▶ accept
 //! ```
 //!
 //! The CONNECT packet stays at the front of the connection's input and is decoded again at each stop. So nothing of it
@@ -84,7 +84,7 @@ impl<L: LogStore> Broker<L> {
         Progress::Parked
     }
 
-    /// What is against a CONNECT that can be said without knowing who it is.
+    /// Checks of a CONNECT that do not need authentication: the reason to refuse it.
     fn objection(&self, connect: &Connect<'_>) -> Option<ReasonCode> {
         if self.drain.is_some() {
             return Some(ReasonCode::USE_ANOTHER_SERVER);
@@ -111,7 +111,7 @@ impl<L: LogStore> Broker<L> {
         check_topic(will.topic).err().map(|error| error.reason)
     }
 
-    /// An id that nobody has guessed and whose session lives with this worker.
+    /// A random id whose session belongs to this worker.
     fn draw_client_id(&mut self) -> Box<str> {
         const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
         loop {
@@ -223,7 +223,7 @@ impl<L: LogStore> Broker<L> {
         }
         let key = self.clients.key(index);
         self.clients.connections[index].flags.set(Flags::PARKED);
-        // The one before may have been sent away meanwhile, and only wait for its socket to be closed.
+        // The earlier one may have been disconnected meanwhile, and only wait for its socket to close.
         if let Some(earlier) = self.waiting_connects.insert(session, key)
             && let Some(earlier) = self.clients.index(earlier)
             && self.clients.connections[earlier].state == ConnectionState::Opening
@@ -390,8 +390,8 @@ impl<L: LogStore> Broker<L> {
         self.pump(place, now);
     }
 
-    /// Bytes of the largest packet that this connection may send now. Who has not said who it is may not make us keep
-    /// much.
+    /// Bytes of the largest packet that this connection may send now. A client that is not authenticated may use little
+    /// memory.
     pub(super) fn packet_bytes_max(&self, index: u32) -> u32 {
         let connection = &self.clients.connections[index];
         let mut bytes_max = self.options.limits.packet_bytes_max;

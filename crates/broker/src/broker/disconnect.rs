@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   connection ends ─▶ detach ─┬─ clean, or expiry 0 ─▶ will now, session ends
-//!                              └─ durable ────────────▶ journal: detached, with or without will ─due─▶ will, session ends
+//!                              └─ durable ────────────▶ journal: detached, its will ─due─▶ will, session ends
 //! ```
 
 use tidegate_journal::LogStore;
@@ -76,13 +76,13 @@ impl<L: LogStore> Broker<L> {
         self.close_when_sent(index);
     }
 
-    /// The client broke the protocol. Before CONNACK there is nobody to tell.
+    /// The client broke the protocol. Before CONNACK no DISCONNECT is sent.
     pub(super) fn protocol_error(&mut self, index: u32, reason: ReasonCode, now: TimeMs) {
         self.clients.facts.protocol_errors += 1;
         self.disconnect(index, reason, now);
     }
 
-    /// The client sent what is no packet of a client's: what is wrong with it stands in the DISCONNECT.
+    /// The client sent a malformed packet. The DISCONNECT says what is wrong with it.
     pub(super) fn malformed(&mut self, index: u32, malformed: Malformed, now: TimeMs) {
         self.clients.facts.protocol_errors += 1;
         self.disconnect_with(index, malformed.reason, Some(malformed.what), now);
@@ -132,7 +132,7 @@ impl<L: LogStore> Broker<L> {
         assert!(session.stage != Stage::Vacant, "the session of a connection is there");
         session.connection = NONE;
         if session.stage == Stage::Opening {
-            // Its record is not durable yet; `settle` sees that nobody is there any more.
+            // Its record is not durable yet; `settle` will find the session without a connection.
             return;
         }
         if !session.is_durable() {

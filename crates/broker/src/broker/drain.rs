@@ -11,7 +11,7 @@ use super::connect::seconds;
 use super::{Broker, DrainPlan};
 use crate::connection::ConnectionState;
 
-/// How long a drain waits for the CONNECT of who has connected.
+/// How long a drain waits for the CONNECT of an accepted connection.
 const DRAIN_GREETING_S: u32 = 1;
 
 /// A drain in progress.
@@ -25,7 +25,7 @@ pub(super) struct Drain {
 }
 
 impl<L: LogStore> Broker<L> {
-    /// Begins to send all clients away, and refuses new ones.
+    /// Begins to disconnect all clients, and refuses new ones.
     pub fn drain(&mut self, plan: DrainPlan, now: TimeMs) {
         self.drain = Some(Drain { plan, at: 0, credit: 0, moved_at: now });
     }
@@ -35,7 +35,7 @@ impl<L: LogStore> Broker<L> {
         self.drain.is_some() && self.clients.connections.len() == 0
     }
 
-    /// Sends away as many as the rate allows.
+    /// Disconnects as many clients as the rate allows.
     /// `[MQTT-3.14.4-2]`: the sender of DISCONNECT closes the connection.
     pub(super) fn step_drain(&mut self, now: TimeMs) {
         let Some(drain) = &mut self.drain else { return };
@@ -54,7 +54,7 @@ impl<L: LogStore> Broker<L> {
                 let connection = &self.clients.connections[*index];
                 match connection.state {
                     ConnectionState::Connected | ConnectionState::Opening => true,
-                    // Who has just come gets to say CONNECT, and is then told where to go.
+                    // A new connection may still send CONNECT, and is then told the other server.
                     ConnectionState::AwaitingConnect => {
                         seconds(now).saturating_sub(connection.last_seen_s) > DRAIN_GREETING_S
                     }

@@ -1,7 +1,7 @@
 //! Commands to the topic shards and their answers: nothing is acknowledged before its record is on disk.
 //!
 //! ```text
-//!   call(command, Wait) ─▶ a shard of topics ─decide, sync─▶ released: Wait, Durable<what was decided> ─▶ go on where it waited
+//!   call(command, Wait) ─▶ a shard of topics ─decide, sync─▶ released: Wait, Durable<decision> ─▶ continue
 //! ```
 
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub(super) enum Wait {
     Received { session: SessionRef, number: u64 },
     /// A message was retained.
     Retained { message: Arc<Message>, source: Source },
-    /// Something that somebody asked for and nothing more.
+    /// A command whose only effect is an acknowledgement.
     Ack { ack_to: AckTo },
 }
 
@@ -62,7 +62,7 @@ impl<L: LogStore> Broker<L> {
         self.shards[place as usize].index().0
     }
 
-    /// Lets all shards do what they can, and goes on with what became durable.
+    /// Steps all shards, and continues what became durable.
     pub(super) fn step_shards(&mut self, now: TimeMs) -> bool {
         let mut worked = false;
         for shard in 0..self.shards.len() {
@@ -131,7 +131,7 @@ impl<L: LogStore> Broker<L> {
         self.settle(session, ReasonCode::SUCCESS, now);
     }
 
-    /// A session's record is durable: whoever waits for it goes on.
+    /// A session's record is durable: the connections that wait for it continue.
     fn settle(&mut self, session: SessionRef, reason: ReasonCode, now: TimeMs) {
         let Some(place) = self.clients.session(session) else { return };
         let session = &mut self.clients.sessions[place];
@@ -261,7 +261,8 @@ impl<L: LogStore> Broker<L> {
                 continue;
             }
             let message_ref = MessageRef::of(entry.message());
-            // The session may have been another user's until now. What its client may not hear is not brought to it.
+            // The session may have been another user's until now. Messages that the new client may not receive are not
+            // sent to it.
             let rights = self.rights.get(self.clients.connections[index].rights);
             let is_forbidden = is_resumed
                 && rights.may_subscribe(&self.clients.sessions[place].client_id, message_ref.topic) == Access::Denied;

@@ -35,8 +35,8 @@ impl<L: LogStore> Broker<L> {
         progress
     }
 
-    /// A PUBLISH whose topic is known. One that came before is not one more that is under way, but what it said of an
-    /// alias counts: so this comes between.
+    /// A PUBLISH whose topic is known. A repeated PUBLISH does not count against Receive Maximum, but its alias is
+    /// still set: so the alias is resolved before this.
     fn publish_once(&mut self, index: u32, place: u32, topic: &str, publish: &Publish<'_>, now: TimeMs) -> Progress {
         if publish.qos == QoS::ExactlyOnce && self.is_repeated(index, place, publish.packet_id, now) {
             return Progress::Taken;
@@ -181,7 +181,7 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// Who publishes, who waits for the answer, and what shards shall know it by.
+    /// The publisher, where to acknowledge, and the origin for the shards.
     pub(super) fn source(&self, place: u32, publish: &Publish<'_>) -> Source {
         let session = &self.clients.sessions[place];
         let session_ref = self.clients.session_ref(place);
@@ -246,7 +246,7 @@ impl<L: LogStore> Broker<L> {
         );
     }
 
-    /// Sends an answer when those before it are sent and nobody has to say anything more about it.
+    /// Sends an answer when those before it are sent and it has all its acknowledgements.
     pub(super) fn answer_with(&mut self, index: u32, place: u32, answer: Answer, now: TimeMs) {
         let session = &mut self.clients.sessions[place];
         assert!(session.stage == Stage::Live, "an answer is for a session that is ready");
@@ -261,7 +261,7 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn send_answer(&mut self, index: u32, answer: Answer, now: TimeMs) {
         let is_refused = answer.kind != AckKind::PubComp && answer.reason.is_error();
         if is_refused && self.clients.connections[index].version == Version::V311 {
-            // An acknowledgement would say that all is well. Without one the client will publish again.
+            // An MQTT 3.1.1 acknowledgement would mean success. Without one the client will publish again.
             self.deferred_disconnects.push((self.clients.key(index), answer.reason));
             return;
         }
@@ -289,7 +289,7 @@ impl<L: LogStore> Broker<L> {
         }
         let size = (publish.topic.len() + publish.payload.len()) as f64;
         let bucket = refilled(connection, messages, bytes, now);
-        // A publication larger than a second's bytes must wait for a full bucket, not for ever.
+        // A publication larger than a second's bytes must wait for a full bucket, not without end.
         let lacks_messages = messages > 0.0 && bucket.messages < 1.0;
         let lacks_bytes = bytes > 0.0 && bucket.bytes < size.min(bytes);
         if lacks_messages || lacks_bytes {

@@ -43,7 +43,7 @@ impl<L: LogStore> Broker<L> {
             .iter()
             .map(|known| (known.filter.clone(), EntryOptions(known.options), known.subscription_id))
             .collect();
-        // Nobody knows what was sent before: all that is there may have been.
+        // It is not known what was sent before the restart: every entry may have been.
         let next_number = state.inbox(slot).next_number();
         let mut session = Session {
             stage: Stage::Live,

@@ -2,7 +2,7 @@
 //! section 4.10).
 //!
 //! ```text
-//!   PUBLISH request topic, response topic ─▶ Action::Request ─▶ (shell, service) ─▶ respond ─▶ PUBLISH to the same session, PUBACK
+//!   PUBLISH with response topic ─▶ Action::Request ─▶ (shell, service) ─▶ respond ─▶ PUBLISH to its sender, PUBACK
 //! ```
 //!
 //! The response goes to the requester's own session only, if it subscribes to the response topic: so a client cannot
@@ -22,7 +22,7 @@ use crate::peer::{AckTo, Source, Ticket};
 use crate::session::SessionRef;
 use crate::{Action, RequestTicket, RequestTopic};
 
-/// A request that is under way.
+/// A request in progress.
 #[derive(Debug)]
 pub(super) struct Request {
     session: SessionRef,

@@ -2,7 +2,7 @@
 //! new subscriptions.
 //!
 //! ```text
-//!   PUBLISH retain ─▶ shard_of(topic)'s worker ─▶ journal ─▶ broadcast ─▶ each: replica, and its own receivers, in one step
+//!   PUBLISH retain ─▶ shard_of(topic)'s worker ─▶ journal ─▶ broadcast ─▶ each: replica and receivers, in one step
 //! ```
 //!
 //! Why through one worker: two publications on one topic then reach every replica in the same order. Why in one step:
@@ -42,7 +42,7 @@ impl<L: LogStore> Broker<L> {
     /// A publication with the retain flag goes to the worker of its topic.
     /// `[MQTT-3.3.1-5]`: a retained message replaces the one before on its topic.
     pub(super) fn retain(&mut self, message_ref: &mut MessageRef<'_>, source: &Source, now: TimeMs) -> Routed {
-        let message = message_ref.to_message();
+        let message = message_ref.shared_message();
         self.retain_begins(source, message_ref.topic);
         let worker = shard_of(message_ref.topic, self.options.topic_shards).0 % self.options.workers;
         if worker == self.options.worker {
@@ -63,8 +63,8 @@ impl<L: LogStore> Broker<L> {
         let is_live = message.qos() == 0 && self.retains_in_flight == 0;
         let command = Command::Retain(Arc::clone(&message));
         if is_live {
-            // QoS 0 promises nothing, so nobody waits for the disk; unless one before it does, which must not come
-            // after it.
+            // QoS 0 needs no durability, so it is not delayed by the disk, unless an earlier retained message is: then
+            // the order must be kept.
             self.broadcast_retained(message, source, now);
             self.call(shard, command, Wait::Nothing);
         } else {
@@ -86,7 +86,7 @@ impl<L: LogStore> Broker<L> {
             }
             _ => self.retain_ends(&source, message.topic()),
         }
-        // Nobody else will say anything: say it for all.
+        // The message was not sent to any worker, so no worker will acknowledge: acknowledge for all of them.
         if let Some(ack_to) = source.ack_to {
             for _ in 0..self.options.workers {
                 self.send_ack_to(ack_to, reason, now);
@@ -157,7 +157,7 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// Somebody who asked is told: here, or over there.
+    /// Sends an acknowledgement to its requester, on this worker or another.
     pub(super) fn send_ack_to(&mut self, ack_to: AckTo, reason: ReasonCode, now: TimeMs) {
         assert!(ack_to.worker < self.options.workers, "a worker is one of all");
         if ack_to.worker == self.options.worker {

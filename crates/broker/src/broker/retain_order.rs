@@ -21,8 +21,8 @@ use crate::connection::Flags;
 use crate::peer::Source;
 use crate::session::SessionRef;
 
-/// Retained messages of this worker's sessions that have not come by yet, by session and topic (its hash: whoever finds
-/// two topics with one makes only itself wait).
+/// Retained messages of this worker's sessions that are still on their way, by session and hash of the topic. If two
+/// topics have one hash, only their own publisher waits longer than needed.
 #[derive(Debug, Default)]
 pub(super) struct RetainsInFlight {
     all: HashMap<(SessionRef, u64), InFlight, FixedState>,

@@ -35,7 +35,7 @@ struct Scan {
     subscription_id: u32,
 }
 
-/// All scans of one session; the front one is under way.
+/// All scans of one session; the front one is active.
 #[derive(Default)]
 struct SessionScans {
     scans: VecDeque<Scan>,
@@ -50,7 +50,7 @@ pub(super) struct Scans {
     of: HashMap<SessionRef, SessionScans>,
     /// Sessions that may take more, each once.
     ready: VecDeque<SessionRef>,
-    /// Sessions that have yet to take what they were given, each once; and some that have not to, any more.
+    /// Sessions whose clients must first read what they were sent, each once; some of them may have read it by now.
     blocked: VecDeque<SessionRef>,
 }
 
@@ -63,7 +63,7 @@ impl Scans {
     fn add(&mut self, session: SessionRef, scan: Scan) {
         let session_scans = self.of.entry(session).or_default();
         session_scans.scans.push_back(scan);
-        assert!(session_scans.scans.len() > 1 || !session_scans.is_blocked, "who has just begun does not rest");
+        assert!(session_scans.scans.len() > 1 || !session_scans.is_blocked, "a new session is not blocked");
         if session_scans.scans.len() == 1 {
             self.ready.push_back(session);
         }
@@ -82,8 +82,7 @@ impl Scans {
         self.of.values().map(|session_scans| session_scans.scans.len()).sum()
     }
 
-    /// Panics if a session that scans does not stand in its queue, once. A scan over everything: for tests and
-    /// simulation.
+    /// Panics if a session with scans is not in its queue exactly once. Visits everything: for tests and simulation.
     pub fn assert_sound(&self) {
         let count = |queue: &VecDeque<SessionRef>| {
             let mut counts: HashMap<SessionRef, usize> = HashMap::new();
@@ -101,7 +100,7 @@ impl Scans {
         }
     }
 
-    /// A session's client took something: it may be given more.
+    /// A session's client has read something: its scans may continue.
     #[inline]
     pub fn unblock(&mut self, session: impl FnOnce() -> SessionRef) {
         if !self.of.is_empty() {
@@ -142,7 +141,7 @@ impl<L: LogStore> Broker<L> {
             let Some(session) = self.scans.ready.pop_front() else { break };
             worked |= self.continue_scan(session, now);
         }
-        // Most are woken; a journal that had no room wakes nobody.
+        // Most are unblocked by their client; a full inbox does not unblock its scan, so it is checked here.
         for _ in 0..self.scans.blocked.len().min(RETAINED_PER_PUMP) {
             let Some(session) = self.scans.blocked.pop_front() else { break };
             let Some(session_scans) = self.scans.of.get_mut(&session) else { continue };
@@ -178,7 +177,7 @@ impl<L: LogStore> Broker<L> {
         };
         let progress = self.scan(place, &mut scan, now);
         let Some(session_scans) = self.scans.of.get_mut(&session) else { return true };
-        assert!(!session_scans.is_blocked, "who scans does not rest");
+        assert!(!session_scans.is_blocked, "a session that scans is not blocked");
         match progress {
             Progress::More => session_scans.scans.push_front(scan),
             Progress::Done => self.retained.close(scan.cursor),
@@ -205,7 +204,7 @@ impl<L: LogStore> Broker<L> {
         let mut room = RETAINED_PER_PUMP;
         let progress =
             self.retained.step(&mut scan.cursor, now.0, RETAINED_NODES_PER_STEP, |RetainedMessage(message)| {
-                // Another user may have subscribed, and this one came for the session.
+                // The session may have been another user's when it subscribed.
                 if is_resumed && rights.may_subscribe(&client_id, message.topic()) == Access::Denied {
                     return true;
                 }

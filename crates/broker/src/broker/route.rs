@@ -25,14 +25,14 @@ use crate::retained::Retained;
 use crate::session::{SessionRef, Stage};
 use crate::subscriptions::{Entry, EntryOptions, Matches};
 
-/// What became of a message.
+/// The result of routing a message.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Routed {
-    /// How many have to say that it is durable.
+    /// Acknowledgements to come.
     pub outstanding: u16,
     /// Workers (modulo 64) whose shards may know its origin now.
     pub workers: u64,
-    /// Whether anybody gets it, as far as that is known here.
+    /// Whether there are receivers, as far as this worker knows.
     pub matched: bool,
 }
 
@@ -51,7 +51,7 @@ impl DurableReceiver {
 }
 
 impl<L: LogStore> Broker<L> {
-    /// Sends a message to all who subscribe to its topic.
+    /// Sends a message to all subscribers of its topic.
     pub(super) fn route(&mut self, message_ref: &mut MessageRef<'_>, source: &Source, now: TimeMs) -> Routed {
         // On a topic of too many levels nothing is retained, but it is delivered.
         if message_ref.retain && Retained::<RetainedMessage>::admits(message_ref.topic) {
@@ -95,14 +95,14 @@ impl<L: LogStore> Broker<L> {
         }
         let qos = message_ref.qos;
         let is_kept = |entry: &Entry| entry.options.has(EntryOptions::DURABLE) && entry.options.qos().min(qos) > 0;
-        // Who has only live receivers has nothing to say about durability, and is not asked.
+        // A worker that has only live receivers does not acknowledge durability.
         let asks = source.ack_to.is_some() && (receivers.iter().any(is_kept) || picked.clone().any(is_kept));
         if asks {
             routed.outstanding += 1;
             routed.workers |= 1 << (worker % 64);
         }
         let source = Source { ack_to: source.ack_to.filter(|_| asks), ..*source };
-        let message = message_ref.to_message();
+        let message = message_ref.shared_message();
         let batch = self.peers.batch(worker);
         batch.receivers.extend_from_slice(receivers);
         batch.receivers.extend(picked.copied());
@@ -111,8 +111,8 @@ impl<L: LogStore> Broker<L> {
         batch.items.push(Item::Publish { message, receivers, picked, may_repeat, source });
     }
 
-    /// Brings a message to sessions of this worker. Returns how many shards will say that it is durable; who asked
-    /// hears of each.
+    /// Delivers a message to sessions of this worker. Returns how many shards will acknowledge it; each acknowledgement
+    /// is sent to the requester.
     pub(super) fn deliver_here<'e>(
         &mut self,
         message_ref: &mut MessageRef<'_>,
@@ -215,7 +215,7 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// Clients whose inbox is over its bound, and that were told so by policy.
+    /// Disconnects clients whose inbox is full, if the policy says so.
     fn disconnect_refused(&mut self) {
         while let Some(session) = self.refused.pop() {
             let Some(place) = self.clients.session(session) else { continue };
@@ -227,11 +227,11 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// Hands the message to the shards of the durable receivers that were found, in parts that fit a record each. Which
-    /// part a session is of hangs on its slot alone: so a message that comes again after a crash, with other receivers,
-    /// finds each where it was.
+    /// Hands the message to the shards of the durable receivers that were found, in parts that fit a record each. The
+    /// part of a session depends on its slot alone. So a message that is sent again after a crash, with other
+    /// receivers, is checked in the same part for each session.
     fn journal(&mut self, message_ref: &mut MessageRef<'_>, source: &Source) -> u16 {
-        let message = message_ref.to_message();
+        let message = message_ref.shared_message();
         let mut receivers = std::mem::take(&mut self.durable);
         let mut acks = 0;
         receivers.sort_by_key(DurableReceiver::record);
@@ -269,21 +269,21 @@ impl<L: LogStore> Broker<L> {
         self.expect(gathered, acks, now);
     }
 
-    /// Whether there may be several words about one message: from several shards, or about several parts of one's
+    /// Whether one message may get several acknowledgements: from several shards, or for several parts of one shard's
     /// receivers.
     fn has_many_acks(&self) -> bool {
         self.shards.len() > 1 || self.places.iter().any(|places| places.len() > PART_SLOTS)
     }
 
-    /// Several shards here may have to say something, but who asked waits for one word: an pending gathers them. Where
-    /// there is only one word, it is the word.
+    /// Several shards here may acknowledge, but the requester waits for one acknowledgement, so they are collected.
+    /// With one receiver, its acknowledgement is sent directly.
     pub(super) fn gather(&mut self, source: &Source) -> Source {
         let Some(ack_to) = source.ack_to.filter(|_| self.has_many_acks()) else { return *source };
         let pending = self.pending_acks.begin(super::Completion::Ack(ack_to));
         Source { ack_to: Some(AckTo { worker: self.options.worker, ticket: Ticket::PendingAck(pending) }), ..*source }
     }
 
-    /// So many shards will say something to who asks in a gathered source.
+    /// `acks` shards will acknowledge to the requester of a gathered source.
     pub(super) fn expect(&mut self, gathered: Source, acks: u16, now: TimeMs) {
         match gathered.ack_to {
             Some(AckTo { ticket: Ticket::PendingAck(pending), .. }) if self.has_many_acks() => {

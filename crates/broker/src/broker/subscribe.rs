@@ -348,7 +348,7 @@ impl<L: LogStore> Broker<L> {
             .map(|node| self.trie.filter(*node))
             .filter(|filter| {
                 let parts = check_filter(filter).expect("it was subscribed to");
-                // A condition was asked about when it was subscribed to; one that held holds for ever.
+                // A condition is checked when subscribing; if it held once, it holds from then on.
                 self.access(index, place, parts.filter) == Access::Denied
             })
             .map(Into::into)

@@ -11,7 +11,7 @@ use crate::connection::{ConnectionState, Flags, NONE};
 use crate::limits::{SWEEP_ROUND_MS, SWEEP_SLICE_MIN};
 use crate::session::SessionFlags;
 
-/// Where the hand stands.
+/// The position of the sweep.
 #[derive(Debug, Default)]
 pub(super) struct Sweep {
     at: u32,
@@ -19,7 +19,7 @@ pub(super) struct Sweep {
 }
 
 impl<L: LogStore> Broker<L> {
-    /// Moves the hand by the time that has passed.
+    /// Continues the sweep by the time that has passed.
     pub(super) fn step_sweep(&mut self, now: TimeMs) {
         let reached = self.clients.connections.reached();
         let passed_ms = now.0.saturating_sub(self.sweep.moved_at.0);
@@ -66,7 +66,7 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// A session that has nothing under way, and had not when the hand came by before, needs no flow.
+    /// A session that has nothing in flight, and had nothing at the previous sweep, needs no flow.
     fn drop_idle_flow(&mut self, place: u32) {
         let session = &mut self.clients.sessions[place];
         let Some(flow) = &session.flow else { return };

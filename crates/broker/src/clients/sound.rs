@@ -7,7 +7,7 @@ use crate::outbox::Outbox;
 use crate::session::Stage;
 
 impl Clients {
-    /// Panics if connections, sessions, buffers and counts disagree. A walk over everything: for tests and simulation.
+    /// Panics if connections, sessions, buffers and counts disagree. Visits everything: for tests and simulation.
     pub fn assert_sound(&self) {
         self.assert_connections_sound();
         self.assert_sessions_sound();

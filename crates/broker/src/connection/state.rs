@@ -15,7 +15,7 @@ pub(crate) enum ConnectionState {
     Vacant,
     /// Waits for CONNECT.
     AwaitingConnect,
-    /// CONNECT is there; the shell finds out who it is.
+    /// CONNECT was received; the shell authenticates the client.
     Authenticating,
     /// Admitted; its session is being opened, or waits for an earlier connection's, and may wait for the journal.
     Opening,

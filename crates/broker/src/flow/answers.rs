@@ -14,9 +14,9 @@ use tidegate_wire::mqtt::{AckKind, ReasonCode};
 pub(crate) struct Answer {
     pub packet_id: u16,
     pub kind: AckKind,
-    /// The worst that anybody had to say.
+    /// The worst reason of all acknowledgements.
     pub reason: ReasonCode,
-    /// How many have to say something yet.
+    /// Acknowledgements to come.
     pub remaining: u16,
     /// The connection that asked is gone: nothing is sent.
     pub mute: bool,
@@ -39,10 +39,10 @@ impl Answers {
         self.queue.push_back(answer);
     }
 
-    /// One who had to say something has. Returns whether an answer may now be taken.
+    /// Counts an acknowledgement. Returns whether an answer may now be taken.
     pub fn take_ack(&mut self, serial: u32, reason: ReasonCode) -> bool {
-        // No assertion: generations of sessions are of 16 bits, so a word may be for a session long gone that stood at
-        // this place.
+        // No assertion: generations of sessions have 16 bits, so an acknowledgement may be for an earlier session at
+        // this index.
         let Some(answer) = self.queue.get_mut(serial.wrapping_sub(self.first) as usize) else { return false };
         answer.remaining = answer.remaining.saturating_sub(1);
         if reason.0 >= 0x80 {
@@ -51,7 +51,7 @@ impl Answers {
         self.queue.front().is_some_and(|front| front.remaining == 0)
     }
 
-    /// The oldest answer, if nobody has to say anything more about it.
+    /// The oldest answer, if it has all its acknowledgements.
     pub fn take(&mut self) -> Option<Answer> {
         if self.queue.front()?.remaining > 0 {
             return None;
@@ -73,19 +73,18 @@ impl Answers {
         self.queue.is_empty()
     }
 
-    /// The connection is gone: what is still to be said is said to nobody.
+    /// The connection is gone: pending answers are not sent.
     pub fn mute(&mut self) {
         self.queue.iter_mut().for_each(|answer| answer.mute = true);
     }
 
-    /// The client asks again, over a new connection.
+    /// The client has sent the publication again, over a new connection.
     pub fn unmute(&mut self, packet_id: u16, kind: AckKind) {
         let asked = self.queue.iter_mut().filter(|answer| answer.packet_id == packet_id && answer.kind == kind);
         asked.for_each(|answer| answer.mute = false);
     }
 
-    /// Panics if an answer stays that nobody has to say anything about. A walk over everything: for tests and
-    /// simulation.
+    /// Panics if the front answer has all its acknowledgements. Visits everything: for tests and simulation.
     pub fn assert_sound(&self) {
         assert!(self.queue.front().is_none_or(|front| front.remaining > 0), "an answer leaves when all has been said");
     }

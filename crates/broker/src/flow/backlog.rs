@@ -79,7 +79,7 @@ impl Backlog {
         Some(queued)
     }
 
-    /// Panics if the bytes are not those of the messages. A walk over everything: for tests and simulation.
+    /// Panics if the bytes are not those of the messages. Visits everything: for tests and simulation.
     pub fn assert_sound(&self) {
         let bytes: usize = self.live.iter().map(QueuedMessage::bytes).sum();
         assert_eq!(bytes, self.live_bytes, "bytes of messages that wait");

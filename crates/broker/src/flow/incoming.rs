@@ -13,7 +13,7 @@ pub(crate) struct Incoming {
 /// How far it has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IncomingStage {
-    /// Somebody's record of it is not durable yet; PUBREC waits.
+    /// A receiver's record of it is not durable yet; PUBREC waits.
     Pending,
     /// PUBREC was sent.
     Received,

@@ -112,7 +112,7 @@ impl Window {
         assert!(self.next() == number, "the next publication has the number that is wanted");
     }
 
-    /// The number that a packet id stands for, and its flight, if it is under way.
+    /// The number of a packet id, and its flight, if it is in flight.
     pub fn find(&self, packet_id: u16) -> Option<(u64, Flight)> {
         let residue = u64::from(packet_id).checked_sub(1)?;
         let offset = (residue + PACKET_IDS - self.front % PACKET_IDS) % PACKET_IDS;
@@ -122,13 +122,13 @@ impl Window {
         }
     }
 
-    /// The flight with this number, if it is under way.
+    /// The flight with this number, if there is one.
     pub fn get(&self, number: u64) -> Option<Flight> {
         let flight = *self.flights.get(number.checked_sub(self.front)? as usize)?;
         (flight != Flight::Done).then_some(flight)
     }
 
-    /// A flight under way comes further.
+    /// Advances a flight.
     pub fn advance(&mut self, number: u64, to: Flight) {
         assert!(number >= self.front && number < self.next(), "what comes further is in the window");
         let flight = &mut self.flights[(number - self.front) as usize];
@@ -158,7 +158,7 @@ impl Window {
         self.in_flight
     }
 
-    /// Panics if counts and flights disagree. A walk over everything: for tests and simulation.
+    /// Panics if counts and flights disagree. Visits everything: for tests and simulation.
     pub fn assert_sound(&self) {
         let in_flight = self.flights.iter().filter(|flight| **flight != Flight::Done).count();
         assert_eq!(in_flight, self.in_flight as usize, "publications under way");

@@ -7,7 +7,7 @@
 use super::{NONE, NodeData, Retainable, Retained};
 use crate::topic_tree::{NodeId, TopicTree};
 
-/// A place in the walk. It must be given back to [`Retained::close`], or its last node stays for ever.
+/// A position in a scan. It must be passed to [`Retained::close`], or its last node is never removed.
 #[must_use = "a cursor holds a node until it is closed"]
 pub struct Cursor {
     filter: Box<str>,
@@ -79,11 +79,11 @@ impl<M: Retainable> Retained<M> {
                 cursor.is_done = true;
                 break;
             }
-            let hung = &self.tree[cursor.at];
-            let message = hung.message.as_ref().filter(|message| {
+            let data = &self.tree[cursor.at];
+            let message = data.message.as_ref().filter(|message| {
                 cursor.wants(cursor.depth)
                     && !self.is_hidden(cursor)
-                    && hung.stamp <= cursor.stamp
+                    && data.stamp <= cursor.stamp
                     && message.expires_at_ms().is_none_or(|at_ms| at_ms > now_ms)
             });
             if message.is_some_and(|message| !give(message)) {
@@ -116,7 +116,7 @@ impl<M: Retainable> Retained<M> {
             cursor.depth += 1;
             return true;
         }
-        // Beside it, or beside the nearest above that has something beside it.
+        // The next sibling of the node, or of its nearest ancestor that has one.
         while cursor.at != TopicTree::<NodeData<M>>::ROOT {
             let beside = match cursor.level(cursor.depth - 1) {
                 Some("+") | None => self.tree[cursor.at].next,

@@ -36,7 +36,7 @@ pub trait Retainable {
     fn bytes(&self) -> usize;
 }
 
-/// What hangs on a node.
+/// What a node stores.
 struct NodeData<M> {
     message: Option<M>,
     /// Which setting of a message, of all that there were, this is.
@@ -164,18 +164,18 @@ impl<M: Retainable> Retained<M> {
         self.expiries.is_none_due(now_ms)
     }
 
-    /// Panics if tree, siblings and counts disagree, or if not so many cursors are open. A walk over everything: for
-    /// tests and simulation.
+    /// Panics if tree, siblings and counts disagree, or if not so many cursors are open. Visits everything: for tests
+    /// and simulation.
     pub fn assert_sound(&self, open_cursors: usize) {
         let (mut messages, mut bytes, mut cursors) = (0, 0, 0);
         for node in self.tree.sound_nodes() {
-            let hung = &self.tree[node];
-            assert!(node == TopicTree::<NodeData<M>>::ROOT || !hung.is_bare(), "{node:?} is of no use");
-            messages += usize::from(hung.message.is_some());
-            bytes += hung.message.as_ref().map_or(0, M::bytes);
-            cursors += hung.cursors as usize;
-            assert!(hung.stamp <= self.stamp, "{node:?} was set before now");
-            let (mut child, mut before, mut children) = (hung.first_child, NONE, 0);
+            let data = &self.tree[node];
+            assert!(node == TopicTree::<NodeData<M>>::ROOT || !data.is_bare(), "{node:?} is of no use");
+            messages += usize::from(data.message.is_some());
+            bytes += data.message.as_ref().map_or(0, M::bytes);
+            cursors += data.cursors as usize;
+            assert!(data.stamp <= self.stamp, "{node:?} was set before now");
+            let (mut child, mut before, mut children) = (data.first_child, NONE, 0);
             while child != NONE {
                 assert_eq!(self.tree.parent(NodeId(child)), node, "the parent of a sibling");
                 assert_eq!(self.tree[NodeId(child)].previous, before, "siblings point to each other");

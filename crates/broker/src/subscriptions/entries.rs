@@ -86,7 +86,7 @@ impl Entries {
         (candidates > 0).then(|| self.at(turn as usize % candidates))
     }
 
-    /// Panics if counts, order and index disagree. A walk over everything: for tests and simulation.
+    /// Panics if counts, order and index disagree. Visits everything: for tests and simulation.
     pub(super) fn assert_sound(&self) {
         assert_eq!(self.iter().count(), self.len, "entries in all chunks");
         for (nth, chunk) in self.chunks.iter().enumerate() {

@@ -14,7 +14,7 @@ impl EntryOptions {
     pub const RETAIN_AS_PUBLISHED: EntryOptions = EntryOptions(1 << 3);
     /// The session outlives its connection: QoS 1 and 2 go through its shard.
     pub const DURABLE: EntryOptions = EntryOptions(1 << 4);
-    /// The session has a connection. RetainedMessage up for members of share groups only, see `set_online`.
+    /// The session has a connection. Kept up to date for members of share groups only, see `set_online`.
     pub const ONLINE: EntryOptions = EntryOptions(1 << 5);
 
     /// Options of this maximum QoS (0, 1 or 2) and nothing else.
@@ -50,7 +50,7 @@ impl EntryOptions {
 pub struct Entry {
     /// The session's place in its worker's table.
     pub session: u32,
-    /// Which of the sessions that stood there: an entry that is older than the session it points to is for nobody.
+    /// Which of the sessions at this index: an entry that is older than the session at its index has no receiver.
     pub generation: u16,
     /// The worker that has the session.
     pub worker: u8,

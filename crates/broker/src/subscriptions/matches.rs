@@ -47,7 +47,7 @@ impl Matches {
         self.visits
     }
 
-    /// Whether nobody gets it.
+    /// Whether there is no receiver.
     pub fn is_empty(&self) -> bool {
         self.filters == 0 && self.picked.is_empty()
     }
@@ -78,8 +78,8 @@ enum Whose {
 }
 
 impl Subscriptions {
-    /// Finds who gets a message on a valid topic, all workers' sessions, and picks a member of each share group. What
-    /// `found` held is gone.
+    /// Finds the receivers of a message on a valid topic among the sessions of all workers, and picks a member of each
+    /// share group. `found` is cleared first.
     pub fn matches(&self, topic: &str, found: &mut Matches) {
         self.walk(topic, Whose::All, found);
     }
@@ -97,10 +97,10 @@ impl Subscriptions {
         found.stack.push((TopicTree::<NodeData>::ROOT, 0));
         while let Some((node, depth)) = found.stack.pop() {
             found.visits += 1;
-            let hung = &self.tree[node];
+            let data = &self.tree[node];
             // [MQTT-4.7.2-1]: a filter that begins with a wildcard matches no topic that begins with $.
             let wildcards = if depth == 0 && topic.starts_with('$') { 0 } else { Flags::PLUS | Flags::HASH };
-            let wildcards = hung.flags.0 & wildcards;
+            let wildcards = data.flags.0 & wildcards;
             if wildcards & Flags::HASH != 0
                 && let Some(rest) = self.tree.child(node, "#", self.hash)
             {
@@ -143,21 +143,21 @@ impl Subscriptions {
 
     /// Adds what hangs on a matching node.
     fn collect(&self, node: NodeId, whose: Whose, found: &mut Matches) {
-        let hung = &self.tree[node];
+        let data = &self.tree[node];
         let is_asked = |entry: &Entry| match whose {
             Whose::All => true,
             Whose::Worker(worker) => entry.worker == worker,
         };
-        if hung.flags.any(Flags::ONE) && is_asked(&hung.entry) {
+        if data.flags.any(Flags::ONE) && is_asked(&data.entry) {
             found.filters += 1;
-            found.receive(hung.entry);
-        } else if hung.flags.any(Flags::MANY) {
+            found.receive(data.entry);
+        } else if data.flags.any(Flags::MANY) {
             found.filters += 1;
-            for entry in self.lists[hung.entry.session].iter().filter(|entry| is_asked(entry)) {
+            for entry in self.lists[data.entry.session].iter().filter(|entry| is_asked(entry)) {
                 found.receive(*entry);
             }
         }
-        if hung.flags.any(Flags::GROUPS) && whose == Whose::All {
+        if data.flags.any(Flags::GROUPS) && whose == Whose::All {
             for group in &self.groups[&node] {
                 found.picked.extend(self.pick(*group));
             }
@@ -167,10 +167,10 @@ impl Subscriptions {
     /// The member of a share group that gets the next message, if there is one: one after the other, those online
     /// first.
     pub fn pick(&self, group: NodeId) -> Option<Entry> {
-        let hung = &self.tree[group];
-        if hung.flags.any(Flags::MANY) {
-            return self.lists[hung.entry.session].pick();
+        let data = &self.tree[group];
+        if data.flags.any(Flags::MANY) {
+            return self.lists[data.entry.session].pick();
         }
-        hung.flags.any(Flags::ONE).then_some(hung.entry)
+        data.flags.any(Flags::ONE).then_some(data.entry)
     }
 }

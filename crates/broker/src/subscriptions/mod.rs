@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   "site/+/dev-7/temp"            site ─ + ─ dev-7 ─ temp: entry, entry, …       one node a level (crate::topic_tree)
-//!   "$share/g/site/+/dev-7/temp"                       └─ "/g": members           a group is a child that no topic reaches
+//!   "$share/g/site/+/dev-7/temp"                       └─ "/g": members           a group is a child no topic matches
 //! ```
 //!
 //! Promise: a session with a filter of its own costs a worker 53 bytes; a match visits at most one node for each level
@@ -39,7 +39,7 @@ pub const SHAPES_MAX: usize = 16_384;
 /// The share group that `$queue/{filter}` stands for, as EMQX has it.
 pub const QUEUE_GROUP: &str = "$queue";
 
-/// What hangs on a node.
+/// What a node stores.
 #[derive(Default)]
 struct NodeData {
     /// The only entry; of several, `session` is the number of their list.
@@ -120,7 +120,7 @@ impl Subscriptions {
         self.entries
     }
 
-    /// Whether nobody subscribes to anything.
+    /// Whether there are no subscriptions.
     pub fn is_empty(&self) -> bool {
         self.entries == 0
     }
@@ -196,11 +196,11 @@ impl Subscriptions {
 
     /// The entry of a session at a node.
     pub fn get(&self, node: NodeId, owner: Owner) -> Option<Entry> {
-        let hung = &self.tree[node];
-        if hung.flags.any(Flags::MANY) {
-            return self.lists[hung.entry.session].get(owner);
+        let data = &self.tree[node];
+        if data.flags.any(Flags::MANY) {
+            return self.lists[data.entry.session].get(owner);
         }
-        (hung.flags.any(Flags::ONE) && hung.entry.owner() == owner).then_some(hung.entry)
+        (data.flags.any(Flags::ONE) && data.entry.owner() == owner).then_some(data.entry)
     }
 
     /// Removes a session's entry by filter, and gives it.
@@ -249,7 +249,7 @@ impl Subscriptions {
         filter
     }
 
-    /// Panics if tree, lists, groups, shapes and counts disagree. A walk over everything: for tests and simulation.
+    /// Panics if tree, lists, groups, shapes and counts disagree. Visits everything: for tests and simulation.
     pub fn assert_sound(&self) {
         let (mut entries, mut lists, mut groups) = (0, 0, 0);
         let mut shapes: HashMap<Shape, u32> = HashMap::new();
@@ -289,16 +289,16 @@ impl Subscriptions {
         assert!(shapes.iter().all(|(shape, nodes)| self.shapes.count(*shape) == *nodes), "nodes of each shape");
     }
 
-    /// Entries of the sessions of a worker. A walk over everything: for tests and simulation.
+    /// Entries of the sessions of a worker. Visits everything: for tests and simulation.
     pub fn entries_of(&self, worker: u8) -> usize {
         let entries = |node: NodeId| -> usize {
-            let hung = &self.tree[node];
+            let data = &self.tree[node];
             let is_its = |entry: &Entry| entry.worker == worker;
             match () {
-                () if hung.flags.any(Flags::MANY) => {
-                    self.lists[hung.entry.session].iter().filter(|one| is_its(one)).count()
+                () if data.flags.any(Flags::MANY) => {
+                    self.lists[data.entry.session].iter().filter(|one| is_its(one)).count()
                 }
-                () => usize::from(hung.flags.any(Flags::ONE) && is_its(&hung.entry)),
+                () => usize::from(data.flags.any(Flags::ONE) && is_its(&data.entry)),
             }
         };
         self.tree.sound_nodes().into_iter().map(entries).sum()
@@ -339,48 +339,48 @@ impl Subscriptions {
 
     /// Hangs an entry on a node. Whether its owner had none there.
     fn put(&mut self, node: NodeId, entry: Entry) -> bool {
-        let hung = &mut self.tree[node];
-        if hung.flags.any(Flags::MANY) {
-            return self.lists[hung.entry.session].put(entry);
+        let data = &mut self.tree[node];
+        if data.flags.any(Flags::MANY) {
+            return self.lists[data.entry.session].put(entry);
         }
-        if !hung.flags.any(Flags::ONE) || hung.entry.owner() == entry.owner() {
-            let is_new = !hung.flags.any(Flags::ONE);
-            hung.flags.0 |= Flags::ONE;
-            hung.entry = entry;
+        if !data.flags.any(Flags::ONE) || data.entry.owner() == entry.owner() {
+            let is_new = !data.flags.any(Flags::ONE);
+            data.flags.0 |= Flags::ONE;
+            data.entry = entry;
             return is_new;
         }
         let mut list = Entries::default();
-        list.put(hung.entry);
+        list.put(data.entry);
         list.put(entry);
         assert!(list.len() == 2, "two sessions have two entries");
-        hung.flags.0 = hung.flags.0 & !Flags::ONE | Flags::MANY;
-        hung.entry = Entry { session: self.lists.insert(list), ..Entry::default() };
+        data.flags.0 = data.flags.0 & !Flags::ONE | Flags::MANY;
+        data.entry = Entry { session: self.lists.insert(list), ..Entry::default() };
         true
     }
 
     /// Takes an entry off a node.
     fn take(&mut self, node: NodeId, owner: Owner) -> Option<Entry> {
-        let hung = &mut self.tree[node];
-        if hung.flags.any(Flags::MANY) {
-            let number = hung.entry.session;
+        let data = &mut self.tree[node];
+        if data.flags.any(Flags::MANY) {
+            let number = data.entry.session;
             let list = &mut self.lists[number];
-            assert!(list.len() > 1 && !hung.flags.any(Flags::ONE), "a list is for several");
+            assert!(list.len() > 1 && !data.flags.any(Flags::ONE), "a list is for several");
             let removed = list.remove(owner)?;
             if list.len() == 1 {
                 let last = self.lists.remove(number);
-                hung.entry = last.first().expect("one is left");
-                hung.flags.0 = hung.flags.0 & !Flags::MANY | Flags::ONE;
+                data.entry = last.first().expect("one is left");
+                data.flags.0 = data.flags.0 & !Flags::MANY | Flags::ONE;
             }
             return Some(removed);
         }
-        if !hung.flags.any(Flags::ONE) || hung.entry.owner() != owner {
+        if !data.flags.any(Flags::ONE) || data.entry.owner() != owner {
             return None;
         }
-        hung.flags.0 &= !Flags::ONE;
-        Some(std::mem::take(&mut hung.entry))
+        data.flags.0 &= !Flags::ONE;
+        Some(std::mem::take(&mut data.entry))
     }
 
-    /// Whether a node can go: nobody subscribes here and nothing is below.
+    /// Whether a node can be removed: it has no subscriptions and no children.
     fn is_bare(&self, node: NodeId) -> bool {
         self.tree.children(node) == 0 && !self.tree[node].flags.any(Flags::ONE | Flags::MANY)
     }

@@ -1,8 +1,8 @@
 //! A compact tree of topic levels, used for subscriptions and for retained messages.
 //!
 //! ```text
-//!   (parent, "temp") ─┬─ several children: hash ─▶ edges: a cache line of 12 ids ─┬─▶ nodes: parent, level, what the owner
-//!                     └─ one child: the parent knows it ──────────────────────────┘          hangs on it
+//!   (parent, "temp") ─┬─ several children: hash ─▶ edges: a cache line of 12 ids ─┬─▶ nodes: parent, level, the
+//!                     └─ one child: the parent knows it ──────────────────────────┘          owner's payload
 //! ```
 //!
 //! Promise: a node costs `size_of::<Node>()` and, if it has siblings, about 9 bytes of edge table, wherever in its
@@ -90,7 +90,7 @@ impl<P: Default> TopicTree<P> {
     /// The node above all topics. It has no level and is never removed.
     pub(crate) const ROOT: NodeId = NodeId(0);
 
-    /// A tree with its root. Who chooses level names must not know `seed`: it decides where they collide.
+    /// A tree with its root. `seed` must not be known to clients, who choose the level names that are hashed with it.
     pub(crate) fn new(seed: u64) -> TopicTree<P> {
         let mut nodes = Slab::default();
         let root = nodes.insert(Node::default());
@@ -149,8 +149,7 @@ impl<P: Default> TopicTree<P> {
         self.edges.prefetch(edge_hash(parent, hash));
     }
 
-    /// All nodes, the root first. Panics if parents and children disagree. A walk over everything: for tests and
-    /// simulation.
+    /// All nodes, the root first. Panics if parents and children disagree. Visits everything: for tests and simulation.
     pub(crate) fn sound_nodes(&self) -> Vec<NodeId> {
         let nodes: Vec<NodeId> = self.nodes.in_use().map(NodeId).collect();
         let mut children = vec![0; self.nodes.reached() as usize];
@@ -192,7 +191,7 @@ impl<P: Default> TopicTree<P> {
         NodeId(id)
     }
 
-    /// Removes a node, which must have no children any more: they would lose their parent. Gives what hung on it.
+    /// Removes a node, which must have no children any more: they would lose their parent. Gives what data on it.
     pub(crate) fn remove(&mut self, node: NodeId) -> P {
         assert!(node != Self::ROOT && self.children(node) == 0, "the root stays, and so does who has children");
         let parent = self.nodes[node.0].parent;

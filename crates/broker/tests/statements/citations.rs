@@ -31,7 +31,8 @@ fn beside_each_citation_stands_what_it_demands() {
 
 #[test]
 fn a_bare_citation_is_found() {
-    let text = "//! [MQTT-3.3.1-4]: QoS is not 3.\n/// The QoS `[MQTT-3.3.1-4]`.\nlet qos; // [MQTT-3.3.1-4]\nlet text = \"[MQTT-1]\";";
+    let text = "//! [MQTT-3.3.1-4]: QoS is not 3.\n/// The QoS `[MQTT-3.3.1-4]`.\n\
+                let qos; // [MQTT-3.3.1-4]\nlet text = \"[MQTT-1]\";";
     assert_eq!(check(text), (3, vec![2, 3]));
 }
 

@@ -6,7 +6,7 @@ use tidegate_broker::BrokerLimits;
 
 /// `[MQTT-3.1.0-1]`: the first packet of a client is CONNECT.
 /// `[MQTT-3.14.0-1]`: the server sends no DISCONNECT before a CONNACK with a code below 0x80.
-/// Before CONNECT there is not even a goodbye.
+/// Before CONNECT the server does not send DISCONNECT either.
 #[test]
 fn what_is_not_connect_comes_not_first() {
     holds(
@@ -273,7 +273,7 @@ fn who_brings_no_id_gets_one() {
 /// `[MQTT-3.1.3-6]`: an empty client id is allowed: the server assigns one.
 /// `[MQTT-3.1.1 3.1.3-7]`: an empty client id needs a clean session.
 /// `[MQTT-3.1.1 3.1.3-8]`: an empty client id without a clean session: return code 0x02, then close.
-/// Which has no way to tell the id, so there is no session to keep.
+/// MQTT 3.1.1 cannot tell the client its id, so there is no session to keep.
 #[test]
 fn in_3_1_1_who_brings_no_id_brings_no_session() {
     holds(
@@ -381,7 +381,7 @@ fn what_follows_an_accepted_connect_is_served() {
 
 /// `[MQTT-3.1.2-21]`: a client uses the keep alive that the server returns.
 /// `[MQTT-3.2.2-21]`: the client uses Server Keep Alive.
-/// Those are the client's; that it is told is ours.
+/// Both are demands on clients; the server must send the value.
 #[test]
 fn a_keep_alive_beyond_the_bound_is_replaced() {
     let limits = BrokerLimits { keep_alive_max_s: 10, sys_interval_ms: 0, ..BrokerLimits::default() };

@@ -304,7 +304,7 @@ fn nothing_is_sent_again_on_the_same_connection() {
 
 /// `[MQTT-4.5.0-1]`: a message is added to all sessions with a matching subscription.
 /// `[MQTT-4.1.0-1]`: a session is not deleted while its connection is open.
-/// Connected or not, on whichever worker, and whoever publishes.
+/// Connected or not, on any worker, from any publisher.
 #[test]
 fn a_message_comes_to_all_who_match() {
     holds_in_both(
@@ -449,7 +449,8 @@ fn answers_keep_their_order() {
         s: drop
         a: CONNECT
             a < CONNACK success
-        a: HEX 32 07 00 01 74 00 01 00 31 32 07 00 01 75 00 02 00 32 34 07 00 01 75 00 03 00 33 32 07 00 01 74 00 04 00 34
+        a: HEX 32 07 00 01 74 00 01 00 31 32 07 00 01 75 00 02 00 32 \
+               34 07 00 01 75 00 03 00 33 32 07 00 01 74 00 04 00 34
             a < PUBACK 1
             a < PUBACK 2 0x10 no_matching_subscribers
             a < PUBREC 3 0x10 no_matching_subscribers

@@ -53,7 +53,8 @@ fn a_reason_that_is_no_reason_is_not_taken() {
     );
 }
 
-/// 3.14.2.2.2: DISCONNECT may change how long the session stays, but not make one of none. [MQTT-4.1.0-2]
+/// `[MQTT-4.1.0-2]`: a session is deleted when its expiry interval has passed.
+/// MQTT 5, 3.14.2.2.2: DISCONNECT may change the expiry interval, but not from 0 to another value.
 #[test]
 fn a_goodbye_may_change_the_expiry() {
     holds(

@@ -97,7 +97,7 @@ fn each_connection_says_what_it_takes() {
     );
 }
 
-/// A client that takes nothing for a while loses QoS 0 at most, and nobody else is kept waiting.
+/// A client that does not read for a while loses QoS 0 messages at most, and no other client is delayed.
 #[test]
 fn who_does_not_read_keeps_nobody_waiting() {
     holds_in_both(

@@ -30,8 +30,8 @@ mod will;
 
 use support::{World, WorldOptions};
 
-/// Plays a transcript and demands that it comes out as written: commands at the margin, each followed by what clients
-/// hear until all is quiet. See [`support`] for the commands. With MQTT 5, where a `CONNECT` does not say `v3`.
+/// Runs a transcript and compares it: commands at the margin, each followed by what clients receive. See [`support`]
+/// for the commands. With MQTT 5, where a `CONNECT` does not say `v3`.
 #[track_caller]
 fn holds(transcript: &str) {
     holds_with(WorldOptions::default(), transcript);
@@ -74,7 +74,7 @@ fn margin_off(transcript: &str) -> String {
     lines().map(|line| format!("{}\n", &line[margin..])).collect()
 }
 
-/// What was heard, with a mark where it first is not what was expected.
+/// What was received, with a mark at the first difference from the expected.
 fn marked(expected: &str, heard: &str) -> String {
     let same = expected.lines().zip(heard.lines()).take_while(|(one, other)| one == other).count();
     let mark = |(nth, line): (usize, &str)| format!("{} {line}\n", if nth == same { "!" } else { " " });

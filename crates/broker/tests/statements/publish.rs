@@ -135,7 +135,8 @@ fn who_did_not_ask_hears_nothing() {
 #[test]
 fn properties_go_on_as_they_came() {
     let publish = |flags: u8, packet_id: &str| {
-        let properties = "01 01 03 00 01 63 08 00 01 72 09 00 02 68 69 26 00 01 7a 00 01 31 26 00 01 61 00 01 32 26 00 01 7a 00 01 33";
+        let properties = "01 01 03 00 01 63 08 00 01 72 09 00 02 68 69 \
+                          26 00 01 7a 00 01 31 26 00 01 61 00 01 32 26 00 01 7a 00 01 33";
         let count = properties.split(' ').count();
         let id_bytes = packet_id.split_whitespace().count();
         format!(
@@ -417,7 +418,7 @@ fn qos_3_is_malformed() {
 }
 
 /// `[MQTT-3.1.1 3.3.5-2]`: a PUBLISH without permission is acknowledged, or the connection is closed.
-/// Who may not publish is told where there is a way, and served on.
+/// A client without permission gets a reason code if its version has one, and stays connected.
 #[test]
 fn what_nobody_may_publish_goes_nowhere() {
     holds(

@@ -12,8 +12,8 @@ use tidegate_broker::BrokerLimits;
 /// `[MQTT-3.6.2-2]`: no reason string that makes PUBREL too large for the receiver.
 /// `[MQTT-3.7.2-2]`: no reason string that makes PUBCOMP too large for the receiver.
 /// `[MQTT-3.9.2-1]`: no reason string that makes SUBACK too large for the receiver.
-/// `[MQTT-3.14.2-3]`: no reason string that makes DISCONNECT too large for the receiver.
-/// Who asks for no problem information gets none, nor who has no room for it; what is in order needs no words.
+/// `[MQTT-3.14.2-3]`: no reason string that makes DISCONNECT too large for the receiver. A client that wants no problem
+/// information gets none, nor one whose packets would become too large; success has no reason string.
 #[test]
 fn refusals_come_with_words_for_who_wants_them_and_has_room() {
     let refused = |connect: &str, publish: &str, subscribe: &str, unknown: &str, bye: &str| {
@@ -56,7 +56,7 @@ fn refusals_come_with_words_for_who_wants_them_and_has_room() {
 /// `[MQTT-3.2.2-19]`: no reason string that makes CONNACK too large for the client.
 /// `[MQTT-3.1.2-29]`: with Request Problem Information 0, reason strings and user properties only on PUBLISH, CONNACK
 /// and DISCONNECT.
-/// CONNACK, too. Of a CONNECT that cannot be read nobody knows what it wants.
+/// CONNACK, too. For a malformed CONNECT it is not known what the client wants.
 #[test]
 fn a_refused_connect_is_told_why() {
     holds(

@@ -34,7 +34,7 @@ fn a_topic_retains_the_last_message_that_asked_for_it() {
 
 /// `[MQTT-3.3.1-6]`: a retained message without payload is delivered, and deletes the retained message of its topic.
 /// `[MQTT-3.3.1-7]`: a message without payload is not stored as a retained message.
-/// Those who subscribe already hear it like any message.
+/// Existing subscribers receive it like any message.
 #[test]
 fn an_empty_message_clears() {
     holds_in_both(

@@ -2,7 +2,7 @@
 
 use crate::{holds, holds_in_both};
 
-/// 4.8.2: one member gets each message, and who subscribed for itself gets it too; MQTT 3.1.1 may as well.
+/// 4.8.2: one member gets each message, and a session with its own subscription gets it too; also with MQTT 3.1.1.
 #[test]
 fn a_group_gets_each_message_once() {
     holds_in_both(
@@ -67,7 +67,7 @@ fn each_member_has_its_own_qos() {
     );
 }
 
-/// 3.8.3.1: retained messages are not for those who share; nor for who shares again.
+/// 3.8.3.1: a shared subscription gets no retained messages, also when it is repeated.
 #[test]
 fn who_shares_gets_nothing_that_is_retained() {
     holds_in_both(

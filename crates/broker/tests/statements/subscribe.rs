@@ -175,7 +175,7 @@ fn the_same_filter_again_replaces_the_subscription() {
 
 /// `[MQTT-3.8.4-3]`: a SUBSCRIBE with the same filter replaces the subscription.
 /// `[MQTT-3.8.4-4]`: replacing a subscription sends retained messages again and loses no message.
-/// What was under way by the old rules is finished.
+/// Deliveries that were started with the old options are completed.
 #[test]
 fn replacing_loses_nothing() {
     holds_in_both(

@@ -209,7 +209,7 @@ fn who_is_taken_over_leaves_the_will() {
 /// `[MQTT-3.1.2-7]`: a will is stored with the session.
 /// `[MQTT-3.1.2-8]`: the will is published once the connection is closed and the will delay has passed, unless the will
 /// was deleted.
-/// Those who were connected when the server died are gone too.
+/// Clients that were connected when the server ended count as disconnected.
 #[test]
 fn a_will_survives_the_server() {
     holds(
@@ -242,7 +242,9 @@ fn a_will_keeps_the_order_of_its_properties() {
         w: SUBSCRIBE gone
             w < SUBACK 1 0
         a: open
-        a: HEX 10 35 00 04 4d 51 54 54 05 c6 00 00 00 00 01 61 15 26 00 01 7a 00 01 31 26 00 01 61 00 01 32 26 00 01 7a 00 01 33 00 04 67 6f 6e 65 00 03 62 79 65 00 01 75 00 01 70
+        a: HEX 10 35 00 04 4d 51 54 54 05 c6 00 00 00 00 01 61 \
+               15 26 00 01 7a 00 01 31 26 00 01 61 00 01 32 26 00 01 7a 00 01 33 \
+               00 04 67 6f 6e 65 00 03 62 79 65 00 01 75 00 01 70
             a < CONNACK success
         a: drop
             w < PUBLISH gone bye up=z=1 up=a=2 up=z=3

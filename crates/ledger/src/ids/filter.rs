@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   generation 0      1 M ids   ▐▌                 positions  1 ..  x
-//!   generation 1      3 M ids   ▐██▌                          x ..  y      each new generation makes the whole four times
-//!   generation 2     12 M ids   ▐█████████▌ ◀── inserts       y ..  z      as large: N ids need log4(N / 1 M) of them
+//!   generation 1      3 M ids   ▐██▌                          x ..  y      each new generation makes the total four
+//!   generation 2     12 M ids   ▐█████████▌ ◀── inserts       y ..  z      times larger: log4(N / 1 M) for N ids
 //!
-//!   block of 64 bytes:  8 words x 64 bits, one bit of each word per id (k = 8), 24 bits per id: about 0.01 % false positives
+//!   block of 64 bytes:  8 words x 64 bits, one bit of each word per id (k = 8), 24 bits per id: 0.01 % false positives
 //! ```
 //!
 //! Why generations: a filter cannot grow in place without the ids, and reading them back would block the shard. Why

@@ -38,7 +38,7 @@ struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: an address and a length; whoever uses the memory behind them answers for that.
+// SAFETY: an address and a length; the code that uses the memory behind them is responsible for that.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -78,7 +78,7 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// Has the kernel find and zero all pages that nobody wrote to yet; what was written stays. Takes long for many of
+    /// Has the kernel allocate and zero all pages that were not written yet; written data stays. Takes long for many of
     /// them. A system that does not know how (Linux before 5.14) leaves that to the first write.
     pub(super) fn touch(&self) {
         // In pieces, because each holds up all other threads that map or unmap memory.

@@ -17,7 +17,7 @@ use super::run_writer::RunWriter;
 /// Entries that one step merges.
 const SLICE_ENTRIES: usize = 1 << 16;
 
-/// A merge under way.
+/// A merge in progress.
 pub(super) struct Merge<D: Disk> {
     inputs: Vec<Input<D>>,
     writer: RunWriter<D>,

@@ -5,7 +5,7 @@
 //!   find_newest ─────┤
 //!                    └─ "perhaps" ──▶ recent ─▶ frozen tables ─▶ runs on disk, newest first ──▶ candidate positions
 //!
-//!   insert ──▶ filter + recent ──full──▶ frozen ──durable──▶ builder: sort, write a run, manifest ──▶ merge 8 runs into one
+//!   insert ──▶ filter + recent ──full──▶ frozen ──durable──▶ builder: sort, write run, manifest ──▶ merge 8 runs
 //! ```
 //!
 //! Promise: [`IdIndex::find_newest`] offers the positions of all records inserted under a hash, newest first, until the

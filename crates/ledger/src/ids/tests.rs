@@ -76,7 +76,7 @@ impl World {
         World { disk, options, index, journal: Vec::new(), durable: Position(0), discarded: None }
     }
 
-    /// Inserts `count` ids that nobody had.
+    /// Inserts `count` new ids.
     fn insert_new(&mut self, count: u64) {
         for _ in 0..count {
             let n = self.journal.len() as u64 + self.end().0 * 1000;

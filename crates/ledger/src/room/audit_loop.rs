@@ -116,7 +116,8 @@ impl<P: Carries<Message>> AuditLoop<P> {
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    tracing::warn!(family = LEDGER.name, shard = shard.0, %error, "cannot write a snapshot; the journal is the truth")
+                    let family = LEDGER.name;
+                    tracing::warn!(family, shard = shard.0, %error, "cannot write a snapshot; the journal is the truth")
                 }
             }
         }

@@ -14,7 +14,7 @@ use crate::limits::PAGE_ROWS_MAX;
 use crate::message::Reply;
 use crate::operation::{Answer, ChainedRow, Operation};
 
-/// Signs the cursors of histories. The same for all routers of a data directory, and known to nobody outside.
+/// Signs the cursors of histories. The same for all routers of a data directory, and secret.
 #[derive(Clone, Copy, Debug)]
 pub struct CursorKey(pub [u64; 2]);
 
@@ -27,7 +27,7 @@ impl CursorKey {
     }
 }
 
-/// The parts of one history under way.
+/// The parts of one history that is being read.
 pub(super) struct HistoryMerge {
     account: Box<str>,
     key: CursorKey,

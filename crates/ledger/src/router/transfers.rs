@@ -20,7 +20,7 @@ enum Items {
     Voids(Arc<Vec<Box<str>>>),
 }
 
-/// What the calls under way are for.
+/// The purpose of the current calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     /// Ids whose home is another shard than the deciding one are claimed there.
@@ -33,7 +33,7 @@ enum Phase {
     Describing,
 }
 
-/// A deciding request under way.
+/// A deciding request in progress.
 pub(super) struct Deciding {
     items: Items,
     phase: Phase,
@@ -204,8 +204,8 @@ impl Deciding {
     }
 
     /// A linked group with an id that may not be used, or with an item that is malformed, fails as a whole. The shard
-    /// is asked all the same: it journals the refusal of the others, so that they meet it for ever, in this group or
-    /// alone.
+    /// is asked all the same: it journals the refusal of the others, so that they get it at every retry, in this group
+    /// or alone.
     fn after_claims(&mut self) -> Next {
         self.failed = self.items.is_linked() && self.outcomes.iter().any(Option::is_some);
         self.decide()

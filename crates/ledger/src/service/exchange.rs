@@ -41,7 +41,7 @@ struct Peer {
 /// A read of debits, by job: for whom, and which.
 type Reading = (ShardIndex, Vec<Position>);
 
-/// What is under way between this shard and the others.
+/// Credits in progress between this shard and the others.
 #[derive(Debug)]
 pub(super) struct Exchange {
     peers: Vec<Peer>,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   decide ─▶ was this id used? ─▶ its record: in memory, or already read ─▶ continue
-//!                                                └─ neither ─▶ Unread ─▶ one job for the rest of the call ─▶ the same item, again
+//!                                                └─ neither ─▶ Unread ─▶ one job for all ids of the call ─▶ item again
 //! ```
 //!
 //! Promise: nothing is decided without the record of its id. A call that waits keeps its place: later calls have their
@@ -48,7 +48,7 @@ impl<E: Into<ShardError>> From<E> for Halt {
     }
 }
 
-/// What reads came to, until somebody takes it.
+/// Results of reads, until they are taken.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     under_way: HashMap<JobId, Vec<Position>>,
@@ -71,7 +71,7 @@ impl Reads {
         self.arrived.insert(job, records);
     }
 
-    /// What a job found; `None` while it is under way.
+    /// What a job found; `None` while it is running.
     pub fn take(&mut self, job: JobId) -> Option<Result<Records, JournalError>> {
         self.arrived.remove(&job)
     }

@@ -93,7 +93,7 @@ impl TestWorker {
         (0..64).for_each(|_| self.turn(finished));
     }
 
-    /// The replies to `requests`, which are under way together.
+    /// The replies to `requests`, which are sent together.
     fn ask_all(&mut self, requests: Vec<Request>) -> Vec<Reply> {
         let (mut out, mut finished) = (Outgoing::new(), Finished::new());
         let count = requests.len();

@@ -22,7 +22,7 @@ use super::state::Ledger;
 use super::validity::{check_expiry, is_account_id, is_asset};
 use crate::{Amount, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
-/// A check that failed, before it is told which record it was.
+/// A failed check, without the position of the record yet.
 pub(super) struct CheckFailed {
     slot: Option<AccountSlot>,
     figure: &'static str,

@@ -152,7 +152,7 @@ pub enum Event<'a> {
         /// The account it was reserved on; its balance is unchanged.
         debit: AccountStep,
     },
-    /// A transfer or hold was refused for a reason that state gave; the answer for ever.
+    /// A transfer or hold was refused because of the state; every retry gets this refusal.
     Refused {
         /// When.
         time: TimeMs,

@@ -9,8 +9,8 @@ use crate::ShardIndex;
 
 /// 128 bits that stand for the content of a transfer or hold, without its id.
 ///
-/// Not a secret and not a proof: who finds two contents with one digest gets the first one's answer for the second, and
-/// no money moves.
+/// Not a secret and not a proof: a client that finds two contents with one digest gets the answer of the first for the
+/// second, and no money moves.
 pub type ContentDigest = [u8; 16];
 
 /// The shard that owns a key: an account, or the home of a transfer or hold id.
@@ -33,7 +33,7 @@ pub fn id_hash(id: &str) -> u64 {
     sip_64(id.as_bytes(), SHARD_KEY)
 }
 
-/// As [`id_hash`], under a key of the data directory, so that nobody can prepare ids that collide.
+/// As [`id_hash`], under a key of the data directory, so that a client cannot prepare ids that collide.
 pub fn id_hash_keyed(id: &str, key: [u64; 2]) -> u64 {
     sip_64(id.as_bytes(), key)
 }

@@ -10,8 +10,8 @@
 //! Promises, each at every record of the journal:
 //! * no wallet is below zero, nor below what its open holds reserve;
 //! * per asset, balances + sent to other shards - received from other shards = 0 on every shard alone;
-//! * * an id names one transfer or hold, without time limit: a retry gets the first answer;
-//! * * a balance never overflows: the amount that sources may issue is capped so that no sum can.
+//! * an id names one transfer or hold, without time limit: a retry gets the first answer;
+//! * a balance never overflows: the amount that sources may issue is capped so that no sum can.
 //!
 //! Why a fold of events: a balance is the sum of records, and each record states the balance after it.
 //! [`Machine::apply`] checks every one of them, when it is written and at every replay.

@@ -9,7 +9,7 @@ pub enum Outcome {
     Applied,
     /// The same id with the same content was applied before; nothing was done again.
     Duplicate,
-    /// Refused. A refusal that depends on state (funds, accounts) is journaled under its id and is the answer for ever.
+    /// Refused. A refusal that depends on state (funds, accounts) is journaled under its id, and every retry gets it.
     Refused(Refusal),
 }
 
@@ -17,9 +17,9 @@ pub enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ruling {
     /// The answer. With an event, once that is durable; without one it is a duplicate, a repeated answer, or a refusal
-    /// that is the same for ever.
+    /// that is the same at every retry.
     Outcome(Outcome),
-    /// It was done before, and nobody asks: a hold that is not open or whose time is not over, a credit or a
+    /// It was done before, or is not due: a hold that is not open or has not expired, a credit or a
     /// confirmation that came again.
     AppliedBefore,
     /// A credit arrived before the one that must come first. Only for
@@ -127,7 +127,7 @@ impl Refusal {
         }
     }
 
-    /// Whether it depends on what the state was, so that it is journaled under its id and stays the answer for ever.
+    /// Whether it depends on the state, so that it is journaled under its id and every retry gets it.
     pub const fn is_journaled(self) -> bool {
         matches!(
             self,

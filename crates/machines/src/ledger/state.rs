@@ -102,7 +102,7 @@ impl Ledger {
     }
 
     /// Changes a live balance in memory, as a flipped bit would: no event, no other figure. Returns whether there is
-    /// such an account. Nobody can call this in a release, which has no [`BalanceChange`].
+    /// such an account. A release cannot call this, because it has no [`BalanceChange`].
     pub fn tamper(&mut self, order: &BalanceChange) -> bool {
         let Some(slot) = self.slot(order.account()) else { return false };
         let account = self.accounts.get_mut(slot).expect("found accounts are there");

@@ -74,7 +74,8 @@ fn is_printable(text: &str) -> bool {
 #[cold]
 fn is_visible(c: char) -> bool {
     !c.is_control()
-        && !matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+        && !matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        && !matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 #[cfg(test)]

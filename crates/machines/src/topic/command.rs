@@ -77,7 +77,7 @@ pub enum Command {
     OpenSession {
         /// Client id.
         client_id: Box<str>,
-        /// Seconds that it lives without a connection; `u32::MAX` for ever.
+        /// Seconds that it is kept without a connection; `u32::MAX`: without limit.
         expiry_s: u32,
         /// What to publish when the client is gone.
         will: Option<Will>,
@@ -169,7 +169,7 @@ pub enum Command {
         /// Which session.
         incarnation: u64,
     },
-    /// Keep a message for whoever subscribes later, instead of the one before; one without payload clears.
+    /// Store a message for later subscribers, instead of the one before; one without payload clears.
     Retain(Arc<Message>),
     /// Keep a message until it is time to publish it.
     Delay {
@@ -202,10 +202,10 @@ pub enum Refusal {
     /// The entry does not wait (any more), or is in this state already.
     #[error("entry {0} does not wait")]
     NoEntry(u64),
-    /// A message of this origin was taken before: the sender may be told yes.
+    /// A message of this origin was taken before: the sender gets a positive acknowledgement.
     #[error("message was taken before")]
     Duplicate,
-    /// There is nothing to do: no such origin, no such will, nobody to receive it. The sender may be told yes.
+    /// There is nothing to do: no such origin, no such will, no receiver. The sender gets a positive acknowledgement.
     #[error("nothing to do")]
     Nothing,
     /// An inbox is full and its policy is to refuse.

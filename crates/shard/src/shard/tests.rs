@@ -257,7 +257,7 @@ fn a_shard_that_stops_tells_all_that_wait_wherever_they_wait() {
     shard.call("late", Call::Write(4));
     let told: Vec<_> = ["undurable", "aside", "stops", "behind", "late"].map(|ticket| (ticket, None)).into();
     assert_eq!(answers(&mut shard), told);
-    // A read that comes back finds nobody.
+    // A read that comes back finds no waiting call.
     let [(aside, 1)] = jobs(&mut shard)[..] else { panic!("one read is under way") };
     shard.fetched(aside, 1);
     assert!(shard.is_idle() && !shard.step(NOW) && !shard.has_news());

@@ -3,7 +3,7 @@
 //! alone.
 //!
 //! ```text
-//!   clients: CONNECT, SUBSCRIBE, PINGREQ ─▶ Broker (one per worker, as in the server) ─▶ CONNACK, SUBACK, PINGRESP: all checked
+//!   clients: CONNECT, SUBSCRIBE, PINGREQ ─▶ Broker (one per worker) ─▶ CONNACK, SUBACK, PINGRESP: all checked
 //! ```
 //!
 //! Invariant: this is the only part of the load generator that uses the server's code, and it uses the broker's public

@@ -130,7 +130,7 @@ impl Node {
         self.settle()
     }
 
-    /// One publishes a message that the other must get, and nobody else.
+    /// One publishes a message that only the other must get.
     pub fn deliver_one(&mut self, publisher: u32, receiver: u32, packet: &[u8]) -> Result<()> {
         let Client { key, worker, .. } = self.clients[publisher as usize];
         let now = self.now();
@@ -174,7 +174,7 @@ impl Node {
         Ok(())
     }
 
-    /// Does what the brokers ask, passes on what they tell each other and what they send, until all are silent.
+    /// Does what the brokers ask, forwards their messages and bytes, until there is nothing left to do.
     fn settle(&mut self) -> Result<()> {
         let mut worked = true;
         while worked {

@@ -10,7 +10,7 @@ pub struct Answer {
     pub bytes: usize,
     /// The tag of the request it belongs to; ignored where a connection answers in the order it was asked.
     pub tag: u32,
-    /// What became of the transfers in the request.
+    /// The outcomes of the transfers in the request.
     pub outcomes: Outcomes,
 }
 

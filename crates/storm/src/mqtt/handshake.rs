@@ -25,7 +25,7 @@ pub fn dial(address: SocketAddr, index: usize) -> Result<TcpStream> {
     Ok(socket.into())
 }
 
-/// As [`dial`], for who will wait for answers.
+/// As [`dial`], for a caller that waits for answers.
 pub fn dial_blocking(address: SocketAddr, index: usize) -> Result<TcpStream> {
     let socket = dial(address, index)?;
     socket.set_read_timeout(Some(ANSWER_TIME_MAX))?;
@@ -75,7 +75,7 @@ mod tests {
     use std::collections::VecDeque;
     use std::io;
 
-    /// A broker that says what it was told to say, piece by piece, and remembers what it heard.
+    /// A scripted broker: it sends given pieces and records what it received.
     struct Scripted {
         says: VecDeque<&'static [u8]>,
         heard: Vec<u8>,

@@ -27,7 +27,8 @@ fn upgrade(socket: &mut TcpStream, path: &str) -> Result<()> {
     write!(
         socket,
         "GET {path} HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n",
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Protocol: mqtt\r\n\r\n",
         socket.peer_addr()?
     )?;
     let mut head = Vec::new();

@@ -90,6 +90,7 @@ pub fn outcomes(bytes: &[u8]) -> Result<Option<(u64, Answer)>> {
             bail!("the server said {}: {}", error.code, error.detail)
         }
         ReplyBodyRef::Other(other) => bail!("outcomes were expected, not {other:?}"),
+        ReplyBodyRef::Room(room) => bail!("outcomes were expected, not {room:?}"),
     }
     Ok(Some((reply.correlation, Answer { bytes: end, tag: 0, outcomes: count })))
 }

@@ -98,7 +98,7 @@ impl Tidegate {
         self.mqtt
     }
 
-    /// The process alone, for who needs no more.
+    /// The process alone.
     pub fn into_server(self) -> Server {
         self.server
     }
@@ -141,8 +141,8 @@ impl Configuration {
     fn text(&self) -> String {
         match self {
             // All bounds as the server ships, but for the number of shards. The first snapshot comes after a run of the
-            // usual size, so that a restart finds one of the whole journal; longer runs have it under transport, as any
-            // server would.
+            // usual size, so that a restart finds one of the whole journal; in longer runs it is written during the
+            // run, as in any server.
             Configuration::Ledger { shards } => format!(
                 "[data]\n\
                  shards = {shards}\n\

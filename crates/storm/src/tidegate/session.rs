@@ -94,6 +94,7 @@ impl Session {
                     let body = match decode_reply(&self.inbox[range])?.body {
                         ReplyBodyRef::Other(body) => body,
                         ReplyBodyRef::Outcomes(outcomes) => reply_frame::Body::Outcomes(outcomes.to_proto()?),
+                        ReplyBodyRef::Room(room) => bail!("no room was asked, but it answered: {room:?}"),
                     };
                     self.inbox.drain(..end);
                     return Ok(body);

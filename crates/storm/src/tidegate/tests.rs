@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use tidegate_wire::proto::{Welcome, reply_frame};
 use tidegate_wire::{BodyRef, OutcomesEncoder, Split, decode_request, encode_reply, limits, split};
 
-/// What the door remembers of ids; without it every transfer is applied.
+/// The ids that the server has seen; without it every transfer is applied.
 type Seen = Option<Arc<Mutex<HashSet<Vec<u8>>>>>;
 
 fn door(seen: Seen) -> SocketAddr {

@@ -49,7 +49,8 @@ pub fn run<P: Parcels>(
             .unwrap_or_else(|_| ProgressStyle::default_bar()),
     );
     let files = Files::read(&config)?;
-    let Served { node, authenticator, secret } = compose::start(&config, &files, extensions, &mut |status| show(&bar, status))?;
+    let Served { node, authenticator, secret } =
+        compose::start(&config, &files, extensions, &mut |status| show(&bar, status))?;
     bar.finish_and_clear();
     tracing::info!("huge pages: {huge_pages}");
     announce(&config, &node);

@@ -247,7 +247,8 @@ fn flags_win_over_the_file() {
     assert_eq!(config.listen.http.unwrap().port(), 9);
     assert_eq!(config.listen.binary.unwrap().port(), 1);
     assert_eq!(config.auth.jwt_secret_file.to_str().unwrap(), "/tmp/show/jwt.key");
-    let missing = Config::load(Some("no/such.toml".as_ref()), &schema(&[]), &Overrides::default()).unwrap_err().to_string();
+    let missing =
+        Config::load(Some("no/such.toml".as_ref()), &schema(&[]), &Overrides::default()).unwrap_err().to_string();
     assert!(missing.starts_with("no/such.toml: cannot be read: "), "{missing}");
 }
 

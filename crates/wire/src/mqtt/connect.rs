@@ -19,12 +19,12 @@ pub struct Connect<'a> {
     pub client_id: &'a str,
     /// The message for when the client is lost.
     pub will: Option<Will<'a>>,
-    /// Who it is.
+    /// The user name.
     pub user_name: Option<&'a str>,
     /// How it shows that.
     pub password: Option<&'a [u8]>,
-    /// How long the session outlives the connection; `u32::MAX`: for ever, which is what MQTT 3.1.1 means without clean
-    /// session.
+    /// How long the session outlives the connection; `u32::MAX`: without limit, which is what MQTT 3.1.1 means without
+    /// clean session.
     pub session_expiry_s: u32,
     /// How many QoS 1 and 2 messages the client takes before it acknowledges; never zero.
     pub receive_maximum: u16,

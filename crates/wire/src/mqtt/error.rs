@@ -40,7 +40,7 @@ impl Malformed {
 /// Why the first packet of a connection is no CONNECT that can be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
-    /// The client speaks a version that we do not.
+    /// The client uses a version that is not supported.
     /// `[MQTT-3.1.2-2]`: another protocol version: the server may send CONNACK 0x84, then closes.
     #[error("protocol version {level}, but only 4 (MQTT 3.1.1) and 5 are spoken here")]
     UnsupportedVersion {

@@ -46,7 +46,8 @@ pub struct PublishProperties<'a> {
     has_local: bool,
 }
 
-/// What may stand in a PUBLISH from a client: no subscription identifier, which is told apart for its reason's sake.
+/// What may stand in a PUBLISH from a client: no subscription identifier, which is checked separately because its
+/// reason code differs.
 /// `[MQTT-3.3.4-6]`: a client sends no subscription identifiers in PUBLISH.
 const PUBLISH: IdSet = IdSet::of(&[
     id::PAYLOAD_FORMAT,

@@ -188,7 +188,7 @@ pub struct SubAck<'a> {
 }
 
 impl<'a> SubAck<'a> {
-    /// What became of each subscription, in order. MQTT 3.1.1 says every failure as [`ReasonCode::UNSPECIFIED_ERROR`].
+    /// The result of each subscription, in order. Every failure of MQTT 3.1.1 is [`ReasonCode::UNSPECIFIED_ERROR`].
     pub fn reasons(&self) -> impl ExactSizeIterator<Item = ReasonCode> + use<'a> {
         self.codes.iter().map(|&code| ReasonCode(code))
     }
@@ -226,7 +226,7 @@ pub struct UnsubAck<'a> {
 }
 
 impl<'a> UnsubAck<'a> {
-    /// What became of each filter, in order; empty in MQTT 3.1.1, which does not tell.
+    /// The result of each filter, in order; empty in MQTT 3.1.1, which does not send it.
     pub fn reasons(&self) -> impl ExactSizeIterator<Item = ReasonCode> + use<'a> {
         self.codes.iter().map(|&code| ReasonCode(code))
     }

@@ -2,8 +2,8 @@
 //! against.
 //!
 //! ```text
-//!   a/b/c        a name; also a filter that matches itself       $share/group/filter   one of the group gets each message
-//!   a/+/c        + stands for one level                          $queue/filter         the same, with the group "$queue"
+//!   a/b/c        a name; also a filter that matches itself       $share/group/filter   one member gets each message
+//!   a/+/c        + stands for one level                          $queue/filter         the same with group "$queue"
 //!   a/#          # stands for this level and all below
 //! ```
 

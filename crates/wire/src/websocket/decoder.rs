@@ -18,7 +18,7 @@ const HEADER_BYTES_MAX: usize = 14;
 /// Decodes what one side sends.
 #[derive(Debug)]
 pub struct FrameDecoder {
-    /// The frame under way; none when the next byte begins a frame.
+    /// The incomplete frame; none when the next byte begins a frame.
     partial: Option<Box<Partial>>,
     /// Whether the peer is a client, who must mask.
     from_client: bool,

@@ -193,7 +193,8 @@ impl Twins {
     }
 
     fn time_of_hold(&self, id: &str) -> u64 {
-        let holder = |node: &&super::node::Node| matches!(node.prior(id), Some(event) if !matches!(event, crate::ledger::Event::IdClaimed { .. }));
+        let is_claim = |event: &crate::ledger::Event<'_>| matches!(event, crate::ledger::Event::IdClaimed { .. });
+        let holder = |node: &&super::node::Node| node.prior(id).is_some_and(|event| !is_claim(&event));
         self.real.nodes.iter().find(holder).map_or(0, |node| node.now.max(node.ledger.time().0))
     }
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// refuses none.
 const AT_ONCE: usize = 96;
 
-/// A broker that lets nobody in for so long has failed.
+/// A broker that accepts no client for this long has failed.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 /// Measures one broker.

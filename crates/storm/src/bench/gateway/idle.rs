@@ -8,7 +8,7 @@ use crate::mqtt::{handshake, websocket};
 use crate::report::Report;
 use anyhow::{Context, Result};
 
-/// By which transport the clients come.
+/// The transport of the clients.
 pub enum Transport<'a> {
     /// TCP.
     Plain,

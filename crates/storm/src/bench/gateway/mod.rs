@@ -128,7 +128,7 @@ impl Case {
             // Debian builds Mosquitto without WebSocket; one program of mochi-mqtt listens with TLS or without.
             Case::IdleTls => kind != Kind::Mochi,
             Case::IdleWs => kind != Kind::Mosquitto,
-            // Nobody else can be asked without sockets.
+            // Other brokers cannot be measured without sockets.
             Case::Sessions => kind == Kind::Tidegate,
             // It keeps sessions in memory only.
             Case::PairsDurable => kind != Kind::Mochi,

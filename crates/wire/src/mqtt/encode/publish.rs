@@ -5,7 +5,7 @@ use crate::mqtt::fixed_header::{kind, push_varint, varint_width};
 use crate::mqtt::property::id;
 use crate::mqtt::{QoS, Version};
 
-/// What a PUBLISH shall say.
+/// The fields of a PUBLISH.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PublishOut<'a> {
     /// Perhaps sent before; never with QoS 0.

@@ -8,7 +8,7 @@ use crate::mqtt::fixed_header::kind;
 use crate::mqtt::property::id;
 use crate::mqtt::{QoS, ReasonCode, Version};
 
-/// What a CONNACK shall say. `None` is not written, and means what MQTT 5 says it means.
+/// The fields of a CONNACK. `None` is not written, and means what MQTT 5 says it means.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnAckOut<'a> {
     /// Whether there was a session; not written with an error.
@@ -118,7 +118,7 @@ pub fn encode_connack(out: &mut Vec<u8>, version: Version, connack: &ConnAckOut<
     });
 }
 
-/// Appends a SUBACK with one reason for each subscription, in order. MQTT 3.1.1 has one word for every failure.
+/// Appends a SUBACK with one reason for each subscription, in order. MQTT 3.1.1 has one return code for every failure.
 /// `[MQTT-3.8.4-6]`: SUBACK has a reason code for each filter.
 pub fn encode_suback(
     out: &mut Vec<u8>,
@@ -139,7 +139,7 @@ pub fn encode_suback(
     });
 }
 
-/// Appends an UNSUBACK with one reason for each filter, in order. MQTT 3.1.1 does not tell them.
+/// Appends an UNSUBACK with one reason for each filter, in order. MQTT 3.1.1 does not send them.
 /// `[MQTT-3.11.3-1]`: the reason codes of UNSUBACK are in the order of the filters.
 pub fn encode_unsuback(
     out: &mut Vec<u8>,
