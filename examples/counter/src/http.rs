@@ -63,7 +63,7 @@ pub fn check_right(caller: &Identity, Command { name, action }: &Command) -> Res
 }
 
 #[derive(OpenApi)]
-#[openapi(info(description = "Named counters that go up and expire."), paths(add, read))]
+#[openapi(info(description = "Named counters that go up and expire."), paths(add_to_counter, read_counter))]
 struct Document;
 
 /// Counters at the door of one edge thread.
@@ -89,8 +89,8 @@ impl HttpRoom for CounterHttp {
     fn routes(self: Box<Self>, door: &Door) -> Routes {
         let served = RoomClient::new(door.clone(), self.0);
         Routes::new()
-            .route("/v1/counters/{name}", get(read).with_state(served.clone()))
-            .route("/v1/counters/{name}/add", post(add).with_state(served))
+            .route("/v1/counters/{name}", get(read_counter).with_state(served.clone()))
+            .route("/v1/counters/{name}/add", post(add_to_counter).with_state(served))
     }
 }
 
@@ -108,7 +108,7 @@ async fn ask(served: &Served, caller: &Identity, command: Command) -> Result<Res
     request_body = AddBody,
     responses((status = 200, description = "The counter after it", body = Counter), RoomBodyProblems)
 )]
-async fn add(
+async fn add_to_counter(
     State(served): State<Served>,
     PathName(name): PathName,
     request: Request,
@@ -128,7 +128,7 @@ async fn add(
     params(("name" = inline(String), Path, description = "Counter", example = "visits", min_length = 1)),
     responses((status = 200, description = "The counter", body = Counter), RoomProblems)
 )]
-async fn read(
+async fn read_counter(
     State(served): State<Served>,
     PathName(name): PathName,
     headers: HeaderMap,
