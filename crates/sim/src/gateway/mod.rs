@@ -24,10 +24,10 @@
 //! Invariant: the oracle knows MQTT's promises only, and nothing of how a broker keeps them.
 
 mod client;
-mod house;
+mod node;
 mod oracle;
 mod pipe;
 mod plan;
 mod world;
 
-pub use world::{Tally, World};
+pub use world::Gateway;

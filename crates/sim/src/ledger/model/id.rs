@@ -4,7 +4,7 @@ use tidegate_machines::ledger::{Outcome, Refusal};
 
 use super::Stamp;
 use super::hold::{Close, Fate, HoldEnd};
-use crate::ask::Content;
+use crate::ledger::ask::Content;
 use crate::violation::{Violation, must};
 
 /// The answer for ever.

@@ -9,7 +9,7 @@ use tidegate_ledger::operation::Outgoing;
 use tidegate_ledger::operation::{EndpointIndex, Message};
 
 use crate::chance::Chance;
-use crate::plan::Weather;
+use crate::ledger::plan::Weather;
 
 /// Messages on their way.
 pub struct Network {

@@ -4,7 +4,7 @@ use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, RowKind};
 
 use super::hold::Fate;
 use super::{AccountStory, Model};
-use crate::ask::Content;
+use crate::ledger::ask::Content;
 use crate::violation::{Violation, must};
 
 /// A row's kind as a key.

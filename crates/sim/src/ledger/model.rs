@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use tidegate_ledger::message::Reply;
 use tidegate_machines::ledger::{AccountKind, AccountView, Outcome, Refusal};
 
-use crate::ask::{Ask, Content, Item};
+use crate::ledger::ask::{Ask, Content, Item};
 use crate::violation::{Violation, must};
 use account::{AccountStory, Floor};
 pub use census::Census;
