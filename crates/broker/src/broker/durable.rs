@@ -103,6 +103,8 @@ impl<L: LogStore> Broker<L> {
                     self.say(asked_by, reason, now);
                 }
             }
+            // Without its record there is no PUBREL: after a restart the message is sent again, under an id that the client still knows.
+            Wait::Received { .. } if reason.is_error() => {}
             Wait::Received { session, number } => self.received(session, number, now),
             Wait::Retained { message, source } => self.retained(message, source, reason, now),
             Wait::Said { asked_by } => self.say(asked_by, reason, now),

@@ -248,9 +248,11 @@ impl<L: LogStore> Broker<L> {
     }
 
     pub(super) fn send_answer(&mut self, index: u32, answer: Answer, now: TimeMs) {
-        let is_refused = answer.kind != AckKind::PubComp && answer.reason.is_error();
-        if is_refused && self.clients.connections[index].version == Version::V311 {
-            // An acknowledgement would say that all is well. Without one the client will publish again.
+        let is_pubcomp = answer.kind == AckKind::PubComp;
+        let is_refused = answer.reason.is_error() && answer.reason != ReasonCode::PACKET_IDENTIFIER_NOT_FOUND;
+        if is_refused && (is_pubcomp || self.clients.connections[index].version == Version::V311) {
+            // An acknowledgement would say that all is well. Without one the client will send again. A PUBCOMP has no reason that says
+            // otherwise, and the packet id is not free: the shard may still know what was published under it.
             self.late.push((self.clients.key(index), answer.reason));
             return;
         }

@@ -54,6 +54,8 @@ pub(super) struct Damage {
     snapshots: Vec<String>,
     /// Since the process started, something was done to it for which a shard may stop.
     may_stop: bool,
+    /// [`Store::strays`] before the process started.
+    strays: u64,
     full_until: Option<u64>,
     full_at: Option<u64>,
     /// By log: until when it is not stepped.
@@ -63,7 +65,8 @@ pub(super) struct Damage {
 impl<S: Store> Site<S> {
     /// Whether a shard that stops itself has a reason.
     pub fn may_stop_a_shard(&self) -> bool {
-        self.damage.may_stop || self.damage.rot.iter().any(|rot| self.store.is_rotten(rot))
+        let fenced = self.store.strays() > self.damage.strays;
+        fenced || self.damage.may_stop || self.damage.rot.iter().any(|rot| self.store.is_rotten(rot))
     }
 
     /// Whether `words` name a part of a log that really rots.
@@ -101,8 +104,10 @@ impl<S: Store> Site<S> {
         self.damage.full_until.is_some()
     }
 
-    pub(super) fn process_started(&mut self) {
+    /// A process is about to start, and has nothing to complain of yet.
+    pub(super) fn process_starts(&mut self) {
         self.damage.may_stop = false;
+        self.damage.strays = self.store.strays();
     }
 
     /// The operator makes room on the disk.

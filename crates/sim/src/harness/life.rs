@@ -173,6 +173,7 @@ impl<W: Workload<S>, S: Store> World<W, S> {
         }
         note!(site.trace, "the process starts");
         site.tally.add("a start", 1);
+        site.process_starts();
         let started = self.load.start(site);
         self.start_at = site.tick + site.chance.within(1..=5);
         if site.disk.has_stopped() {
@@ -186,7 +187,6 @@ impl<W: Workload<S>, S: Store> World<W, S> {
         match started {
             Ok(node) => {
                 self.node = Some(node);
-                site.process_started();
                 Ok(())
             }
             Err(refusal) => self.start_was_refused(&refusal),

@@ -111,6 +111,10 @@ pub trait Store: Clone + 'static {
     /// Another process takes the log over. Returns whether it did: where nobody else can have the files, nobody can.
     fn take_over(&self, log: LogId) -> bool;
 
+    /// Messages that arrived for processes that had ended by then, so far: where one stands, the process that lives cannot write, and is
+    /// fenced out although nobody took over.
+    fn strays(&self) -> u64;
+
     /// The next opening fails because nothing answers. Returns whether that can happen.
     fn refuse_next_open(&self) -> bool;
 

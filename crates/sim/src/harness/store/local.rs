@@ -101,6 +101,10 @@ impl Store for LocalStore {
         false
     }
 
+    fn strays(&self) -> u64 {
+        0
+    }
+
     fn refuse_next_open(&self) -> bool {
         false
     }

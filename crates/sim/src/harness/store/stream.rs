@@ -83,6 +83,10 @@ impl Store for StreamStore {
         logs.open(log, since, Options::default()).is_ok()
     }
 
+    fn strays(&self) -> u64 {
+        self.streams.strays()
+    }
+
     fn refuse_next_open(&self) -> bool {
         self.streams.refuse_next_open();
         true
