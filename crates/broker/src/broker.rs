@@ -388,6 +388,8 @@ impl<L: LogStore> Broker<L> {
         self.disconnect_late(now);
         // What was asked of the shards in this step is submitted in this step.
         worked |= self.step_shards(now);
+        // A shard may have failed just now.
+        self.disconnect_late(now);
         self.publish_facts(now);
         worked
     }

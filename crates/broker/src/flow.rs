@@ -5,7 +5,7 @@ mod incoming;
 mod waiting;
 mod window;
 
-pub(crate) use answers::{Answer, Answers};
+pub(crate) use answers::{Answer, Answers, OUTCOME_UNKNOWN, worse};
 pub(crate) use incoming::{Incoming, IncomingStage};
 pub(crate) use waiting::{Waiter, WaitingRoom};
 pub(crate) use window::{Flight, Window};

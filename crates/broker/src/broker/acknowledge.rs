@@ -7,7 +7,7 @@ use tidegate_wire::mqtt::{Ack, AckKind, ReasonCode};
 
 use super::{Broker, Wait};
 use crate::connection::NONE;
-use crate::flow::{Answer, Flight, IncomingStage};
+use crate::flow::{Answer, Flight, IncomingStage, OUTCOME_UNKNOWN};
 use crate::peer::{AskedBy, Item, Source, Ticket};
 use crate::session::{SessionFlags, SessionRef};
 
@@ -222,6 +222,8 @@ impl<L: LogStore> Broker<L> {
             let Some(answer) = flow.answers.take() else { return };
             match answer.kind {
                 AckKind::PubAck | AckKind::PubRel => {}
+                // The packet id is not free: the client will send again what some shards may have taken.
+                AckKind::PubRec if answer.reason == OUTCOME_UNKNOWN => self.forget_incoming(place, answer.packet_id),
                 AckKind::PubRec if answer.reason.is_error() => {
                     // Some shards may have taken what others refused. The packet id is free from here on, so they must forget; what the
                     // client sends next reaches them behind that.

@@ -66,9 +66,7 @@ impl Errands {
         let errand = self.all[place as usize].as_mut().expect("an errand is there until all have said their words");
         assert!(!errand.is_counted || errand.remaining > 0, "nobody says more than was asked");
         errand.remaining -= 1;
-        if reason.is_error() {
-            errand.reason = reason;
-        }
+        errand.reason = crate::flow::worse(errand.reason, reason);
         self.take_if_over(place)
     }
 

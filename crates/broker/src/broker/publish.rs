@@ -8,7 +8,7 @@ use tidegate_wire::mqtt::{AckKind, Publish, QoS, ReasonCode, Version, encode_ack
 use super::retain::Kept;
 use super::{Broker, Progress, Routed};
 use crate::connection::{Bucket, Connection, Flags};
-use crate::flow::{Answer, Incoming, IncomingStage};
+use crate::flow::{Answer, Incoming, IncomingStage, OUTCOME_UNKNOWN};
 use crate::parcel::Parcel;
 use crate::peer::{AskedBy, Publisher, Source, Ticket};
 use crate::reason::{About, words};
@@ -250,7 +250,8 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn send_answer(&mut self, index: u32, answer: Answer, now: TimeMs) {
         let is_pubcomp = answer.kind == AckKind::PubComp;
         let is_refused = answer.reason.is_error() && answer.reason != ReasonCode::PACKET_IDENTIFIER_NOT_FOUND;
-        if is_refused && (is_pubcomp || self.clients.connections[index].version == Version::V311) {
+        let is_silent = is_pubcomp || answer.reason == OUTCOME_UNKNOWN;
+        if is_refused && (is_silent || self.clients.connections[index].version == Version::V311) {
             // An acknowledgement would say that all is well. Without one the client will send again. A PUBCOMP has no reason that says
             // otherwise, and the packet id is not free: the shard may still know what was published under it.
             self.late.push((self.clients.key(index), answer.reason));
