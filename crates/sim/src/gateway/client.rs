@@ -114,6 +114,13 @@ impl SimClient {
         self.life == Life::Online && self.pending.is_empty() && self.asked.is_empty() && self.output.is_empty()
     }
 
+    /// What it still waits for, in words; `None` if all is done.
+    pub fn unfinished(&self) -> Option<String> {
+        let waits =
+            || format!("client {}: {:?}, {:?}, {} bytes", self.index, self.pending, self.asked, self.output.len());
+        (!self.is_done()).then(waits)
+    }
+
     /// Its client id.
     pub fn client_id(&self) -> String {
         format!("client-{}", self.index)

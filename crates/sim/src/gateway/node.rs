@@ -148,6 +148,13 @@ impl<S: Store> Node<S> {
         events
     }
 
+    /// How far each shard is, for a person.
+    pub fn situation(&self) -> String {
+        let shards = self.brokers.iter().flat_map(Broker::shards);
+        let place = |shard: &TopicShard<S::Log>| format!("{} of {} durable", shard.durable(), shard.appended());
+        shards.map(place).collect::<Vec<_>>().join(", ")
+    }
+
     /// Every broker's tables agree with each other.
     pub fn assert_sound(&self) {
         self.brokers.iter().for_each(Broker::assert_sound);

@@ -121,7 +121,11 @@ impl<S: Store> Workload<S> for Gateway {
     fn situation(world: &GatewayWorld<S>) -> String {
         let debts = world.load.oracle.debts();
         let unsettled = world.load.peers.iter().filter(|peer| peer.client.life() != Life::Online).count();
-        format!("in peace, {unsettled} clients are not online, and this is missing: {debts:?}")
+        let undone: Vec<_> = world.load.peers.iter().filter_map(|peer| peer.client.unfinished()).collect();
+        let shards = world.node.as_ref().map_or_else(String::new, Node::situation);
+        format!(
+            "in peace, {unsettled} clients are not online, this is missing: {debts:?}, these are not done: {undone:?}; shards: {shards}"
+        )
     }
 
     /// Each topic has its last retained message.
