@@ -98,12 +98,12 @@ kill: setup ## kill -9 the server under load and compare every acknowledged outc
 
 .PHONY: loom
 loom: setup ## model check the rings
-	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom cargo test --release -p tidegate-runtime --lib loom_
+	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(TARGET)/loom cargo test --release -p tidegate-rings --lib loom_
 
 .PHONY: miri
 miri: setup ## interpret the unsafe code, looking for undefined behaviour (nightly)
 	@$(SETUP) miri
-	cargo +nightly miri test -p tidegate-runtime -p tidegate-shard --lib
+	cargo +nightly miri test -p tidegate-rings -p tidegate-shard --lib
 
 .PHONY: fuzz
 fuzz: setup ## run each fuzz target FUZZ_SECONDS (30) long

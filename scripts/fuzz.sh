@@ -15,5 +15,6 @@ unset CARGO_TARGET_DIR # cargo-fuzz keeps its sanitised builds apart, in fuzz/ta
 for target in "${targets[@]}"; do
     echo "=== fuzz $target for ${seconds}s"
     mkdir -p "$learned/$target"
-    cargo +nightly fuzz run "$target" "$learned/$target" "fuzz/corpus/$target" -- -max_total_time="$seconds" -print_final_stats=1
+    cargo +nightly fuzz run "$target" "$learned/$target" "fuzz/corpus/$target" -- \
+        -max_total_time="$seconds" -print_final_stats=1
 done

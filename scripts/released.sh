@@ -11,7 +11,7 @@ planted() { # PACKAGE EDGES
 
 for package in tidegate storm; do
     if planted "$package" normal,build; then
-        echo "released: $package would be released with the features above; only [dev-dependencies] may turn them on" >&2
+        echo "released: $package would have the features above; only [dev-dependencies] may turn them on" >&2
         exit 1
     fi
 done

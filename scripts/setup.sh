@@ -1,6 +1,7 @@
 #!/bin/bash
-# Makes one tool available, or says in one line what to install:  setup.sh rust|python|clients|redis|postgres|mosquitto|mochi|fuzz|miri
-# Idempotent and quick when the tool is there, because most make targets call it.
+# Makes one tool available, or says in one line what to install:  setup.sh
+# rust|python|clients|redis|postgres|mosquitto|mochi|fuzz|miri Idempotent and quick when the tool is there, because most
+# make targets call it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -56,7 +57,8 @@ python() {
         python3 -m venv .venv
     fi
     echo "setup: installing $(tr '\n' ' ' <"$wanted")"
-    .venv/bin/pip install -q --disable-pip-version-check -r "$wanted" || missing "what $wanted lists" "pip could not install it"
+    .venv/bin/pip install -q --disable-pip-version-check -r "$wanted" ||
+        missing "what $wanted lists" "pip could not install it"
     cp "$wanted" "$built"
 }
 
@@ -110,7 +112,8 @@ fuzz() {
 
 miri() {
     nightly
-    rustup component add --toolchain nightly miri rust-src >/dev/null 2>&1 || missing miri "rustup component add --toolchain nightly miri"
+    rustup component add --toolchain nightly miri rust-src >/dev/null 2>&1 ||
+        missing miri "rustup component add --toolchain nightly miri"
 }
 
 case ${1:-} in

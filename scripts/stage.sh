@@ -1,5 +1,6 @@
 #!/bin/bash
-# Runs one stage of `make test`, says how long it took, and keeps what it printed for summary.sh:  stage.sh LOGS NAME COMMAND...
+# Runs one stage of `make test`, says how long it took, and keeps what it printed for summary.sh:  stage.sh LOGS NAME
+# COMMAND...
 set -euo pipefail
 
 logs=$1

@@ -3,8 +3,9 @@
 #
 #   the shop sells credits ─▶ dave and carol log in ─▶ vote ─▶ a reply gets lost ─▶ too many votes ─▶ tally
 #
-# Every answer is compared with what it must be; the first that differs ends the script. Each run is a show of its own, so it
-# can be played again on the same data. SHOW=name plays one show twice: all its ids are the same, so all is `duplicate`.
+# Every answer is compared with what it must be; the first that differs ends the script. Each run is a show of its own,
+# so it can be played again on the same data. SHOW=name plays one show twice: all its ids are the same, so all is
+# `duplicate`.
 set -euo pipefail
 
 url=${1:-http://localhost:8080}
@@ -25,7 +26,8 @@ field() {
 # log_in USER PASSWORD: prints a token.
 log_in() {
     local token
-    token=$(curl -sS "$url/v1/login" -H 'content-type: application/json' -d "{\"user\":\"$1\",\"password\":\"$2\"}" | field token)
+    token=$(curl -sS "$url/v1/login" -H 'content-type: application/json' \
+        -d "{\"user\":\"$1\",\"password\":\"$2\"}" | field token)
     [ -n "$token" ] || { echo "cannot log in as $1 at $url: does \`make run\` serve there?" >&2; exit 1; }
     echo "$token"
 }

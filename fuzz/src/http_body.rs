@@ -5,11 +5,11 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
-use tidegate_gateway::auth::{
+use tidegate_doors::auth::{
     AuthSettings, Authenticator, Grant, LoginLimits, Rights, Secret, ServiceSettings, TopicAccess, service_token_hash,
 };
-use tidegate_gateway::http::{Backend, DrainStatus, EdgeOptions, Health, HttpLimits, HttpMetrics, serve_edge};
-use tidegate_gateway::mqtt::Arrival;
+use tidegate_doors::http::{DrainStatus, Edge, EdgeOptions, Health, HttpLimits, HttpMetrics, Operations};
+use tidegate_doors::ledger_http::{Backend, LedgerHttpMetrics, LedgerRoom};
 use tidegate_ledger::message::{Reply, Request};
 use tidegate_machines::ledger::{AccountKind, AccountView, Outcome};
 use tidegate_telemetry::Registry;
@@ -94,7 +94,9 @@ impl Backend for Agreeable {
         };
         std::future::ready(reply)
     }
+}
 
+impl Operations for Agreeable {
     fn health(&self) -> Health {
         Health::Serving
     }
@@ -107,10 +109,6 @@ impl Backend for Agreeable {
 
     fn drain_status(&self) -> DrainStatus {
         DrainStatus::default()
-    }
-
-    fn adopt(&self, _arrival: Box<Arrival>) -> bool {
-        false
     }
 }
 
@@ -131,20 +129,23 @@ fn open_door() -> SocketAddr {
         topics: TopicAccess::default(),
     };
     let (never_stops, stop) = tokio::sync::watch::channel(false);
+    let registry = Registry::of(&[HttpMetrics::ROWS, LedgerHttpMetrics::ROWS]);
     let options = EdgeOptions {
         listener,
         tls: None,
         authenticator: Arc::new(Authenticator::new(settings)),
-        backend: Agreeable,
+        operations: Arc::new(Agreeable),
+        rooms: vec![Box::new(LedgerRoom::new(Agreeable, LedgerHttpMetrics::register(&registry)))],
         limits: HttpLimits::default(),
-        metrics: HttpMetrics::register(&Registry::of(&[HttpMetrics::ROWS])),
+        metrics: HttpMetrics::register(&registry),
         open_paths: Vec::new(),
-        websocket: None,
+        upgrade: None,
         stop,
     };
+    let edge = Edge::open(options).expect("the rooms fit");
     std::thread::spawn(move || {
         let _until_the_process_ends = never_stops;
-        serve_edge(options, std::future::ready(())).expect("the door serves");
+        edge.serve(std::future::ready(())).expect("the door serves");
     });
     address
 }

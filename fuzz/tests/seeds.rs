@@ -15,7 +15,8 @@ use tidegate_wire::mqtt::*;
 use tidegate_wire::proto::{self, AccountKind, reply_frame, request_frame};
 use tidegate_wire::websocket::{CloseCode, Opcode, encode_client_frame, encode_close, encode_pong, frame_header};
 use tidegate_wire::{
-    HoldsEncoder, OutcomesEncoder, PostHoldsEncoder, TransferRef, TransfersEncoder, encode_reply, encode_request,
+    HoldsEncoder, OutcomesEncoder, PostHoldsEncoder, RoomRef, TransferRef, TransfersEncoder, encode_reply,
+    encode_request, encode_room,
 };
 
 #[test]
@@ -271,6 +272,11 @@ fn frames() {
     let error = proto::Error { code: "busy".into(), detail: "later".into(), retry_after_ms: 100 };
     encode_reply(&mut out, 8, reply_frame::Body::Error(error));
     write("frames", "replies", &out);
+
+    out.clear();
+    encode_room(&mut out, 10, RoomRef { family: 1_024, body: b"add" });
+    encode_room(&mut out, 11, RoomRef { family: u32::MAX, body: b"" });
+    write("frames", "rooms", &out);
 }
 
 /// As the target wants it: the number of records, then the records with their length and room for a checksum.

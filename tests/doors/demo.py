@@ -45,7 +45,8 @@ class Window:
         try:
             WebDriverWait(self.driver, SECONDS_MAX, poll_frequency=0.02).until(lambda _: text in self.text(selector))
         except Exception:
-            sys.exit(f"{self.user}: {selector} is {self.text(selector)!r}, not {text!r}; the page says {self.text('body')!r}")
+            sys.exit(f"{self.user}: {selector} is {self.text(selector)!r}, not {text!r}; "
+                     f"the page has {self.text('body')!r}")
 
     def log_in(self, password):
         for field, value in [("#user", self.user), ("#password", password)]:

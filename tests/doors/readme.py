@@ -1,9 +1,9 @@
 """Runs the README's commands as printed, in one shell, and compares what they print.
 
-In a block marked ```sh, a line is a command; comment lines right below it are what it must print, where `…` stands for
-anything. A block without such a comment is not run (`make run` itself, for example). A block that begins with the server's
-binary is run after a `kill -9`, as the README tells its reader. Only the address, the binary and the data directory are
-replaced, so that the check can run beside a server of yours.
+In a block marked ```sh, a line is a command; comment lines directly below it are what it must print, where `…` stands
+for anything. A block without such a comment is not run (`make run` itself, for example). A block that begins with the
+server's binary is run after a `kill -9`, as the README says. Only the address, the binary and the data directory are
+replaced, so that the check can run beside another server.
 
 Usage: readme.py BINARY
 """
@@ -22,7 +22,7 @@ PRINTED_DATA = "--data data"
 
 
 def steps(text):
-    """(line number, command, expected output lines) of every block in which at least one command has an expected output."""
+    """(line number, command, expected output lines) of every block that has an expected output."""
     for block in re.finditer(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         line = text.count("\n", 0, block.start(1)) + 1
         found, command, expected = [], [], []
@@ -61,7 +61,8 @@ def run(shell, command):
 def check(todo, replaced):
     """Runs the commands in one shell; how many did not print what they should."""
     failures = 0
-    shell = subprocess.Popen(["bash"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    pipe = subprocess.PIPE
+    shell = subprocess.Popen(["bash"], stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True)
     for line, command, expected in todo:
         real = command
         for printed, actual in replaced.items():

@@ -22,7 +22,7 @@ def free_address():
 
 
 class Server:
-    """A running server: its addresses and its data directory. With `tls` (a client's context) HTTP is HTTPS, and MQTT is over TLS too."""
+    """A running server: its addresses and its data directory. With `tls` (a client's context) HTTP and MQTT use TLS."""
 
     def __init__(self, binary, data, log, config="config/dev.toml", tls=None):
         self.http, self.mqtt, self.mqtts = free_address(), free_address(), free_address() if tls else None

@@ -1,4 +1,5 @@
-//! What the broker itself costs, without sockets and disks: nanoseconds per message and bytes per idle client, one worker, one thread.
+//! What the broker costs without sockets and disks: nanoseconds per message and bytes per idle client, for one worker
+//! on one thread.
 //!
 //! ```text
 //!   cargo run --release -p tidegate-broker --example broker_speed [SESSIONS]

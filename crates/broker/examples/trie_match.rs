@@ -1,7 +1,7 @@
 //! Nanoseconds of one match, by number of subscriptions: `cargo run --release --example trie_match`.
 //!
-//! Topics are drawn at random from all that are subscribed to, so that with many subscriptions each match is at lines that no cache
-//! holds; and from a thousand of them, as when few devices speak.
+//! Topics are drawn at random from all that are subscribed to, so that with many subscriptions each match is at lines
+//! that no cache holds; and from a thousand of them, as when few devices speak.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,8 +1,9 @@
-//! What a subscription and a retained topic cost one worker, counted at the allocator: `cargo run --release --example trie_memory`.
+//! What a subscription and a retained topic cost one worker, counted at the allocator: `cargo run --release --example
+//! trie_memory`.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use tidegate_broker::retained::{Keepable, Retained};
+use tidegate_broker::retained::{Retainable, Retained};
 use tidegate_broker::subscriptions::{Entry, Subscriptions};
 
 /// The system's allocator, counting.
@@ -71,7 +72,7 @@ struct Text(&'static str);
 
 static TEXT: Text = Text("21.5");
 
-impl Keepable for Pointer {
+impl Retainable for Pointer {
     fn expires_at_ms(&self) -> Option<u64> {
         None
     }

@@ -1,4 +1,4 @@
-//! What the broker asks of the shell around it.
+//! What the broker asks of the shell around it: the loop that has sockets and clocks.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use crate::{ConnectionKey, Rights};
 /// Something that the broker cannot do itself. The shell takes actions with [`crate::Broker::actions`] after each turn.
 #[derive(Debug)]
 pub enum Action {
-    /// Find out who this is and answer with [`crate::Broker::verdict`]. Nothing more is read from the connection until then. The shell
-    /// adds what only it knows: the certificate, the address, the listener.
+    /// Authenticate the client and answer with [`crate::Broker::verdict`]. Nothing more is read from the connection
+    /// until then. The shell adds what only it knows: the certificate, the address, the listener.
     Authenticate {
         /// The connection that has sent CONNECT.
         key: ConnectionKey,
@@ -20,8 +20,8 @@ pub enum Action {
         /// Password of CONNECT.
         password: Option<Box<[u8]>>,
     },
-    /// The session of this connection lives with another worker: move the socket there, `open` it, and `receive` these bytes first.
-    /// The key is already forgotten here.
+    /// The session of this connection lives with another worker: move the socket there, `open` it, and `receive` these
+    /// bytes first. The key is already forgotten here.
     HandOff {
         /// The connection as it was called here.
         key: ConnectionKey,
@@ -30,8 +30,8 @@ pub enum Action {
         /// All that was received from it.
         bytes: Box<[u8]>,
     },
-    /// Write what [`crate::Broker::unsent`] still holds, as far as the socket takes it without waiting; close the socket; then call
-    /// [`crate::Broker::closed`].
+    /// Write what [`crate::Broker::unsent`] still holds, as far as the socket takes it without waiting; close the
+    /// socket; then call [`crate::Broker::closed`].
     Close {
         /// The connection.
         key: ConnectionKey,
@@ -47,8 +47,8 @@ pub enum Action {
         /// What was published.
         payload: Box<[u8]>,
     },
-    /// Whether `condition` holds decides whether this connection may subscribe: find out and answer with [`crate::Broker::confirm`].
-    /// Nothing more is read from the connection until then.
+    /// Whether `condition` holds decides whether this connection may subscribe: find out and answer with
+    /// [`crate::Broker::confirm`]. Nothing more is read from the connection until then.
     Confirm {
         /// The connection.
         key: ConnectionKey,
@@ -57,7 +57,7 @@ pub enum Action {
     },
 }
 
-/// Names a request that is under way.
+/// Names a request in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RequestTicket(pub u64);
 

@@ -1,23 +1,24 @@
-//! One worker's broker: the door through which everything comes in and goes out.
+//! One worker's broker: the calls through which bytes, peers' messages and time come in, and bytes and actions go out.
 
 mod acknowledge;
 mod connect;
 mod delayed;
+mod disconnect;
+mod drain;
 mod due;
 mod durable;
-mod errand;
-mod hand;
-mod leave;
-mod order;
+mod pending_acks;
 mod publish;
 mod recover;
 mod request;
 mod retain;
+mod retain_order;
+mod retained_scan;
 mod route;
 mod sound;
 mod subscribe;
+mod sweep;
 mod sys;
-mod walk;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -31,7 +32,7 @@ use tidegate_machines::topic::Refusal;
 use tidegate_wire::mqtt::{Packet, ReasonCode, Split, check_filter, decode_client, encode_pingresp, split};
 
 use crate::clients::Clients;
-use crate::connection::{Flags, Life, NONE, Turn};
+use crate::connection::{ConnectionEvent, ConnectionState, Flags, NONE};
 use crate::limits::{PEER_ITEMS_MAX, REQUEST_TOPICS_MAX};
 use crate::peer::{Item, Peers};
 use crate::retained::Retained;
@@ -44,8 +45,8 @@ use crate::{Action, BrokerFacts, BrokerMessage, BrokerOptions, ConnectionKey, Ri
 
 use durable::Wait;
 pub use durable::Waiting;
-use errand::{Errands, Then};
-use retain::Kept;
+use pending_acks::{Completion, PendingAcks};
+use retain::RetainedMessage;
 use route::{DurableReceiver, Routed};
 
 /// What the shell knows of a connection and the broker needs.
@@ -55,7 +56,7 @@ pub struct ConnectionTraits {
     pub packet_bytes_max: u32,
 }
 
-/// How clients are sent away.
+/// How clients are disconnected during a drain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DrainPlan {
     /// Connections of this worker to close per second.
@@ -64,7 +65,7 @@ pub struct DrainPlan {
     pub server_reference: Option<Box<str>>,
 }
 
-/// What became of a packet.
+/// The result of processing a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     /// It is done with.
@@ -80,7 +81,7 @@ pub struct Broker<L: LogStore> {
     options: BrokerOptions,
     clients: Clients,
     trie: Subscriptions,
-    retained: Retained<Kept>,
+    retained: Retained<RetainedMessage>,
     shards: Vec<TopicShard<L>>,
     /// Sessions by shard and slot.
     places: Vec<Vec<u32>>,
@@ -91,23 +92,23 @@ pub struct Broker<L: LogStore> {
     stalled: VecDeque<ConnectionKey>,
     /// Connections that have spent their rate, and until when.
     throttled: Vec<(TimeMs, ConnectionKey)>,
-    /// Connections to be disconnected as soon as nobody stands on them.
-    late: Vec<(ConnectionKey, ReasonCode)>,
+    /// Connections to be disconnected when the current call no longer uses them.
+    deferred_disconnects: Vec<(ConnectionKey, ReasonCode)>,
     /// Connections that wait for a session which an earlier one is still opening.
-    successors: HashMap<u32, ConnectionKey>,
-    walks: walk::Walks,
-    retains_under_way: usize,
-    retaining: order::RetainsUnderWay,
-    errands: Errands,
+    waiting_connects: HashMap<u32, ConnectionKey>,
+    scans: retained_scan::Scans,
+    retains_in_flight: usize,
+    retaining: retain_order::RetainsInFlight,
+    pending_acks: PendingAcks,
     requests: HashMap<u64, request::Request>,
     tickets: u64,
     delayed: BinaryHeap<Reverse<(TimeMs, u64, delayed::ByNumber)>>,
     delayed_number: u64,
-    delayed_under_way: HashSet<(u16, u64)>,
-    hand: hand::Hand,
-    drain: Option<hand::Drain>,
+    delayed_in_flight: HashSet<(u16, u64)>,
+    sweep: sweep::Sweep,
+    drain: Option<drain::Drain>,
     sys: sys::Sys,
-    chance: Chance,
+    random: SplitMix64,
     /// Whether publishers are not read, because what was sent is not taken fast enough.
     is_pressed: bool,
     /// Buffers that are used again and again.
@@ -119,8 +120,9 @@ pub struct Broker<L: LogStore> {
 }
 
 impl<L: LogStore> Broker<L> {
-    /// A broker over the topic shards that belong to its worker (shard n with n % workers == worker, ascending). It serves when
-    /// [`Broker::is_serving`] says so. What was connected when the shards' process ended is found disconnected, without goodbye.
+    /// A broker over the topic shards that belong to its worker (shard n with n % workers == worker, ascending). It
+    /// serves when [`Broker::is_serving`] says so. Sessions that were connected when the process ended count as
+    /// disconnected without DISCONNECT.
     pub fn new(options: BrokerOptions, shards: Vec<TopicShard<L>>) -> Broker<L> {
         let topics = options.request_topics.len();
         assert!(topics <= REQUEST_TOPICS_MAX, "{topics} request topics, and each PUBLISH is compared with all of them");
@@ -132,11 +134,11 @@ impl<L: LogStore> Broker<L> {
                 "a worker has every n-th shard, ascending"
             );
         }
-        let mut chance = Chance(options.seed);
+        let mut random = SplitMix64(options.seed);
         let mut broker = Broker {
             clients: Clients::new(options.limits.clone()),
-            trie: Subscriptions::new(chance.next(), SHAPES_MAX),
-            retained: Retained::new(chance.next()),
+            trie: Subscriptions::new(random.next(), SHAPES_MAX),
+            retained: Retained::new(random.next()),
             places: shards.iter().map(|_| Vec::new()).collect(),
             shards,
             peers: Peers::new(options.worker, options.workers),
@@ -144,21 +146,21 @@ impl<L: LogStore> Broker<L> {
             actions: Vec::new(),
             stalled: VecDeque::new(),
             throttled: Vec::new(),
-            late: Vec::new(),
-            successors: HashMap::new(),
-            walks: walk::Walks::default(),
-            retains_under_way: 0,
-            retaining: order::RetainsUnderWay::default(),
-            errands: Errands::default(),
+            deferred_disconnects: Vec::new(),
+            waiting_connects: HashMap::new(),
+            scans: retained_scan::Scans::default(),
+            retains_in_flight: 0,
+            retaining: retain_order::RetainsInFlight::default(),
+            pending_acks: PendingAcks::default(),
             requests: HashMap::new(),
             tickets: 0,
             delayed: BinaryHeap::new(),
             delayed_number: 0,
-            delayed_under_way: HashSet::new(),
-            hand: hand::Hand::default(),
+            delayed_in_flight: HashSet::new(),
+            sweep: sweep::Sweep::default(),
             drain: None,
             sys: sys::Sys::default(),
-            chance,
+            random,
             is_pressed: false,
             matches: Matches::new(),
             topic: String::new(),
@@ -178,7 +180,7 @@ impl<L: LogStore> Broker<L> {
         }
         let index = self.clients.connections.take();
         let connection = &mut self.clients.connections[index];
-        connection.turn(Turn::Opened);
+        connection.transition(ConnectionEvent::Opened);
         assert!(connection.session == NONE && connection.rights == NONE, "a place that was given back is nobody's");
         assert!(connection.outbox == NONE && connection.input == NONE, "a place that was given back holds no bytes");
         connection.last_seen_s = connect::seconds(now);
@@ -192,7 +194,7 @@ impl<L: LogStore> Broker<L> {
     /// Bytes from a client. A key that is gone is ignored here and everywhere.
     pub fn receive(&mut self, key: ConnectionKey, bytes: &[u8], now: TimeMs) {
         let Some(index) = self.clients.index(key) else { return };
-        if self.clients.connections[index].life == Life::Closing {
+        if self.clients.connections[index].state == ConnectionState::Closing {
             return;
         }
         self.clients.facts.bytes_received += bytes.len() as u64;
@@ -207,7 +209,7 @@ impl<L: LogStore> Broker<L> {
                 self.resume(index, now);
             }
         }
-        self.disconnect_late(now);
+        self.run_deferred_disconnects(now);
     }
 
     /// Goes on with what waits in a connection's input.
@@ -223,16 +225,16 @@ impl<L: LogStore> Broker<L> {
     /// Puts back what could not be processed, if its connection is still there to process it.
     fn keep_input(&mut self, key: ConnectionKey, input: Vec<u8>) {
         let Some(index) = self.clients.index(key) else { return };
-        if input.is_empty() || self.clients.connections[index].life == Life::Closing {
+        if input.is_empty() || self.clients.connections[index].state == ConnectionState::Closing {
             return;
         }
         self.clients.put_input(index, input);
-        // A packet that waits for an answer is resumed by it, part of a packet by the rest; a whole one that waits for better times is
-        // looked at in each step.
+        // A packet that waits for an answer is resumed by it, part of a packet by the rest; a whole one that waits for
+        // better times is looked at in each step.
         let connection = &self.clients.connections[index];
         if connection.flags.has(Flags::PARKED)
             || connection.flags.has(Flags::STALLED)
-            || connection.life == Life::Authenticating
+            || connection.state == ConnectionState::Authenticating
         {
             return;
         }
@@ -272,14 +274,16 @@ impl<L: LogStore> Broker<L> {
     /// One whole packet.
     fn packet(&mut self, index: u32, packet: &[u8], rest: &[u8], now: TimeMs) -> Progress {
         let connection = &mut self.clients.connections[index];
-        match connection.life {
-            Life::Greeting => {
+        match connection.state {
+            ConnectionState::AwaitingConnect => {
                 self.clients.facts.messages_received += 1;
-                return self.greet(index, packet, rest, now);
+                return self.receive_connect(index, packet, rest, now);
             }
-            Life::Opening => return self.attach(index, packet, now),
-            Life::Connected => {}
-            Life::Vacant | Life::Authenticating | Life::Closing => return Progress::Parked,
+            ConnectionState::Opening => return self.attach(index, packet, now),
+            ConnectionState::Connected => {}
+            ConnectionState::Vacant | ConnectionState::Authenticating | ConnectionState::Closing => {
+                return Progress::Parked;
+            }
         }
         connection.last_seen_s = connect::seconds(now);
         let packet = match decode_client(packet, connection.version) {
@@ -303,23 +307,25 @@ impl<L: LogStore> Broker<L> {
             Packet::PubComp(ack) => self.pubcomp(index, ack, now),
             Packet::Subscribe(subscribe) => return self.subscribe(index, subscribe, now),
             Packet::Unsubscribe(unsubscribe) => return self.unsubscribe(index, unsubscribe, now),
-            // [MQTT-3.12.4-1]
+            // [MQTT-3.12.4-1]: PINGREQ is answered with PINGRESP.
             Packet::PingReq => self.clients.send(index, now, |bytes| {
                 encode_pingresp(bytes);
             }),
             Packet::Disconnect(goodbye) => {
-                self.farewell(index, goodbye, now);
+                self.client_disconnect(index, goodbye, now);
                 return Progress::Gone;
             }
-            // [MQTT-4.12.1-1]: nothing was begun that could be gone on with.
-            Packet::Auth(_) => self.broken(index, ReasonCode::PROTOCOL_ERROR, now),
-            // [MQTT-3.1.0-2]: a second CONNECT; the others only a server sends.
-            _ => self.broken(index, ReasonCode::PROTOCOL_ERROR, now),
+            // [MQTT-4.12.1-1]: re-authentication uses the Authentication Method of CONNECT.
+            // No authentication was begun here that AUTH could continue.
+            Packet::Auth(_) => self.protocol_error(index, ReasonCode::PROTOCOL_ERROR, now),
+            // [MQTT-3.1.0-2]: a second CONNECT ends the connection.
+            // All other packets are sent by servers only.
+            _ => self.protocol_error(index, ReasonCode::PROTOCOL_ERROR, now),
         }
         Progress::Taken
     }
 
-    /// What another worker's broker had to say. In the order in which it said it.
+    /// Takes a message of another worker's broker. Messages of one broker must come in their order.
     pub fn deliver(&mut self, from: u16, message: BrokerMessage, now: TimeMs) {
         let BrokerMessage { items, receivers } = message;
         assert!(from != self.options.worker && from < self.options.workers, "another worker has said it");
@@ -352,44 +358,45 @@ impl<L: LogStore> Broker<L> {
                     receivers = others;
                     self.publish_from_peer(&message, of_item, picked, may_repeat, &source, now);
                 }
-                Item::Said { ticket, reason } => self.said(ticket, reason, now),
+                Item::Ack { ticket, reason } => self.take_ack(ticket, reason, now),
                 Item::Retain { message, source } => self.retain_here(message, source, now),
                 Item::NotRetained { message, source } => self.retain_ends(&source, message.topic()),
                 Item::Retained { message, picked, source } => self.set_retained(&message, &picked, source, now),
                 Item::Recovered { message } => {
-                    self.retained.set(message.topic(), Kept(Arc::clone(&message)));
+                    self.retained.set(message.topic(), RetainedMessage(Arc::clone(&message)));
                 }
                 Item::Delay { message, at, source } => self.delay_here(message, at, &source),
-                Item::ForgetOrigin { origin, asked_by } => self.forget_origin_for_peer(origin, asked_by, now),
+                Item::ForgetOrigin { origin, ack_to } => self.forget_origin_for_peer(origin, ack_to, now),
                 Item::ForgetOrigins { shard, incarnation } => self.forget_origins_here(shard, incarnation),
             }
         }
         assert!(receivers.is_empty(), "each receiver belongs to a message");
-        self.disconnect_late(now);
+        self.run_deferred_disconnects(now);
     }
 
-    /// What this broker has to say to `worker` since the last call; to be asked only when the ring there has room.
+    /// The message to `worker` since the last call; call it only if the ring to it has room.
     pub fn take_batch(&mut self, worker: u16) -> Option<BrokerMessage> {
         assert!(worker < self.options.workers, "a worker is one of all");
         self.peers.take(worker)
     }
 
-    /// Everything that does not come from a socket: shards, timers, what waited. Returns whether there is more to do at once.
+    /// Everything that does not come from a socket: shards, timers, parked packets. Returns whether there is more to do
+    /// at once.
     pub fn step(&mut self, now: TimeMs) -> bool {
         let mut worked = self.step_shards(now);
         self.step_due(now);
         self.step_delayed(now);
-        self.step_hand(now);
+        self.step_sweep(now);
         self.step_drain(now);
         self.step_stalled(now);
-        worked |= self.step_walks(now);
+        worked |= self.step_scans(now);
         self.step_expired(now);
         self.step_sys(now);
-        self.disconnect_late(now);
+        self.run_deferred_disconnects(now);
         // What was asked of the shards in this step is submitted in this step.
         worked |= self.step_shards(now);
         // A shard may have failed just now.
-        self.disconnect_late(now);
+        self.run_deferred_disconnects(now);
         self.publish_facts(now);
         worked
     }
@@ -411,9 +418,9 @@ impl<L: LogStore> Broker<L> {
             is_full || is_behind || self.options.facts.pressure_bytes() > self.options.limits.pressure_bytes_max;
     }
 
-    /// Disconnects whom somebody in the middle of something could not.
-    fn disconnect_late(&mut self, now: TimeMs) {
-        while let Some((key, reason)) = self.late.pop() {
+    /// Disconnects the clients whose disconnection was deferred.
+    fn run_deferred_disconnects(&mut self, now: TimeMs) {
+        while let Some((key, reason)) = self.deferred_disconnects.pop() {
             if let Some(index) = self.clients.index(key) {
                 self.disconnect(index, reason, now);
             }
@@ -453,10 +460,11 @@ impl<L: LogStore> Broker<L> {
     /// Whether something may wait for the outbox of a session.
     fn may_have_more(&self, place: u32) -> bool {
         let session = &self.clients.sessions[place];
-        session.slot.is_some() || session.flow.as_ref().is_some_and(|flow| !flow.waiting.is_empty())
+        session.slot.is_some() || session.flow.as_ref().is_some_and(|flow| !flow.backlog.is_empty())
     }
 
-    /// Whether the shell should read from this connection now. A `no` may become a `yes` with any call of [`Broker::step`].
+    /// Whether the shell should read from this connection now. A `no` may become a `yes` with any call of
+    /// [`Broker::step`].
     pub fn may_read(&self, key: ConnectionKey) -> bool {
         self.clients.index(key).is_some_and(|index| !self.is_blocked(index))
     }
@@ -467,7 +475,7 @@ impl<L: LogStore> Broker<L> {
             self.rights.held().map(|(place, rights)| (place, again(&**rights))).collect();
         for index in 0..self.clients.connections.reached() {
             let connection = &mut self.clients.connections[index];
-            if connection.life == Life::Vacant || connection.rights == NONE {
+            if connection.state == ConnectionState::Vacant || connection.rights == NONE {
                 continue;
             }
             match renewed.get(&connection.rights) {
@@ -476,7 +484,7 @@ impl<L: LogStore> Broker<L> {
                     connection.rights = self.rights.hold(Arc::clone(rights));
                     let session = connection.session;
                     self.rights.release(before);
-                    if session != NONE && self.clients.connections[index].life == Life::Connected {
+                    if session != NONE && self.clients.connections[index].state == ConnectionState::Connected {
                         self.remove_forbidden(session);
                     }
                 }
@@ -500,7 +508,7 @@ impl<L: LogStore> Broker<L> {
         self.shards.iter().all(TopicShard::is_idle)
     }
 
-    /// The topic shards, for who compacts their logs and watches their failure.
+    /// The topic shards, for compaction and for checking whether one failed.
     pub fn shards_mut(&mut self) -> &mut [TopicShard<L>] {
         &mut self.shards
     }
@@ -527,10 +535,10 @@ impl<L: LogStore> std::fmt::Debug for Broker<L> {
     }
 }
 
-/// What a client is told when a shard refuses.
+/// The reason code when a shard refuses.
 fn refusal_reason(refusal: &Refusal) -> ReasonCode {
     match refusal {
-        // It was done before, or there was nobody left to do it for.
+        // It was done before, or its session no longer exists.
         Refusal::Duplicate | Refusal::Nothing => ReasonCode::SUCCESS,
         Refusal::InboxFull => ReasonCode::QUOTA_EXCEEDED,
         Refusal::NoSubscription => ReasonCode::NO_SUBSCRIPTION_EXISTED,
@@ -538,11 +546,11 @@ fn refusal_reason(refusal: &Refusal) -> ReasonCode {
     }
 }
 
-/// Numbers that look like chance, from the seed that the shell drew: SplitMix64.
+/// Pseudo-random numbers from the seed that the shell drew: SplitMix64.
 #[derive(Debug)]
-struct Chance(u64);
+struct SplitMix64(u64);
 
-impl Chance {
+impl SplitMix64 {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

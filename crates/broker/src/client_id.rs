@@ -1,4 +1,4 @@
-//! A client's id where its session is: ids of up to 22 bytes, so nearly all, cost no allocation of their own.
+//! A client id, stored in place: ids of up to 22 bytes, which nearly all are, cost no allocation of their own.
 
 use std::fmt;
 use std::ops::Deref;

@@ -1,4 +1,4 @@
-//! The connections and sessions of one worker, and what goes out to them.
+//! The connections and sessions of one worker, and what is sent to them.
 //!
 //! ```text
 //!   session ─▶ connection ─▶ outbox        indices into slabs: no pointers, and an idle client has no outbox
@@ -10,11 +10,11 @@ use hashbrown::HashTable;
 use tidegate_machines::TimeMs;
 use tidegate_wire::mqtt::{PublishOut, QoS, Version, encode_publish};
 
-use crate::connection::{Connection, Flags, Life, NONE};
-use crate::flow::{Flight, Waiter, Window};
+use crate::connection::{Connection, ConnectionState, Flags, NONE};
+use crate::flow::{Flight, QueuedMessage, Window};
 use crate::limits::{FLOWING_MS, POOLED_BUFFER_BYTES_MAX, POOLED_BUFFERS_MAX};
+use crate::message_ref::MessageRef;
 use crate::outbox::Outbox;
-use crate::parcel::Parcel;
 use crate::session::{Session, SessionRef, Stage};
 use crate::slab::Slab;
 use crate::template::{Shape, Templates};
@@ -43,11 +43,12 @@ pub(crate) struct Clients {
     hasher: foldhash::fast::RandomState,
 }
 
-/// What became of one packet for a client.
+/// The result of sending one packet to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sending {
     Sent,
-    /// The client does not take packets of this size. `[MQTT-3.1.2-24]`
+    /// The client does not take packets of this size.
+    /// `[MQTT-3.1.2-24]`: the server sends nothing larger than the client's Maximum Packet Size.
     TooLarge,
 }
 
@@ -59,7 +60,7 @@ pub(crate) struct Copy<'a> {
     pub subscription_ids: &'a [u32],
 }
 
-/// What became of a copy for a client.
+/// The result of delivering a copy to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     /// Sent, kept, or dropped and counted.
@@ -89,17 +90,17 @@ impl Clients {
         }
     }
 
-    // ── who is who ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    // ── look-ups ───────────────────────────────────────────────────────────────────────────────────────────
 
     /// The place of a connection, if it is still the one that is meant.
     #[inline]
     pub fn index(&self, key: ConnectionKey) -> Option<u32> {
         let connection = self.connections.get(key.index)?;
-        (connection.generation == key.generation && connection.life != Life::Vacant).then_some(key.index)
+        (connection.generation == key.generation && connection.state != ConnectionState::Vacant).then_some(key.index)
     }
 
     pub fn key(&self, index: u32) -> ConnectionKey {
-        assert!(self.connections[index].life != Life::Vacant, "who has a key is there");
+        assert!(self.connections[index].state != ConnectionState::Vacant, "who has a key is there");
         ConnectionKey { index, generation: self.connections[index].generation }
     }
 
@@ -114,7 +115,7 @@ impl Clients {
     #[inline]
     pub fn session_of(&self, index: u32) -> u32 {
         let connection = &self.connections[index];
-        assert!(connection.life == Life::Connected, "only who is connected is served");
+        assert!(connection.state == ConnectionState::Connected, "only who is connected is served");
         assert!(connection.session != NONE, "who is connected has a session");
         assert!(self.sessions[connection.session].connection == index, "connection and session point to each other");
         connection.session
@@ -130,7 +131,7 @@ impl Clients {
         self.by_client_id.find(hash, |index| &*self.sessions[*index].client_id == client_id).copied()
     }
 
-    /// Makes a session known by its client id, which must be nobody else's.
+    /// Registers a session by its client id, which no other session may have.
     pub fn add_session(&mut self, session: Session) -> u32 {
         assert!(session.stage != Stage::Vacant, "a session that is added is somebody's");
         assert!(self.find_session(&session.client_id).is_none(), "a client id names one session");
@@ -167,13 +168,13 @@ impl Clients {
         hash_of(&self.hasher, client_id)
     }
 
-    // ── bytes out ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    // ── bytes out ──────────────────────────────────────────────────────────────────────────────────────────
 
     /// Lets `write` append to a connection's outbox.
     #[inline]
     pub fn write(&mut self, index: u32, now: TimeMs, write: impl FnOnce(&mut Vec<u8>, &Templates)) -> usize {
         let connection = &mut self.connections[index];
-        assert!(connection.life != Life::Vacant, "nothing is written to nobody");
+        assert!(connection.state != ConnectionState::Vacant, "nothing is written to nobody");
         if connection.outbox == NONE {
             connection.outbox = match self.free_outboxes.pop() {
                 Some(outbox) => outbox,
@@ -205,22 +206,26 @@ impl Clients {
         self.facts.messages_sent += 1;
     }
 
-    /// Appends one packet that refuses something, with words for people, if the client wants them and takes a packet of that size.
-    /// `[MQTT-3.1.2-29]` `[MQTT-3.2.2-19]` `[MQTT-3.14.2-3]`
-    pub fn send_no(
+    /// Appends one packet that refuses something, with words for people, if the client wants them and takes a packet of
+    /// that size.
+    /// `[MQTT-3.1.2-29]`: with Request Problem Information 0, reason strings and user properties only on PUBLISH,
+    /// CONNACK and DISCONNECT.
+    /// `[MQTT-3.2.2-19]`: no reason string that makes CONNACK too large for the client.
+    /// `[MQTT-3.14.2-3]`: no reason string that makes DISCONNECT too large for the receiver.
+    pub fn send_refusal(
         &mut self,
         index: u32,
         now: TimeMs,
-        words: Option<&str>,
+        reason_text: Option<&str>,
         encode: impl Fn(&mut Vec<u8>, Option<&str>),
     ) {
         let connection = &self.connections[index];
         let bytes_max = connection.packet_bytes_max as usize;
-        let words = words.filter(|_| !connection.flags.has(Flags::NO_PROBLEM_INFORMATION));
+        let reason_text = reason_text.filter(|_| !connection.flags.has(Flags::NO_PROBLEM_INFORMATION));
         self.send(index, now, |bytes| {
             let before = bytes.len();
-            encode(bytes, words);
-            if words.is_some() && bytes.len() - before > bytes_max {
+            encode(bytes, reason_text);
+            if reason_text.is_some() && bytes.len() - before > bytes_max {
                 bytes.truncate(before);
                 encode(bytes, None);
             }
@@ -304,7 +309,7 @@ impl Clients {
         self.unsent_bytes.saturating_sub(self.stuck_bytes)
     }
 
-    // ── bytes in ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+    // ── bytes in ───────────────────────────────────────────────────────────────────────────────────────────
 
     /// Takes what waits in a connection's input out of it.
     pub fn take_input(&mut self, index: u32) -> Vec<u8> {
@@ -328,7 +333,7 @@ impl Clients {
     /// Puts back what is left of an input; nothing is kept for nothing.
     pub fn put_input(&mut self, index: u32, input: Vec<u8>) {
         assert!(self.connections[index].input == NONE, "an input is put back once");
-        assert!(self.connections[index].life != Life::Vacant, "nobody has no input");
+        assert!(self.connections[index].state != ConnectionState::Vacant, "nobody has no input");
         if input.is_empty() {
             return;
         }
@@ -344,7 +349,7 @@ impl Clients {
         self.connections[index].input = number;
     }
 
-    // ── publications out ───────────────────────────────────────────────────────────────────────────────────────────────────────
+    // ── publications out ───────────────────────────────────────────────────────────────────────────────────
 
     /// Another message follows: what was encoded is forgotten.
     pub fn begin_message(&mut self) {
@@ -353,9 +358,9 @@ impl Clients {
 
     /// Brings a copy to a clean session, or one of QoS 0 to any. The session and its generation were checked.
     #[inline]
-    pub fn deliver(&mut self, session: u32, parcel: &mut Parcel<'_>, copy: Copy<'_>, now: TimeMs) -> Delivery {
+    pub fn deliver(&mut self, session: u32, message_ref: &mut MessageRef<'_>, copy: Copy<'_>, now: TimeMs) -> Delivery {
         let index = self.sessions[session].connection;
-        if index == NONE || self.connections[index].life != Life::Connected {
+        if index == NONE || self.connections[index].state != ConnectionState::Connected {
             return Delivery::Done;
         }
         assert!(self.connections[index].session == session, "connection and session point to each other");
@@ -363,7 +368,7 @@ impl Clients {
         let has_room = self.outbox_has_room(index);
         if copy.qos == 0 {
             if has_room {
-                self.publish(index, parcel, copy, false, 0, now);
+                self.publish(index, message_ref, copy, false, 0, now);
             } else {
                 self.facts.dropped_outbox += 1;
             }
@@ -371,25 +376,25 @@ impl Clients {
         }
         let window_max = self.connections[index].window_max;
         let flow = self.sessions[session].flow();
-        if !has_room || !flow.waiting.is_empty() || !flow.window.is_open(window_max) {
-            return self.wait(session, parcel, copy);
+        if !has_room || !flow.backlog.is_empty() || !flow.window.is_open(window_max) {
+            return self.wait(session, message_ref, copy);
         }
-        self.start(session, index, parcel, copy, now);
+        self.start(session, index, message_ref, copy, now);
         Delivery::Done
     }
 
     /// Sends a publication of QoS 1 or 2 and opens its flight.
-    fn start(&mut self, session: u32, index: u32, parcel: &Parcel<'_>, copy: Copy<'_>, now: TimeMs) {
+    fn start(&mut self, session: u32, index: u32, message_ref: &MessageRef<'_>, copy: Copy<'_>, now: TimeMs) {
         let flight = if copy.qos == 1 { Flight::Sent1 } else { Flight::Sent2 };
         let window = &mut self.sessions[session].flow().window;
         let number = window.start(flight);
-        let under_way = window.under_way();
+        let in_flight = window.in_flight();
         assert!(copy.qos > 0, "QoS 0 has no flight");
         assert!(
-            under_way <= u32::from(self.connections[index].window_max),
+            in_flight <= u32::from(self.connections[index].window_max),
             "no more is under way than the client takes"
         );
-        let sending = self.publish(index, parcel, copy, false, Window::packet_id(number), now);
+        let sending = self.publish(index, message_ref, copy, false, Window::packet_id(number), now);
         if sending == Sending::TooLarge {
             self.sessions[session].flow().window.advance(number, Flight::Done);
         }
@@ -397,10 +402,10 @@ impl Clients {
 
     /// Keeps a copy for a clean session until its client has room for it.
     #[cold]
-    fn wait(&mut self, session: u32, parcel: &mut Parcel<'_>, copy: Copy<'_>) -> Delivery {
-        let message = parcel.message();
+    fn wait(&mut self, session: u32, message_ref: &mut MessageRef<'_>, copy: Copy<'_>) -> Delivery {
+        let message = message_ref.shared_message();
         let (messages_max, bytes_max) = (self.limits.clean_inbox_messages_max, self.limits.clean_inbox_bytes_max);
-        let waiting = &mut self.sessions[session].flow().waiting;
+        let waiting = &mut self.sessions[session].flow().backlog;
         while !waiting.has_room(&message, messages_max, bytes_max) {
             self.facts.dropped_inbox += 1;
             match self.limits.clean_inbox_policy {
@@ -414,40 +419,40 @@ impl Clients {
         }
         assert!(copy.qos > 0, "QoS 0 does not wait");
         let Copy { qos, retain, subscription_ids } = copy;
-        waiting.push(Waiter { message, qos, retain, subscription_ids: subscription_ids.into() });
+        waiting.push(QueuedMessage { message, qos, retain, subscription_ids: subscription_ids.into() });
         Delivery::Done
     }
 
     /// Sends what waits in memory, as far as window and outbox go.
-    pub fn pump_waiting(&mut self, session: u32, now: TimeMs) {
+    pub fn pump_backlog(&mut self, session: u32, now: TimeMs) {
         let index = self.sessions[session].connection;
-        if index == NONE || self.connections[index].life != Life::Connected {
+        if index == NONE || self.connections[index].state != ConnectionState::Connected {
             return;
         }
         assert!(self.connections[index].session == session, "connection and session point to each other");
         let window_max = self.connections[index].window_max;
         while self.outbox_has_room(index) {
             let Some(flow) = &mut self.sessions[session].flow else { return };
-            match flow.waiting.front() {
+            match flow.backlog.front() {
                 None => return,
-                Some(waiter) if waiter.qos > 0 && !flow.window.is_open(window_max) => return,
+                Some(queued) if queued.qos > 0 && !flow.window.is_open(window_max) => return,
                 Some(_) => {}
             }
-            let waiter = flow.waiting.pop().expect("it was at the front");
-            self.send_waiter(session, index, &waiter, now);
+            let queued = flow.backlog.pop().expect("it was at the front");
+            self.send_queued(session, index, &queued, now);
         }
     }
 
-    fn send_waiter(&mut self, session: u32, index: u32, waiter: &Waiter, now: TimeMs) {
-        let parcel = Parcel::of(&waiter.message);
-        let copy = Copy { qos: waiter.qos, retain: waiter.retain, subscription_ids: &waiter.subscription_ids };
+    fn send_queued(&mut self, session: u32, index: u32, queued: &QueuedMessage, now: TimeMs) {
+        let message_ref = MessageRef::of(&queued.message);
+        let copy = Copy { qos: queued.qos, retain: queued.retain, subscription_ids: &queued.subscription_ids };
         self.begin_message();
-        if waiter.qos == 0 {
-            self.publish(index, &parcel, copy, false, 0, now);
-        } else if parcel.expiry_s(now).is_err() {
+        if queued.qos == 0 {
+            self.publish(index, &message_ref, copy, false, 0, now);
+        } else if message_ref.expiry_s(now).is_err() {
             self.facts.dropped_expired += 1;
         } else {
-            self.start(session, index, &parcel, copy, now);
+            self.start(session, index, &message_ref, copy, now);
         }
     }
 
@@ -456,7 +461,7 @@ impl Clients {
     pub fn publish(
         &mut self,
         index: u32,
-        parcel: &Parcel<'_>,
+        message_ref: &MessageRef<'_>,
         copy: Copy<'_>,
         dup: bool,
         packet_id: u16,
@@ -464,33 +469,33 @@ impl Clients {
     ) -> Sending {
         let connection = &self.connections[index];
         let version = connection.version;
-        assert!(connection.life == Life::Connected, "messages go to who is connected");
+        assert!(connection.state == ConnectionState::Connected, "messages go to who is connected");
         assert!(copy.qos <= 2 && (copy.qos > 0) == (packet_id > 0), "QoS 1 and 2 have packet ids");
-        let Ok(expiry_s) = parcel.expiry_s(now) else {
+        let Ok(expiry_s) = message_ref.expiry_s(now) else {
             self.facts.dropped_expired += 1;
             return Sending::TooLarge;
         };
         let is_plain = connection.extra.as_ref().is_none_or(|extra| extra.aliases_out_max == 0)
             && (copy.subscription_ids.is_empty() || version == Version::V311);
         if dup || !is_plain {
-            return self.publish_own(index, parcel, copy, dup, packet_id, now);
+            return self.publish_own(index, message_ref, copy, dup, packet_id, now);
         }
         let packet_bytes_max = connection.packet_bytes_max;
         let shape = Shape { version, qos: copy.qos, retain: copy.retain };
-        let bytes = self.templates.get(parcel, expiry_s, shape).len();
+        let bytes = self.templates.get(message_ref, expiry_s, shape).len();
         if bytes > packet_bytes_max as usize {
             self.facts.dropped_too_large += 1;
             return Sending::TooLarge;
         }
         self.write(index, now, |out, templates| templates.copy(shape, packet_id, out));
-        self.count_publish(parcel);
+        self.count_publish(message_ref);
         Sending::Sent
     }
 
-    fn count_publish(&mut self, parcel: &Parcel<'_>) {
+    fn count_publish(&mut self, message_ref: &MessageRef<'_>) {
         self.facts.messages_sent += 1;
         self.facts.publish_sent += 1;
-        self.facts.publish_bytes_sent += parcel.payload.len() as u64;
+        self.facts.publish_bytes_sent += message_ref.payload.len() as u64;
     }
 
     /// Appends a PUBLISH that is not like others': with subscription identifiers, a topic alias, or sent again.
@@ -498,7 +503,7 @@ impl Clients {
     fn publish_own(
         &mut self,
         index: u32,
-        parcel: &Parcel<'_>,
+        message_ref: &MessageRef<'_>,
         copy: Copy<'_>,
         dup: bool,
         packet_id: u16,
@@ -506,19 +511,19 @@ impl Clients {
     ) -> Sending {
         let connection = &mut self.connections[index];
         let (version, packet_bytes_max) = (connection.version, connection.packet_bytes_max as usize);
-        let (alias, is_new) = alias_out(connection, parcel.topic);
+        let (alias, is_new) = alias_out(connection, message_ref.topic);
         let out = PublishOut {
             dup,
             qos: QoS::of(copy.qos).expect("0, 1 or 2"),
             retain: copy.retain,
-            // [MQTT-3.3.2-8]: a known alias stands for the topic.
-            topic: if alias.is_some() && !is_new { "" } else { parcel.topic },
+            // A client that knows the alias gets an empty topic (MQTT 5, 3.3.2.3.4).
+            topic: if alias.is_some() && !is_new { "" } else { message_ref.topic },
             packet_id,
             topic_alias: alias,
-            message_expiry_s: parcel.expiry_s(now).unwrap_or_default(),
+            message_expiry_s: message_ref.expiry_s(now).unwrap_or_default(),
             subscription_ids: copy.subscription_ids,
-            properties: parcel.properties,
-            payload: parcel.payload,
+            properties: message_ref.properties,
+            payload: message_ref.payload,
         };
         assert!(alias.is_none_or(|alias| alias > 0), "aliases begin with 1");
         let added = self.write(index, now, |bytes, _| {
@@ -535,13 +540,13 @@ impl Clients {
             self.facts.dropped_too_large += 1;
             return Sending::TooLarge;
         }
-        self.count_publish(parcel);
+        self.count_publish(message_ref);
         Sending::Sent
     }
 }
 
-/// The alias for a topic, and whether the client has yet to hear of it. Aliases are given to the first topics that come and kept:
-/// a client that has few topics wins most.
+/// The alias for a topic, and whether the client has yet to hear of it. Aliases are assigned to the first topics and
+/// never reassigned: a client with few topics gains most.
 fn alias_out(connection: &mut Connection, topic: &str) -> (Option<u16>, bool) {
     let Some(extra) = connection.extra.as_mut().filter(|extra| extra.aliases_out_max > 0) else { return (None, false) };
     if let Some(place) = extra.aliases_out.iter().position(|known| **known == *topic) {

@@ -1,10 +1,11 @@
-//! What the broker knows of one connection. Small, because there are millions: whatever an idle client does not need is elsewhere.
+//! What the broker stores for one connection. Small, because there are millions: what an idle client does not need is
+//! stored elsewhere.
 
-mod life;
+mod state;
 
 use tidegate_wire::mqtt::Version;
 
-pub(crate) use life::{Life, Turn};
+pub(crate) use state::{ConnectionEvent, ConnectionState};
 
 /// No index: nothing there.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -22,13 +23,15 @@ pub(crate) struct Connection {
     pub input: u32,
     /// Place of its rights.
     pub rights: u32,
-    /// The client's Maximum Packet Size. `[MQTT-3.1.2-24]`
+    /// The client's Maximum Packet Size.
+    /// `[MQTT-3.1.2-24]`: the server sends nothing larger than the client's Maximum Packet Size.
     pub packet_bytes_max: u32,
     pub extra: Option<Box<Extra>>,
     pub keep_alive_s: u16,
-    /// The client's Receive Maximum, and ours if that is smaller. `[MQTT-3.3.4-9]`
+    /// The client's Receive Maximum, and ours if that is smaller.
+    /// `[MQTT-3.3.4-9]`: the server has at most the client's Receive Maximum of QoS 1 and 2 publications in flight.
     pub window_max: u16,
-    pub life: Life,
+    pub state: ConnectionState,
     pub version: Version,
     pub flags: Flags,
 }
@@ -48,7 +51,7 @@ impl Default for Connection {
             extra: None,
             keep_alive_s: 0,
             window_max: 0,
-            life: Life::Vacant,
+            state: ConnectionState::Vacant,
             version: Version::V311,
             flags: Flags(0),
         }
@@ -56,9 +59,9 @@ impl Default for Connection {
 }
 
 impl Connection {
-    /// Takes a turn that the table allows; anything else is a bug.
-    pub fn turn(&mut self, turn: Turn) {
-        self.life = self.life.after(turn).unwrap_or_else(|| panic!("{turn:?} cannot happen to {:?}", self.life));
+    /// Makes a transition that the table allows; anything else is a bug.
+    pub fn transition(&mut self, event: ConnectionEvent) {
+        self.state = self.state.after(event).unwrap_or_else(|| panic!("{event:?} cannot happen to {:?}", self.state));
     }
 
     pub fn extra(&mut self) -> &mut Extra {
@@ -81,7 +84,9 @@ impl Flags {
     pub const PARKED: Flags = Flags(8);
     /// It has used up its rate.
     pub const THROTTLED: Flags = Flags(16);
-    /// It wants no reason strings. `[MQTT-3.1.2-29]`
+    /// It wants no reason strings.
+    /// `[MQTT-3.1.2-29]`: with Request Problem Information 0, reason strings and user properties only on PUBLISH,
+    /// CONNACK and DISCONNECT.
     pub const NO_PROBLEM_INFORMATION: Flags = Flags(32);
 
     pub fn has(self, flag: Flags) -> bool {

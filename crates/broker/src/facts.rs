@@ -1,4 +1,4 @@
-//! What all workers count, where all can read it: for `$SYS`, `/metrics`, and for the pressure that pauses publishers.
+//! The counts of all workers, readable by all: for `$SYS`, for `/metrics`, and for the backpressure on publishers.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,13 +1,13 @@
-//! What is under way between one session and its client: the part that an idle session does not have.
+//! What is in flight between one session and its client: an idle session has none of it.
 
 mod answers;
+mod backlog;
 mod incoming;
-mod waiting;
 mod window;
 
 pub(crate) use answers::{Answer, Answers, OUTCOME_UNKNOWN, worse};
+pub(crate) use backlog::{Backlog, QueuedMessage};
 pub(crate) use incoming::{Incoming, IncomingStage};
-pub(crate) use waiting::{Waiter, WaitingRoom};
 pub(crate) use window::{Flight, Window};
 
 /// All of it.
@@ -16,7 +16,7 @@ pub(crate) struct Flow {
     /// Publications of QoS 1 and 2 on their way to the client.
     pub window: Window,
     /// Messages that wait in memory for the window or the outbox to open.
-    pub waiting: WaitingRoom,
+    pub backlog: Backlog,
     /// Answers that the client's publications wait for.
     pub answers: Answers,
     /// QoS 2 publications of the client whose PUBREL has not come.
@@ -24,11 +24,11 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// Nothing under way; the next publication to the client has this number.
+    /// Nothing in flight; the next publication to the client has this number.
     pub fn new(next_number: u64) -> Flow {
         Flow {
             window: Window::new(next_number),
-            waiting: WaitingRoom::default(),
+            backlog: Backlog::default(),
             answers: Answers::default(),
             incoming: Vec::new(),
         }
@@ -36,13 +36,13 @@ impl Flow {
 
     /// Whether it can be forgotten.
     pub fn is_idle(&self) -> bool {
-        self.window.is_empty() && self.waiting.is_empty() && self.answers.is_empty() && self.incoming.is_empty()
+        self.window.is_empty() && self.backlog.is_empty() && self.answers.is_empty() && self.incoming.is_empty()
     }
 
-    /// Panics if something disagrees. A walk over everything: for tests and simulation.
+    /// Panics if something disagrees. Visits everything: for tests and simulation.
     pub fn assert_sound(&self) {
         self.window.assert_sound();
-        self.waiting.assert_sound();
+        self.backlog.assert_sound();
         self.answers.assert_sound();
         for (nth, incoming) in self.incoming.iter().enumerate() {
             let is_again = self.incoming[..nth].iter().any(|other| other.packet_id == incoming.packet_id);

@@ -1,4 +1,5 @@
-//! The broker: MQTT connections, sessions, subscriptions and the ways of messages, for one worker, without a socket or a clock.
+//! The broker of one worker: MQTT connections, sessions, subscriptions and message routing, without a socket or a
+//! clock.
 //!
 //! ```text
 //!   bytes ─▶ connection ─▶ packet ─▶ session ─▶ match ─┬─ live ─────────────────▶ outbox ─▶ bytes
@@ -6,20 +7,21 @@
 //!                                                      └─ another worker's ─▶ message between brokers
 //! ```
 //!
-//! Invariant: no sockets, threads, clocks or chance here: a poll loop drives it, or a simulator, or a bench with transports in
-//! memory.
+//! Invariant: no sockets, threads, clocks or randomness here: a poll loop drives it, or a simulator, or a bench with
+//! transports in memory.
 //!
-//! # A turn of whoever drives it
+//! # One turn of the loop that drives it
 //!
 //! ```text
-//!   for each socket that is readable, while may_read(key):  read ─▶ drain the rings from all peers into deliver() ─▶ receive(key, bytes)
+//!   for each readable socket, if may_read(key):  read ─▶ drain all peers' rings into deliver() ─▶ receive(key, bytes)
 //!   drain the rings once more ─▶ step(now) ─▶ actions()
 //!   for each peer whose ring is not full:  take_batch(peer) ─▶ ring
 //!   take_flushable() ─▶ for each key: unsent(key) ─▶ write ─▶ sent(key, count)
 //! ```
 //!
-//! Promise: what a client heard, every worker knows. `take_flushable` gives nothing while a batch waits for a full ring, and a worker
-//! drains its rings between reading from a socket and looking at what was read.
+//! Promise: when a client has received an answer, every worker knows what was answered. `take_flushable` gives nothing
+//! while a batch waits for a full ring, and a worker drains its rings between reading from a socket and processing what
+//! it read.
 
 pub mod action;
 mod broker;
@@ -31,9 +33,9 @@ mod flow;
 mod key;
 pub mod limits;
 pub mod message;
+mod message_ref;
 pub mod options;
 mod outbox;
-mod parcel;
 mod peer;
 mod reason;
 pub mod retained;

@@ -1,13 +1,15 @@
-//! Every bound of the broker in one place, with the relations that must hold between them, and those that a config may set.
+//! All bounds of the broker in one place, with the relations that must hold between them, and the bounds that a
+//! configuration sets.
 
 use tidegate_journal::limits::RECORD_BYTES_MAX;
 
-/// Packet ids go from 1 to here. `[MQTT-2.2.1-3]`
+/// Packet ids go from 1 to here.
+/// `[MQTT-2.2.1-3]`: a packet id chosen by the client is not 0 and not in use.
 pub const PACKET_IDS: u64 = 65_535;
 /// Connections that the keep-alive hand looks at in a step, at least.
-pub const HAND_SLICE_MIN: usize = 64;
+pub const SWEEP_SLICE_MIN: usize = 64;
 /// How long the keep-alive hand takes for a round over all connections, in milliseconds.
-pub const HAND_ROUND_MS: u64 = 2_000;
+pub const SWEEP_ROUND_MS: u64 = 2_000;
 /// Buffers that are kept for the next connection that needs one.
 pub const POOLED_BUFFERS_MAX: usize = 1_024;
 /// A buffer that has grown beyond this is given back to the allocator instead of being kept.
@@ -16,7 +18,7 @@ pub const POOLED_BUFFER_BYTES_MAX: usize = 16 << 10;
 pub const PEER_ITEMS_MAX: usize = 64 << 10;
 /// Topics that services answer. Each PUBLISH is compared with all of them.
 pub const REQUEST_TOPICS_MAX: usize = 16;
-/// Requests on such topics under way per worker.
+/// Requests on such topics in progress, per worker.
 pub const REQUESTS_MAX: usize = 8_192;
 /// Bytes of a request.
 pub const REQUEST_BYTES_MAX: usize = 1 << 20;
@@ -28,7 +30,7 @@ pub const VOLATILE_DELAYED_MAX: usize = 65_536;
 pub const FLOWING_MS: u64 = 200;
 /// How many due things of a topic shard (expiries, wills, delayed messages) one step does before it serves others.
 pub const DUE_PER_STEP: usize = 256;
-/// Bytes of a CONNECT: a client id, a user name, a token, a will of some size. Kept for everybody who comes along.
+/// Bytes of a CONNECT: a client id, a user name, a token, a will of some size. Buffered for every new connection.
 pub const CONNECT_BYTES_MAX: u32 = 64 << 10;
 /// Bytes of a client id.
 pub const CLIENT_ID_BYTES_MAX: usize = 1_024;
@@ -36,11 +38,11 @@ pub const CLIENT_ID_BYTES_MAX: usize = 1_024;
 pub const RETAINED_NODES_PER_STEP: usize = 256;
 /// Retained messages handed to one session in one go.
 pub const RETAINED_PER_PUMP: usize = 64;
-/// Sessions of a shard for whom one record takes a message; more are served by more records. Part of what a journal means: an origin
-/// names its part by it, so it never changes.
+/// Sessions of a shard for whom one record takes a message; more are served by more records. Part of what a journal
+/// means: an origin names its part by it, so it never changes.
 pub const PART_SLOTS: usize = 16 << 10;
-/// Bytes of a packet that always fits a record, with all receivers of its part. A larger one is delivered live, and refused with 0x97 to
-/// receivers for whom it would have to be kept.
+/// Bytes of a packet that always fits a record, with all receivers of its part. A larger one is delivered live, and
+/// refused with 0x97 to receivers for whom it would have to be kept.
 pub const KEPT_PACKET_BYTES_MAX: usize = RECORD_BYTES_MAX / 2;
 
 /// The bounds that a config may set. [`Default`] is what a config that is silent gets.
@@ -50,11 +52,12 @@ pub struct BrokerLimits {
     pub connections_max: usize,
     /// From accept to CONNECT, in milliseconds.
     pub handshake_ms: u64,
-    /// Bytes of a packet from a client; told to MQTT 5 clients. What is above [`KEPT_PACKET_BYTES_MAX`] may be too large to be kept.
+    /// Bytes of a packet from a client; told to MQTT 5 clients. What is above [`KEPT_PACKET_BYTES_MAX`] may be too
+    /// large to be kept.
     pub packet_bytes_max: u32,
     /// QoS 1 and 2 publications that a client may have unanswered; told to MQTT 5 clients as Receive Maximum.
     pub receive_maximum: u16,
-    /// Publications of QoS 1 and 2 under way to one client, whatever it allows.
+    /// Publications of QoS 1 and 2 in flight to one client, also if it allows more.
     pub window_max: u16,
     /// Topic aliases that a client may set, per connection.
     pub topic_alias_maximum: u16,
@@ -120,8 +123,8 @@ impl Default for BrokerLimits {
     }
 }
 
-/// Size of a segment file of a log of topics. Smaller than a ledger's, because there are more of them, and because what is forgotten
-/// goes by whole segments.
+/// Size of a segment file of a log of topics. Smaller than a ledger's, because there are more of them, and because what
+/// is forgotten goes by whole segments.
 pub const SEGMENT_BYTES: u64 = 64 << 20;
 /// Commands that wait to be decided by a shard of topics before it has no room for more.
 pub const COMMANDS_WAITING_MAX: usize = 16_384;
@@ -130,6 +133,7 @@ pub const COMMAND_BYTES_WAITING_MAX: usize = 16 << 20;
 
 // The window never spans all packet ids, so that an id names one message.
 const _: () = assert!((u16::MAX as u64) <= PACKET_IDS);
-// A receiver takes a slot of up to five bytes, a byte of flags and a count of up to five; identifiers of subscriptions come besides.
+// A receiver takes a slot of up to five bytes, a byte of flags and a count of up to five; identifiers of subscriptions
+// come besides.
 const _: () = assert!(KEPT_PACKET_BYTES_MAX + PART_SLOTS * (5 + 1 + 5) + (64 << 10) <= RECORD_BYTES_MAX);
 const _: () = assert!(POOLED_BUFFERS_MAX * POOLED_BUFFER_BYTES_MAX <= 16 << 20);

@@ -1,9 +1,10 @@
-//! What one worker's broker tells another's.
+//! Messages from one worker's broker to another's.
 
 use crate::peer::Item;
 use crate::subscriptions::Entry;
 
-/// All that one broker has to tell another since it last did, in order. Opaque to whoever carries it; must arrive in order, once.
+/// All items from one broker to another since the last message, in order. Opaque to the code that carries it; must
+/// arrive in order, once.
 #[derive(Debug, Default)]
 pub struct BrokerMessage {
     pub(crate) items: Vec<Item>,
@@ -12,12 +13,12 @@ pub struct BrokerMessage {
 }
 
 impl BrokerMessage {
-    /// How many things it tells.
+    /// The number of items.
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Whether it tells nothing.
+    /// Whether it has no items.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }

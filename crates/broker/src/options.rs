@@ -1,4 +1,4 @@
-//! What a broker is told when it is made.
+//! The options with which a broker is created.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ pub struct BrokerOptions {
     pub facts: Arc<SharedFacts>,
     /// Drawn once by the shell, different at each start and for each worker: assigned client ids are made from it.
     pub seed: u64,
-    /// Topics that a service behind the broker answers, at most [`crate::limits::REQUEST_TOPICS_MAX`]: what is published there reaches
-    /// no subscriber, but becomes an [`crate::Action::Request`].
+    /// Topics that a service behind the broker answers, at most [`crate::limits::REQUEST_TOPICS_MAX`]: what is
+    /// published there reaches no subscriber, but becomes an [`crate::Action::Request`].
     pub request_topics: Vec<Box<str>>,
     /// What `$SYS/broker/version` says.
     pub version: &'static str,

@@ -1,11 +1,11 @@
-//! Bytes on their way to one client.
+//! Bytes that are to be sent to one client.
 //!
 //! ```text
 //!   packets ─append─▶ │ sent ░░░░░│ unsent █████ │ ─one write─▶ socket
 //! ```
 //!
-//! Why one piece of memory: many packets leave with one system call, and a template is copied behind the last packet without an
-//! allocation. An outbox exists only while something is unsent: an idle client has none.
+//! Why one buffer: many packets are sent with one system call, and a template is copied behind the last packet without
+//! an allocation. An outbox exists only while something is unsent: an idle client has none.
 
 use tidegate_machines::TimeMs;
 
@@ -32,7 +32,8 @@ impl Outbox {
         &mut self.bytes
     }
 
-    /// The socket took `count` bytes. What was sent is cut off when it is the greater half, so each byte moves at most once more.
+    /// The socket took `count` bytes. What was sent is cut off when it is the greater half, so each byte moves at most
+    /// once more.
     pub fn sent(&mut self, count: usize, now: TimeMs) {
         assert!(count <= self.len(), "more was sent than there was");
         self.sent += count;

@@ -1,4 +1,4 @@
-//! The talk between workers' brokers: what is said, and who has said it all.
+//! What workers' brokers send each other, and which peers have sent all their recovered subscriptions.
 
 use std::sync::Arc;
 
@@ -10,20 +10,20 @@ use crate::BrokerMessage;
 use crate::session::SessionRef;
 use crate::subscriptions::{Entry, Owner};
 
-/// Who waits for a word about something it published: a worker, and what it calls it.
+/// Where an acknowledgement is sent: a worker, and its ticket for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct AskedBy {
+pub(crate) struct AckTo {
     pub worker: u16,
     pub ticket: Ticket,
 }
 
-/// What a worker calls something that it waits for.
+/// A worker's name for an acknowledgement that it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ticket {
     /// The answer with this serial number to a session's client.
     Answer { session: SessionRef, serial: u32 },
-    /// Something of the broker's own: a will, a delayed message.
-    Errand(u32),
+    /// A pending acknowledgement of the broker's own: for a will, or a delayed message.
+    PendingAck(u32),
 }
 
 /// A session of some worker.
@@ -33,21 +33,22 @@ pub(crate) struct Publisher {
     pub session: SessionRef,
 }
 
-/// Where a message comes from, as far as those who handle it must know.
+/// The source of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Source {
-    /// For no-local subscriptions. `[MQTT-3.8.3-3]`
+    /// For no-local subscriptions.
+    /// `[MQTT-3.8.3-3]`: No Local: a message is not sent to the client id that published it.
     pub publisher: Option<Publisher>,
-    /// For shards that must not take it twice.
+    /// So that shards take it once.
     pub origin: Option<Origin>,
-    /// Who waits until it is durable.
-    pub asked_by: Option<AskedBy>,
+    /// Where to acknowledge that it is durable.
+    pub ack_to: Option<AckTo>,
 }
 
-/// One thing told.
+/// One item of a message between brokers.
 #[derive(Debug)]
 pub(crate) enum Item {
-    /// All subscriptions that this worker recovered have been told.
+    /// All subscriptions that this worker recovered have been sent.
     ReplicaComplete,
     /// A session of mine subscribes. The filter is as the client wrote it.
     Subscribed { filter: Box<str>, entry: Entry },
@@ -55,11 +56,11 @@ pub(crate) enum Item {
     Unsubscribed { filter: Box<str>, owner: Owner },
     /// A session of mine, a member of this share group, came or went.
     Presence { filter: Box<str>, owner: Owner, online: bool },
-    /// A message for sessions of yours: so many of the receivers that come with the batch, among whom a session may stand several times,
-    /// then so many that stand for a share group.
+    /// A message for sessions of yours: so many of the receivers that come with the batch, among whom a session may
+    /// stand several times, then so many that stand for a share group.
     Publish { message: Arc<Message>, receivers: u32, picked: u32, may_repeat: bool, source: Source },
-    /// What you asked for is durable here, or will never be.
-    Said { ticket: Ticket, reason: ReasonCode },
+    /// The acknowledgement of a message: it is durable here, or was refused.
+    Ack { ticket: Ticket, reason: ReasonCode },
     /// A message to be retained, on a topic of a shard of yours.
     Retain { message: Arc<Message>, source: Source },
     /// A message of a session of yours could not be retained.
@@ -71,12 +72,12 @@ pub(crate) enum Item {
     /// A message to be published later, on a topic of a shard of yours.
     Delay { message: Arc<Message>, at: TimeMs, source: Source },
     /// The publication is over: its packet id may name another.
-    ForgetOrigin { origin: Origin, asked_by: Option<AskedBy> },
+    ForgetOrigin { origin: Origin, ack_to: Option<AckTo> },
     /// The session is over.
     ForgetOrigins { shard: u16, incarnation: u64 },
 }
 
-/// What there is to tell each peer, and which of them have told all they had at the start.
+/// The items to be sent to each peer, and which peers have sent all that they recovered at the start.
 #[derive(Debug)]
 pub(crate) struct Peers {
     own: u16,
@@ -98,19 +99,19 @@ impl Peers {
         (0..self.batches.len() as u16).filter(move |worker| *worker != own)
     }
 
-    /// What will be told to one.
+    /// What will be sent to one peer.
     pub fn batch(&mut self, worker: u16) -> &mut BrokerMessage {
         assert!(worker != self.own, "nobody talks to itself");
         &mut self.batches[worker as usize]
     }
 
-    pub fn tell(&mut self, worker: u16, item: Item) {
+    pub fn send_to(&mut self, worker: u16, item: Item) {
         self.batch(worker).items.push(item);
     }
 
-    pub fn tell_all(&mut self, item: impl Fn() -> Item) {
+    pub fn broadcast(&mut self, item: impl Fn() -> Item) {
         for worker in self.others() {
-            self.tell(worker, item());
+            self.send_to(worker, item());
         }
     }
 
@@ -139,7 +140,7 @@ impl Peers {
         self.complete.iter().all(|complete| *complete)
     }
 
-    /// Panics if something disagrees. A walk over everything: for tests and simulation.
+    /// Panics if something disagrees. Visits everything: for tests and simulation.
     pub fn assert_sound(&self) {
         assert_eq!(self.batches.len(), self.complete.len(), "one batch a worker");
         let own = &self.batches[self.own as usize];

@@ -1,7 +1,11 @@
-//! Reason strings: a few words for people beside a reason code, so that whoever looks at a client's log need not look at ours.
+//! Reason strings: a short text beside a reason code, so that a client's log explains a refusal without the server's
+//! log.
 //!
-//! Promise: only with a refusal, only to MQTT 5, only to who wants them `[MQTT-3.1.2-29]`, and never such that the packet becomes larger
-//! than its receiver takes ([`crate::clients::Clients::send_no`]). The words are fixed: they say nothing about other clients.
+//! Promise: sent only with a refusal, only to MQTT 5, only to clients that want them, and never so that the packet
+//! becomes larger than its receiver accepts ([`crate::clients::Clients::send_refusal`]). The texts are constants, so
+//! they reveal nothing about other clients.
+//! `[MQTT-3.1.2-29]`: with Request Problem Information 0, reason strings and user properties only on PUBLISH, CONNACK
+//! and DISCONNECT.
 
 use tidegate_wire::mqtt::ReasonCode;
 
@@ -18,8 +22,8 @@ pub(crate) enum About {
     Subscribe,
 }
 
-/// The words; `None` where the code says all that there is to say.
-pub(crate) fn words(about: About, reason: ReasonCode) -> Option<&'static str> {
+/// The text; `None` if the reason code says enough.
+pub(crate) fn reason_text(about: About, reason: ReasonCode) -> Option<&'static str> {
     Some(match (about, reason) {
         (About::Connect, ReasonCode::BAD_AUTHENTICATION_METHOD) => "enhanced authentication is not spoken here",
         (About::Connect, ReasonCode::CLIENT_IDENTIFIER_NOT_VALID) => "the client id is too long",

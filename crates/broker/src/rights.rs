@@ -1,4 +1,4 @@
-//! What a client may do, as the broker asks it.
+//! The rights of a client, as the broker asks for them.
 
 use std::any::Any;
 use std::fmt;
@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-/// The rights of one user, asked at each PUBLISH and SUBSCRIBE. Shared between threads, so what it remembers is its own affair.
+/// The rights of one user, asked at each PUBLISH and SUBSCRIBE. Shared between threads, so what it remembers is its own
+/// affair.
 ///
 /// `Any`, so that a shell finds its own type again where the broker gives the rights back (`Action::Request`).
 pub trait Rights: Any + Send + Sync + fmt::Debug {
@@ -28,8 +29,9 @@ pub enum Access {
     Allowed,
     /// No.
     Denied,
-    /// Yes, if this condition holds. What it says only the shell knows, and it may have to ask somebody ([`crate::Action::Confirm`]).
-    /// Means no where nothing can wait for the answer (PUBLISH). A condition that holds once holds for ever.
+    /// Yes, if this condition holds. Only the shell knows what it means, and it may have to ask another service
+    /// ([`crate::Action::Confirm`]). For PUBLISH, which cannot wait for the answer, it means no. A condition that holds
+    /// once holds from then on.
     IfConfirmed(Box<str>),
 }
 
@@ -79,7 +81,7 @@ impl RightsTable {
         &self.all[place as usize].as_ref().expect("held by a connection").0
     }
 
-    /// Panics if rights are not held as often as `holders` say, by place. A walk over everything: for tests and simulation.
+    /// Panics if rights are not held as often as `holders` say, by place. Visits everything: for tests and simulation.
     pub fn assert_sound(&self, holders: impl Iterator<Item = u32>) {
         let mut counts = vec![0; self.all.len()];
         holders.for_each(|place| counts[place as usize] += 1);

@@ -1,14 +1,16 @@
-//! What a worker keeps of one session, with or without a connection.
+//! What a worker stores for one session, with or without a connection.
 //!
 //! ```text
-//!   clean    Live ──────────────────────────▶ gone          ends with its connection, never touches a disk
-//!   durable  Opening ─durable─▶ Live ─ended─▶ gone          lives in the topic shard at `slot`, too; this is its live part
+//!   clean    Live ──────────────────────────▶ gone          ends with its connection, never on disk
+//!   durable  Opening ─durable─▶ Live ─ended─▶ gone          also in the topic shard at `slot`; this is the live part
 //!               ▲                 │
 //!               └────attached─────┘                         a new connection waits for its record as well
 //! ```
 //!
-//! A session is born clean or durable and stays so: a clean one ends with its connection, so nothing can make it durable later.
-//! `[MQTT-3.1.2-23]` `[MQTT-3.14.2-2]`
+//! A session is created clean or durable and stays so: a clean one ends with its connection, so nothing can make it
+//! durable later.
+//! `[MQTT-3.1.2-23]`: the session is stored as long as its expiry interval says.
+//! `[MQTT-3.14.2-2]`: a DISCONNECT of the server has no session expiry interval.
 
 use tidegate_machines::topic::{Slot, Will};
 
@@ -46,7 +48,7 @@ pub(crate) struct Session {
     pub next_number: u64,
     pub client_id: ClientId,
     pub subscriptions: Subscriptions,
-    /// What is under way; none until the first QoS 1 or 2.
+    /// What is in flight; none until the first QoS 1 or 2.
     pub flow: Option<Box<Flow>>,
     /// A clean session's will; a durable one's is in the shard.
     pub will: Option<Box<Will>>,
@@ -92,7 +94,7 @@ pub(crate) struct SessionFlags(u8);
 impl SessionFlags {
     /// It outlives its connection.
     pub const DURABLE: SessionFlags = SessionFlags(1);
-    /// It is a member of a share group, so its coming and going is told to all workers.
+    /// It is a member of a share group, so all workers are told when it connects and disconnects.
     pub const SHARED: SessionFlags = SessionFlags(2);
     /// It was recovered from the journal: what this process does not know of it may be there.
     pub const RECOVERED: SessionFlags = SessionFlags(4);
@@ -120,7 +122,7 @@ impl SessionFlags {
     }
 }
 
-/// A session as others remember it: who points to a session that is gone points to nobody.
+/// A reference to a session. If the session has ended, it refers to none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SessionRef {
     pub index: u32,

@@ -1,10 +1,10 @@
-//! A table that grows in pieces, for things that exist by the million.
+//! A table that grows in pieces, for millions of items.
 //!
-//! Why not a vector: when a vector of two million grows, it needs its old and its new memory at the same time, and copies for longer
-//! than a client waits for a pong. A piece, once there, never moves.
+//! Why not a vector: when a vector of two million items grows, it needs its old and its new memory at the same time,
+//! and it copies for longer than a client waits for PINGRESP. A piece never moves.
 
-/// A table of `T`, indexed densely from 0, in pieces of `2^PIECE_BITS`. Every place always holds a `T`; who gives a place back resets
-/// it first.
+/// A table of `T`, indexed densely from 0, in pieces of `2^PIECE_BITS`. Every place always holds a `T`; it must be
+/// reset before it is given back.
 #[derive(Debug)]
 pub(crate) struct Slab<T, const PIECE_BITS: u32 = 10> {
     pieces: Vec<Box<[T]>>,
@@ -23,7 +23,7 @@ impl<T, const PIECE_BITS: u32> Default for Slab<T, PIECE_BITS> {
 impl<T: Default, const PIECE_BITS: u32> Slab<T, PIECE_BITS> {
     const PIECE: usize = 1 << PIECE_BITS;
 
-    /// A place that nobody uses: the one given back last, because it is still warm.
+    /// A free place: the one given back last, because it is still in the cache.
     pub fn take(&mut self) -> u32 {
         if let Some(index) = self.free.pop() {
             assert!(index < self.reached, "a free place was taken before");
@@ -44,7 +44,7 @@ impl<T: Default, const PIECE_BITS: u32> Slab<T, PIECE_BITS> {
         self.free.push(index);
     }
 
-    /// Puts a value in a place that nobody uses.
+    /// Puts a value into a free place.
     pub fn insert(&mut self, value: T) -> u32 {
         let index = self.take();
         self[index] = value;
@@ -75,7 +75,7 @@ impl<T: Default, const PIECE_BITS: u32> Slab<T, PIECE_BITS> {
         self.pieces.iter().flatten().take(self.reached as usize)
     }
 
-    /// Places in use, in order. Panics if a place is free twice. A walk over everything: for tests and simulation.
+    /// Places in use, in order. Panics if a place is free twice. Visits everything: for tests and simulation.
     pub fn in_use(&self) -> impl Iterator<Item = u32> + use<T, PIECE_BITS> {
         assert!(self.reached as usize <= self.pieces.len() * Self::PIECE, "every place that was taken has its piece");
         let mut is_free = vec![false; self.reached as usize];

@@ -1,4 +1,4 @@
-//! One message as a PUBLISH packet, encoded once for each way in which receivers want it.
+//! One message as a PUBLISH packet, encoded once for each combination of version, QoS and RETAIN.
 //!
 //! ```text
 //!   message ─▶ │ version × QoS × retain │ ─copy─▶ outbox, outbox, outbox …   each with its packet id written over
@@ -8,7 +8,7 @@
 
 use tidegate_wire::mqtt::{PublishOut, QoS, Version, encode_publish};
 
-use crate::parcel::Parcel;
+use crate::message_ref::MessageRef;
 
 /// A packet that lacks nothing but its packet id.
 #[derive(Debug, Default)]
@@ -41,10 +41,10 @@ impl Templates {
 
     /// The bytes of the packet.
     #[inline]
-    pub fn get(&mut self, parcel: &Parcel<'_>, expiry_s: Option<u32>, shape: Shape) -> &[u8] {
+    pub fn get(&mut self, message_ref: &MessageRef<'_>, expiry_s: Option<u32>, shape: Shape) -> &[u8] {
         let index = Self::index(shape);
         if self.made & (1 << index) == 0 {
-            self.make(index, parcel, expiry_s, shape);
+            self.make(index, message_ref, expiry_s, shape);
         }
         &self.all[index].bytes
     }
@@ -70,7 +70,7 @@ impl Templates {
     }
 
     #[cold]
-    fn make(&mut self, index: usize, parcel: &Parcel<'_>, expiry_s: Option<u32>, shape: Shape) {
+    fn make(&mut self, index: usize, message_ref: &MessageRef<'_>, expiry_s: Option<u32>, shape: Shape) {
         let template = &mut self.all[index];
         template.bytes.clear();
         // A large message leaves no memory behind.
@@ -79,13 +79,13 @@ impl Templates {
             dup: false,
             qos: QoS::of(shape.qos).expect("0, 1 or 2"),
             retain: shape.retain,
-            topic: parcel.topic,
+            topic: message_ref.topic,
             packet_id: 1,
             topic_alias: None,
             message_expiry_s: expiry_s,
             subscription_ids: &[],
-            properties: parcel.properties,
-            payload: parcel.payload,
+            properties: message_ref.properties,
+            payload: message_ref.payload,
         };
         let encoded = encode_publish(&mut template.bytes, shape.version, &out);
         template.packet_id_at = encoded.packet_id_at.unwrap_or(0);

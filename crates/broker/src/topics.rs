@@ -1,6 +1,6 @@
-//! Sessions and messages that must survive, as a family of shards: which files they are, and what their commands weigh.
+//! Durable sessions and messages as a family of shards: their files, and the weight of their commands.
 //!
-//! Each of their calls is one command of the machine, so there is nothing to serve beside it: see [`tidegate_shard::single`].
+//! Each call is one command of the machine, so the generic service is enough: see [`tidegate_shard::single`].
 
 use tidegate_journal::{Family, LogStore, Options, Retention};
 use tidegate_machines::topic::{Command, Event, InboxLimits, Topics};

@@ -1,4 +1,4 @@
-//! One request, one reply: each call sends, waits for its own reply and leaves others for [`Client::receive`].
+//! Blocking calls: each sends one request, waits for its reply and leaves other replies for [`Client::receive`].
 
 use crate::client::{Client, mismatch};
 use crate::error::ClientError;
@@ -77,8 +77,8 @@ impl<S: Read + Write> Client<S> {
         expect!(self, self.send_read_account(id)?, Account(account) => account, "account")
     }
 
-    /// Lists accounts by id in byte order: those that begin with `prefix` and come after `after` (`""` for the first page).
-    /// At most `limit` of them, 1 to 1,000; 0 lets the server choose.
+    /// Lists accounts by id in byte order: those that begin with `prefix` and come after `after` (`""` for the first
+    /// page). At most `limit` of them, 1 to 1,000; 0 lets the server choose.
     pub fn accounts(&mut self, prefix: &str, after: &str, limit: u32) -> Result<Vec<Account>, ClientError> {
         expect!(self, self.send_list_accounts(prefix, after, limit)?, Accounts(accounts) => accounts, "accounts")
     }
@@ -92,6 +92,16 @@ impl<S: Read + Write> Client<S> {
     /// Reads the last reconciliation of each shard.
     pub fn audit(&mut self) -> Result<Vec<AuditReport>, ClientError> {
         expect!(self, self.send_read_audit()?, Audit(shards) => shards, "audit")
+    }
+
+    /// Asks a room that this client does not know, and gives the body of its reply; the server says `room_unknown` if
+    /// it has no room of this `family`.
+    pub fn room(&mut self, family: u32, body: &[u8]) -> Result<Vec<u8>, ClientError> {
+        let correlation = self.send_room(family, body)?;
+        match self.receive_reply_to(correlation)? {
+            Reply::Room { family: of, body } if of == family => Ok(body),
+            other => Err(mismatch("a reply of the room", &other)),
+        }
     }
 
     /// Waits until the server has answered.

@@ -1,4 +1,4 @@
-//! One connection: requests are numbered on the way out, and replies find their callers by the number.
+//! One connection: requests are numbered when they are sent, and replies are matched by that number.
 
 use crate::error::ClientError;
 use crate::inbox::Inbox;
@@ -8,7 +8,7 @@ use crate::request::{Hold, Transfer};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use tidegate_wire::proto::{self, AccountKind, Welcome, request_frame::Body};
-use tidegate_wire::{HoldsEncoder, PostHoldsEncoder, TransfersEncoder, encode_request, limits};
+use tidegate_wire::{HoldsEncoder, PostHoldsEncoder, RoomRef, TransfersEncoder, encode_request, encode_room, limits};
 
 /// Frames that wait are written once they are this long, without being asked to.
 const FLUSH_BYTES: usize = 64 << 10;
@@ -31,8 +31,8 @@ pub struct Client<S> {
 }
 
 impl<S: Read + Write> Client<S> {
-    /// Shows `token` over a stream that is connected already, and waits for the welcome. The stream must block; its time-outs
-    /// become [`ClientError::TimedOut`].
+    /// Shows `token` over a stream that is connected already, and waits for the welcome. The stream must block; its
+    /// time-outs become [`ClientError::TimedOut`].
     pub fn over(stream: S, token: &str) -> Result<Client<S>, ClientError> {
         // The bounds that hold before the server has told its own.
         let welcome = Welcome {
@@ -140,6 +140,12 @@ impl<S: Read + Write> Client<S> {
         self.send_body(Body::Ping(proto::Ping {}))
     }
 
+    /// Asks a room of the server that this client does not know: `family` is its number, `body` what only the room
+    /// understands. Answered by [`Reply::Room`].
+    pub fn send_room(&mut self, family: u32, body: &[u8]) -> Result<u64, ClientError> {
+        self.send(0, |out, correlation| encode_room(out, correlation, RoomRef { family, body }))
+    }
+
     /// Writes all that was sent and waits in the buffer. After [`ClientError::TimedOut`] it can be called again.
     pub fn flush(&mut self) -> Result<(), ClientError> {
         while !self.outbox.is_empty() {
@@ -153,8 +159,8 @@ impl<S: Read + Write> Client<S> {
         self.stream.flush().map_err(|error| self.lost(error))
     }
 
-    /// The next reply and its correlation, in the order in which they come; writes what waits first. The server's error about
-    /// one request is a [`Reply::Error`] here. Without requests in flight it waits for its time-out.
+    /// The next reply and its correlation, in the order in which they come; writes what waits first. The server's error
+    /// about one request is a [`Reply::Error`] here. Without requests in flight it waits for its time-out.
     pub fn receive(&mut self) -> Result<(u64, Reply), ClientError> {
         match self.parked.pop_front() {
             Some(parked) => Ok(parked),
@@ -162,8 +168,8 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
-    /// Waits for the reply to the request of this correlation; others that come before it are kept for [`Client::receive`].
-    /// The server's error is [`ClientError::Server`] here.
+    /// Waits for the reply to the request of this correlation; others that come before it are kept for
+    /// [`Client::receive`]. The server's error is [`ClientError::Server`] here.
     pub fn receive_reply_to(&mut self, correlation: u64) -> Result<Reply, ClientError> {
         let parked = self.parked.iter().position(|(of, _)| *of == correlation);
         let mut reply = parked.and_then(|index| self.parked.remove(index));

@@ -1,4 +1,4 @@
-//! Ways to a connection: TCP, and TLS over it.
+//! How to connect: TCP, and TLS over it.
 
 use crate::client::Client;
 use crate::error::ClientError;
@@ -43,8 +43,8 @@ impl Client<TcpStream> {
 
 #[cfg(feature = "tls")]
 impl Client<rustls::StreamOwned<rustls::ClientConnection, TcpStream>> {
-    /// Connects over TLS to a server that must prove to be `server_name`, and shows `token`. Which authorities are trusted is
-    /// said by `config`.
+    /// Connects over TLS to a server that must prove to be `server_name`, and shows `token`. Which authorities are
+    /// trusted is said by `config`.
     pub fn connect_tls(
         address: impl ToSocketAddrs,
         server_name: rustls::pki_types::ServerName<'static>,

@@ -1,4 +1,4 @@
-//! What can go wrong, told apart by what the caller can do about it.
+//! Errors, one kind for each thing the caller can do about them.
 
 use std::io;
 use std::time::Duration;
@@ -10,11 +10,12 @@ pub enum ClientError {
     /// The server answered the whole request with an error.
     #[error("the server says {0}")]
     Server(ServerError),
-    /// Nothing came, or could be sent, for as long as [`crate::Timeouts`] says. Whether the request was served is unknown; the
-    /// connection is whole, and the call to receive or flush can be repeated.
+    /// Nothing came, or could be sent, for as long as [`crate::Timeouts`] says. Whether the request was served is
+    /// unknown; the connection is whole, and the call to receive or flush can be repeated.
     #[error("no progress within the time-out; whether the request was served is unknown")]
     TimedOut,
-    /// The server closed the connection. Whether requests in flight were served is unknown: ask again with the same ids.
+    /// The server closed the connection. Whether requests in flight were served is unknown: ask again with the same
+    /// ids.
     #[error("the server closed the connection with {in_flight} requests in flight; their outcome is unknown")]
     Closed {
         /// How many requests had no reply yet.

@@ -1,4 +1,4 @@
-//! Bytes as they come in, and the replies that are whole. No I/O.
+//! Received bytes, and the whole replies among them. No I/O.
 //!
 //! ```text
 //!   bytes:  │ given out │ whole frames, half a frame │ room │

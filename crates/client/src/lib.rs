@@ -8,7 +8,7 @@
 //! let credits = Transfer { id: "sale-17", debit: "source:shop", credit: "wallet:eve", amount: 10, memo: "" };
 //! client.transfer(&credits)?;
 //!
-//! // A lost reply is asked for again with the same id: the second time the answer is `Duplicate`, and nothing is done twice.
+//! // If the reply is lost, send it again with the same id: the answer is then `Duplicate`, and nothing is done twice.
 //! let vote = Transfer { id: "vote-4711", debit: "wallet:eve", credit: "candidate:3", amount: 1, memo: "" };
 //! match client.transfer(&vote)? {
 //!     Outcome::Applied | Outcome::Duplicate => println!("counted"),
@@ -17,8 +17,8 @@
 //! # Ok::<(), tidegate_client::ClientError>(())
 //! ```
 //!
-//! Many requests may be in flight. `send_*` only appends to a buffer, [`Client::flush`] writes it, [`Client::receive`] gives the
-//! replies as they come, which may be in another order than the requests:
+//! Many requests may be in flight. `send_*` only appends to a buffer, [`Client::flush`] writes it, [`Client::receive`]
+//! gives the replies as they come, which may be in another order than the requests:
 //!
 //! ```no_run
 //! # use tidegate_client::{Client, Reply, Transfer};
@@ -36,10 +36,10 @@
 //! # Ok::<(), tidegate_client::ClientError>(())
 //! ```
 //!
-//! Who drives sockets with a poll loop of its own takes [`Inbox`] and [`Outbox`], which do no I/O, and the encoders of
-//! [`tidegate_wire`].
+//! A program that drives sockets with its own poll loop uses [`Inbox`] and [`Outbox`], which do no I/O, and the
+//! encoders of [`tidegate_wire`].
 //!
-//! Invariant: nothing here decides to ask again. A time-out means *unknown*; the caller repeats the same ids, or does not.
+//! Invariant: nothing here retries. A time-out means *unknown*; the caller decides whether to repeat the same ids.
 
 mod call;
 mod client;

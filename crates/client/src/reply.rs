@@ -1,11 +1,11 @@
-//! What is answered.
+//! Replies.
 
 use crate::error::{ClientError, ServerError};
 use std::time::Duration;
 use tidegate_wire::proto::{self, AccountKind, AuditReport, HistoryRow, OutcomeKind, Welcome, reply_frame::Body};
-use tidegate_wire::{ReplyBodyRef, ReplyRef};
+use tidegate_wire::{ReplyBodyRef, ReplyRef, RoomRef};
 
-/// What became of a transfer, hold, post or void. Durable before it is said.
+/// The outcome of a transfer, hold, post or void. It is durable before it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Done.
@@ -86,6 +86,13 @@ pub enum Reply {
     Audit(Vec<AuditReport>),
     /// Still there.
     Pong,
+    /// What a room has answered that this client does not know.
+    Room {
+        /// Which room.
+        family: u32,
+        /// What only the room's clients understand.
+        body: Vec<u8>,
+    },
     /// The request was not served as a whole.
     Error(ServerError),
 }
@@ -111,6 +118,7 @@ impl Reply {
                 });
                 return Ok(Reply::Outcomes(outcomes.collect::<Result<_, ClientError>>()?));
             }
+            ReplyBodyRef::Room(RoomRef { family, body }) => return Ok(Reply::Room { family, body: body.to_vec() }),
             ReplyBodyRef::Other(body) => body,
         };
         Ok(match body {
@@ -130,7 +138,7 @@ impl Reply {
                 detail: error.detail,
                 retry_after: (error.retry_after_ms > 0).then(|| Duration::from_millis(u64::from(error.retry_after_ms))),
             }),
-            Body::Outcomes(_) => unreachable!("decode_reply leaves outcomes in the frame"),
+            Body::Outcomes(_) | Body::Room(_) => unreachable!("decode_reply leaves these in the frame"),
         })
     }
 
@@ -145,6 +153,7 @@ impl Reply {
             Reply::History(_) => "history",
             Reply::Audit(_) => "audit",
             Reply::Pong => "pong",
+            Reply::Room { .. } => "a reply of a room",
             Reply::Error(_) => "error",
         }
     }

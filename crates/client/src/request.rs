@@ -1,11 +1,11 @@
-//! What is asked, in the caller's own texts.
+//! Requests, borrowed from the caller's strings.
 
 use tidegate_wire::TransferRef;
 
 /// Move `amount` from `debit` to `credit`, exactly once for this `id`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transfer<'a> {
-    /// Chosen by you, 1 to 64 bytes, unique for ever (a UUID, a ULID). A retry carries the same one.
+    /// Chosen by you, 1 to 64 bytes, never reused (a UUID, a ULID). A retry carries the same one.
     pub id: &'a str,
     /// Account to take from.
     pub debit: &'a str,

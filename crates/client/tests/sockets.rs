@@ -8,8 +8,8 @@ use tidegate_client::{Client, ClientError, Outcome, Reply, Timeouts, Transfer};
 use tidegate_wire::proto::{Pong, Welcome, reply_frame::Body};
 use tidegate_wire::{BodyRef, OutcomesEncoder, Split, decode_request, encode_reply, limits, split};
 
-/// Serves one connection: each request's transfers are applied, but replies are held back until a ping comes, and then sent in
-/// the opposite order. Returns how many transfers came.
+/// Serves one connection: each request's transfers are applied, but replies are held back until a ping comes, and then
+/// sent in the opposite order. Returns how many transfers came.
 fn serve(mut stream: impl Read + Write) -> u64 {
     let (mut buffer, mut replies, mut transfers) = (Vec::new(), Vec::<Vec<u8>>::new(), 0);
     loop {

@@ -1,12 +1,12 @@
-//! A disk in memory that breaks its promises exactly where real ones may, from one seed.
+//! A disk in memory that fails exactly where real disks may, from one seed.
 //!
 //! ```text
 //!   write_all_at ─▶ page cache ──sync_data──▶ platter          crash(): each unsynced sector is kept, lost or torn
 //!   create, rename, remove ─▶ names ──sync_dir──▶ platter      crash(): a prefix of the unsynced changes is kept
 //! ```
 //!
-//! What it never does, as real disks do not: change a byte that was durable and not being written over ([`FakeDisk::flip_bit`]
-//! does, when asked), or lose what was synced.
+//! It never does what real disks do not: change a byte that was durable and not being overwritten
+//! ([`FakeDisk::flip_bit`] does, when asked), or lose what was synced.
 
 mod inode;
 
@@ -113,7 +113,8 @@ impl FakeDisk {
         FakeDisk { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// The power fails and comes back: what was not synced is kept, lost or torn; open files are dead, the disk works again.
+    /// The power fails and comes back: what was not synced is kept, lost or torn; open files are dead, the disk works
+    /// again.
     pub fn crash(&self) {
         let state = &mut *self.lock();
         let kept = state.random.below(state.unsynced_names.len() as u64 + 1) as usize;
@@ -136,8 +137,8 @@ impl FakeDisk {
         self.lock().revive();
     }
 
-    /// After `operations` further changing calls the machine stops in the middle of the next one: it and everything after
-    /// it fails until [`FakeDisk::crash`].
+    /// After `operations` further changing calls the machine stops in the middle of the next one: it and everything
+    /// after it fails until [`FakeDisk::crash`].
     pub fn crash_after_ops(&self, operations: u64) {
         self.lock().stops_after = Some(operations);
     }
@@ -147,8 +148,8 @@ impl FakeDisk {
         self.lock().stopped
     }
 
-    /// The next `sync_data` fails. As on Linux, the pages count as clean afterwards: they can be read, a later sync of the
-    /// same file succeeds, and a crash shows which of them never reached the disk.
+    /// The next `sync_data` fails. As on Linux, the pages count as clean afterwards: they can be read, a later sync of
+    /// the same file succeeds, and a crash shows which of them never reached the disk.
     pub fn fail_next_sync(&self) {
         self.lock().fail_syncs += 1;
     }
@@ -230,7 +231,8 @@ impl State {
         if self.stopped { Err(io::Error::other("the machine has stopped")) } else { Ok(()) }
     }
 
-    /// Counts a changing operation; `Err` when the machine stops before it, `Ok(true)` when it stops in the middle of it.
+    /// Counts a changing operation; `Err` when the machine stops before it, `Ok(true)` when it stops in the middle of
+    /// it.
     fn operate(&mut self) -> io::Result<bool> {
         self.check_running()?;
         self.counts.operations += 1;

@@ -1,4 +1,5 @@
-//! The file system as whoever keeps files sees it: few calls, each with a stated promise, so that it can be faked with malice.
+//! The file system as its users see it: few calls, each with a stated promise, so that a fake can break whatever is not
+//! promised.
 //! And, in [`stream`], a replicated stream of messages in the same manner.
 //!
 //! ```text

@@ -1,14 +1,14 @@
-//! A replicated stream of numbered messages as whoever keeps a log in one sees it: the few calls of JetStream that are needed, each
-//! with a stated promise, so that it can be faked with malice.
+//! A replicated stream of numbered messages, as a log store uses it: the few calls of JetStream that are needed, each
+//! with a stated promise, so that a fake can break whatever is not promised.
 //!
 //! ```text
-//!   publish(expected last, message) ──▶ stream ──▶ 1 │ 2 │ 3 │ …            numbers have no gap; nothing is ever cut at the end
+//!   publish(expected last, message) ──▶ stream ──▶ 1 │ 2 │ 3 │ …            numbers have no gap; no truncation
 //!   look_up(number)                 ──▶   │
-//!   poll ◀── Stored, Refused, Found, or nobody knows: Unknown ◀──┘
+//!   poll ◀── Stored, Refused, Found, or Unknown ◀──┘
 //! ```
 //!
-//! Promise of every implementation: a message is stored as `expected last + 1` or not at all, and what was once stored is never lost or
-//! changed. What it does not promise: that an answer comes soon, in order, or at all.
+//! Promise of every implementation: a message is stored as `expected last + 1` or not at all, and what was once stored
+//! is never lost or changed. What it does not promise: that an answer comes soon, in order, or at all.
 
 mod fake;
 
@@ -79,13 +79,14 @@ pub struct Extent {
 
 /// A handle to one stream, for one thread.
 ///
-/// The calls with `&mut self` never wait, but for [`Stream::wait`]; those with `&self` may, and try again for a while on their own
-/// before they give up.
+/// The calls with `&mut self` never wait, but for [`Stream::wait`]; those with `&self` may, and try again for a while
+/// on their own before they give up.
 pub trait Stream: Send + Sized + 'static {
     /// Another handle to the same stream, for another thread.
     fn another(&self) -> Self;
 
-    /// Sends `message`, to be stored as number `expected_last + 1` if `expected_last` is the last number when it arrives.
+    /// Sends `message`, to be stored as number `expected_last + 1` if `expected_last` is the last number when it
+    /// arrives.
     fn publish(&mut self, expected_last: u64, message: Message);
 
     /// Asks what is stored under `number`, of those who have seen everything that was ever acknowledged.

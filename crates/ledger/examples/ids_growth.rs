@@ -1,14 +1,14 @@
-//! How the cost of knowing every id for ever grows with history: inserts random ids step by step and prints, at each step,
-//! what a new id costs, what a lookup of an old one costs, and what memory and disk are used.
+//! How the cost of the id index grows with history: inserts random ids step by step and prints, at each step, the cost
+//! of a new id, the cost of looking up an old one, and the memory and disk that are used.
 //!
 //! ```text
 //! cargo run --release -p tidegate-shard --example ids_growth -- [--ids 100000000] [--dir DIR] [--filter-mib 256]
 //! ```
 //!
-//! Ids arrive as the shard sees them: batches, hashed from 36 bytes of text, prefetched 16 ahead, probed, inserted. The builder
-//! has its own thread; with every batch counted as durable it works at full speed beside. Afterwards the index is opened again.
-//! Costs are the thread's own CPU time, which other processes on the machine disturb little; `builder, ns` is the CPU time of
-//! all other threads (sorting, writing, merging) per new id.
+//! Ids arrive as the shard sees them: batches, hashed from 36 bytes of text, prefetched 16 ahead, probed, inserted. The
+//! builder has its own thread; every batch counts as durable, so it works at full speed at the same time. Afterwards
+//! the index is opened again. Costs are the thread's own CPU time, which other processes on the machine hardly
+//! influence; `builder, ns` is the CPU time of all other threads (sorting, writing, merging) per new id.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -38,10 +38,12 @@ fn main() {
     let mut index = open(&settings.dir, options, Position(0)).index;
 
     println!(
-        "|   ids, M | new id, ns | p99 batch, ns/id | slowest, ms | + hash, ns | builder, ns | new, false hits | old id, us | pages/old | runs | filter, MiB | index, MiB | RSS, MiB | disk, MiB |"
+        "|   ids, M | new id, ns | p99 batch, ns/id | slowest, ms | + hash, ns | builder, ns | new, false hits | \
+         old id, us | pages/old | runs | filter, MiB | index, MiB | RSS, MiB | disk, MiB |"
     );
     println!(
-        "|---------:|-----------:|-----------------:|------------:|-----------:|------------:|----------------:|-----------:|----------:|-----:|------------:|-----------:|---------:|----------:|"
+        "|---------:|-----------:|-----------------:|------------:|-----------:|------------:|----------------:|\
+         -----------:|----------:|-----:|------------:|-----------:|---------:|----------:|"
     );
     let mut inserted = 0;
     let mut before = IdsFacts::default();
@@ -54,7 +56,8 @@ fn main() {
         let false_hits = (new_facts.false_positives - before.false_positives) as f64 / added;
         let pages_per_old = (facts.pages_read - new_facts.pages_read) as f64 / OLD_LOOKUPS as f64;
         println!(
-            "| {:8.1} | {:10.1} | {:16.1} | {:11.1} | {:10.1} | {:11.1} | {:14.4}% | {:10.2} | {:9.2} | {:4} | {:11.1} | {:10.1} | {:8.1} | {:9.1} |",
+            "| {:8.1} | {:10.1} | {:16.1} | {:11.1} | {:10.1} | {:11.1} | {:14.4}% | \
+             {:10.2} | {:9.2} | {:4} | {:11.1} | {:10.1} | {:8.1} | {:9.1} |",
             step_end as f64 / 1e6,
             cost.index.as_nanos() as f64 / added,
             cost.slow_batch_ns,

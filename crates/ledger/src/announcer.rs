@@ -1,15 +1,16 @@
-//! Says which accounts have new figures, at most so often per account.
+//! Announces which accounts have new balances, at a bounded rate per account.
 //!
 //! ```text
 //!   append ─▶ note(event) ─▶ touched ─▶ take(now) ─▶ figures ─▶ CommitQueue ─▶ whoever announces them
 //!                              ▲            │
-//!                              └── cooling ◀┘  an account that was announced stays quiet for the interval; what happened to
+//!                              └── cooling ◀┘  not announced again within the interval;
 //!                                              it meanwhile is announced once, at its end
 //! ```
 //!
-//! Promise: the last figures of every matching account are announced, within the interval of the change; of the figures in between,
-//! as many as the interval allows. The first change after a quiet time is announced at once, so one vote is seen within milliseconds,
-//! and a hundred thousand votes a second for one candidate cost no more than its interval allows.
+//! Promise: the latest balances of every matching account are announced within one interval of the change; balances in
+//! between only as often as the interval allows. The first change after a quiet interval is announced at once, so a
+//! single vote is seen within milliseconds. A hundred thousand votes a second for one candidate cost one announcement
+//! per interval.
 
 use std::collections::VecDeque;
 

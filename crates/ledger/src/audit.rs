@@ -1,4 +1,4 @@
-//! The audit of a ledger that nobody serves: what all logs are audited for, and that no money was made or lost.
+//! The audit of a stopped ledger: the audit of all logs, and a check that no money was created or lost.
 
 use tidegate_disk::Disk;
 use tidegate_journal::{Logs, Sequence};
@@ -7,9 +7,9 @@ use tidegate_shard::{Findings, OpenError, Snapshots};
 
 use crate::family::LedgerFamily;
 
-/// Folds one of `shards` shards from its first record to the end, verifying each checksum, the chain, and that each record fits;
-/// compares every snapshot on the way; checks that the shard is balanced. `progress` hears the sequence reached and the last
-/// one that there is.
+/// Folds one of `shards` shards from its first record to the end, verifying each checksum, the chain, and that each
+/// record fits; compares every snapshot on the way; checks that the shard is balanced. `progress` is called with the
+/// sequence reached and the last one.
 pub fn audit_shard<D: Disk, G: Logs>(
     logs: &G,
     snapshots: &Snapshots<LedgerFamily, D>,

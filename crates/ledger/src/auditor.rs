@@ -5,9 +5,9 @@
 //!                                                   └─ snapshot ─▶ files
 //! ```
 //!
-//! Why a fold and not a copy: a copy of the live state would copy its errors. Why chunks: the shard answers for some hundred
-//! accounts between two groups, so neither reconciliation nor snapshot ever stalls it; each answer names the sequence that it
-//! holds for, and the fold goes on to exactly there before it compares.
+//! Why a fold and not a copy: a copy of the live state would copy its errors. Why chunks: the shard answers for some
+//! hundred accounts between two groups, so neither reconciliation nor a snapshot ever blocks it. Each answer names the
+//! sequence it is valid for, and the fold continues to exactly that record before it compares.
 //!
 //! Invariant: no thread or clock here. The owner carries questions and answers.
 
@@ -63,8 +63,8 @@ struct Round {
 }
 
 impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
-    /// An auditor of the shard whose log `reader` reads and of which `recovered` was found durable at its opening. It begins at the newest good snapshot that stands on that log, which an
-    /// earlier fold left, or at the first record.
+    /// An auditor of the shard whose log `reader` reads and of which `recovered` was found durable at its opening. It
+    /// begins at the newest good snapshot that stands on that log, which an earlier fold left, or at the first record.
     pub fn open(
         snapshots: Snapshots<LedgerFamily, D>,
         reader: R,
@@ -171,7 +171,7 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
         }
     }
 
-    /// Accounts that the journal opened and the live state lacks would be asked for by nobody.
+    /// Accounts that are in the journal but missing in the live state would not be compared otherwise.
     fn compare_count(&mut self, sequence: u64) {
         let (live, journal) = (i128::from(self.round.compared), self.fold.state().figures(0, u32::MAX).count() as i128);
         if live != journal {
@@ -229,8 +229,8 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
         rule.is_due(self.reader.bytes_between(newest.position, reached.position), bytes)
     }
 
-    /// Writes the fold's state as a snapshot, at the end of the group that it stands in. `None` when there is nothing new, or the
-    /// fold met damage.
+    /// Writes the fold's state as a snapshot, at the end of the group that it stands in. `None` when there is nothing
+    /// new, or the fold met damage.
     pub fn snapshot(&mut self) -> Result<Option<Written>, SnapshotError> {
         if self.damage.is_some() {
             return Ok(None);

@@ -1,10 +1,10 @@
-//! The ledger's files: which logs are its own, and how long they are kept.
+//! The ledger's files: its logs, and how long they are kept.
 
 use tidegate_journal::{Family, Retention};
 use tidegate_machines::ledger::Ledger;
 use tidegate_shard::{CompactionRule, ShardFamily};
 
-/// The logs of the ledger: whole for ever, because ids are exact for ever and histories reach back to the first row.
+/// The logs of the ledger: never compacted, because ids must stay unique and histories reach back to the first row.
 pub const LEDGER: Family = Family { number: 1, name: "ledger", retention: Retention::Whole };
 
 /// What its logs fold into.

@@ -1,4 +1,4 @@
-//! What only money needs around its machine: ids that are never used twice, credits between shards, histories, reconciliation.
+//! What the ledger needs besides its machine: unique ids, credits between shards, histories, reconciliation.
 //!
 //! ```text
 //!   Request ─▶ router ─▶ operation ─▶ Shard<LedgerService>: decide, append ─▶ Durable<answer> ─▶ router ─▶ Reply
@@ -7,9 +7,9 @@
 //!                                         └ announcer (new figures)           └─▶ auditor: second fold, snapshots
 //! ```
 //!
-//! Promise: what a client asked once is done once, however often it asks and whatever crashes meanwhile.
+//! Promise: a request is applied once, however often the client retries it and whatever crashes meanwhile.
 //!
-//! Invariant: how records become durable, are replayed and compacted is the shard's matter; nothing here opens a log.
+//! Invariant: the shard makes records durable, replays and compacts them; nothing here opens a log.
 
 pub mod announcer;
 pub mod audit;
@@ -18,11 +18,16 @@ pub mod family;
 pub mod ids;
 pub mod limits;
 pub mod message;
+pub mod metrics;
 pub mod operation;
+pub mod protocol;
+pub mod room;
 pub mod router;
 pub mod service;
 pub mod worker;
 
 pub use family::{LEDGER, LedgerFamily};
+pub use metrics::LedgerMetrics;
+pub use room::{LedgerOptions, LedgerRoom};
 pub use service::LedgerService;
 pub use worker::LedgerShard;

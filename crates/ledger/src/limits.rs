@@ -1,18 +1,20 @@
-//! Every bound of the ledger's shards and of the way to them, in one place, with the relations that must hold between them.
+//! All bounds of the ledger's shards and of the routes to them, in one place, with the relations that must hold between
+//! them.
 
 use tidegate_journal::limits::GROUP_BYTES_MAX;
 use tidegate_machines::ledger::{EVENT_BYTES_MAX, TRANSFERS_PER_REQUEST_MAX};
 
-/// Requests that one endpoint (a worker's connections, an edge thread) may have under way. Beyond it the endpoint stops reading
-/// its sockets, or refuses with its protocol's word for "busy".
+/// Requests that one endpoint (a worker's connections, an edge thread) may have in progress. Beyond it the endpoint
+/// stops reading its sockets, or refuses with "busy" of its protocol.
 pub const ENDPOINT_REQUESTS_MAX: usize = 8_192;
-/// Bytes of requests that one endpoint may have under way.
+/// Bytes of requests that one endpoint may have in progress.
 pub const ENDPOINT_REQUEST_BYTES_MAX: usize = 64 << 20;
 /// Records in memory that one step reads for a history before it serves others.
 pub const HISTORY_RECORDS_PER_STEP: usize = 64;
 /// Records that one job reads from the disk for a history: what its shard must hold until it has made rows of them.
 pub const HISTORY_RECORDS_PER_JOB: usize = 256;
-/// Records that one job reads for the ids of a call: what a call holds while it waits, and nine hundred bytes each at most.
+/// Records that one job reads for the ids of a call: what a call holds while it waits, and nine hundred bytes each at
+/// most.
 pub const RECORDS_PER_JOB_MAX: usize = 8_192;
 /// Rows of one page of history, and accounts of one page of a list.
 pub const PAGE_ROWS_MAX: u32 = 1_000;

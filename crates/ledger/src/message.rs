@@ -1,4 +1,4 @@
-//! What the doors ask of the shards and what comes back. Both sides of every ring speak these types and nothing else.
+//! Requests from the listeners to the shards, and the replies. Both sides of every ring use these types only.
 
 use bytes::Bytes;
 use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, Hold, Outcome, Refusal, Transfer};
@@ -28,8 +28,8 @@ pub struct TransferItem {
     pub amount: u64,
 }
 
-/// Transfers as they arrived: the bytes of the request once, and where in them each text stands. Nothing is copied on the way
-/// from the socket to the journal.
+/// Transfers as they arrived: the bytes of the request once, and where in them each text stands. Nothing is copied on
+/// the way from the socket to the journal.
 #[derive(Clone, Debug, Default)]
 pub struct TransferBatch {
     text: Bytes,
@@ -37,8 +37,8 @@ pub struct TransferBatch {
 }
 
 impl TransferBatch {
-    /// Takes the bytes and the spans into them. `Err` with the index of the first item that has a span outside `text` or not
-    /// on valid UTF-8.
+    /// Takes the bytes and the spans into them. `Err` with the index of the first item that has a span outside `text`
+    /// or not on valid UTF-8.
     pub fn new(text: Bytes, items: Vec<TransferItem>) -> Result<TransferBatch, usize> {
         let whole_is_text = std::str::from_utf8(&text).is_ok();
         for (index, item) in items.iter().enumerate() {
@@ -149,7 +149,7 @@ impl HoldRequest {
     }
 }
 
-/// One request of a client, already authorised by its door.
+/// One request of a client, already authorised by its listener.
 #[derive(Clone, Debug)]
 pub enum Request {
     /// Open an account, or find it open with the same content. Answer: [`Reply::AccountOpened`].

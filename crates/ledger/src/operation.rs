@@ -1,4 +1,4 @@
-//! What moves between threads: calls to shards, their answers, and credits from shard to shard.
+//! Messages between threads: calls to shards, their answers, and credits from shard to shard.
 //!
 //! ```text
 //!   endpoint ──Call──▶ worker of the shard          shard B ──Pull(after n)──▶ shard A
@@ -15,43 +15,40 @@ use tidegate_machines::ledger::{
 };
 use tidegate_machines::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
+use tidegate_runtime::Address;
 use tidegate_shard::Durable;
 
 use crate::message::{AuditReport, HoldRequest, TransferBatch, Unavailable};
 
-/// A thread that takes part: workers first, then edge threads, then the auditor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct EndpointIndex(pub u16);
-
 /// Which items of a request a shard is asked to decide.
 #[derive(Clone, Debug)]
-pub enum Picks {
+pub enum Selection {
     /// All of them, in order.
     All,
     /// Those at these indexes, in this order.
     Some(Vec<u32>),
 }
 
-impl Picks {
+impl Selection {
     /// How many, of a request with `total` items.
     pub fn len(&self, total: usize) -> usize {
         match self {
-            Picks::All => total,
-            Picks::Some(indexes) => indexes.len(),
+            Selection::All => total,
+            Selection::Some(indexes) => indexes.len(),
         }
     }
 
     /// The item's index in the request for the `n`-th pick.
     pub fn index(&self, n: usize) -> usize {
         match self {
-            Picks::All => n,
-            Picks::Some(indexes) => indexes[n] as usize,
+            Selection::All => n,
+            Selection::Some(indexes) => indexes[n] as usize,
         }
     }
 }
 
-/// What the home of an account says about it. Accounts are never deleted and never change, so this never goes stale; that
-/// an account is missing is true only for the question it answers.
+/// What the home of an account says about it. Accounts are never deleted and never change, so this never goes stale;
+/// that an account is missing is true only for the question it answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountFact {
     /// Account id.
@@ -77,10 +74,11 @@ pub enum Operation {
         /// The client's request.
         batch: Arc<TransferBatch>,
         /// Which of its transfers.
-        picks: Picks,
+        selection: Selection,
         /// All or nothing.
         linked: bool,
-        /// A member of the linked group was refused at its id's home: nothing is left but to refuse these, for ever.
+        /// A member of the linked group was refused at its id's home: these are refused too, and the refusal is
+        /// journaled.
         failed: bool,
         /// What was learned about credit accounts of other shards.
         facts: Vec<AccountFact>,
@@ -90,7 +88,7 @@ pub enum Operation {
         /// The client's request.
         holds: Arc<Vec<HoldRequest>>,
         /// Which of its holds.
-        picks: Picks,
+        selection: Selection,
         /// What was learned about credit accounts of other shards.
         facts: Vec<AccountFact>,
     },
@@ -99,16 +97,17 @@ pub enum Operation {
         /// The client's request: hold ids and amounts.
         posts: Arc<Vec<(Box<str>, Option<u64>)>>,
         /// Which of them.
-        picks: Picks,
+        selection: Selection,
     },
     /// Void holds that live here.
     VoidHolds {
         /// The client's request: hold ids.
         ids: Arc<Vec<Box<str>>>,
         /// Which of them.
-        picks: Picks,
+        selection: Selection,
     },
-    /// Claim ids whose home is here for transfers that another shard decides: (id, deciding shard, digest of the content).
+    /// Claim ids whose home is here for transfers that another shard decides: (id, deciding shard, digest of the
+    /// content).
     ClaimIds(Vec<(Box<str>, ShardIndex, ContentDigest)>),
     /// Say which shard decided on each of these ids.
     FindOwners(Vec<Box<str>>),
@@ -196,12 +195,12 @@ pub enum Answer {
         /// Its figures.
         account: AccountView,
     },
-    /// To everything that decides: an outcome per pick. Those named in `need_credit` (by pick) were not decided: the home of
-    /// their credit account must be asked first.
+    /// To everything that decides: an outcome per pick. Those named in `need_credit` (by pick) were not decided: the
+    /// home of their credit account must be asked first.
     Outcomes {
         /// Per pick.
         outcomes: Vec<Outcome>,
-        /// Picks that were not decided.
+        /// Items that were not decided.
         need_credit: Vec<u32>,
     },
     /// To `FindOwners`: the shard that decided on each id.
@@ -280,16 +279,16 @@ impl Credit {
     }
 }
 
-/// Where messages go that a shard or a router sends: a worker moves them to rings, the simulator to its queue of delays.
-pub type Outgoing = Vec<(EndpointIndex, Message)>;
+/// Messages of shards and routers on their way: a worker moves them to rings, the simulator to its queue of delays.
+pub type Outgoing = tidegate_runtime::Outgoing<Message>;
 
 /// What one thread sends another.
 #[derive(Debug)]
 pub enum Message {
     /// A question to a shard.
     Call {
-        /// Who asks.
-        from: EndpointIndex,
+        /// The caller.
+        from: Address,
         /// The asker's own number for it.
         ticket: u64,
         /// Which shard.
@@ -306,7 +305,7 @@ pub enum Message {
         /// Durable, or not served at all.
         answer: Result<Durable<Answer>, Unavailable>,
     },
-    /// New figures of accounts of `shard`, or of its parts of collectors; sent to worker 0, which announces them.
+    /// New balances of accounts of `shard`, or of its parts of collectors; sent to the announcer.
     Figures {
         /// The shard that has them.
         shard: ShardIndex,

@@ -1,4 +1,4 @@
-//! The way of a client's request through the shards and back.
+//! Routes a client's request to its shards and collects the answers.
 //!
 //! ```text
 //!   Request ─▶ which shards? ─▶ calls ─▶ answers ─▶ more calls, or the Reply
@@ -10,10 +10,11 @@
 //!                            elsewhere
 //! ```
 //!
-//! Why claims: an id is exact over all shards only if one place decides who may use it first. That place is the id's home
-//! shard. With one shard, or an id whose `{tag}` is its debit account's, home and decision coincide and no claim is made.
+//! Why claims: an id is unique over all shards only if one shard decides who may use it first. That is the id's home
+//! shard. With one shard, or if the id has the `{tag}` of its debit account, the home shard also decides the transfer
+//! and no claim is needed.
 //!
-//! Invariant: a router keeps no truth. If it dies with its requests under way, clients ask again with the same ids.
+//! Invariant: a router stores nothing durable. If it ends with requests in progress, clients retry with the same ids.
 
 mod history;
 mod transfers;
@@ -21,29 +22,31 @@ mod transfers;
 use slab::Slab;
 use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::{AccountKind, AccountView, Refusal, shard_of};
+use tidegate_runtime::{Address, Client, ShardAddresses};
 use tidegate_shard::Durable;
 
 use crate::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX};
 use crate::message::{Reply, Request, Unavailable};
-use crate::operation::{Answer, EndpointIndex, Message, Operation, Outgoing};
+use crate::operation::{Answer, Message, Operation, Outgoing};
 pub use history::CursorKey;
 use history::HistoryMerge;
 use transfers::Deciding;
 
-/// A finished request: the token that its door gave it, and the reply.
+/// A finished request: the token that its listener gave it, and the reply.
 pub type Finished = Vec<(u64, Reply)>;
 
-/// Routes the requests of one endpoint.
+/// Routes the requests of one member of an endpoint.
 pub struct Router {
-    endpoint: EndpointIndex,
+    me: Address,
+    shards: ShardAddresses,
+    /// How many there are.
     shard_count: u16,
-    workers: u16,
     cursors: CursorKey,
     requests: Slab<Pending>,
     bytes: usize,
 }
 
-/// A request under way.
+/// A request in progress.
 struct Pending {
     token: u64,
     bytes: usize,
@@ -52,7 +55,8 @@ struct Pending {
     stage: Stage,
 }
 
-/// What a request waits for. Each stage collects answers and, when the last one is there, gives the next calls or the reply.
+/// What a request waits for. Each stage collects answers and, when the last one is there, gives the next calls or the
+/// reply.
 enum Stage {
     /// Transfers, holds, posts, voids.
     Deciding(Deciding),
@@ -77,10 +81,16 @@ enum Next {
 }
 
 impl Router {
-    /// A router for the requests of `endpoint`.
-    pub fn new(endpoint: EndpointIndex, shard_count: u16, workers: u16, cursors: CursorKey) -> Router {
-        assert!(shard_count > 0 && workers > 0, "somebody answers");
-        Router { endpoint, shard_count, workers, cursors, requests: Slab::new(), bytes: 0 }
+    /// A router for the requests of `me`, to these shards.
+    pub fn new(me: Address, shards: ShardAddresses, cursors: CursorKey) -> Router {
+        let shard_count = shards.count();
+        assert!(shard_count > 0, "somebody answers");
+        Router { me, shards, shard_count, cursors, requests: Slab::new(), bytes: 0 }
+    }
+
+    /// Shards of the ledger.
+    pub fn shard_count(&self) -> u16 {
+        self.shard_count
     }
 
     /// Whether another request may start. A worker that cannot start one stops reading its sockets.
@@ -88,7 +98,7 @@ impl Router {
         self.requests.len() < ENDPOINT_REQUESTS_MAX && self.bytes < ENDPOINT_REQUEST_BYTES_MAX
     }
 
-    /// Requests under way.
+    /// Requests in progress.
     pub fn pending(&self) -> usize {
         self.requests.len()
     }
@@ -160,8 +170,8 @@ impl Router {
     fn send(&self, key: usize, calls: Vec<(ShardIndex, Operation)>, out: &mut Outgoing) {
         for (shard, operation) in calls {
             assert!(shard.0 < self.shard_count, "a call is to a shard that there is");
-            let worker = EndpointIndex(shard.0 % self.workers);
-            out.push((worker, Message::Call { from: self.endpoint, ticket: key as u64, shard, operation }));
+            let call = Message::Call { from: self.me, ticket: key as u64, shard, operation };
+            out.push((self.shards.of(shard), call));
         }
     }
 
@@ -202,6 +212,29 @@ impl Router {
                 finished.push((pending.token, reply));
             }
         }
+    }
+}
+
+impl Client for Router {
+    type Request = Request;
+    type Reply = Reply;
+    type Message = Message;
+
+    fn has_room(&self) -> bool {
+        Router::has_room(self)
+    }
+
+    fn pending(&self) -> usize {
+        Router::pending(self)
+    }
+
+    fn start(&mut self, token: u64, request: Request, out: &mut Outgoing, finished: &mut Finished) {
+        Router::start(self, token, request, out, finished);
+    }
+
+    fn deliver(&mut self, _from: Address, message: Message, out: &mut Outgoing, finished: &mut Finished) {
+        let Message::Answer { ticket, shard, answer } = message else { unreachable!("everything else is for shards") };
+        self.answer(ticket, shard, answer, out, finished);
     }
 }
 
@@ -261,8 +294,8 @@ impl Stage {
     }
 }
 
-/// Sums the parts of collectors and keeps the first `limit` accounts in the order of their ids. A part that one shard left
-/// out of its page has an id behind `limit` others, so no sum lacks one.
+/// Sums the parts of collectors and keeps the first `limit` accounts in the order of their ids. A part that one shard
+/// left out of its page has an id behind `limit` others, so no sum lacks one.
 fn merge_pages(mut accounts: Vec<AccountView>, limit: usize) -> Vec<AccountView> {
     accounts.sort_by(|a, b| a.id.cmp(&b.id));
     let mut merged: Vec<AccountView> = Vec::new();
@@ -287,7 +320,7 @@ fn add_part(sum: &mut AccountView, part: &AccountView) {
 }
 
 impl Request {
-    /// About how much memory the request holds while it is under way.
+    /// About how much memory the request uses while it is in progress.
     fn bytes(&self) -> usize {
         const EACH: usize = 64;
         match self {

@@ -6,7 +6,7 @@
 //!   after   holds whose time is over; credits asked for, confirmed, pulled; new figures
 //! ```
 //!
-//! Promise: nothing is appended but by `LedgerService::append`, which tells the id index of every id that it journals.
+//! Promise: only `LedgerService::append` appends events, and it inserts every id that it journals into the id index.
 
 mod decide;
 mod exchange;
@@ -22,14 +22,15 @@ use tidegate_journal::{Durability, JournalError, LogReader, LogStore, NoRoom, Po
 use tidegate_machines::ledger::{AccountView, Command, EVENT_BYTES_MAX, Event, Ledger, Outcome};
 use tidegate_machines::{Machine, OutboundNumber, Place, ShardIndex};
 use tidegate_planted::{Bug, is_planted};
-use tidegate_shard::{Departures, Derived, JobId, Jobs, Pause, Room, Served, Service, Turn, Unavailable};
+use tidegate_runtime::Address;
+use tidegate_shard::{Derived, JobId, Jobs, Pause, Room, Served, Service, Turn, Unavailable, Unsolicited};
 
 use crate::announcer::{AnnounceRules, Announcer};
 use crate::family::LedgerFamily;
 use crate::ids::{IdHash, IdIndex, IdsError};
 use crate::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX, EXPIRIES_PER_STEP};
 use crate::message::AuditReport;
-use crate::operation::{Answer, Credit, EndpointIndex, Operation};
+use crate::operation::{Answer, Credit, Operation};
 
 use exchange::Exchange;
 use history::HistoryJob;
@@ -64,8 +65,8 @@ pub enum ShardError {
 pub enum Ticket {
     /// The answer to a call.
     Call {
-        /// Who asked.
-        from: EndpointIndex,
+        /// The caller.
+        from: Address,
         /// The asker's own number for it.
         ticket: u64,
     },
@@ -79,13 +80,13 @@ pub enum Ticket {
         /// The debiting shard.
         from: ShardIndex,
     },
-    /// New figures, for whoever announces them.
+    /// New balances, for the announcer.
     Figures,
 }
 
 /// What leaves with a [`Ticket`] of the same name.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Departure {
+pub enum Output {
     /// The answer.
     Answer(Answer),
     /// The credits, in order of their numbers.
@@ -96,37 +97,37 @@ pub enum Departure {
     Figures(Vec<AccountView>),
 }
 
-impl Departure {
+impl Output {
     pub(crate) fn into_answer(self) -> Answer {
         match self {
-            Departure::Answer(answer) => answer,
+            Output::Answer(answer) => answer,
             other => unreachable!("{other:?} leaves with a call's ticket"),
         }
     }
 
     pub(crate) fn into_credits(self) -> Vec<Credit> {
         match self {
-            Departure::Credits(credits) => credits,
+            Output::Credits(credits) => credits,
             other => unreachable!("{other:?} leaves as credits"),
         }
     }
 
     pub(crate) fn into_watermark(self) -> OutboundNumber {
         match self {
-            Departure::Watermark(number) => number,
+            Output::Watermark(number) => number,
             other => unreachable!("{other:?} leaves as a pull"),
         }
     }
 
     pub(crate) fn into_figures(self) -> Vec<AccountView> {
         match self {
-            Departure::Figures(figures) => figures,
+            Output::Figures(figures) => figures,
             other => unreachable!("{other:?} leaves as figures"),
         }
     }
 }
 
-/// What other shards say to this one. Nobody waits for it.
+/// Messages of other shards to this one. They are not answered.
 #[derive(Clone, Debug)]
 pub enum Note {
     /// `by` has durably applied our credits up to `after` and wants those beyond.
@@ -203,8 +204,8 @@ struct Expiry {
 type LedgerTurn<'a, L> = Turn<'a, Ledger, L>;
 
 impl<D: Disk> LedgerService<D> {
-    /// The service of a recovered shard: `ledger` and `ids` hold everything that its log has up to `appended`, which is all that it
-    /// has.
+    /// The service of a recovered shard: `ledger` and `ids` hold everything that its log has up to `appended`, which is
+    /// all that it has.
     pub fn new(ledger: &Ledger, ids: IdIndex<D>, appended: Sequence) -> LedgerService<D> {
         let (index, shard_count) = (ledger.shard(), ledger.shard_count());
         assert!(index.0 < shard_count, "a shard is one of all");
@@ -315,13 +316,13 @@ impl<D: Disk> LedgerService<D> {
     }
 
     /// Figures wait for the records that made them, like every other answer.
-    fn announce_figures<L: LogStore>(&mut self, turn: &LedgerTurn<'_, L>, out: &mut Departures<Self>) -> bool {
+    fn announce_figures<L: LogStore>(&mut self, turn: &LedgerTurn<'_, L>, out: &mut Unsolicited<Self>) -> bool {
         let Some(announcer) = &mut self.announcer else { return false };
         let accounts = announcer.take(turn.now(), turn.state());
         if accounts.is_empty() {
             return false;
         }
-        out.push(Ticket::Figures, Departure::Figures(accounts));
+        out.push(Ticket::Figures, Output::Figures(accounts));
         true
     }
 }
@@ -329,7 +330,7 @@ impl<D: Disk> LedgerService<D> {
 impl<D: Disk> Service for LedgerService<D> {
     type Family = LedgerFamily;
     type Call = Operation;
-    type Answer = Departure;
+    type Answer = Output;
     type Ticket = Ticket;
     type Note = Note;
     type Progress = decide::Progress;
@@ -337,7 +338,7 @@ impl<D: Disk> Service for LedgerService<D> {
     type Fetched = Fetched;
     type Stop = ShardError;
 
-    // Endpoints have fewer requests under way than this; what bounds them is their router.
+    // Endpoints have fewer requests in progress than this; their router bounds them.
     const CALLS_WAITING_MAX: usize = ENDPOINT_REQUESTS_MAX;
     const CALL_BYTES_WAITING_MAX: usize = ENDPOINT_REQUEST_BYTES_MAX;
 
@@ -373,7 +374,7 @@ impl<D: Disk> Service for LedgerService<D> {
         call: &Operation,
         progress: &mut decide::Progress,
         jobs: &mut Jobs<Self>,
-    ) -> Result<Served<Departure>, ShardError> {
+    ) -> Result<Served<Output>, ShardError> {
         if let Some(job) = progress.reading {
             let Some(records) = self.reads.take(job) else { return Ok(Served::Paused(Pause::Fetch(job))) };
             progress.reading = None;
@@ -383,12 +384,12 @@ impl<D: Disk> Service for LedgerService<D> {
             if turn.state().is_outbound_full() {
                 return Ok(Served::Paused(Pause::Room));
             }
-            // A full group waits for the log; a full disk has an end that nobody knows, so the client is told.
+            // A full group waits for the log. How long a disk stays full is unknown, so the client gets an error.
             match turn.room(EVENT_BYTES_MAX) {
-                Room::Here => {}
+                Room::Available => {}
                 Room::NextGroup => return Ok(Served::Paused(Pause::Room)),
                 Room::DiskFull => return Ok(Served::TurnedAway(Unavailable::DiskFull)),
-                Room::Nowhere => unreachable!("an empty group has room for an event"),
+                Room::TooLarge => unreachable!("an empty group has room for an event"),
             }
         }
         assert!(self.at_hand.is_empty(), "one call after the other");
@@ -427,7 +428,7 @@ impl<D: Disk> Service for LedgerService<D> {
     fn after<L: LogStore>(
         &mut self,
         turn: &mut LedgerTurn<'_, L>,
-        out: &mut Departures<Self>,
+        out: &mut Unsolicited<Self>,
         jobs: &mut Jobs<Self>,
     ) -> Result<bool, ShardError> {
         self.expire_holds(turn, jobs)?;
@@ -460,7 +461,7 @@ impl<D: Disk> Service for LedgerService<D> {
 /// Whether another record may be appended now.
 #[inline]
 fn may_append<L: LogStore>(turn: &LedgerTurn<'_, L>) -> bool {
-    turn.room(EVENT_BYTES_MAX) == Room::Here
+    turn.room(EVENT_BYTES_MAX) == Room::Available
 }
 
 /// The id index is made from the ledger's records.

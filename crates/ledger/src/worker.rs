@@ -1,57 +1,60 @@
-//! One worker's share of the house: its shards, and the router of its own connections.
+//! A client and shards in one place, without a thread: what a simulator and tests drive.
 //!
 //! ```text
-//!   connections ─▶ start ─▶ Router ─┬─ own shard: at once ─▶ Shard ─▶ step ─▶ Router ─▶ finished replies
-//!                                   └─ another's: Outgoing ─▶ ring ─▶ deliver (there)
+//!   start ─▶ Router ─┬─ own shard: at once ─▶ Shard ─▶ step ─▶ Router ─▶ finished replies
+//!                    └─ another's: Outgoing ─▶ carried by the caller ─▶ deliver (there)
 //! ```
 //!
-//! Invariant: no thread, socket, clock or ring here. The gateway drives it from a poll loop, the simulator from a seed; both
-//! carry its outgoing messages, in order per pair of endpoints.
+//! On a node each shard is a member of its worker, and clients are elsewhere. Both speak through the same
+//! [`LedgerProtocol`] and [`Router`].
+//!
+//! Invariant: no thread, socket, clock or ring here. Its caller carries the outgoing messages, in order per pair of
+//! addresses.
 
 use tidegate_disk::Disk;
 use tidegate_journal::LogStore;
 use tidegate_machines::ledger::AccountView;
 use tidegate_machines::{ShardIndex, TimeMs};
-use tidegate_shard::{JobId, Released, Shard};
+use tidegate_runtime::{Address, Heard, Protocol, ShardAddresses};
+use tidegate_shard::{JobId, Shard};
 
 use crate::message::{Request, Unavailable};
-use crate::operation::{EndpointIndex, Message, Outgoing};
+use crate::operation::{Message, Outgoing};
+use crate::protocol::LedgerProtocol;
 use crate::router::{CursorKey, Finished, Router};
-use crate::service::{Departure, Fetched, Job, LedgerService, Note, ShardError, Ticket};
+use crate::service::{Fetched, Job, LedgerService, ShardError, Ticket};
 
 /// A shard of the ledger.
 pub type LedgerShard<D, L> = Shard<LedgerService<D>, L>;
 
-/// Who hears [`Message::Figures`] of all shards: one worker, because the parts of a collector are added up there.
-const ANNOUNCING_WORKER: EndpointIndex = EndpointIndex(0);
-
-/// A worker without its thread.
+/// A client and the shards that live at the same address.
 pub struct Worker<D: Disk, L: LogStore> {
-    endpoint: EndpointIndex,
-    workers: u16,
+    me: Address,
+    addresses: ShardAddresses,
+    protocol: LedgerProtocol,
     shards: Vec<LedgerShard<D, L>>,
     router: Router,
-    /// New figures of accounts, for whoever announces them; only on worker 0.
+    /// New balances of accounts, for the announcer.
     figures: Vec<(ShardIndex, AccountView)>,
     /// Messages made in this step, before those to ourselves are taken out.
     made: Outgoing,
 }
 
 impl<D: Disk, L: LogStore> Worker<D, L> {
-    /// A worker that owns `shards` (those whose index modulo `workers` is its own).
+    /// The owner of `shards`, which are those whose address is `me`; `announcer` hears new figures.
     pub fn new(
-        endpoint: EndpointIndex,
-        shard_count: u16,
-        workers: u16,
+        me: Address,
+        addresses: ShardAddresses,
+        announcer: Address,
         cursors: CursorKey,
         shards: Vec<LedgerShard<D, L>>,
     ) -> Worker<D, L> {
         for shard in &shards {
-            assert!(shard.index().0 < shard_count, "a shard is one of all");
-            assert!(shard.index().0 % workers == endpoint.0, "a worker has the shards that are its own");
+            assert!(addresses.of(shard.index()) == me, "a worker has the shards that are its own");
         }
-        let router = Router::new(endpoint, shard_count, workers, cursors);
-        Worker { endpoint, workers, shards, router, figures: Vec::new(), made: Vec::new() }
+        let router = Router::new(me, addresses.clone(), cursors);
+        let protocol = LedgerProtocol::new(addresses.clone(), Some(announcer));
+        Worker { me, addresses, protocol, shards, router, figures: Vec::new(), made: Vec::new() }
     }
 
     /// Whether another request of a connection may start; if not, stop reading.
@@ -86,7 +89,7 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
     fn pass_on(&mut self, out: &mut Outgoing, finished: &mut Finished) {
         while !self.made.is_empty() {
             for (to, message) in std::mem::take(&mut self.made) {
-                if to == self.endpoint {
+                if to == self.me {
                     self.take(message, finished);
                 } else {
                     out.push((to, message));
@@ -98,43 +101,12 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
     /// Sends off what a shard has released. Returns whether there was anything.
     fn release(&mut self, index: usize) -> bool {
         let mut worked = false;
-        while let Some((ticket, answer)) = self.shards[index].released() {
+        while let Some(released) = self.shards[index].released() {
             worked = true;
             let shard = self.shards[index].index();
-            self.made.extend(self.message_of(shard, (ticket, answer)));
+            self.made.extend(Protocol::<LedgerService<D>>::say(&self.protocol, shard, released));
         }
         worked
-    }
-
-    fn message_of(
-        &self,
-        shard: ShardIndex,
-        (ticket, released): Released<LedgerService<D>>,
-    ) -> Option<(EndpointIndex, Message)> {
-        Some(match (ticket, released) {
-            (Ticket::Call { from, ticket }, answer) => {
-                let answer = answer.map(|departure| departure.map(Departure::into_answer));
-                (from, Message::Answer { ticket, shard, answer })
-            }
-            // Nobody was promised any of these: the other shard asks again.
-            (Ticket::Credits { .. } | Ticket::Pull { .. } | Ticket::Figures, Err(_)) => return None,
-            (Ticket::Credits { to }, Ok(departure)) => {
-                let credits = departure.map(Departure::into_credits);
-                (self.worker_of(to), Message::Credits { shard: to, from: shard, credits })
-            }
-            (Ticket::Pull { from }, Ok(departure)) => {
-                let after = departure.map(Departure::into_watermark).into_inner();
-                (self.worker_of(from), Message::Pull { shard: from, by: shard, after })
-            }
-            (Ticket::Figures, Ok(departure)) => {
-                let accounts = departure.map(Departure::into_figures);
-                (ANNOUNCING_WORKER, Message::Figures { shard, accounts })
-            }
-        })
-    }
-
-    fn worker_of(&self, shard: ShardIndex) -> EndpointIndex {
-        EndpointIndex(shard.0 % self.workers)
     }
 
     fn place_of(&self, shard: ShardIndex) -> Option<usize> {
@@ -142,39 +114,29 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
     }
 
     fn take(&mut self, message: Message, finished: &mut Finished) {
-        match message {
-            Message::Call { shard, .. } | Message::Pull { shard, .. } | Message::Credits { shard, .. }
-                if self.worker_of(shard) != self.endpoint =>
-            {
-                panic!("a message to a shard goes to its worker")
-            }
-            Message::Call { from, ticket, shard, operation } => match self.place_of(shard) {
-                Some(place) => {
-                    self.shards[place].call(Ticket::Call { from, ticket }, operation);
-                    // What was turned away on arrival is told at once.
-                    self.release(place);
-                }
-                None => {
-                    let answer = Err(Unavailable::ShardFailed);
-                    self.made.push((from, Message::Answer { ticket, shard, answer }));
-                }
-            },
+        let shard = match message {
             Message::Answer { ticket, shard, answer } => {
-                self.router.answer(ticket, shard, answer, &mut self.made, finished);
-            }
-            Message::Pull { shard, by, after } => {
-                if let Some(place) = self.place_of(shard) {
-                    self.shards[place].note(Note::Pull { by, after });
-                }
-            }
-            Message::Credits { shard, from, credits } => {
-                if let Some(place) = self.place_of(shard) {
-                    self.shards[place].note(Note::Credits { from, credits: credits.into_inner() });
-                }
+                return self.router.answer(ticket, shard, answer, &mut self.made, finished);
             }
             Message::Figures { shard, accounts } => {
-                self.figures.extend(accounts.into_inner().into_iter().map(|account| (shard, account)));
+                return self.figures.extend(accounts.into_inner().into_iter().map(|account| (shard, account)));
             }
+            Message::Call { shard, .. } | Message::Pull { shard, .. } | Message::Credits { shard, .. } => shard,
+        };
+        assert!(self.addresses.of(shard) == self.me, "a message to a shard goes to its worker");
+        let heard: Heard<LedgerService<D>> = self.protocol.hear(self.me, message);
+        match (heard, self.place_of(shard)) {
+            (Heard::Call(ticket, operation), Some(place)) => {
+                self.shards[place].call(ticket, operation);
+                // A call that was refused on arrival is answered at once.
+                self.release(place);
+            }
+            (Heard::Call(Ticket::Call { from, ticket }, _), None) => {
+                let answer = Err(Unavailable::ShardFailed);
+                self.made.push((from, Message::Answer { ticket, shard, answer }));
+            }
+            (Heard::Note(note), Some(place)) => self.shards[place].note(note),
+            (Heard::Note(_) | Heard::Call(..), None) => {}
         }
     }
 
@@ -189,7 +151,8 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
         self.shards[place].fetched(job, found);
     }
 
-    /// Takes the figures that shards have announced since the last call, in order: the shard, and the account or its part there.
+    /// Takes the figures that shards have announced since the last call, in order: the shard, and the account or its
+    /// part there.
     pub fn take_figures(&mut self) -> Vec<(ShardIndex, AccountView)> {
         std::mem::take(&mut self.figures)
     }
@@ -209,7 +172,7 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
         self.shards.iter().any(Shard::has_news)
     }
 
-    /// Requests of its connections under way.
+    /// Requests of its connections that are in progress.
     pub fn pending(&self) -> usize {
         self.router.pending()
     }

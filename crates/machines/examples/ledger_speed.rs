@@ -1,4 +1,4 @@
-//! What the machine alone costs, in nanoseconds of processor time: no journal, no index, one core (Linux only).
+//! What the ledger machine costs, in nanoseconds of processor time: no journal, no index, one core (Linux only).
 //!
 //! `cargo run --release -p tidegate-machines --example ledger_speed`
 

@@ -1,4 +1,4 @@
-//! What the machine of topics alone costs, in nanoseconds of processor time and bytes: no journal, one core (Linux only).
+//! What the topic machine costs, in nanoseconds of processor time and bytes: no journal, one core (Linux only).
 //!
 //! `cargo run --release -p tidegate-machines --example topic_speed`
 
@@ -61,7 +61,7 @@ impl Shard {
     }
 }
 
-/// One message to one receiver and back, with so many under way to each.
+/// One message to one receiver and back, with a fixed number in flight to each.
 fn pairs(what: &str, under_way: u64, age_max_ms: u64) {
     let mut shard = Shard::new(age_max_ms);
     (0..SESSIONS).for_each(|nth| shard.open(nth));

@@ -1,4 +1,4 @@
-//! Small writes, handed on in larger pieces.
+//! Collects small writes into larger pieces.
 
 /// Bytes are handed on in pieces of about this size.
 const CHUNK_BYTES: usize = 64 * 1024;

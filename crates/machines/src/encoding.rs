@@ -1,6 +1,6 @@
-//! The few shapes that all bytes of the machines are made of: little-endian integers of fixed width, LEB128 varints (zigzag for
-//! signed ones), and texts with their length before them. Reading accepts only the shortest form, so bytes that decode encode
-//! to themselves again.
+//! The encodings that all formats of the machines use: little-endian integers of fixed width, LEB128 varints (zigzag
+//! for signed ones), and strings with their length in front. Reading accepts only the shortest form, so bytes that
+//! decode encode to themselves again.
 
 use crate::{OutboundNumber, RecordPosition, ShardIndex};
 

@@ -4,13 +4,13 @@
 //!   command ──▶ decide(&state, command, with, now) ──▶ event ──▶ (journal) ──▶ apply(&mut state, event, at)
 //! ```
 //!
-//! [`Machine`] says what all of them have in common.
+//! [`Machine`] is what all of them have in common.
 //!
-//! Promise: `decide` only reads and may refuse; `apply` only writes and cannot fail. The same events in the same order give
-//! the same state on every machine, for ever.
+//! Promise: `decide` only reads and may refuse; `apply` only writes and cannot fail. The same events in the same order
+//! give the same state on every machine and in every version.
 //!
-//! Invariant: no I/O, no clock, no randomness, no threads here. Time, earlier outcomes and positions come in as arguments.
-//! Invariant: nothing here knows how a record is stored, framed, replicated or sent.
+//! Invariant: no I/O, no clock, no randomness, no threads here. Time, earlier outcomes and positions come in as
+//! arguments. Invariant: nothing here knows how a record is stored, framed, replicated or sent.
 
 mod chunks;
 mod encoding;

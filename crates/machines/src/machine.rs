@@ -1,16 +1,18 @@
-//! What every state machine of Tidegate is: a fold of its own events, which a shard drives without knowing what they mean.
+//! The trait of all state machines of Tidegate: a fold of its own events, which a shard drives without knowing what
+//! they mean.
 //!
 //! ```text
-//!   Command ─▶ decide(&M, with, now) ─▶ Decision ┬ Append ─▶ encode ─▶ log ─▶ apply(&mut M, at) … outcome, once durable
+//!   Command ─▶ decide(&M, with, now) ─▶ Decision ┬ Append ─▶ encode ─▶ log ─▶ apply(&mut M, at) … outcome when durable
 //!                                                └ Answer ─▶ outcome
 //!   after a restart:  read_snapshot ─▶ M ─▶ decode, apply_checked, decode, apply_checked …
 //! ```
 //!
-//! Promise: a machine is a value. Its next state follows from its state and an event, its decisions from its state and their
-//! arguments, and from nothing else: no clock, no randomness, no memory address. Two of one state have the same snapshot, byte for byte.
+//! Promise: a machine is a value. Its next state follows only from its state and an event, its decisions only from its
+//! state and their arguments: no clock, no randomness, no memory address. Two machines with the same state have the
+//! same snapshot, byte for byte.
 //!
-//! Why a trait: shards, replay, snapshots and audits do the same for each machine. They are written once over `M: Machine` and compiled
-//! for each, so that a decision costs no call through a table.
+//! Why a trait: shards, replay, snapshots and audits do the same for each machine. They are written once over `M:
+//! Machine` and compiled for each, so that a decision costs no call through a table.
 //!
 //! Invariant: nothing here knows what a record looks like on a disk.
 
@@ -27,7 +29,7 @@ pub struct Place {
     pub sequence: RecordSequence,
 }
 
-/// What a command comes to. Nothing has changed yet: [`Machine::apply`] does that.
+/// The result of a command. Nothing has changed yet: [`Machine::apply`] does that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision<E, O> {
     /// Append this event and apply it.
@@ -37,21 +39,22 @@ pub enum Decision<E, O> {
         /// The answer, once the event is durable.
         outcome: O,
     },
-    /// Nothing is appended. The answer may rest on events that are not durable yet: it must wait for all that were appended before.
+    /// Nothing is appended. The answer may rest on events that are not durable yet: it must wait for all that were
+    /// appended before.
     Answer(O),
 }
 
-/// A state machine of one shard: a fold of its own events. It follows from them alone, so that two with one history are one state, and
-/// one snapshot.
+/// A state machine of one shard: a fold of its own events. It follows from them alone, so that two with one history are
+/// one state, and one snapshot.
 pub trait Machine: Sized {
     /// What can be asked, borrowed from wherever the request's bytes lie.
     type Command<'a>;
     /// What a decision needs beside command and state: earlier events, limits, whatever was loaded for it.
     type With<'a>: Copy;
-    /// What happened: one record of the log. Borrows from the command, from [`With`](Machine::With) or from the record, never from the
-    /// machine, so that it can be applied to the machine that decided it.
+    /// What happened: one record of the log. Borrows from the command, from [`With`](Machine::With) or from the record,
+    /// never from the machine, so that it can be applied to the machine that decided it.
     type Event<'a>;
-    /// What whoever asked is told.
+    /// The outcome for the caller.
     type Outcome;
     /// How an event fails to follow from the state before it.
     type Mismatch: Error;
@@ -60,11 +63,11 @@ pub trait Machine: Sized {
     /// Why bytes are not a snapshot.
     type SnapshotError: Error;
 
-    /// The state before any event, of one of `shards` shards, a count fixed for the life of the data. Panics if `shard` is not among
-    /// them.
+    /// The state before any event, of one of `shards` shards, a count fixed for the life of the data. Panics if `shard`
+    /// is not among them.
     fn new(shard: ShardIndex, shards: u16) -> Self;
 
-    /// What a command comes to at the time `now`. Reads only: the same state and arguments give the same decision.
+    /// The result of a command at the time `now`. Reads only: the same state and arguments give the same decision.
     ///
     /// A refusal is an outcome. Panics on what only a bug can ask.
     fn decide<'a>(
@@ -74,34 +77,38 @@ pub trait Machine: Sized {
         now: TimeMs,
     ) -> Decision<Self::Event<'a>, Self::Outcome>;
 
-    /// Folds in an event that [`decide`](Machine::decide) made on this very state and that stands `at` this place of the log.
+    /// Folds in an event that [`decide`](Machine::decide) made on this very state and that stands `at` this place of
+    /// the log.
     ///
-    /// Panics, and so stops the process, on an event or a place that does not follow from the state, as far as that can be told at no
-    /// great cost: going on would turn a bug into wrong state for ever.
+    /// Panics, and so stops the process, on an event or a place that does not follow from the state, as far as that can
+    /// be checked cheaply: continuing would make a bug into permanently wrong state.
     fn apply(&mut self, event: &Self::Event<'_>, at: Place);
 
-    /// Folds in an event that may be anything: of a replay, an audit, another machine. Refuses what does not follow from the state, and
-    /// a place that is not above the newest one; the state is then unchanged.
+    /// Folds in an event that may be anything: of a replay, an audit, another machine. Refuses what does not follow
+    /// from the state, and a place that is not above the newest one; the state is then unchanged.
     fn apply_checked(&mut self, event: &Self::Event<'_>, at: Place) -> Result<(), Self::Mismatch>;
 
     /// Appends the event's bytes to `into`. Each event has one form, which never changes.
     fn encode(event: &Self::Event<'_>, into: &mut Vec<u8>);
 
-    /// Reads one event from exactly these bytes. Takes any bytes, and refuses all but what [`encode`](Machine::encode) makes.
+    /// Reads one event from exactly these bytes. Takes any bytes, and refuses all but what [`encode`](Machine::encode)
+    /// makes.
     fn decode(bytes: &[u8]) -> Result<Self::Event<'_>, Self::EventError>;
 
-    /// When the machine next has something to do by itself, which somebody must then ask for; `None` if nothing waits for a time.
+    /// When the machine next has something due, for which its owner must then send a command; `None` if there is no
+    /// timer.
     fn next_due(&self) -> Option<TimeMs>;
 
-    /// Hands the state's bytes to `part`, piece by piece. Two machines are in one state exactly when their bytes are the same.
+    /// Hands the state's bytes to `part`, piece by piece. Two machines are in one state exactly when their bytes are
+    /// the same.
     fn write_snapshot(&self, part: &mut dyn FnMut(&[u8]));
 
-    /// Reads a state. Takes any bytes, and refuses all but what [`write_snapshot`](Machine::write_snapshot) makes of a state that keeps
-    /// the machine's rules.
+    /// Reads a state. Takes any bytes, and refuses all but what [`write_snapshot`](Machine::write_snapshot) makes of a
+    /// state that keeps the machine's rules.
     fn read_snapshot(body: &[u8]) -> Result<Self, Self::SnapshotError>;
 
-    /// Walks the whole state and panics, saying what disagrees, if its parts do not fit each other. Takes time in proportion to the
-    /// state: for the end of a replay, for tests and for simulation.
+    /// Walks the whole state and panics, saying what disagrees, if its parts do not fit each other. Takes time in
+    /// proportion to the state: for the end of a replay, for tests and for simulation.
     fn assert_sound(&self);
 }
 

@@ -1,4 +1,4 @@
-//! The numbers that cross boundaries, each with a type of its own, so that an amount is never taken for a time.
+//! The numbers that cross boundaries, each with its own type, so that an amount cannot be used as a time.
 
 use std::fmt;
 
@@ -39,7 +39,8 @@ const _: () = assert!(TimeMs::MAX.0.checked_add(u32::MAX as u64 * 1000).is_some(
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShardIndex(pub u16);
 
-/// Where a record stands in its shard's journal. Opaque and strictly increasing; zero means "nowhere", the end of a chain.
+/// Where a record stands in its shard's journal. Opaque and strictly increasing; zero means "nowhere", the end of a
+/// chain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecordPosition(pub u64);
 
@@ -52,7 +53,8 @@ impl RecordPosition {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RecordSequence(pub u64);
 
-/// Numbers the credits that one shard sends to another, from 1 without gaps; the receiver's watermark is the last one applied.
+/// Numbers the credits that one shard sends to another, from 1 without gaps; the receiver's watermark is the last one
+/// applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OutboundNumber(pub u64);
 

@@ -1,7 +1,7 @@
-//! A list that grows in pieces, for things that exist by the million.
+//! A list that grows in pieces, for millions of items.
 //!
-//! Why not a vector: when a vector of two million grows, it needs its old and its new memory at the same time, and everything waits
-//! while it copies. A piece, once there, never moves.
+//! Why not a vector: when a vector of two million grows, it needs its old and its new memory at the same time, and
+//! everything waits while it copies. A piece never moves.
 
 const PIECE_BITS: u32 = 10;
 const PIECE: usize = 1 << PIECE_BITS;

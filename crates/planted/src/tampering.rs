@@ -51,7 +51,8 @@ mod order {
             Tampering { file: std::env::var_os(VARIABLE).map(PathBuf::from) }
         }
 
-        /// Calls `apply` if there is a file. It says whether the account was there; otherwise the file stays for another thread.
+        /// Calls `apply` if there is a file. It says whether the account was there; otherwise the file stays for
+        /// another thread.
         pub fn look(&self, apply: impl FnOnce(&BalanceChange) -> bool) {
             let Some(file) = &self.file else { return };
             let Ok(text) = std::fs::read_to_string(file) else { return };

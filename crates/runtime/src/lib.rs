@@ -1,14 +1,45 @@
-//! How threads meet: rings between two of them, a way to sleep without missing what the other sent, and threads that wait for disks.
+//! A node: its threads, what lives on them, and how they meet.
 //!
 //! ```text
-//!   thread A ──push──▶ [ring] ──pop──▶ thread B
-//!   thread A ◀──pop── [ring] ◀──push── thread B        SleepFlag: A wakes B only if B has announced sleep
+//!   worker threads (pinned; one poll loop; ports and residents) ◀── rings ──▶ each other
+//!   edge threads (tokio; a pump with clients)                   ──▶ rings ──▶ workers
+//!   background threads (one client that waits for its answers)  ──▶ rings ──▶ workers
+//!   log keeper (compacts and scrubs logs, files only)
 //! ```
 //!
-//! Promise: what is sent arrives once and in order, nobody waits for anybody, and no wake-up is lost.
+//! What a node serves are its [rooms](node::Room): each brings families of logs, and ports, shards and threads. A start is: open the
+//! directory, open the rooms, recover, place, spawn.
 //!
-//! Invariant: nothing here knows what a message means.
+//! Promise: what is sent arrives once and in order, nobody waits for anybody on a worker, and no wake-up is lost.
+//!
+//! Invariant: no room is named here, and nothing here knows what a message means. No mutex and no async runtime on a worker's thread;
+//! what may wait lives on the other threads.
 
-pub mod fetch;
+pub mod address;
+pub mod background;
+pub mod client;
+pub mod direct;
+mod fetch;
 pub mod limits;
-pub mod ring;
+pub mod log_keeper;
+pub mod member;
+pub mod mesh;
+pub mod metrics;
+pub mod node;
+pub mod placement;
+pub mod pump;
+pub mod recovery;
+pub mod shard_resident;
+pub mod status;
+pub mod threads;
+pub mod worker;
+
+pub use address::{Address, Carries, EndpointIndex, Envelope, MemberIndex, Outgoing};
+pub use client::{Asker, Client, Replies};
+pub use member::{Context, Port, PortSockets, Resident};
+pub use mesh::{Endpoint, Parker, mesh};
+pub use metrics::{LoopMetrics, ShardMetrics};
+pub use node::{Node, NodeOptions, Room, Site};
+pub use placement::{Home, Placement, ShardAddresses};
+pub use shard_resident::{Heard, Protocol, ShardResident};
+pub use status::{Phase, Status};

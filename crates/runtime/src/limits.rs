@@ -1,8 +1,13 @@
-//! Every bound of what lies between two threads, in one place.
+//! Every bound of what waits between threads, in one place.
 
-/// Messages that wait in one ring between two threads. More wait with their sender, bounded by its requests under way.
-pub const RING_MESSAGES: usize = 1 << 10;
-/// Jobs of one owner that its fetch threads have at a time, which bounds what they find and nobody has taken. More wait with their owner.
+/// Jobs of one shard that its fetch threads have at a time. This bounds what they have found and nobody has taken. More jobs wait with
+/// their shard.
 pub const JOBS_IN_FLIGHT_MAX: usize = 64;
+/// Requests that one client of an edge or background thread has under way or waiting for its pump.
+pub const CLIENT_REQUESTS_MAX: usize = 8_192;
+/// Sockets' tokens below this belong to a port; above stands the port's number.
+pub(crate) const PORT_TOKENS: usize = 1 << 56;
+/// Ports of one worker.
+pub(crate) const PORTS_MAX: usize = 64;
 
-const _: () = assert!(RING_MESSAGES.is_power_of_two());
+const _: () = assert!(PORTS_MAX * PORT_TOKENS <= 1 << 62, "the token of the waker is none of a port");

@@ -1,7 +1,7 @@
-//! The audit of a shard that nobody serves: refold everything that is there, verify the chain, compare every snapshot.
+//! The audit of a stopped shard: replay all records, verify the hash chain, compare every snapshot.
 //!
-//! What a log has forgotten cannot be refolded: there the oldest good snapshot is believed, as far as its own checks go, and
-//! everything from it on is compared.
+//! Records that compaction removed cannot be replayed: there the audit starts from the oldest good snapshot, after that
+//! snapshot's own checks, and compares everything later.
 
 use tidegate_disk::Disk;
 use tidegate_journal::{Cursor, LogReader, Logs, RecoveryReport, Retention, Sequence};
@@ -30,9 +30,9 @@ pub struct Findings<M> {
     pub state: Option<M>,
 }
 
-/// Folds one of `shards` shards from as far back as its log goes to the end, verifying each checksum, the chain, and that each record
-/// fits; compares every snapshot on the way. `progress` hears the
-/// sequence reached and the last one that there is.
+/// Folds one of `shards` shards from as far back as its log goes to the end, verifying each checksum, the chain, and
+/// that each record fits; compares every snapshot on the way. `progress` is called with the sequence reached and the
+/// last one.
 ///
 /// `Err` when the log itself could not be opened by the next start.
 pub fn audit<F: ShardFamily, D: Disk, G: Logs>(

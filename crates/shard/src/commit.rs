@@ -1,11 +1,11 @@
-//! The promise of the house: a reply leaves only after the record behind it is durable.
+//! Commit: a reply is released only after the record behind it is durable.
 //!
 //! ```text
 //!   answer ─▶ wait_for(sequence) ─▶ │ CommitQueue │ ─▶ release(durable sequence) ─▶ Durable<answer> ─▶ reply
 //! ```
 //!
-//! Why a type: only this file can make a [`Durable`], and only a `Durable` can leave a shard, so a reply that overtakes its
-//! sync does not compile.
+//! Why a type: only this file can create a [`Durable`], and a shard releases only `Durable` values. So code that
+//! replies before the sync does not compile.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ use tidegate_journal::Sequence;
 pub struct Durable<T>(T);
 
 impl<T> Durable<T> {
-    /// The value, now free to leave the house.
+    /// The value, for the reply.
     pub fn into_inner(self) -> T {
         self.0
     }
@@ -33,7 +33,7 @@ impl<T> Durable<T> {
 }
 
 impl<T, U> Durable<(T, U)> {
-    /// Takes off what travels with the value, for whoever carries it (a ticket).
+    /// Separates the value from what was carried with it (a ticket).
     pub fn detach(self) -> (T, Durable<U>) {
         let (carried, value) = self.0;
         (carried, Durable(value))
@@ -97,7 +97,8 @@ impl<T> CommitQueue<T> {
         self.waiting.is_empty()
     }
 
-    /// Gives up all that wait for more than is durable: their records will never be known to be. The others can still be released.
+    /// Gives up all that wait for more than is durable: their records will never be known to be. The others can still
+    /// be released.
     pub fn abandon_undurable(&mut self) -> impl Iterator<Item = T> + '_ {
         let durable = self.waiting.partition_point(|(sequence, _)| *sequence <= self.durable);
         self.waiting.drain(durable..).map(|(_, answer)| answer)

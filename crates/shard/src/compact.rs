@@ -1,18 +1,19 @@
-//! Compaction: the records of old segments become a snapshot, so that a log that may forget stays as small as what it is about.
+//! Compaction: the records of old segments are replaced by a snapshot, so that the log stays about as small as the
+//! state.
 //!
 //! ```text
-//!   snapshot 1 ───────┐                    1. newest good snapshot, and what is settled behind it
+//!   snapshot 1 ───────┐                    1. newest good snapshot, and the records behind it
 //!   │ segment │ segment │ segment │ being written …
 //!                       └─▶ snapshot 2     2. written, durable
 //!   └ forgotten ┘                          3. what stands before snapshot 1 is forgotten
 //! ```
 //!
-//! Why what lies between the two snapshots stays: should the newer one turn out damaged, the older one and the log still give
-//! everything. And what is forgotten was, each time, in a snapshot that has just been read whole and found good: nothing goes on the
-//! strength of a file that nobody has looked at since it was written.
+//! Why the records between the two snapshots stay: if the newer snapshot is damaged, the older one and the log still
+//! give the state. Records are removed only if they are in a snapshot that was just read completely and verified, never
+//! because of a file that was only written.
 //!
-//! Everything is read from the log's reader, none of it from the shard: a thread of low priority does this beside a shard that serves,
-//! which need not even know. It holds one state and one snapshot's bytes while it runs, and nothing before or after.
+//! Everything is read from the log's reader, nothing from the shard: a thread of low priority does this while the shard
+//! serves. It holds one state and one snapshot's bytes while it runs.
 
 use std::path::PathBuf;
 
@@ -29,7 +30,8 @@ use crate::snapshot::{SnapshotError, Snapshots, Written};
 pub struct CompactionRule {
     /// Never for less than this, in bytes of log.
     pub floor_bytes: u64,
-    /// Bytes of log for each byte of the newest snapshot: what a snapshot costs is written once for so much that was written.
+    /// Bytes of log for each byte of the newest snapshot: what a snapshot costs is written once for so much that was
+    /// written.
     pub ratio: u64,
 }
 
@@ -71,8 +73,9 @@ pub struct Compaction {
     pub set_aside: Vec<String>,
 }
 
-/// Makes a snapshot of a shard, one of `shards`, if `rule` says that it is time, and lets the log forget, if it may, what stands before
-/// the one it began from. `None`: not worth it yet, or `go_on` said no, which it is asked after each group.
+/// Makes a snapshot of a shard, one of `shards`, if `rule` says that it is time, and lets the log forget, if it may,
+/// what stands before the one it began from. `None`: not worth it yet, or `go_on` said no, which it is asked after each
+/// group.
 pub fn compact<F: ShardFamily, D: Disk, R: LogReader>(
     snapshots: &Snapshots<F, D>,
     reader: &R,

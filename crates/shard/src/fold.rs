@@ -1,13 +1,14 @@
-//! Folding a log into a state: what replay, compaction and every audit do.
+//! Folds a log into a state: used by replay, compaction and audits.
 //!
 //! ```text
 //!   groups of the log:   │ 1 2 3 │ 4 5 │ 6 7 8 9 │ …
 //!                                  ▲ state's cursor: position, sequence, chain
-//!   read from anywhere before it: what the state has is only shown, and when the reading passes the cursor, it must find it there
+//!   reading may begin anywhere before the cursor: records that the state has are only shown,
+//!   and a group must end exactly at the cursor
 //! ```
 //!
-//! Promise: every record was verified (checksum, chain) and follows from the state before it, and a state that claims a place in the
-//! log is folded on only if the log has that place, with that chain hash: the state of another history is found out.
+//! Promise: every record was verified (checksum, chain) and follows from the state before it. A state is continued only
+//! if the log has the state's position with the same chain hash, so a state of another history is detected.
 
 use std::collections::VecDeque;
 
@@ -34,8 +35,8 @@ pub enum FoldError {
     },
     /// The state stands on a place that the log does not have.
     #[error(
-        "{log}: the snapshot at sequence {}, position {} is of another history: the log has a group that ends at sequence {}, \
-         position {}, chain {}",
+        "{log}: the snapshot at sequence {}, position {} is of another history: \
+         the log has a group that ends at sequence {}, position {}, chain {}",
         snapshot.sequence, snapshot.position, found.sequence, found.position, found.chain
     )]
     AnotherHistory {
@@ -46,7 +47,7 @@ pub enum FoldError {
         /// What the log has there, or next behind it.
         found: Cursor,
     },
-    /// The log ends before a record that somebody saw.
+    /// The log ends before a record that was read earlier.
     #[error("{log}: the log ends at sequence {reached}, before {wanted}")]
     EndsBefore {
         /// Which log.
@@ -72,8 +73,8 @@ pub struct Fold<M: Machine> {
 }
 
 impl<M: Machine> Fold<M> {
-    /// Goes on from `state`, which is the fold of `log` up to `at`. Groups are read from `from` on, which is `at` or before it: what
-    /// begins at `at` is compared by the reader, which is given that cursor.
+    /// Goes on from `state`, which is the fold of `log` up to `at`. Groups are read from `from` on, which is `at` or
+    /// before it: what begins at `at` is compared by the reader, which is given that cursor.
     pub fn new(log: LogId, from: Cursor, at: Cursor, state: M) -> Fold<M> {
         assert!(
             from.position <= at.position && from.sequence <= at.sequence,
@@ -83,8 +84,8 @@ impl<M: Machine> Fold<M> {
         Fold { log, state, sequence: at.sequence, expected, rest: VecDeque::new(), records: 0 }
     }
 
-    /// Folds the next group of `groups`; `None` at the end, else how many records it has. `each` sees every record that is read, also
-    /// those that the state has already.
+    /// Folds the next group of `groups`; `None` at the end, else how many records it has. `each` sees every record that
+    /// is read, also those that the state has already.
     pub fn next_group(
         &mut self,
         groups: &mut GroupReader,
@@ -215,8 +216,8 @@ fn place(sequence: Sequence, position: Position) -> Place {
     Place { position: RecordPosition(position.0), sequence: RecordSequence(sequence.0) }
 }
 
-/// Whether `at` is a place of the log that `reader` reads, up to which it is known to be durable: the group behind it continues its
-/// chain, or the log ends there with that chain.
+/// Whether `at` is a place of the log that `reader` reads, up to which it is known to be durable: the group behind it
+/// continues its chain, or the log ends there with that chain.
 pub fn check_place<R: LogReader>(reader: &R, at: Cursor, up_to: &Durability) -> Result<(), JournalError> {
     if at == Cursor::START {
         return Ok(());

@@ -1,10 +1,10 @@
-//! Reads that may wait for a disk: asked by a service, done by another thread, and their findings brought back.
+//! Reads that may wait for a disk: requested by a service, done by another thread, and their results returned.
 //!
 //! ```text
-//!   serve ─▶ Jobs::start ─▶ Shard::take_job ═▶ fetch thread: Service::run(job, its own reader) ═▶ Shard::fetched ─▶ serve, again
+//!   serve ─▶ Jobs::start ─▶ Shard::take_job ═▶ fetch thread: Service::run(job) ═▶ Shard::fetched ─▶ serve again
 //! ```
 //!
-//! Why: a worker serves a million clients. One page of an old history, read from a cold disk, must not make them wait.
+//! Why: a worker serves a million clients. They must not wait while one page of an old history is read from disk.
 
 use std::collections::VecDeque;
 

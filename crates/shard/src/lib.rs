@@ -1,20 +1,20 @@
-//! Shards: the unit of ownership and of journaling. One mechanism, whatever the machine is about.
+//! Shards: the unit of ownership and of journaling. One mechanism for all machines.
 //!
 //! ```text
-//!   call ─▶ Shard<S, L>: inbox ─▶ S: Service decides ─▶ Turn: append, apply ─▶ L: LogStore ─▶ commit: Durable<answer> ─▶ released
+//!   call ─▶ Shard<S, L>: inbox ─▶ S: Service decides ─▶ Turn: append, apply ─▶ L: LogStore ─▶ Durable<answer>
 //!                                      │                                          │
 //!                                      └─ Jobs: reads on other threads            ├─▶ replay (start-up)
 //!                                                                                 ├─▶ compact: snapshot, forget
 //!                                                                                 └─▶ audit: refold, compare
 //! ```
 //!
-//! What is brought: a [`Machine`](tidegate_machines::Machine), a [`ShardFamily`] that names its files, and a [`Service`] (or
-//! [`Commands`] for [`Single`], if a call is one command). What is gained: order, durability, backpressure, replay, snapshots, compaction
-//! and audit.
+//! The user brings a [`Machine`](tidegate_machines::Machine), a [`ShardFamily`] that names its files, and a [`Service`]
+//! (or [`Commands`] for [`Single`], if a call is one command). The shard provides order, durability, backpressure,
+//! replay, snapshots, compaction and audit.
 //!
 //! Promise: what leaves a shard is durable, and calls that write are decided in the order in which they came.
 //!
-//! Invariant: a shard knows machines and logs by their traits, none by name, and never sockets, threads or clocks.
+//! Invariant: a shard knows machines and logs by their traits only, and knows no sockets, threads or clocks.
 
 mod audit;
 mod commit;
@@ -22,6 +22,7 @@ mod compact;
 mod fold;
 mod jobs;
 pub mod limits;
+mod owners;
 mod replay;
 pub mod service;
 mod shard;
@@ -35,8 +36,9 @@ pub use commit::Durable;
 pub use compact::{CompactError, Compaction, CompactionRule, compact};
 pub use fold::{Fold, FoldError, check_place};
 pub use jobs::{JobId, Jobs};
+pub use owners::Owners;
 pub use replay::{Derived, NothingDerived, OpenError, OpenShard, ReplayError, ReplayReport, Replayed};
-pub use service::{Departures, Pause, Served, Service, ShardFamily, TurnOf};
+pub use service::{Pause, Served, Service, ShardFamily, TurnOf, Unsolicited};
 pub use shard::{Released, Shard, ShardFacts};
 pub use single::{Commands, Decided, DecidedOf, Single};
 pub use snapshot::{SnapshotError, Snapshots, Written};

@@ -1,13 +1,14 @@
-//! Start-up: from files to the state that a shard goes on with.
+//! Start-up: from files to the state with which a shard continues.
 //!
 //! ```text
 //!   newest good snapshot ──▶ state   ◀── records behind it ──┐
 //!                                                            ├── log
-//!   what else is on disk ──▶ derived ◀── records behind it ──┘      (an index; it may lag behind the snapshot)
+//!   other files of the service ──▶ derived ◀── records behind it ──┘      (an index; it may lag behind the snapshot)
 //! ```
 //!
-//! Promise: every record that is replayed was verified (checksum, chain) and fits the state. A snapshot is used only if the log has
-//! the very place on which it stands; one that is damaged, or of another history, is passed over for an older one, and named; the latter is set aside.
+//! Promise: every record that is replayed was verified (checksum, chain) and fits the state. A snapshot is used only if
+//! the log has its position. A damaged snapshot, or one of another history, is skipped in favour of an older one and
+//! reported; one of another history is also renamed.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -48,8 +49,8 @@ pub enum OpenError {
     Journal(#[from] JournalError),
     /// A snapshot of a log that forgets, which that log does not reach.
     #[error(
-        "the snapshot at sequence {sequence} in {} holds more than the log has ({error}): the end of the log is lost, or the log was put \
-         back from a copy. Put back the log or the snapshots that belong to it",
+        "the snapshot at sequence {sequence} in {} holds more than the log has ({error}): the end of the log is \
+         lost, or the log was put back from a copy. Put back the log or the snapshots that belong to it",
         folder.display()
     )]
     LogEndsBefore {
@@ -62,7 +63,8 @@ pub enum OpenError {
     },
     /// A log that has forgotten its beginning, and no snapshot that holds it.
     #[error(
-        "no snapshot can be used, and the log alone does not have everything ({error}). Restore one of these from a copy: {}",
+        "no snapshot can be used, and the log alone does not have everything ({error}). \
+         Restore one of these from a copy: {}",
         passed_over.join("; ")
     )]
     NoSnapshot {
@@ -141,7 +143,8 @@ pub struct OpenShard<F: ShardFamily, D: Disk, L: LogStore> {
 struct PassedOver {
     /// Damaged ones, in words.
     damaged: Vec<String>,
-    /// Those whose place the log does not have, and what it has there. Whether they or the log are wrong shows when the log was read.
+    /// Those whose place the log does not have, and what it has there. Whether they or the log are wrong shows when the
+    /// log was read.
     elsewhere: Vec<(Cursor, String)>,
 }
 
@@ -170,8 +173,8 @@ pub struct Replayed<M, L> {
 impl<F: ShardFamily, D: Disk, L: LogStore> OpenShard<F, D, L> {
     /// Opens (or begins) the log of a shard, cuts a torn tail, and says what was found.
     ///
-    /// A log that forgets must reach back to the newest good snapshot and must not end before it. One that is whole for ever is opened
-    /// from its first record, whatever snapshots there are.
+    /// A log that forgets must reach back to the newest good snapshot and must not end before it. One that is whole for
+    /// ever is opened from its first record, whatever snapshots there are.
     pub fn open<G: Logs<Log = L>>(logs: &G, snapshots: Snapshots<F, D>, options: Options) -> Result<Self, OpenError> {
         let mut passed_over = PassedOver::default();
         if F::FAMILY.retention == Retention::SinceSnapshot {
@@ -221,8 +224,8 @@ impl<F: ShardFamily, D: Disk, L: LogStore> OpenShard<F, D, L> {
         &mut self.log
     }
 
-    /// Folds what is behind the newest snapshot that can be used into the state, and what is behind `derived` into that. `progress`
-    /// hears the sequence reached, now and then.
+    /// Folds what is behind the newest snapshot that can be used into the state, and what is behind `derived` into
+    /// that. `progress` is called with the sequence reached, from time to time.
     pub fn replay<X: Derived<F::Machine>>(
         self,
         shards: u16,

@@ -1,16 +1,16 @@
-//! What is brought to a shard beside its machine: how calls are served, and what else it has to do in a step.
+//! What a user brings to a shard besides its machine: how calls are served, and what else is done in a step.
 //!
 //! ```text
 //!                 ┌─ before ─ serve … serve ─ after ─┐         one step
 //!   call, note ─▶ │  Turn: state, room, append       │ ─▶ answers wait until durable ─▶ Shard::released
 //!                 └──────────────┬───────────────────┘
-//!                                └─ Jobs: reads that may wait, done elsewhere, their findings brought by `fetched`
+//!                                └─ Jobs: reads that may wait, done elsewhere; `fetched` returns their results
 //! ```
 //!
-//! Why hooks and not a machine alone: an index on disk, credits between shards or a table of who waits are no state that a log
-//! explains, so they cannot be in a pure machine; and a shard must not know that they exist.
+//! Why hooks and not a machine alone: an index on disk, credits between shards or a table of waiting callers do not
+//! follow from the log, so they cannot be in a pure machine; and a shard must not know that they exist.
 //!
-//! A machine each of whose calls is one command needs none of this: see [`crate::single`].
+//! If each call is one command of the machine, none of this is needed: see [`crate::single`].
 
 use std::error::Error;
 
@@ -28,7 +28,8 @@ pub trait ShardFamily: 'static {
     type Machine: Machine;
     /// Whose logs.
     const FAMILY: Family;
-    /// Snapshots kept for each shard; at least one more than is read at a start, so that a damaged one can be passed over.
+    /// Snapshots kept for each shard; at least one more than is read at a start, so that a damaged one can be passed
+    /// over.
     const SNAPSHOTS_KEPT: usize;
     /// When another snapshot is worth its cost.
     const COMPACTION: CompactionRule;
@@ -44,7 +45,7 @@ pub trait Service: Sized {
     type Answer;
     /// What the owner knows a call by.
     type Ticket;
-    /// A message to the service that nobody waits for.
+    /// A message to the service that is not answered.
     type Note;
     /// How far a call was served; begins with its default.
     type Progress: Default;
@@ -63,13 +64,13 @@ pub trait Service: Sized {
     /// Memory that a call takes while it waits, about, in bytes.
     fn weight(call: &Self::Call) -> usize;
 
-    /// Whether a call is taken at all. A refusal here is answered before everything that waits, so it is for services whose answers
-    /// need no order. `disk_full`: whether the log has no room for another group.
+    /// Whether a call is taken at all. A refusal here is answered before everything that waits, so it is for services
+    /// whose answers need no order. `disk_full`: whether the log has no room for another group.
     fn admit(&self, _call: &Self::Call, _disk_full: bool) -> Result<(), Unavailable> {
         Ok(())
     }
 
-    /// Takes a message that nobody waits for. It is acted upon in [`Service::before`] or [`Service::after`].
+    /// Takes a message that is not answered. It is acted upon in [`Service::before`] or [`Service::after`].
     fn note(&mut self, note: Self::Note);
 
     /// Whether nothing that was noted still waits.
@@ -82,8 +83,8 @@ pub trait Service: Sized {
         Ok(false)
     }
 
-    /// Serves `call` as far as can be now; calls come in the order in which they were asked, and no call comes before the one in front
-    /// of it is done, turned away or put aside.
+    /// Serves `call` as far as can be now; calls come in the order in which they were asked, and each call is served
+    /// only after the one before it is done, refused or put aside.
     fn serve<L: LogStore>(
         &mut self,
         turn: &mut TurnOf<'_, Self, L>,
@@ -102,12 +103,12 @@ pub trait Service: Sized {
     ) {
     }
 
-    /// Comes behind the calls in a step. What it pushes into `out` leaves when everything appended so far is durable, as an answer
-    /// does. Returns whether anything happened.
+    /// Comes behind the calls in a step. What it pushes into `out` leaves when everything appended so far is durable,
+    /// as an answer does. Returns whether anything happened.
     fn after<L: LogStore>(
         &mut self,
         _turn: &mut TurnOf<'_, Self, L>,
-        _out: &mut Departures<Self>,
+        _out: &mut Unsolicited<Self>,
         _jobs: &mut Jobs<Self>,
     ) -> Result<bool, Self::Stop> {
         Ok(false)
@@ -135,7 +136,7 @@ pub type TurnOf<'a, S, L> = Turn<'a, MachineOf<S>, L>;
 pub enum Served<A> {
     /// Its answer leaves when everything appended so far is durable.
     Done(A),
-    /// It is not served, and its caller is told so, in order.
+    /// It is not served; its caller gets the reason, in order.
     TurnedAway(Unavailable),
     /// It is served again later, with the progress that it has made.
     Paused(Pause),
@@ -153,9 +154,9 @@ pub enum Pause {
 }
 
 /// What leaves a shard without having been asked for, once everything that it rests on is durable.
-pub struct Departures<S: Service>(pub(crate) Vec<(S::Ticket, S::Answer)>);
+pub struct Unsolicited<S: Service>(pub(crate) Vec<(S::Ticket, S::Answer)>);
 
-impl<S: Service> Departures<S> {
+impl<S: Service> Unsolicited<S> {
     /// Lets `answer` leave with `ticket` when everything appended so far is durable.
     pub fn push(&mut self, ticket: S::Ticket, answer: S::Answer) {
         self.0.push((ticket, answer));

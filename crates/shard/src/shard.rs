@@ -1,4 +1,4 @@
-//! A shard: takes calls, lets its service decide them, appends what was decided, and answers when that is durable.
+//! A shard: takes calls, lets its service decide them, appends the events, and answers when they are durable.
 //!
 //! ```text
 //!   call ─▶ inbox ─▶ Service::serve ─▶ Turn::append ─▶ answer waits in the CommitQueue
@@ -7,11 +7,12 @@
 //!         waits for a job        one group syncs, the next one fills     durable: `released`, in order
 //! ```
 //!
-//! Promise: nothing is released that a crash could take back. State runs ahead of the disk by at most the groups in flight, and all
-//! that was computed from it waits for them. Calls that write are decided in the order in which they came.
+//! Promise: nothing is released that a crash could undo. The state is ahead of the disk by at most the groups in
+//! flight, and every answer computed from it waits for them. Calls that write are decided in the order in which they
+//! came.
 //!
-//! Invariant: no thread, clock or socket here; a worker steps it with the time of its loop, a simulator with its own. Nothing here
-//! knows what a call means.
+//! Invariant: no thread, clock or socket here; a worker steps it with the time of its loop, a simulator with simulated
+//! time. Nothing here knows what a call means.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ use tidegate_planted::{BalanceChange, Bug, is_planted};
 use crate::commit::{CommitQueue, Durable};
 use crate::jobs::{JobId, Jobs};
 use crate::limits::LOOK_AHEAD_CALLS;
-use crate::service::{Departures, MachineOf, Pause, Served, Service};
+use crate::service::{MachineOf, Pause, Served, Service, Unsolicited};
 use crate::turn::Core;
 use crate::unavailable::Unavailable;
 
@@ -34,13 +35,13 @@ pub struct ShardFacts {
     pub records: u64,
     /// Groups submitted.
     pub groups: u64,
-    /// Calls turned away unserved.
+    /// Calls refused without being served.
     pub unavailable: u64,
     /// Calls waiting to be served now, those put aside included.
     pub inbox: u64,
     /// Answers waiting for durability now.
     pub waiting: u64,
-    /// Reads under way on other threads now.
+    /// Reads in progress on other threads now.
     pub jobs: u64,
 }
 
@@ -50,7 +51,7 @@ pub type Released<S> = (<S as Service>::Ticket, Result<Durable<<S as Service>::A
 /// What waits for durability: for whom, and the answer or why there is none.
 type Waiting<S> = (<S as Service>::Ticket, Result<<S as Service>::Answer, Unavailable>);
 
-/// A call under way.
+/// A call in progress.
 struct Work<S: Service> {
     ticket: S::Ticket,
     call: S::Call,
@@ -74,7 +75,7 @@ pub struct Shard<S: Service, L: LogStore> {
     /// Of those, whose findings are there.
     resumed: VecDeque<Work<S>>,
     jobs: Jobs<S>,
-    departures: Departures<S>,
+    unsolicited: Unsolicited<S>,
     commits: CommitQueue<Waiting<S>>,
     /// Turned away on arrival.
     turned_away: VecDeque<(S::Ticket, Unavailable)>,
@@ -101,7 +102,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
             aside: Vec::new(),
             resumed: VecDeque::new(),
             jobs: Jobs::default(),
-            departures: Departures(Vec::new()),
+            unsolicited: Unsolicited(Vec::new()),
             turned_away: VecDeque::new(),
             abandoned: VecDeque::new(),
             unavailable: 0,
@@ -126,15 +127,16 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         self.inbox.push_back(Work { ticket, call, progress: S::Progress::default(), weight });
     }
 
-    /// Takes a message that nobody waits for.
+    /// Takes a message that is not answered.
     pub fn note(&mut self, note: S::Note) {
         if self.failed.is_none() {
             self.service.note(note);
         }
     }
 
-    /// Does what can be done now: serves calls, submits a group, notes what became durable. Returns whether anything happened. A
-    /// failure of the log, or a stop by the service, is for good: all that waits is told so by [`Shard::released`].
+    /// Does what can be done now: serves calls, submits a group, notes what became durable. Returns whether anything
+    /// happened. A failure of the log, or a stop by the service, is for good: all waiting calls get that as their
+    /// answer from [`Shard::released`].
     pub fn step(&mut self, now: TimeMs) -> bool {
         if self.failed.is_some() {
             return false;
@@ -150,8 +152,8 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         worked |= self.service.before(&mut self.core.turn(now))?;
         worked |= self.serve_resumed(now)?;
         worked |= self.serve_inbox(now)?;
-        worked |= self.service.after(&mut self.core.turn(now), &mut self.departures, &mut self.jobs)?;
-        self.let_depart();
+        worked |= self.service.after(&mut self.core.turn(now), &mut self.unsolicited, &mut self.jobs)?;
+        self.queue_unsolicited();
         worked |= self.core.submit()?;
         worked |= self.poll()?;
         self.service.durable(&self.core.durable())?;
@@ -192,7 +194,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
                     }
                     return Ok(worked);
                 }
-                // Its caller is told, with all others, that the shard failed.
+                // Its caller gets "shard failed", like all others.
                 Err(stop) => {
                     self.inbox.push_front(work);
                     return Err(stop);
@@ -222,7 +224,8 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         true
     }
 
-    /// Goes on with those put aside whose findings are there. Their answers wait, like others, for all that was appended by now.
+    /// Goes on with those put aside whose findings are there. Their answers wait, like others, for all that was
+    /// appended by now.
     fn serve_resumed(&mut self, now: TimeMs) -> Result<bool, S::Stop> {
         let mut worked = false;
         for _ in 0..self.resumed.len() {
@@ -249,15 +252,15 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         self.commits.wait_for(self.core.appended(), (work.ticket, answer));
     }
 
-    fn let_depart(&mut self) {
+    fn queue_unsolicited(&mut self) {
         let appended = self.core.appended();
-        for (ticket, answer) in self.departures.0.drain(..) {
+        for (ticket, answer) in self.unsolicited.0.drain(..) {
             self.commits.wait_for(appended, (ticket, Ok(answer)));
         }
-        assert!(self.departures.0.is_empty(), "all that departs waits for its sequence");
+        assert!(self.unsolicited.0.is_empty(), "all that departs waits for its sequence");
     }
 
-    /// Stops for good. What waits is told that nobody knows: its records may or may not be on the disk.
+    /// Stops the shard. All waiting calls are answered with "unknown": their records may or may not be on disk.
     fn fail(&mut self, stop: S::Stop) {
         assert!(self.failed.is_none(), "a shard fails once");
         self.failed = Some(Arc::new(stop));
@@ -270,8 +273,8 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         assert!(self.calls_waiting() == 0, "whoever waits is told");
     }
 
-    /// The next answer: those turned away on arrival first, then the others in the order in which they were decided, each once all
-    /// that it rests on is durable.
+    /// The next answer: those refused on arrival first, then the others in the order in which they were decided,
+    /// each once all that it rests on is durable.
     pub fn released(&mut self) -> Option<Released<S>> {
         if let Some((ticket, reason)) = self.turned_away.pop_front() {
             self.unavailable += 1;
@@ -307,7 +310,8 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         }
     }
 
-    /// Whether a caller should bring more. Bounds what waits undecided; what is decided is bounded by the groups in flight.
+    /// Whether a caller should bring more. Bounds what waits undecided; what is decided is bounded by the groups in
+    /// flight.
     pub fn has_room(&self) -> bool {
         self.calls_waiting() < S::CALLS_WAITING_MAX && self.inbox_bytes < S::CALL_BYTES_WAITING_MAX
     }
@@ -316,8 +320,8 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         self.inbox.len() + self.aside.len() + self.resumed.len()
     }
 
-    /// Whether a step would find something new: the log became durable further, or a read came back. An owner asks this after it
-    /// announced sleep: news that came before the announcement wake nobody.
+    /// Whether a step would find something new: the log became durable further, or a read came back. An owner asks this
+    /// after it announced sleep: news that came before the announcement cause no wake-up.
     pub fn has_news(&self) -> bool {
         self.failed.is_none() && (self.core.log.has_news() || !self.resumed.is_empty())
     }
@@ -341,7 +345,8 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         &self.core.state
     }
 
-    /// The machine's state, to be harmed by a test: a release has no value of the argument's type, and so no call of this.
+    /// The machine's state, to be harmed by a test: a release has no value of the argument's type, and so no call of
+    /// this.
     pub fn state_to_tamper_with(&mut self, _order: &BalanceChange) -> &mut MachineOf<S> {
         &mut self.core.state
     }
@@ -356,7 +361,8 @@ impl<S: Service, L: LogStore> Shard<S, L> {
         &mut self.service
     }
 
-    /// Up to where the log is durable, as of the last step: what [`Shard::state_ahead`] shows of later records may still be lost.
+    /// Up to where the log is durable, as of the last step: what [`Shard::state_ahead`] shows of later records may
+    /// still be lost.
     pub fn durable(&self) -> Sequence {
         self.commits.durable()
     }

@@ -1,21 +1,23 @@
-//! The service of a machine each of whose calls is one command: nothing beside the machine, nothing to do but to decide.
+//! The service for machines whose calls are single commands: nothing is kept besides the machine.
 //!
 //! ```text
-//!   command ─▶ decide ─┬─▶ append, apply ─▶ Decided::Done        how large an event is shows when it is appended
-//!                      └─▶ Decided::Answered                     what appends nothing is served on a full disk, too
+//!   command ─▶ decide ─┬─▶ append, apply ─▶ Decided::Done        the size of an event is known when it is appended
+//!                      └─▶ Decided::Answered                     without an append it is also served on a full disk
 //! ```
 
 use std::convert::Infallible;
 
 use tidegate_journal::{JournalError, LogReader, LogStore, NoRoom};
-use tidegate_machines::{Decision, Machine, RecordSequence};
+use tidegate_machines::{Decision, Machine, RecordSequence, TimeMs};
 
 use crate::jobs::{JobId, Jobs};
-use crate::service::{Pause, Served, Service, ShardFamily, TurnOf};
+use crate::limits::DUE_PER_STEP;
+use crate::service::{Pause, Served, Service, ShardFamily, TurnOf, Unsolicited};
 use crate::turn::Room;
 use crate::unavailable::Unavailable;
 
-/// What a family whose calls are single commands says of them. Commands and events own what they say, because they wait.
+/// What a family whose calls are single commands says of them. Commands and events own what they say, because they
+/// wait.
 pub trait Commands: Sized {
     /// What is asked.
     type Command;
@@ -38,9 +40,16 @@ pub trait Commands: Sized {
     /// Memory that a command takes while it waits, about, in bytes.
     fn weight(command: &Self::Command) -> usize;
 
-    /// Whether a command brings something new, which its sender can bring again later: on a full disk it is turned away. The others
-    /// take note of what has happened or ends; they wait for room, and there are never more of them than of what they end.
+    /// Whether a command brings something new, which its sender can bring again later: on a full disk it is turned
+    /// away. The others take note of what has happened or ends; they wait for room, and there are never more of them
+    /// than of what they end.
     fn brings(command: &Self::Command) -> bool;
+
+    /// The command that takes note of something whose time has come, if there is any; see [`Machine::next_due`]. Asked in each step
+    /// behind the commands of others, again and again until there is none, so the event of the command must end what was due.
+    fn due(_machine: &Self::Machine, _now: TimeMs) -> Option<Self::Command> {
+        None
+    }
 
     /// The context as the machine takes it.
     fn with(context: &Self::Context) -> <Self::Machine as Machine>::With<'_>;
@@ -70,7 +79,8 @@ pub type DecidedOf<C> = Decided<<C as Commands>::Event, <<C as Commands>::Machin
 /// Serves commands, one by one, in order.
 pub struct Single<C: Commands> {
     context: C::Context,
-    /// The command in front was decided and waits for an empty group and room on the disk: not decided again until then.
+    /// The command in front was decided and waits for an empty group and room on the disk: not decided again until
+    /// then.
     waits_for_group: bool,
     unrecorded: u64,
 }
@@ -121,7 +131,7 @@ impl<C: Commands> Service for Single<C> {
         (): &mut (),
         _jobs: &mut Jobs<Self>,
     ) -> Result<Served<DecidedOf<C>>, JournalError> {
-        if self.waits_for_group && !(turn.is_group_empty() && turn.room(1) == Room::Here) {
+        if self.waits_for_group && !(turn.is_group_empty() && turn.room(1) == Room::Available) {
             return Ok(Served::Paused(Pause::Room));
         }
         self.waits_for_group = false;
@@ -133,8 +143,8 @@ impl<C: Commands> Service for Single<C> {
             }
         };
         if turn.is_group_empty() && turn.room(1) == Room::DiskFull {
-            // A full disk has an end that nobody knows. What only takes note of what has happened waits for it: it is bounded by
-            // what is under way, and it is what makes room again. Whoever brings something new is told.
+            // How long a disk stays full is unknown. Commands that record completed work wait: their number is bounded
+            // by the work in progress, and they free space. New work is refused.
             if C::brings(command) {
                 return Ok(Served::TurnedAway(Unavailable::DiskFull));
             }
@@ -152,6 +162,27 @@ impl<C: Commands> Service for Single<C> {
                 Ok(Served::Done(Decided::TooLarge))
             }
         }
+    }
+
+    fn after<L: LogStore>(
+        &mut self,
+        turn: &mut TurnOf<'_, Self, L>,
+        _out: &mut Unsolicited<Self>,
+        _jobs: &mut Jobs<Self>,
+    ) -> Result<bool, JournalError> {
+        for taken in 0..DUE_PER_STEP {
+            let Some(command) = C::due(turn.state(), turn.now()) else { return Ok(taken > 0) };
+            let Decision::Append { event, .. } = turn.state().decide(&command, C::with(&self.context), turn.now())
+            else {
+                unreachable!("the event of a command that is due ends what was due")
+            };
+            // What finds no room is still due in the next step.
+            let disk_full = turn.is_group_empty() && turn.room(1) == Room::DiskFull;
+            if disk_full || turn.append(&event).is_err() {
+                return Ok(taken > 0);
+            }
+        }
+        Ok(true)
     }
 
     fn fetched(&mut self, _job: JobId, found: Infallible) {

@@ -1,15 +1,18 @@
-//! Snapshots: the state of one shard at one place of its log, so that a restart need not fold all of history.
+//! Snapshots: the state of one shard at one position of its log, so that a restart does not replay all of history.
 //!
 //! ```text
 //!   snapshots/<family>-0/snapshot-00000000000010000000.tgs
-//!   ┌────────┬─────────┬────────┬───┬───────┬───────────┬──────────────────────────────┬────────┬─────────────┬──────┐
-//!   │ magic 8│version 4│family 1│0 1│shard 2│directory 8│cursor: position 8 sequence 8 │chain 32│body length 8│body …│ blake3 of
-//!   └────────┴─────────┴────────┴───┴───────┴───────────┴──────────────────────────────┴────────┴─────────────┴──────┘ all: 32
+//!   ┌────────┬─────────┬────────┬───┬───────┬───────────┐
+//!   │ magic 8│version 4│family 1│0 1│shard 2│directory 8│
+//!   ├────────┴─────────┴────────┴───┴───────┴───────────┴┬────────┬─────────────┬──────┬──────────────────┐
+//!   │ cursor: position 8, sequence 8                     │chain 32│body length 8│body …│ blake3 of all: 32│
+//!   └────────────────────────────────────────────────────┴────────┴─────────────┴──────┴──────────────────┘
 //! ```
 //!
-//! Promise: a snapshot is used only if its hash verifies, it is of this directory and log, and the log's chain goes on from its
-//! cursor. A damaged, cut or foreign one is passed over for an older one. Where a log is whole for ever, a snapshot is a copy, never
-//! the truth; where a log forgets, it is the truth about what was forgotten, which is never more than the oldest one kept has.
+//! Promise: a snapshot is used only if its hash verifies, it is of this directory and log, and the log's chain
+//! continues from its cursor. A damaged, truncated or foreign one is skipped in favour of an older one. If a log is
+//! never compacted, its snapshots are only copies. If it is compacted, they are the only record of what was removed;
+//! the oldest snapshot kept has all of that.
 
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
@@ -104,8 +107,9 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
         &self.folder
     }
 
-    /// Writes the state that the log gives up to `cursor`, durably, and removes all but the newest that are good. `stands` says whether
-    /// the log has the place of another one. What is damaged or out of place is set aside: it must not count as one to fall back to.
+    /// Writes the state that the log gives up to `cursor`, durably, and removes all but the newest that are good.
+    /// `stands` says whether the log has the place of another one. What is damaged or out of place is set aside: it
+    /// must not count as one to fall back to.
     pub fn write(
         &self,
         cursor: Cursor,
@@ -174,8 +178,9 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
         Ok(None)
     }
 
-    /// Takes a snapshot out of the order, under a name that nobody reads: it is of no use to this log, and being newer than all that this
-    /// log will have for a while, it would have them removed in its stead. Returns `why` and what was done, in words.
+    /// Renames a snapshot to a name that is never read: it is of no use to this log, and because its sequence is higher
+    /// than those of the next snapshots, these would be removed instead of it. Returns `why` and what was done, in
+    /// words.
     pub(crate) fn set_aside_at(&self, cursor: Cursor, why: String) -> String {
         self.set_aside(&file_name(cursor.sequence), why)
     }
@@ -189,8 +194,8 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
         }
     }
 
-    /// What the newest snapshot of this log that is not ahead of `end` says of itself, whether or not the rest of it is good: for whoever
-    /// wonders if it is time for another one. `None` if there is none.
+    /// What the newest snapshot of this log that is not ahead of `end` says of itself, whether or not the rest of it is
+    /// good: to decide if another one is due. `None` if there is none.
     pub fn newest_header(&self, end: Position) -> Result<Option<SnapshotHeader>, SnapshotError> {
         for path in self.names()?.into_iter().rev().map(|name| self.folder.join(name)) {
             let file = self.disk.open(&path).map_err(io(&path))?;
@@ -237,7 +242,8 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
     }
 }
 
-/// Why a snapshot at `cursor` is passed over, if its place is not in the log: whatever the log has there, it may be good.
+/// Why a snapshot at `cursor` is passed over, if its place is not in the log: whatever the log has there, it may be
+/// good.
 pub(crate) fn of_another_history(cursor: Cursor) -> String {
     format!(
         "snapshot at sequence {} is of another history: the log has no group that ends there with its chain",
@@ -280,7 +286,7 @@ struct HashedWriter<'a, F: DiskFile> {
     offset: u64,
     waiting: Vec<u8>,
     hasher: blake3::Hasher,
-    /// The first error ends the writing; whoever hands over pieces cannot hear of it.
+    /// The first error ends the writing; the code that passes the pieces does not get it.
     done: std::io::Result<()>,
 }
 

@@ -1,4 +1,4 @@
-//! The way of a shard's records into its state and its log.
+//! Appends a shard's records to its log and applies them to its state.
 //!
 //! ```text
 //!   event ─▶ Turn::append: encode into the filling group ─▶ apply to the state ─▶ Place
@@ -9,8 +9,8 @@
 //!
 //! Promise: the state is the fold of what was appended and of nothing else, because nothing else can change it.
 //!
-//! Why a service sees a [`Turn`] and not the shard: it can read the state, ask for room and append. What is submitted when, and what
-//! leaves when, is decided once, in [`crate::shard`].
+//! Why a service gets a [`Turn`] and not the shard: it can read the state, ask for room and append. When groups are
+//! submitted and answers released is decided in one place, in [`crate::shard`].
 
 use tidegate_journal::{Durability, GroupBuilder, JournalError, LogStore, NoRoom, NotReady, Position, Sequence};
 use tidegate_machines::{Machine, Place, RecordPosition, RecordSequence, TimeMs};
@@ -110,13 +110,13 @@ impl<M: Machine, L: LogStore> Core<M, L> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     /// Yes.
-    Here,
+    Available,
     /// The group is full; the next one has room.
     NextGroup,
     /// No group can be begun before there is room on the disk.
     DiskFull,
     /// Not even an empty group has room for that much.
-    Nowhere,
+    TooLarge,
 }
 
 /// What a service may do in its turn: read the state, look up young records, append.
@@ -138,18 +138,18 @@ impl<M: Machine, L: LogStore> Turn<'_, M, L> {
         &self.core.state
     }
 
-    /// Whether records of `payload_bytes` together may be appended now. An empty group may start only with room on the disk for all
-    /// of a group.
+    /// Whether records of `payload_bytes` together may be appended now. An empty group may start only with room on the
+    /// disk for all of a group.
     #[inline]
     pub fn room(&self, payload_bytes: usize) -> Room {
         let fits = self.core.group.has_room(payload_bytes);
         if !self.core.group.is_empty() {
-            return if fits { Room::Here } else { Room::NextGroup };
+            return if fits { Room::Available } else { Room::NextGroup };
         }
         match (fits, self.core.log.ready()) {
             (_, Err(NotReady::DiskFull | NotReady::Failed(_))) => Room::DiskFull,
-            (true, _) => Room::Here,
-            (false, _) => Room::Nowhere,
+            (true, _) => Room::Available,
+            (false, _) => Room::TooLarge,
         }
     }
 
@@ -165,8 +165,8 @@ impl<M: Machine, L: LogStore> Turn<'_, M, L> {
         self.core.group.record_at(at).or_else(|| self.core.log.peek(at))
     }
 
-    /// Appends `event`, which was decided on this very state, and folds it in. The caller has asked [`Turn::room`] for at least a
-    /// byte. On `Err` nothing has changed.
+    /// Appends `event`, which was decided on this very state, and folds it in. The caller has asked [`Turn::room`] for
+    /// at least a byte. On `Err` nothing has changed.
     #[inline]
     pub fn append(&mut self, event: &M::Event<'_>) -> Result<Place, NoRoom> {
         self.core.append(event)

@@ -1,4 +1,4 @@
-//! Why a shard serves a call not at all.
+//! Why a shard does not serve a call.
 
 /// Why a request could not be served now. Nothing is known to have been done; a retry with the same ids is safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,6 @@
-//! Whole nodes in one thread from one seed: the real shards, journals, recovery, id indexes, snapshots and auditors, over stores that
-//! break their promises wherever real ones may, with a simulated clock, and with clients that never believe silence.
+//! Whole nodes in one thread from one seed: the real shards, journals, recovery, id indexes, snapshots and auditors,
+//! over stores that break their promises wherever real ones may, with a simulated clock, and with clients that never
+//! believe silence.
 //!
 //! ```text
 //!   seed ─▶ Chance ─▶ harness: clock, faults, life of the process ──▶ Store: LocalStore over FakeDisk, StreamStore over FakeStreams
@@ -9,8 +10,8 @@
 //!            ledger    gateway     a machine from outside
 //! ```
 //!
-//! A machine brings a [`harness::Workload`]; [`harness`] says how. Those of this crate are [`ledger`] and [`gateway`]; each runs on each
-//! kind of store.
+//! A machine brings a [`harness::Workload`]; [`harness`] says how. Those of this crate are [`ledger`] and [`gateway`];
+//! each runs on each kind of store.
 //!
 //! # A failure, and what to do with it
 //!
@@ -24,36 +25,39 @@
 //!   replay it:  make sim SEED=64 WORLD=ledger STORE=local
 //! ```
 //!
-//! 1. The command in the last line prints every event of that run, the same each time. The number in front is simulated milliseconds.
+//! 1. The command in the last line prints every event of that run, the same each time. The number in front is simulated
+//!    milliseconds.
 //! 2. Search it for the id (`c0-79`): `send` is a client's request with its token, `hear` the answer to that token. Two
 //!    sends of one wish are a retry; an answer that is missing was lost with a crash or on the wire.
-//! 3. Around it stands what the machine did: `log 1/1 Synced` (a journal's sync), `somebody takes over` (another process fences the log),
-//!    `the process ends by Power` (a crash; what was not synced is lost, kept or torn), `the process starts`, with what recovery found
-//!    per shard, `audit`, `snapshot`.
-//! 4. The first lines are what the seed decided: how many shards, which sizes, and how often each fault happens (absent if 0).
-//! 5. The property in the second line is checked where its words stand in the source: in [`ledger::model`] for what a client of the
-//!    ledger can see, in `gateway/oracle.rs` for one of MQTT, in [`harness`] for what holds for all machines.
+//! 3. Around it stands what the machine did: `log 1/1 Synced` (a journal's sync), `somebody takes over` (another
+//!    process fences the log), `the process ends by Power` (a crash; what was not synced is lost, kept or torn), `the
+//!    process starts`, with what recovery found per shard, `audit`, `snapshot`.
+//! 4. The first lines are what the seed decided: how many shards, which sizes, and how often each fault happens (absent
+//!    if 0).
+//! 5. The property in the second line is checked where its words stand in the source: in [`ledger::model`] for what a
+//!    client of the ledger can see, in `gateway/oracle.rs` for one of MQTT, in [`harness`] for what holds for all
+//!    machines.
 //!
 //! # What is checked of the ledger
 //!
-//! * At every answer: the same id has the same answer; an id stands for one content; nothing is applied twice, nor answered
-//!   before it was asked; a refusal has its reason; reads are never older than what was seen or acknowledged before; history rows
-//!   lead from balance to balance and never change.
-//! * Every few ticks, in memory: every shard is balanced by itself; what one shard sent and another has not applied is on its way;
-//!   no wallet is below zero or below what is held.
-//! * In a census, some times in a run and at its end, when all is quiet: every account is read through the door with its whole history.
-//!   Every acknowledged transfer is there once, every refused one is not, figures are the sums of rows, all balances of an asset
-//!   sum up to zero, open holds are what is held.
-//! * At the end: every request ever made is made again and gets the answer it got; all holds expire; online and offline audits
-//!   agree; the node stops gracefully and starts once more.
-//! * Damage: a log that rots is refused at the start or stops its shard, and the offline audit names the segment or message. Nothing
-//!   else may stop a shard or keep a node from starting, but another writer that took its log over.
+//! * At every answer: the same id has the same answer; an id stands for one content; nothing is applied twice, nor
+//!   answered before it was asked; a refusal has its reason; reads are never older than what was seen or acknowledged
+//!   before; history rows lead from balance to balance and never change.
+//! * Every few ticks, in memory: every shard is balanced by itself; what one shard sent and another has not applied is
+//!   on its way; no wallet is below zero or below what is held.
+//! * In a census, some times in a run and at its end, when all is quiet: every account is read through the door with
+//!   its whole history. Every acknowledged transfer is there once, every refused one is not, figures are the sums of
+//!   rows, all balances of an asset sum up to zero, open holds are what is held.
+//! * At the end: every request ever made is made again and gets the answer it got; all holds expire; online and offline
+//!   audits agree; the node stops gracefully and starts once more.
+//! * Damage: a log that rots is refused at the start or stops its shard, and the offline audit names the segment or
+//!   message. Nothing else may stop a shard or keep a node from starting, but another writer that took its log over.
 //!
 //! # What is not real
 //!
-//! Threads (a node here takes turns: workers, the journals' companions, the ids' builders), rings (messages are carried, in order
-//! per pair), sockets, the servers of a stream, and the data directory's lock and description. Loom checks the rings, the kill test
-//! the whole binary.
+//! Threads (a node here takes turns: workers, the journals' companions, the ids' builders), rings (messages are
+//! carried, in order per pair), sockets, the servers of a stream, and the data directory's lock and description. Loom
+//! checks the rings, the kill test the whole binary.
 
 pub mod chance;
 pub mod gateway;

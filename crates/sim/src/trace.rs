@@ -1,7 +1,8 @@
-//! What happened, line by line. The last lines are kept for a person, and all are hashed: the same seed must give the same hash.
+//! What happened, line by line. The last lines are kept for a person, and all are hashed: the same seed must give the
+//! same hash.
 //!
-//! The trace is a black box, too: it is reachable from the thread's panic hook, so that a panic in the code under test leaves
-//! its last events behind like any other failure.
+//! The trace is a black box, too: it is reachable from the thread's panic hook, so that a panic in the code under test
+//! leaves its last events behind like any other failure.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -1,19 +1,18 @@
-//! Storm: the load generator. It starts the servers it measures, comes through their doors, checks all that came of it, and reports
-//! medians.
+//! Storm: the load generator. It starts the servers that it measures, uses their public ports, checks all results, and
+//! reports medians.
 //!
 //! ```text
-//!   bench::ledger ──▶ load ──▶ door (ours: binary port, HTTP)
+//!   bench::ledger ──▶ load ──▶ tidegate (binary port, HTTP)
 //!        │              └────▶ peer (Redis, PostgreSQL)
 //!        ├─────▶ report: a table for people, target/bench/*.json for checks
 //!        │
-//!   bench::gateway ─▶ mqtt ──▶ ours, or a peer (Mosquitto, mochi-mqtt)
-//!        └─────▶ a process of its own: in_memory ──▶ the broker's engine, without sockets
+//!   bench::gateway ─▶ mqtt ──▶ tidegate, or a peer (Mosquitto, mochi-mqtt)
+//!        └─────▶ a process of its own: in_memory ──▶ the broker's code, without sockets
 //! ```
 //!
-//! Invariant: nothing here but `in_memory` knows how the server works inside; all else sees what any client sees, and /proc.
+//! Invariant: only `in_memory` uses the server's code. Everything else uses what any client sees, and /proc.
 
 mod bench;
-mod door;
 mod in_memory;
 mod load;
 mod machine;
@@ -21,6 +20,7 @@ mod mqtt;
 mod peer;
 mod process;
 mod report;
+mod tidegate;
 mod workload;
 
 use clap::{Parser, Subcommand};

@@ -1,4 +1,4 @@
-//! Servers that a bench starts, and ends again whatever happens: each by its own process id, never by name.
+//! Servers that a bench starts and always ends: each by its own process id, never by name.
 
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
@@ -108,7 +108,7 @@ fn processor_time(process: &str) -> Result<Duration> {
     Ok(Duration::from_secs_f64(ticks as f64 / TICKS_PER_SECOND))
 }
 
-/// A loopback address whose port nobody listens on now.
+/// A loopback address with a free port.
 pub fn free_address() -> Result<SocketAddr> {
     Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }

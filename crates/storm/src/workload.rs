@@ -1,7 +1,8 @@
-//! What is paid: an endless, reproducible row of payments between accounts that are funded amply beforehand.
+//! The payments of a load: an endless, reproducible series between accounts that have enough funds.
 //!
-//! Every id is unique and looks random (a bijection of a counter), as UUIDs do, so that an index over ids gets no help from
-//! their order. Why not real randomness: 10 M collision-free ids for a few nanoseconds each, and a run can be repeated.
+//! Every id is unique and looks random (a bijection of a counter), as UUIDs do, so that an index over ids gets no help
+//! from their order. Why not real randomness: 10 M collision-free ids for a few nanoseconds each, and a run can be
+//! repeated.
 
 use std::fmt::Write;
 
@@ -55,7 +56,7 @@ impl Names {
     }
 }
 
-/// Who pays whom.
+/// The payer and the payee of each payment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     /// Any wallet pays any other, uniformly.

@@ -1,4 +1,5 @@
-//! Where a number lives: eight to a cache line, each line the property of one recorder, so that no two threads write one line.
+//! Where a number lives: eight to a cache line, each line the property of one recorder, so that no two threads write
+//! one line.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

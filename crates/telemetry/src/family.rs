@@ -68,7 +68,8 @@ impl CounterFamily {
     }
 }
 
-/// A counter for each of some values of a label that are known beforehand, for many writers. All others count as `other`.
+/// A counter for each of some values of a label that are known beforehand, for many writers. All others count as
+/// `other`.
 #[derive(Clone, Debug)]
 pub struct SharedCounterFamily {
     counters: Box<[(&'static str, SharedCounter)]>,

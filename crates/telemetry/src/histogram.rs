@@ -1,8 +1,8 @@
 //! How values are spread, with 3 % precision over twelve decades, so that a tail is seen and not averaged away.
 //!
-//! H2 buckets (<https://h2histogram.org>): below 64 each value has its own; above, each power of two is cut into 32. The crate
-//! `histogram` has the same buckets, but adds with a locked instruction and checks for errors that cannot happen here; a test
-//! holds the two equal, and [`Histogram::snapshot`] hands out its type.
+//! H2 buckets (<https://h2histogram.org>): below 64 each value has its own; above, each power of two is cut into 32.
+//! The crate `histogram` has the same buckets, but adds with a locked instruction and checks for errors that cannot
+//! happen here; a test holds the two equal, and [`Histogram::snapshot`] hands out its type.
 //!
 //! ```text
 //!    0 1 2 ... 63 │ 64 66 68 ... 126 │ 128 132 ... 252 │ 256 264 ...      1,152 buckets, 9 KiB, up to 2^40 - 1

@@ -1,19 +1,20 @@
 //! Counting costs the worker about a nanosecond, and reading never disturbs it.
 //!
 //! ```text
-//!   worker 0 ──add──▶ cells ◀─┐
-//!   worker 1 ──add──▶ cells ◀─┼── relaxed loads ── Registry ── render_prometheus ──▶ GET /metrics
-//!   shard 0  ──add──▶ cells ◀─┘
+//!   worker 0 ──add──▶ cells ◀─┐                                ┌── render_prometheus ──▶ GET /metrics
+//!   worker 1 ──add──▶ cells ◀─┼── relaxed loads ── Snapshot ◀──┤
+//!   shard 0  ──add──▶ cells ◀─┘                                └── whoever keeps figures, each second
 //! ```
 //!
-//! Each thread has cells of its own, so an addition is a load and a store on a cache line that nobody else writes: no lock, no
-//! locked instruction. That one thread writes is not a rule to remember but what the types allow: a [`Counter`] can be sent to
-//! a thread but not shared or cloned. Where threads come and go (the HTTP edge) there are [`SharedCounter`]s that pay for it.
-//! The scraper reads each cell when it comes by; two cells of one scrape may be some nanoseconds apart in time.
+//! Each thread has cells of its own, so an addition is a load and a store on a cache line that nobody else writes: no
+//! lock, no locked instruction. That one thread writes is not a rule to remember but what the types allow: a
+//! [`Counter`] can be sent to a thread but not shared or cloned. Where threads come and go (the HTTP edge) there are
+//! [`SharedCounter`]s that pay for it. A [`Snapshot`] reads each cell once; two cells of one snapshot may be some
+//! microseconds apart in time.
 //!
-//! Who counts declares its own set with [`metrics!`], one row for each metric: name, kind, labels, help. A [`Registry`] is made of
-//! such lists and takes nothing that none of them declares, so they say all that `/metrics` shows. Names end in their unit: `_total`
-//! counts, `_seconds` are recorded in nanoseconds and shown in seconds, `_bytes` are bytes.
+//! Who counts declares its own set with [`metrics!`], one row for each metric: name, kind, labels, help. A [`Registry`]
+//! is made of such lists and takes nothing that none of them declares, so they say all that `/metrics` shows. Names end
+//! in their unit: `_total` counts, `_seconds` are recorded in nanoseconds and shown in seconds, `_bytes` are bytes.
 //!
 //! Invariant: nothing here knows what is counted; names and label values are the callers' words.
 
@@ -26,6 +27,7 @@ mod histogram;
 mod metric;
 mod registry;
 mod set;
+mod snapshot;
 
 #[cfg(test)]
 mod tests;
@@ -38,3 +40,4 @@ pub use histogram::{BUCKETS, GROUPING_POWER, Histogram, MAX_VALUE_POWER};
 pub use metric::{Kind, MetricRow, Unit};
 pub use registry::{Recorder, Registry};
 pub use set::{Instrument, OwnLabel};
+pub use snapshot::{Distribution, FamilySnapshot, Reading, SeriesSnapshot, Snapshot};

@@ -21,8 +21,24 @@ pub struct Registry {
 #[derive(Debug)]
 pub(crate) struct Family {
     pub(crate) row: MetricRow,
-    /// By labels as shown; series with equal labels, from several threads, are shown as one.
-    pub(crate) series: BTreeMap<String, Vec<Source>>,
+    /// By labels as shown.
+    pub(crate) series: BTreeMap<Box<str>, Series>,
+}
+
+/// What carries the same labels: from several threads, shown as one.
+#[derive(Debug)]
+pub(crate) struct Series {
+    pub(crate) labels: Arc<Labels>,
+    pub(crate) sources: Vec<Source>,
+}
+
+/// The labels of a series.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Labels {
+    /// `name="value"` of each, with commas between, escaped as the text format demands.
+    pub(crate) shown: String,
+    /// As they are, in the order of the row's.
+    pub(crate) values: Vec<Box<str>>,
 }
 
 /// Where the scraper reads.
@@ -46,7 +62,7 @@ impl Registry {
     /// Handles for one thread; all its series carry `labels`.
     pub fn recorder(&self, labels: &[(&'static str, &str)]) -> Recorder {
         let names = labels.iter().map(|(name, _)| *name).collect();
-        Recorder { registry: self.clone(), labels: labels_as_shown("", labels), names, room: Arc::default() }
+        Recorder { registry: self.clone(), labels: Labels::default().with(labels), names, room: Arc::default() }
     }
 
     /// Calls `visit` with each family, by name.
@@ -55,23 +71,26 @@ impl Registry {
         families.values().for_each(&mut visit);
     }
 
-    fn register(&self, row: MetricRow, labels: String, source: Source) {
+    fn register(&self, row: MetricRow, labels: Labels, source: Source) {
         let mut families = self.families.lock().expect("nobody panics while holding it");
         let declared = families.get_mut(row.name).filter(|family| family.row == row);
         let is_declared = declared.is_some();
         if let Some(family) = declared {
-            family.series.entry(labels).or_default().push(source);
+            let shown = labels.shown.as_str().into();
+            let new = || Series { labels: Arc::new(labels), sources: Vec::new() };
+            family.series.entry(shown).or_insert_with(new).sources.push(source);
         }
         drop(families);
         assert!(is_declared, "metric {} is not declared like this in the lists of the registry", row.name);
     }
 }
 
-/// Gives out handles whose cells lie together, apart from those of other recorders. Cloning gives another handle to the same.
+/// Gives out handles whose cells lie together, apart from those of other recorders. Cloning gives another handle to the
+/// same.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     registry: Registry,
-    labels: String,
+    labels: Labels,
     /// The names of these labels.
     names: Box<[&'static str]>,
     /// The line that is being filled, and how many of its cells are given out.
@@ -152,19 +171,21 @@ impl Recorder {
         assert!(kind == row.kind, "metric {} is declared as a {}, not a {}", row.name, row.kind.name(), kind.name());
         let names = || self.names.iter().chain(more.iter().map(|(name, _)| name));
         assert!(names().eq(row.labels), "metric {} has the labels {:?}", row.name, row.labels);
-        self.registry.register(row, labels_as_shown(&self.labels, more), source);
+        self.registry.register(row, self.labels.clone().with(more), source);
     }
 }
 
-/// `before`, then `name="value"` of each label, with commas between, escaped as the text format demands.
-fn labels_as_shown(before: &str, labels: &[(&'static str, &str)]) -> String {
-    let mut shown = before.to_owned();
-    for (name, value) in labels {
-        if !shown.is_empty() {
-            shown.push(',');
+impl Labels {
+    /// These and `more` behind them.
+    fn with(mut self, more: &[(&'static str, &str)]) -> Labels {
+        for (name, value) in more {
+            if !self.shown.is_empty() {
+                self.shown.push(',');
+            }
+            let escaped = value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
+            write!(self.shown, "{name}=\"{escaped}\"").expect("a String grows as needed");
+            self.values.push(Box::from(*value));
         }
-        let value = value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n");
-        write!(shown, "{name}=\"{value}\"").expect("a String grows as needed");
+        self
     }
-    shown
 }

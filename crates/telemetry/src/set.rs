@@ -73,7 +73,8 @@ impl Instrument for SharedCounterFamily {
 ///     /// What a shop counts, for one thread.
 ///     pub struct ShopMetrics(shop) {
 ///         sales: Counter "tidegate_sales_total" "Sales.";
-///         complaints: CounterFamily(about: "price" "size") "tidegate_complaints_total" "Complaints, by what they are about.";
+///         complaints: CounterFamily(about: "price" "size")
+///             "tidegate_complaints_total" "Complaints, by what they are about.";
 ///         queue: Gauge "tidegate_queue" "People who wait.";
 ///         service: Histogram "tidegate_service_seconds" "From the greeting to the receipt.";
 ///     }
@@ -83,11 +84,13 @@ impl Instrument for SharedCounterFamily {
 /// let shop = ShopMetrics::register(&registry, "corner");
 /// shop.sales.increment();
 /// shop.complaints.increment("smell");
-/// assert!(render_prometheus(&registry).contains("tidegate_complaints_total{shop=\"corner\",about=\"smell\"} 1"));
+/// let shown = render_prometheus(&registry.snapshot());
+/// assert!(shown.contains("tidegate_complaints_total{shop=\"corner\",about=\"smell\"} 1"));
 /// ```
 ///
-/// The labels in parentheses behind the struct's name are those of all its metrics, and parameters of `register`; families have one
-/// more, with the values that are to be shown before they come up (all of them, for a [`SharedCounterFamily`]).
+/// The labels in parentheses behind the struct's name are those of all its metrics, and parameters of `register`;
+/// families have one more, with the values that are to be shown before they come up (all of them, for a
+/// [`SharedCounterFamily`]).
 #[macro_export]
 macro_rules! metrics {
     ($(#[$meta:meta])* $vis:vis struct $set:ident $labels:tt { $($rows:tt)* }) => {

@@ -44,7 +44,7 @@ const VOTES_BY_PATH: MetricRow = votes(&["path"]);
 
 /// What is shown, without histogram buckets that say no more than the one before.
 fn check(registry: &Registry, expected: Expect) {
-    let shown = render_prometheus(registry);
+    let shown = render_prometheus(&registry.snapshot());
     let mut count_before = "";
     let mut kept = String::new();
     for line in shown.lines() {
@@ -121,7 +121,7 @@ fn threads_are_shown_apart_by_label_and_as_one_without() {
         .collect();
     // Scraping while they record is allowed and never sees more than there will be.
     while threads.iter().any(|thread| !thread.is_finished()) {
-        let shown = render_prometheus(&registry);
+        let shown = render_prometheus(&registry.snapshot());
         for line in shown.lines().filter(|line| line.starts_with("tidegate_votes_total{")) {
             let count: u64 = line.rsplit_once(' ').unwrap().1.parse().unwrap();
             assert!(count <= 2_000, "{line}");
@@ -206,7 +206,7 @@ fn a_family_grows_with_its_values_up_to_its_bound() {
     }
     assert_eq!(refusals.get(codes(1)), 1);
     assert_eq!(refusals.get("other"), 2 * LABEL_VALUES_MAX as u64 + 1);
-    assert_eq!(render_prometheus(&registry).lines().count(), 2 + LABEL_VALUES_MAX + 1);
+    assert_eq!(render_prometheus(&registry.snapshot()).lines().count(), 2 + LABEL_VALUES_MAX + 1);
 }
 
 #[test]
@@ -283,9 +283,86 @@ fn one_name_has_the_labels_that_it_declares() {
 fn histograms_are_shown_with_a_bounded_number_of_buckets() {
     let registry = Registry::of(&[ShardMetrics::ROWS]);
     ShardMetrics::register(&registry, 0);
-    let shown = render_prometheus(&registry);
+    let shown = render_prometheus(&registry.snapshot());
     for row in ShardMetrics::ROWS.iter().filter(|row| row.kind == Kind::Histogram) {
         let buckets = shown.lines().filter(|line| line.starts_with(&format!("{}_bucket", row.name))).count();
         assert!((1..=30).contains(&buckets), "{} has {buckets} buckets", row.name);
+    }
+}
+
+/// Each series of `family`, as its labels and its value.
+fn readings<'a>(snapshot: &'a Snapshot, family: &str) -> Vec<(Vec<&'a str>, Reading)> {
+    let series = snapshot.family(family).expect("it is declared").series().iter();
+    series
+        .map(|series| {
+            let values = series.label_values().iter().map(|value| &**value).collect();
+            (values, series.reading().clone())
+        })
+        .collect()
+}
+
+#[test]
+fn a_snapshot_has_the_numbers_as_they_were_recorded() {
+    let registry = Registry::of(&[ShardMetrics::ROWS, HttpMetrics::ROWS]);
+    let (zero, one) = (ShardMetrics::register(&registry, 0), ShardMetrics::register(&registry, "\"1\""));
+    let again = ShardMetrics::register(&registry, 0);
+    zero.votes.add(3);
+    again.votes.add(4);
+    one.votes.add(5);
+    zero.depth.set(-7);
+    again.depth.set(2);
+    zero.busy.add(1_500_000_000);
+    zero.latency.record_times(63, 2);
+    again.latency.record(0);
+    let snapshot = registry.snapshot();
+    let names: Vec<_> = snapshot.families().iter().map(|family| family.row().name).collect();
+    assert!(names.is_sorted() && names.len() == ShardMetrics::ROWS.len() + HttpMetrics::ROWS.len(), "{names:?}");
+    let votes = readings(&snapshot, "tidegate_votes_total");
+    assert_eq!(votes, [(vec!["0"], Reading::Counter(7)), (vec!["\"1\""], Reading::Counter(5))]);
+    assert_eq!(readings(&snapshot, "tidegate_depth")[0].1, Reading::Gauge(-5));
+    assert_eq!(readings(&snapshot, "tidegate_busy_seconds_total")[0].1, Reading::Counter(1_500_000_000));
+    let Reading::Histogram(latency) = &readings(&snapshot, "tidegate_sync_seconds")[0].1 else { panic!("a histogram") };
+    let met: Vec<_> = latency.counts().iter().enumerate().filter(|(_, count)| **count > 0).collect();
+    assert_eq!((met, latency.sum(), latency.counts().len()), (vec![(0, &1), (63, &2)], 126, BUCKETS));
+    // Declared, and nothing has registered it yet.
+    assert!(readings(&snapshot, "tidegate_connections_open").is_empty());
+    assert!(snapshot.family("tidegate_connections").is_none());
+}
+
+#[test]
+fn a_snapshot_is_taken_over_an_earlier_one_in_the_same_memory() {
+    let registry = Registry::of(&[ShardMetrics::ROWS]);
+    let (zero, two) = (ShardMetrics::register(&registry, 0), ShardMetrics::register(&registry, 2));
+    let buckets = |snapshot: &Snapshot| -> Vec<*const u64> {
+        let series = snapshot.family("tidegate_group_bytes").expect("it is declared").series().iter();
+        let place = |series: &SeriesSnapshot| match series.reading() {
+            Reading::Histogram(distribution) => distribution.counts().as_ptr(),
+            reading => panic!("{reading:?} is no histogram"),
+        };
+        series.map(place).collect()
+    };
+    let mut snapshot = registry.snapshot();
+    let before = buckets(&snapshot);
+    zero.bytes.record(10);
+    two.votes.increment();
+    registry.snapshot_into(&mut snapshot);
+    assert_eq!(buckets(&snapshot), before, "nothing was allocated");
+    assert_eq!(render_prometheus(&snapshot), render_prometheus(&registry.snapshot()));
+
+    // A series that comes between the two.
+    ShardMetrics::register(&registry, 1).votes.add(9);
+    zero.bytes.record(11);
+    registry.snapshot_into(&mut snapshot);
+    let after = buckets(&snapshot);
+    assert_eq!((after[0], after[2]), (before[0], before[1]));
+    let votes: Vec<_> = readings(&snapshot, "tidegate_votes_total").into_iter().map(|(_, reading)| reading).collect();
+    assert_eq!(votes, [Reading::Counter(0), Reading::Counter(9), Reading::Counter(1)]);
+    assert_eq!(render_prometheus(&snapshot), render_prometheus(&registry.snapshot()));
+
+    // One of another registry is replaced, whatever it has.
+    for rows in [&[WorkerMetrics::ROWS][..], &[HttpMetrics::ROWS], &[]] {
+        let other = Registry::of(rows);
+        other.snapshot_into(&mut snapshot);
+        assert_eq!(render_prometheus(&snapshot), render_prometheus(&other.snapshot()));
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! `docs/metrics.md` is made from here.
 
-use tidegate_gateway::binary::BinaryMetrics;
-use tidegate_gateway::http::HttpMetrics;
-use tidegate_gateway::metrics::{LedgerMetrics, ShardMetrics};
-use tidegate_gateway::mqtt::{BrokerMetrics, MqttMetrics};
-use tidegate_gateway::worker_thread::LoopMetrics;
+use tidegate_doors::binary::BinaryMetrics;
+use tidegate_doors::http::HttpMetrics;
+use tidegate_doors::ledger_http::LedgerHttpMetrics;
+use tidegate_doors::mqtt::{BrokerMetrics, MqttMetrics};
+use tidegate_ledger::LedgerMetrics;
+use tidegate_runtime::{LoopMetrics, ShardMetrics};
 use tidegate_telemetry::{MetricRow, Registry};
 
 /// By owner, in the order in which people read about them.
@@ -16,13 +17,14 @@ const LISTS: &[&[MetricRow]] = &[
     LoopMetrics::ROWS,
     BinaryMetrics::ROWS,
     HttpMetrics::ROWS,
+    LedgerHttpMetrics::ROWS,
     MqttMetrics::ROWS,
     BrokerMetrics::ROWS,
 ];
 
-/// The registry of a server.
-pub fn registry() -> Registry {
-    Registry::of(LISTS)
+/// The registry of a server that counts also what `others` declare.
+pub fn registry(others: &[&'static [MetricRow]]) -> Registry {
+    Registry::of(&[LISTS, others].concat())
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What the hot path of the codec costs: `cargo bench -p tidegate-wire`. Prints the best of many rounds, in nanoseconds for
-//! each transfer or outcome, for requests of 8,190 and of one, and what prost costs for the same.
+//! What the hot path of the codec costs: `cargo bench -p tidegate-wire`. Prints the best of many rounds, in nanoseconds
+//! for each transfer or outcome, for requests of 8,190 and of one, and what prost costs for the same.
 
 use prost::Message;
 use std::hint::black_box;

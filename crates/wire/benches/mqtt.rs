@@ -1,5 +1,5 @@
-//! What an MQTT packet costs: `cargo bench -p tidegate-wire --bench mqtt`. Prints the best of many rounds, in nanoseconds for each
-//! packet, and fails if any of it allocates.
+//! What an MQTT packet costs: `cargo bench -p tidegate-wire --bench mqtt`. Prints the best of many rounds, in
+//! nanoseconds for each packet, and fails if any of it allocates.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;

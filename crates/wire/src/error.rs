@@ -1,5 +1,5 @@
-//! What can be wrong with bytes. [`FrameError`] ends a connection, since nobody knows where the next frame begins; a
-//! [`DecodeError`] concerns one frame, and the connection may live on.
+//! Errors of decoding. A [`FrameError`] ends a connection, since the start of the next frame is unknown; a
+//! [`DecodeError`] concerns one frame, and the connection can continue.
 
 /// The stream cannot be cut into frames any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! A message as its fields, in the order they stand. Each decoder picks those it knows and passes over the rest.
+//! The fields of a message, in their order. Each decoder takes those it knows and skips the rest.
 
 use crate::error::DecodeError;
 use crate::limits::TRANSFERS_MAX;
@@ -78,7 +78,8 @@ impl<'a> Fields<'a> {
                 Value::Bytes(self.take(length)?)
             }
             5 => self.fixed(4)?,
-            // Groups nest without a length; passing over one would need a bound of its own, and nobody writes them any more.
+            // Groups nest without a length; skipping one would need its own bound, and current encoders do not write
+            // them.
             _ => return Err(DecodeError::TagInvalid),
         };
         Ok(Some(((tag >> 3) as u32, value)))
@@ -141,7 +142,8 @@ pub(crate) struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads `frame`, whose bodies have the field numbers 2 to `last_body`. On an error, `self` has what was read before it.
+    /// Reads `frame`, whose bodies have the field numbers 2 to `last_body`. On an error, `self` has what was read
+    /// before it.
     pub(crate) fn read(&mut self, frame: &'a [u8], last_body: u32) -> Result<(), DecodeError> {
         let mut fields = Fields::of(frame);
         while let Some((number, value)) = fields.next()? {

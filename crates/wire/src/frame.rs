@@ -6,10 +6,10 @@
 //!   └────────────┴───────────────────────────────────────────────┘
 //! ```
 //!
-//! A writer does not know a body's length before the body is there. It leaves four bytes for each length and fills them in
-//! afterwards: in a short frame the gap is closed, so that a vote costs no byte more than it must; in a long one the length is a
-//! padded varint (`85 80 80 00` is 5), because moving half a megabyte costs more than six bytes do. All protobuf decoders
-//! read padded varints.
+//! A writer does not know a body's length before the body is written. It leaves four bytes for each length and fills
+//! them in afterwards. In a short frame the gap is closed, so that a vote has no extra bytes. In a long frame the
+//! length is a padded varint (`85 80 80 00` is 5), because moving half a megabyte costs more than six bytes do. All
+//! protobuf decoders read padded varints.
 
 use crate::error::{DecodeError, FrameError};
 use crate::limits::{COMPACT_BYTES_MAX, LENGTH_PREFIX_BYTES_MAX, PADDED_BYTES};
@@ -19,7 +19,8 @@ use std::ops::Range;
 /// What stands at the beginning of a buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Split {
-    /// No whole frame yet. `bytes` more are needed at least: to the end of the frame once its length is known, otherwise one.
+    /// No whole frame yet. `bytes` more are needed at least: to the end of the frame once its length is known,
+    /// otherwise one.
     NeedMore {
         /// How many bytes more, at least.
         bytes: usize,
@@ -28,8 +29,9 @@ pub enum Split {
     Frame(Range<usize>),
 }
 
-/// Looks for a frame at the beginning of `buffer`. Looks at five bytes at most, whatever the frame's length, and refuses a frame
-/// above `frame_bytes_max` as soon as its length is there, so that nobody waits for, or buffers, what will be refused.
+/// Looks for a frame at the beginning of `buffer`. Looks at five bytes at most, whatever the frame's length, and
+/// refuses a frame above `frame_bytes_max` as soon as its length is there, so that nobody waits for, or buffers, what
+/// will be refused.
 #[inline]
 pub fn split(buffer: &[u8], frame_bytes_max: usize) -> Result<Split, FrameError> {
     let prefix = &buffer[..buffer.len().min(LENGTH_PREFIX_BYTES_MAX)];
@@ -48,8 +50,8 @@ pub fn split(buffer: &[u8], frame_bytes_max: usize) -> Result<Split, FrameError>
     if end > buffer.len() { Ok(Split::NeedMore { bytes: end - buffer.len() }) } else { Ok(Split::Frame(at..end)) }
 }
 
-/// A frame whose body is being appended to a buffer. Finish it with [`OpenFrame::close`]; until then the buffer ends in half a
-/// frame.
+/// A frame whose body is being appended to a buffer. Finish it with [`OpenFrame::close`]; until then the buffer ends in
+/// half a frame.
 #[derive(Debug)]
 pub(crate) struct OpenFrame {
     start: usize,

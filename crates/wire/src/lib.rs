@@ -1,5 +1,5 @@
-//! Bytes to messages and back, for the binary port; [`mqtt`] and [`websocket`] likewise. No I/O, no clock, nothing of Tidegate's other
-//! crates.
+//! Decodes and encodes the messages of the binary port, of [`mqtt`] and of [`websocket`]. No I/O, no clock, and no use
+//! of Tidegate's other crates.
 //!
 //! ```text
 //!  bytes ──▶ frame::split ──▶ decode_request ──▶ RequestRef ──▶ (gateway)     server's way in
@@ -8,11 +8,13 @@
 //!  bytes ──▶ frame::split ──▶ decode_reply ──▶ ReplyRef ───────▶ (client)
 //! ```
 //!
-//! `tidegate.proto` is the schema; [`proto`] holds its generated types. The codec beside them is written by hand because a
-//! generated one allocates four strings for each transfer, and a transfer's whole budget is some hundred nanoseconds. Property
-//! tests hold the two equal. `docs/formats/binary.md` describes the bytes for people who write clients.
+//! `tidegate.proto` is the schema; [`proto`] holds its generated types. The codec beside them is written by hand
+//! because a generated one allocates four strings for each transfer, and the time budget of a transfer is some hundred
+//! nanoseconds. Property tests check that the two agree. `docs/formats/binary.md` describes the bytes for people who
+//! write clients.
 //!
-//! Promises: no input makes a decoder panic; its time grows with the bytes given and its memory with [`limits::TRANSFERS_MAX`].
+//! Promises: no input makes a decoder panic; its time grows with the bytes given and its memory with
+//! [`limits::TRANSFERS_MAX`].
 //!
 //! Invariant: nothing here knows which accounts exist or who may do what.
 
@@ -23,6 +25,7 @@ pub mod limits;
 pub mod mqtt;
 pub mod reply;
 pub mod request;
+pub mod room;
 mod text;
 mod varint;
 pub mod websocket;
@@ -43,3 +46,4 @@ pub use request::{
     BodyRef, HoldRef, HoldsEncoder, HoldsRef, PostHoldsEncoder, PostHoldsRef, RequestRef, TextSpan, TransferRef,
     TransferSpans, TransfersEncoder, TransfersRef, VoidHoldsRef, decode_request, encode_request,
 };
+pub use room::{RoomRef, encode_room};

@@ -18,7 +18,8 @@ pub(crate) const PADDED_BYTES: usize = 4;
 /// Bodies up to this length get their lengths in the fewest bytes; longer ones are not worth moving.
 pub(crate) const COMPACT_BYTES_MAX: usize = 4 << 10;
 
-/// A transfer with the longest id and accounts the ledger takes (64, 128, 128 bytes), tags and lengths included, no memo.
+/// A transfer with the longest id and accounts the ledger takes (64, 128, 128 bytes), tags and lengths included, no
+/// memo.
 const TRANSFER_BYTES: usize = (1 + 3) + (2 + 64) + 2 * (3 + 128) + (1 + 10);
 
 const _: () = assert!(TRANSFERS_MAX * TRANSFER_BYTES < FRAME_BYTES_MAX);

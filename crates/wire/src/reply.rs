@@ -1,4 +1,4 @@
-//! Replies: a batch of outcomes costs four bytes and about two nanoseconds for each that was applied, in either direction.
+//! Replies: each applied outcome of a batch costs four bytes and about two nanoseconds, in either direction.
 //!
 //! ```text
 //!   0a 02 10 01   applied      ── the one that nearly all of a batch are

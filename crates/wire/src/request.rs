@@ -1,4 +1,4 @@
-//! Requests: decoded without copying a text, encoded without building a message first.
+//! Requests: decoded without copying strings, encoded without building a message first.
 
 mod decode;
 mod encode;

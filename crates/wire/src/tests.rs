@@ -1,4 +1,5 @@
-//! The codec written by hand against the one that prost generates, on any message, both ways; and any bytes at all.
+//! The handwritten codec compared with the one that prost generates, for random messages in both directions, and for
+//! random bytes.
 
 use crate::proto::*;
 use crate::*;
@@ -20,7 +21,9 @@ fn number() -> impl Strategy<Value = u64> {
 }
 
 prop_compose! {
-    fn transfer()(id in text(), debit in text(), credit in text(), amount in number(), memo in text()) -> proto::Transfer {
+    fn transfer()(
+        id in text(), debit in text(), credit in text(), amount in number(), memo in text(),
+    ) -> proto::Transfer {
         Transfer { id, debit, credit, amount, memo }
     }
 }
@@ -67,6 +70,8 @@ fn request_body() -> impl Strategy<Value = request_frame::Body> {
         })),
         Just(Body::ReadAudit(ReadAudit {})),
         Just(Body::Ping(Ping {})),
+        (any::<u32>(), prop::collection::vec(any::<u8>(), 0..200))
+            .prop_map(|(family, body)| Body::Room(RoomFrame { family, body })),
     ]
 }
 
@@ -128,6 +133,7 @@ fn to_proto(frame: &[u8]) -> Result<RequestFrame, DecodeError> {
         }
         BodyRef::ReadAudit => Body::ReadAudit(ReadAudit {}),
         BodyRef::Ping => Body::Ping(Ping {}),
+        BodyRef::Room(RoomRef { family, body }) => Body::Room(RoomFrame { family, body: body.to_vec() }),
     };
     Ok(RequestFrame { correlation, body: Some(body) })
 }
@@ -161,6 +167,7 @@ fn encode_by_hand(out: &mut Vec<u8>, correlation: u64, body: &request_frame::Bod
             batch.posts.iter().for_each(|post| frame.push(post.id.as_bytes(), post.amount));
             frame.finish();
         }
+        Body::Room(RoomFrame { family, body }) => encode_room(out, correlation, RoomRef { family: *family, body }),
         other => encode_request(out, correlation, other.clone()),
     }
 }
@@ -219,7 +226,9 @@ proptest! {
     }
 
     #[test]
-    fn other_replies_are_read_as_prost_wrote_them(correlation in number(), id in text(), next in text(), n in number()) {
+    fn other_replies_are_read_as_prost_wrote_them(
+        correlation in number(), id in text(), next in text(), n in number(),
+    ) {
         use reply_frame::Body;
         let account = Account { id: id.clone(), credited: n.to_string(), balance: n as i64, ..Default::default() };
         let row = HistoryRow { id: id.clone(), amount: n, balance_after: -(n as i32 as i64), ..Default::default() };
@@ -367,11 +376,32 @@ fn the_last_of_a_repeated_field_counts() {
 
 /// The bytes that docs/formats/binary.md prints.
 #[test]
+fn a_room_s_body_is_read_where_it_lies_and_in_replies_too() {
+    for body in [vec![], b"add".to_vec(), vec![7; 100_000]] {
+        let mut out = Vec::new();
+        encode_room(&mut out, 9, RoomRef { family: 1_024, body: &body });
+        let frame = only_frame(&out);
+        let BodyRef::Room(asked) = decode_request(frame).unwrap().body else { panic!("a room") };
+        assert_eq!(asked, RoomRef { family: 1_024, body: &body });
+        assert!(body.is_empty() || frame.as_ptr_range().contains(&asked.body.as_ptr()), "it was copied");
+        let reply = decode_reply(frame).unwrap();
+        let ReplyBodyRef::Room(answered) = reply.body else { panic!("a room") };
+        assert_eq!((reply.correlation, answered), (9, asked));
+        let by_prost = ReplyFrame::decode(frame).unwrap();
+        let expected = RoomFrame { family: 1_024, body };
+        assert_eq!(by_prost.body, Some(reply_frame::Body::Room(expected)));
+    }
+}
+
+#[test]
 fn the_example_of_the_documentation() {
     let mut hex = String::new();
     let mut add = |title: &str, bytes: &[u8]| {
-        let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        hex += &format!("{title}: {}\n", bytes.join(" "));
+        hex += &format!("{title}:\n");
+        for line in bytes.chunks(32) {
+            let line: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
+            hex += &format!("  {}\n", line.join(" "));
+        }
     };
     let mut out = vec![];
     encode_request(&mut out, 1, request_frame::Body::Hello(Hello { token: "dev-service-token".into() }));
@@ -390,10 +420,17 @@ fn the_example_of_the_documentation() {
     frame.finish();
     add("outcomes", &out);
     expect_test::expect![[r#"
-        hello: 17 08 01 12 13 0a 11 64 65 76 2d 73 65 72 76 69 63 65 2d 74 6f 6b 65 6e
-        transfers: 4b 08 02 22 47 0a 21 0a 03 76 2d 31 12 0b 77 61 6c 6c 65 74 3a 64 61 76 65 1a 0b 63 61 6e 64 69 64 61 74 65 3a 33 20 01 0a 22 0a 03 76 2d 32 12 0b 77 61 6c 6c 65 74 3a 64 61 76 65 1a 0b 63 61 6e 64 69 64 61 74 65 3a 33 20 ac 02
-        outcomes: 22 08 02 22 1e 0a 02 10 01 0a 18 10 03 1a 12 69 6e 73 75 66 66 69 63 69 65 6e 74 5f 66 75 6e 64 73 20 09
-    "#]].assert_eq(&hex);
+        hello:
+          17 08 01 12 13 0a 11 64 65 76 2d 73 65 72 76 69 63 65 2d 74 6f 6b 65 6e
+        transfers:
+          4b 08 02 22 47 0a 21 0a 03 76 2d 31 12 0b 77 61 6c 6c 65 74 3a 64 61 76 65 1a 0b 63 61 6e 64 69
+          64 61 74 65 3a 33 20 01 0a 22 0a 03 76 2d 32 12 0b 77 61 6c 6c 65 74 3a 64 61 76 65 1a 0b 63 61
+          6e 64 69 64 61 74 65 3a 33 20 ac 02
+        outcomes:
+          22 08 02 22 1e 0a 02 10 01 0a 18 10 03 1a 12 69 6e 73 75 66 66 69 63 69 65 6e 74 5f 66 75 6e 64
+          73 20 09
+    "#]]
+    .assert_eq(&hex);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Whether bytes are text. Ids and account names are short and nearly always ASCII, so that is asked first, eight bytes at a time.
+//! UTF-8 checks. Ids and account names are short and nearly always ASCII, so ASCII is tested first, eight bytes at a
+//! time.
 
 use crate::error::DecodeError;
 

@@ -24,7 +24,8 @@ $("login").addEventListener("submit", async (event) => {
 
 /** JSON from the API, or an error with the problem's words. */
 async function call(path, options = {}) {
-  const response = await fetch(path, { ...options, headers: { "content-type": "application/json", ...options.headers } });
+  const headers = { "content-type": "application/json", ...options.headers };
+  const response = await fetch(path, { ...options, headers });
   const body = await response.json();
   if (!response.ok) throw new Error(body.detail);
   return body;
@@ -36,7 +37,8 @@ async function enter(user, token) {
   wallet = accounts.find((account) => account.kind === "wallet");
   accounts.filter((account) => account.kind === "collector").forEach(addCandidate);
 
-  mqtt = await Mqtt.connect(`${location.protocol.replace("http", "ws")}//${location.host}/mqtt`, { userName: user, password: token });
+  const url = `${location.protocol.replace("http", "ws")}//${location.host}/mqtt`;
+  mqtt = await Mqtt.connect(url, { userName: user, password: token });
   mqtt.onMessage = (topic, message) => show(JSON.parse(message));
   mqtt.onClose = (reason) => link("off", reason);
   accounts.forEach(show);
@@ -82,7 +84,8 @@ async function vote(candidate) {
   try {
     const { body } = await mqtt.request("$ledger/transfers", transfer);
     const counted = body.outcome === "applied";
-    notice(counted ? "applied" : "refused", counted ? `Your vote for ${candidate} counts.` : `Not counted: ${body.detail}.`);
+    const text = counted ? `Your vote for ${candidate} counts.` : `Not counted: ${body.detail}.`;
+    notice(counted ? "applied" : "refused", text);
   } catch (error) {
     notice("refused", error.message);
   }

@@ -1,5 +1,5 @@
-// As much of MQTT 5 as a page needs: connect with a token, subscribe, hear, ask and be answered. Over a WebSocket, in one file, so
-// that the demo loads nothing from elsewhere; a real page would take mqtt.js from npm.
+// As much of MQTT 5 as a page needs: connect with a token, subscribe, hear, ask and be answered. Over a WebSocket, in
+// one file, so that the demo loads nothing from elsewhere; a real page would take mqtt.js from npm.
 //
 //   connect ──▶ CONNACK        subscribe ──▶ SUBACK, then onMessage(topic, text)
 //   request ──▶ PUBLISH with a response topic and correlation data ──▶ the answer with the same correlation data
@@ -8,8 +8,9 @@ const CONNECT = 1, CONNACK = 2, PUBLISH = 3, SUBSCRIBE = 8, SUBACK = 9, PINGREQ 
 const RESPONSE_TOPIC = 0x08, CORRELATION_DATA = 0x09, REASON_STRING = 0x1f, USER_PROPERTY = 0x26;
 /** How each property is laid out: bytes of a number, "text" (also binary data), "pair", or "varint". */
 const LAYOUT = {
-  0x01: 1, 0x02: 4, 0x03: "text", 0x08: "text", 0x09: "text", 0x0b: "varint", 0x11: 4, 0x12: "text", 0x13: 2, 0x15: "text", 0x16: "text",
-  0x1a: "text", 0x1c: "text", 0x1f: "text", 0x21: 2, 0x22: 2, 0x23: 2, 0x24: 1, 0x25: 1, 0x26: "pair", 0x27: 4, 0x28: 1, 0x29: 1, 0x2a: 1,
+  0x01: 1, 0x02: 4, 0x03: "text", 0x08: "text", 0x09: "text", 0x0b: "varint", 0x11: 4, 0x12: "text", 0x13: 2,
+  0x15: "text", 0x16: "text", 0x1a: "text", 0x1c: "text", 0x1f: "text", 0x21: 2, 0x22: 2, 0x23: 2, 0x24: 1, 0x25: 1,
+  0x26: "pair", 0x27: 4, 0x28: 1, 0x29: 1, 0x2a: 1,
 };
 const KEEP_ALIVE_S = 30;
 
@@ -31,7 +32,11 @@ class Fields {
   constructor(bytes) { this.bytes = bytes; this.at = 0; }
   u8() { return this.bytes[this.at++]; }
   number(width) { let value = 0; while (width-- > 0) value = value * 256 + this.u8(); return value; }
-  varint() { let value = 0, scale = 1, byte; do { byte = this.u8(); value += (byte & 0x7f) * scale; scale *= 128; } while (byte & 0x80); return value; }
+  varint() {
+    let value = 0, scale = 1, byte;
+    do { byte = this.u8(); value += (byte & 0x7f) * scale; scale *= 128; } while (byte & 0x80);
+    return value;
+  }
   take(length) { return this.bytes.subarray(this.at, this.at += length); }
   text() { return fromUtf8.decode(this.take(this.number(2))); }
   rest() { return this.take(this.bytes.length - this.at); }
@@ -67,9 +72,13 @@ export class Mqtt {
     socket.binaryType = "arraybuffer";
     socket.onmessage = (event) => mqtt.#take(new Uint8Array(event.data));
     socket.onclose = (event) => mqtt.#end(event.reason || "the connection was closed");
-    await new Promise((opened, failed) => { socket.onopen = opened; socket.onerror = () => failed(new Error("no WebSocket at " + url)); });
+    await new Promise((opened, failed) => {
+      socket.onopen = opened;
+      socket.onerror = () => failed(new Error("no WebSocket at " + url));
+    });
     const flags = 0x80 | 0x40 | 0x02; // user name, password, clean start
-    socket.send(packet(CONNECT, 0, [...text("MQTT"), 5, flags, ...u16(KEEP_ALIVE_S), 0, ...text(""), ...text(userName), ...text(password)]));
+    const header = [...text("MQTT"), 5, flags, ...u16(KEEP_ALIVE_S), 0];
+    socket.send(packet(CONNECT, 0, [...header, ...text(""), ...text(userName), ...text(password)]));
     await mqtt.#wait("connack");
     mqtt.ping = setInterval(() => socket.send(packet(PINGREQ, 0, [])), KEEP_ALIVE_S * 500);
     await mqtt.subscribe([mqtt.#replies]);

@@ -36,7 +36,8 @@ def every_quality_of_service_meets_every_other(broker, version, topic):
             for granted in (0, 1, 2):
                 sender.publish(f"{topic}/{granted}", f"{sent} to {granted}", sent)
                 message = receiver.receive(f"{sent} to {granted}")
-                expect((message.qos, message.retain, message.dup), (min(sent, granted), False, False), "QoS, retain, DUP")
+                flags = (message.qos, message.retain, message.dup)
+                expect(flags, (min(sent, granted), False, False), "QoS, retain, DUP")
 
 
 @both
@@ -206,11 +207,13 @@ def subscription_options_are_obeyed(broker, version, topic):
 def properties_travel_with_the_message(broker, version, topic):
     with Client(broker) as client:
         client.subscribe(topic, qos=1, subscription_id=7)
-        client.publish(topic, "{}", 1, ContentType="application/json", ResponseTopic="answers/7", CorrelationData=b"\0\1\2",
-                       PayloadFormatIndicator=1, MessageExpiryInterval=60, UserProperty=[("a", "1"), ("a", "2"), ("b", "3")])
+        client.publish(topic, "{}", 1, ContentType="application/json", ResponseTopic="answers/7",
+                       CorrelationData=b"\0\1\2", PayloadFormatIndicator=1, MessageExpiryInterval=60,
+                       UserProperty=[("a", "1"), ("a", "2"), ("b", "3")])
         got = client.receive("{}").properties
         told = (got.ContentType, got.ResponseTopic, got.CorrelationData, got.PayloadFormatIndicator, got.UserProperty)
-        expect(told, ("application/json", "answers/7", b"\0\1\2", 1, [("a", "1"), ("a", "2"), ("b", "3")]), "properties")
+        users = [("a", "1"), ("a", "2"), ("b", "3")]
+        expect(told, ("application/json", "answers/7", b"\0\1\2", 1, users), "properties")
         expect(got.SubscriptionIdentifier, [7], "subscription identifier")
         expect(50 <= got.MessageExpiryInterval <= 60, True, "message expiry counts down")
 
@@ -221,7 +224,8 @@ def a_topic_alias_stands_for_its_topic(broker, version, topic):
         receiver.subscribe(topic, qos=1)
         sender.publish(topic, "named", 1, TopicAlias=3)
         # paho refuses an empty topic, so the alias goes through its packet maker.
-        sender.paho._send_publish(1, b"", b"aliased", properties=properties("PUBLISH", TopicAlias=3), info=MQTTMessageInfo(1))
+        alias = properties("PUBLISH", TopicAlias=3)
+        sender.paho._send_publish(1, b"", b"aliased", properties=alias, info=MQTTMessageInfo(1))
         receiver.receive("named", "aliased")
 
 
@@ -256,7 +260,8 @@ def a_session_ends_at_its_expiry(broker, version, topic):
 
 def wait_for_will_delay(broker, topic, seconds):
     """Lets the broker's own clock pass: a will that is delayed so long is sent after it."""
-    delayed = {"topic": f"{topic}/clock", "payload": "rings", "properties": properties("WILLMESSAGE", WillDelayInterval=seconds)}
+    delay = properties("WILLMESSAGE", WillDelayInterval=seconds)
+    delayed = {"topic": f"{topic}/clock", "payload": "rings", "properties": delay}
     with Client(broker) as watcher:
         watcher.subscribe(f"{topic}/clock")
         mortal = Client(broker, f"clock-{uuid.uuid4()}", clean=False, expiry_s=seconds + 60, will=delayed)
@@ -322,7 +327,8 @@ def enhanced_authentication_is_refused(broker, version, topic):
 
 def run_all(broker, names=(), over="TCP"):
     """Runs the cases, or those of these names, and returns how many failed."""
-    chosen = [(name, version, play) for name, versions, play in CASES if not names or name in names for version in versions]
+    chosen = [(name, version, play) for name, versions, play in CASES
+              if not names or name in names for version in versions]
     return sum(
         run(f"paho over {over}, {VERSIONS[version]}: {name}", play, broker, version, f"cases/{uuid.uuid4()}")
         for name, version, play in chosen

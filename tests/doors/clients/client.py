@@ -57,7 +57,8 @@ class Door:
 class Client:
     """One client of one version. Leaves with DISCONNECT when its `with` block ends."""
 
-    def __init__(self, door, client_id="", version=V5, clean=True, expiry_s=0, will=None, keep_alive_s=60, connect=None):
+    def __init__(self, door, client_id="", version=V5, clean=True, expiry_s=0, will=None, keep_alive_s=60,
+                 connect=None):
         self.door, self.version, websocket = door, version, door.websocket
         arguments = {"clean_session": clean} if version == V311 else {}
         self.paho = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, client_id, protocol=version,
@@ -65,9 +66,11 @@ class Client:
         self.inbox, self.events = queue.Queue(), queue.Queue()
         self.paho.on_message = lambda _, __, message: self.inbox.put(message)
         self.paho.on_connect = lambda _, __, flags, reason, props: self.events.put(("connect", reason, flags, props))
-        self.paho.on_disconnect = lambda _, __, flags, reason, props: self.events.put(("disconnect", reason, flags, props))
+        self.paho.on_disconnect = lambda _, __, flags, reason, props: self.events.put(
+            ("disconnect", reason, flags, props))
         self.paho.on_subscribe = lambda _, __, mid, reasons, props: self.events.put(("subscribe", reasons, mid, props))
-        self.paho.on_unsubscribe = lambda _, __, mid, reasons, props: self.events.put(("unsubscribe", reasons, mid, props))
+        self.paho.on_unsubscribe = lambda _, __, mid, reasons, props: self.events.put(
+            ("unsubscribe", reasons, mid, props))
         self.paho.on_publish = lambda _, __, mid, reason, props: self.events.put(("publish", reason, mid, props))
         if websocket:
             self.paho.ws_set_options(path="/mqtt")

@@ -19,7 +19,8 @@ expect() {
     fi
 }
 
-# listen FILE OPTIONS...: a subscriber in the background, ready when it says that it is subscribed (-d shows SUBACK; by line).
+# listen FILE OPTIONS...: a subscriber in the background, ready when it says that it is subscribed (-d shows SUBACK; by
+# line).
 listen() {
     local into=$1
     shift
@@ -33,7 +34,8 @@ listen() {
     done
 }
 
-# ended FILE: waits until the listener has ended by itself (-C) and leaves what it printed besides its protocol in $heard.
+# ended FILE: waits until the listener has ended by itself (-C) and leaves what it printed besides its protocol in
+# $heard.
 ended() {
     wait "$listener" || true
     heard=$(said "$1")
@@ -66,7 +68,8 @@ for version in mqttv311 mqttv5; do
 
     listen "$work/out" -V $version -t "$topic/will" -C 1
     : >"$work/mortal"
-    stdbuf -oL mosquitto_sub "${broker[@]}" -V $version -d -i "mortal-$$-$version" -t "$topic/none" --will-topic "$topic/will" \
+    stdbuf -oL mosquitto_sub "${broker[@]}" -V $version -d -i "mortal-$$-$version" -t "$topic/none" \
+        --will-topic "$topic/will" \
         --will-payload 'I was killed' --will-qos 1 >"$work/mortal" &
     mortal=$!
     until grep -q SUBACK "$work/mortal"; do sleep 0.02; done

@@ -1,4 +1,4 @@
-"""Servers as the cases want them: config/dev.toml with some of its lines changed, certificates of an authority of our own.
+"""Servers for the cases: config/dev.toml with some of its lines changed, and certificates of our own authority.
 
     authority ─▶ server.pem, clients' certificates        dev.toml ─▶ changed(...) ─▶ a file of this case's own
 """
@@ -48,7 +48,7 @@ class House:
         return context
 
     def config(self, name, changes=(), more=""):
-        """Writes dev.toml with these changes, (old line's text, new text), and more sections behind; returns the file's path."""
+        """Writes dev.toml with changes (old line's text, new text) and further sections; returns the path."""
         text = pathlib.Path(DEV).read_text()
         for old, new in changes:
             assert text.count(old) == 1, f"{DEV} has {old!r} {text.count(old)} times"

@@ -1,4 +1,4 @@
-"""The ledger on topics: votes by request and response, tallies that are retained, and what is nobody else's business."""
+"""The ledger on topics: votes by request and response, retained balances, and what other clients must not see."""
 
 import json
 import uuid
@@ -26,7 +26,8 @@ def ask(client, body):
     correlation = uuid.uuid4().bytes
     client.publish(VOTES, body, 1, ResponseTopic=f"answers/{client.door.user}", CorrelationData=correlation)
     answer = client.inbox.get(timeout=15)
-    expect((answer.topic, answer.properties.CorrelationData), (f"answers/{client.door.user}", correlation), "the answer's way")
+    route = (answer.topic, answer.properties.CorrelationData)
+    expect(route, (f"answers/{client.door.user}", correlation), "topic and correlation of the answer")
     return json.loads(answer.payload)
 
 
@@ -56,14 +57,16 @@ def a_vote_counts_once_however_often_and_wherever_it_is_cast(server, door):
 def refusals_say_the_same_as_over_http(server, door):
     dave = listening(door)
     token = json.loads(server.request("/v1/login", b'{"user":"dave","password":"dave"}')[1])["token"]
-    wrong = [vote("candidate:1", amount=1_000_000), vote("nobody"), vote("candidate:1", debit="wallet:carol"), vote("source:shop"),
-             "{}", "[", "", vote("candidate:1", amount=-1), '{"transfers": []}', json.dumps({"transfers": [json.loads(vote("candidate:2"))]})]
+    wrong = [vote("candidate:1", amount=1_000_000), vote("nobody"), vote("candidate:1", debit="wallet:carol"),
+             vote("source:shop"), "{}", "[", "", vote("candidate:1", amount=-1), '{"transfers": []}',
+             json.dumps({"transfers": [json.loads(vote("candidate:2"))]})]
     for body in wrong:
         by_mqtt = ask(dave, body)
         by_http = json.loads(server.request("/v1/transfers", body.encode(), token)[1])
         if "outcomes" in by_mqtt:
             # The one good request among them: HTTP came second.
-            expect([outcome["outcome"] for outcome in by_mqtt["outcomes"] + by_http["outcomes"]], ["applied", "duplicate"], body)
+            outcomes = [outcome["outcome"] for outcome in by_mqtt["outcomes"] + by_http["outcomes"]]
+            expect(outcomes, ["applied", "duplicate"], body)
         else:
             expect(by_mqtt, by_http, body)
     dave.leave()
@@ -114,7 +117,8 @@ def the_anonymous_have_no_ledger_but_may_see_how_the_broker_is(server, door):
     with Client(door) as nobody:
         for closed in [f"{TALLIES}/candidate:1", f"{TALLIES}/+", "$ledger/#", VOTES]:
             nobody.subscribe(closed, wanted=[DENIED])
-        expect(nobody.publish(VOTES, vote("candidate:1"), 1, ResponseTopic="answers/nobody"), DENIED, "PUBACK for a vote")
+        puback = nobody.publish(VOTES, vote("candidate:1"), 1, ResponseTopic="answers/nobody")
+        expect(puback, DENIED, "PUBACK for a vote")
         nobody.subscribe("$SYS/broker/version")
         told = nobody.inbox.get(timeout=15)
         expect((told.retain, b"tidegate" in told.payload.lower()), (True, True), f"the version, {told.payload}")

@@ -24,7 +24,8 @@ def case(play):
 def who_is_one_too_many_is_told_so(binary, house):
     limits = [("connections_max = 2097152 ", "connections_max = 3 ")]
     addresses = [("connections_per_address_max = 0 ", "connections_per_address_max = 3 ")]
-    listener = [("[listener.mqtt]\nanonymous = true    # clients", "[listener.mqtt]\nconnections_max = 3\nanonymous = true    # clients"),
+    listener = [("[listener.mqtt]\nanonymous = true    # clients",
+                 "[listener.mqtt]\nconnections_max = 3\nanonymous = true    # clients"),
                 ("connections_max = 0 # clients at once; 0 for mqtt.connections_max\n", "")]
     for name, changes in [("all", limits), ("address", addresses), ("listener", listener)]:
         with serve(binary, config=house.config(f"limit-{name}.toml", changes)) as server:
@@ -67,7 +68,8 @@ def a_drain_sends_everybody_elsewhere_at_its_rate(binary, house):
         began = time.monotonic()
         drain = [binary, "drain", "--rate", "10", "--url", f"http://{server.http}", "--token", SERVICE]
         told = subprocess.run(drain, capture_output=True, text=True, timeout=60)
-        expect((told.returncode, "nobody is left" in told.stdout), (0, True), f"tidegate drain: {told.stdout}{told.stderr}")
+        is_drained = (told.returncode, "nobody is left" in told.stdout)
+        expect(is_drained, (0, True), f"tidegate drain: {told.stdout}{told.stderr}")
         expect(time.monotonic() - began > 0.8, True, "thirteen clients at ten a second take more than a second")
         for client in [*clients, sleeper]:
             _, reason, flags, props = client.wait("disconnect")
@@ -109,7 +111,8 @@ def kill_9_takes_nothing_that_was_acknowledged(binary, house):
                 sleeper.connect()
                 sleeper.subscribe(f"{topic}/{version}/+", qos=2)
                 sleeper.leave()
-            mortal = durable(door, V5, "mortal", will={"topic": f"{topic}/will", "payload": "the server died", "qos": 1, "retain": True})
+            will = {"topic": f"{topic}/will", "payload": "the server died", "qos": 1, "retain": True}
+            mortal = durable(door, V5, "mortal", will=will)
             mortal.paho.reconnect_delay_set(60, 60)
             mortal.connect()
             with Client(door) as sender:
@@ -129,7 +132,8 @@ def kill_9_takes_nothing_that_was_acknowledged(binary, house):
                 expect(sleeper.connect()[0], True, "session present")
                 heard = [sleeper.inbox.get(timeout=15) for _ in range(100)]
                 for qos in (1, 2):
-                    payloads = [message.payload.decode() for message in heard if message.topic == f"{topic}/{version}/{qos}"]
+                    payloads = [message.payload.decode() for message in heard
+                                if message.topic == f"{topic}/{version}/{qos}"]
                     expect(payloads, [f"{number}" for number in range(qos - 1, 100, 2)], f"QoS {qos}")
                 sleeper.hears_nothing_before(f"{topic}/{version}/1", 1)
                 sleeper.leave()

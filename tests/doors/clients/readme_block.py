@@ -1,7 +1,7 @@
 """The README's first MQTT message, as printed: the block marked ```console.
 
-A line that begins with `$` is a command, the lines below it are what it prints. Only the port is replaced, and a listener that would
-listen for ever ends with its first message.
+A line that begins with `$` is a command, the lines below it are what it prints. Only the port is replaced, and a
+subscriber that would not end by itself ends with its first message.
 """
 
 import pathlib

@@ -1,4 +1,4 @@
-"""Who comes in and who may what: passwords, tokens, certificates, rules, and changing all of them under everybody's feet."""
+"""Authentication and rights: passwords, tokens, certificates, rules, and their reload while clients are connected."""
 
 import json
 import signal
@@ -146,7 +146,7 @@ def rules_decide_by_user_client_id_and_role(binary, house):
             dave.receive("mine")
             for closed in ["chat/carol/x", "device/another/state", "news/today"]:
                 expect(dave.publish(closed, "no", 1), DENIED, f"PUBACK for {closed}")
-                # paho ignores PUBREC's reason and goes on with PUBREL; what is told then is that nobody knows of the message.
+                # paho ignores PUBREC's reason and continues with PUBREL, which is answered with 0x92 (unknown id).
                 expect(dave.publish(closed, "no", 2), UNKNOWN, f"PUBCOMP for {closed}")
             expect(dave.publish("$delayed/0/chat/carol/x", "no", 1), DENIED, "PUBACK for a delayed one")
             expect(nobody.publish("news/today", "yes", 1), 0, "PUBACK for the anonymous")
@@ -211,7 +211,8 @@ def reload(server, wanted):
 @into(CASES)
 def a_page_of_another_origin_is_not_let_in(server, door):
     own = f"http://{server.http}"
-    for origin, wanted in [(own, 101), (None, 101), ("https://evil.example", 403), ("null", 403), (f"{own}.evil.example", 403)]:
+    origins = [(own, 101), (None, 101), ("https://evil.example", 403), ("null", 403), (f"{own}.evil.example", 403)]
+    for origin, wanted in origins:
         expect(upgrade(server, {"Origin": origin} if origin else {}), wanted, f"a page of {origin}")
     expect(upgrade(server, {}, protocol="chat") in (400, 426), True, "another protocol than mqtt")
 
@@ -222,5 +223,6 @@ def upgrade(server, headers, protocol="mqtt"):
              "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol": protocol, **headers}
     host, _, port = server.http.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=15) as link:
-        link.sendall(("GET /mqtt HTTP/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in asked.items()) + "\r\n").encode())
+        headers = "".join(f"{name}: {value}\r\n" for name, value in asked.items())
+        link.sendall(("GET /mqtt HTTP/1.1\r\n" + headers + "\r\n").encode())
         return int(link.recv(100).split(b" ")[1])

@@ -8,7 +8,7 @@ use tidegate_wire::mqtt::{Ack, AckKind, ReasonCode};
 use super::{Broker, Wait};
 use crate::connection::NONE;
 use crate::flow::{Answer, Flight, IncomingStage, OUTCOME_UNKNOWN};
-use crate::peer::{AskedBy, Item, Source, Ticket};
+use crate::peer::{AckTo, Item, Source, Ticket};
 use crate::session::{SessionFlags, SessionRef};
 
 /// What a PUBCOMP may say instead of success.
@@ -31,7 +31,8 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// `[MQTT-4.3.2-3]`. One that nothing is known about is over already.
+    /// A PUBACK for a packet id that is not in flight is ignored: its delivery has ended.
+    /// `[MQTT-4.3.2-3]`: QoS 1: a message is unacknowledged until PUBACK arrives.
     pub(super) fn puback(&mut self, index: u32, ack: &Ack<'_>, now: TimeMs) {
         let place = self.clients.session_of(index);
         if let Some((number, Flight::Sent1)) = self.flight(place, ack.packet_id) {
@@ -41,11 +42,13 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// `[MQTT-4.3.3-3]` `[MQTT-4.3.3-4]`
+    /// `[MQTT-4.3.3-3]`: QoS 2: a message is unacknowledged until PUBREC arrives.
+    /// `[MQTT-4.3.3-4]`: QoS 2: a PUBREC below 0x80 is answered with PUBREL.
     pub(super) fn pubrec(&mut self, index: u32, ack: &Ack<'_>, now: TimeMs) {
         let place = self.clients.session_of(index);
         match self.flight(place, ack.packet_id) {
-            // [MQTT-4.3.3-4]: with an error it ends here.
+            // [MQTT-4.3.3-4]: QoS 2: a PUBREC below 0x80 is answered with PUBREL.
+            // A PUBREC of 0x80 or more ends the delivery.
             Some((number, Flight::Sent2)) if ack.reason.is_error() => {
                 self.advance(place, number, Flight::Done);
                 self.acknowledge(place, number);
@@ -54,7 +57,8 @@ impl<L: LogStore> Broker<L> {
             Some((number, Flight::Sent2)) => {
                 let session = &self.clients.sessions[place];
                 match session.slot {
-                    // Journaled before PUBREL: else a crash would send the message again, under an id that the client has given up.
+                    // Journaled before PUBREL: else a crash would send the message again, under an id that the client
+                    // has given up.
                     Some(slot) => {
                         let shard = session.shard;
                         self.advance(place, number, Flight::Received);
@@ -71,7 +75,7 @@ impl<L: LogStore> Broker<L> {
                 self.send_ack(index, AckKind::PubRel, ack.packet_id, ReasonCode::SUCCESS, now)
             }
             Some((_, Flight::Received)) => {}
-            Some((_, Flight::Sent1 | Flight::Done)) => self.broken(index, ReasonCode::PROTOCOL_ERROR, now),
+            Some((_, Flight::Sent1 | Flight::Done)) => self.protocol_error(index, ReasonCode::PROTOCOL_ERROR, now),
             None if ack.reason.is_error() => {}
             None => {
                 self.send_ack(index, AckKind::PubRel, ack.packet_id, ReasonCode::PACKET_IDENTIFIER_NOT_FOUND, now);
@@ -92,7 +96,7 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// `[MQTT-4.3.3-7]`
+    /// `[MQTT-4.3.3-7]`: QoS 2: a message that was sent does not expire.
     pub(super) fn pubcomp(&mut self, index: u32, ack: &Ack<'_>, now: TimeMs) {
         let place = self.clients.session_of(index);
         if let Some((number, Flight::Released)) = self.flight(place, ack.packet_id) {
@@ -102,7 +106,8 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// The client has heard our PUBREC: the packet id is free again when all shards have forgotten the origin. `[MQTT-4.3.3-11]`
+    /// The client has received our PUBREC: the packet id is free again when all shards have forgotten the origin.
+    /// `[MQTT-4.3.3-11]`: QoS 2: PUBREL is answered with PUBCOMP.
     pub(super) fn pubrel(&mut self, index: u32, ack: &Ack<'_>, now: TimeMs) {
         let place = self.clients.session_of(index);
         let packet_id = ack.packet_id;
@@ -123,7 +128,7 @@ impl<L: LogStore> Broker<L> {
                     return;
                 }
                 // It cannot know our PUBREC yet.
-                IncomingStage::Pending => return self.broken(index, ReasonCode::PROTOCOL_ERROR, now),
+                IncomingStage::Pending => return self.protocol_error(index, ReasonCode::PROTOCOL_ERROR, now),
             },
             // What this process does not know the one before may have.
             None if was_recovered => (u64::MAX, ReasonCode::SUCCESS),
@@ -143,9 +148,9 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// Makes all shards of all workers forget an origin that nobody waits for.
+    /// Makes all shards of all workers forget an origin, without an acknowledgement.
     pub(super) fn forget_origin_everywhere(&mut self, origin: Origin) {
-        self.peers.tell_all(|| Item::ForgetOrigin { origin, asked_by: None });
+        self.peers.broadcast(|| Item::ForgetOrigin { origin, ack_to: None });
         for shard in 0..self.shards.len() as u16 {
             self.call(shard, Command::ForgetOrigin(origin), Wait::Nothing);
         }
@@ -158,23 +163,23 @@ impl<L: LogStore> Broker<L> {
         Some(Origin::new(self.shard_index(session.shard), state.incarnation(), packet_id))
     }
 
-    /// Makes the shards of these workers forget one origin. Returns how many will say so.
+    /// Makes the shards of these workers forget one origin. Returns how many acknowledgements will come.
     fn forget_origin(&mut self, place: u32, packet_id: u16, workers: u64) -> u16 {
         let Some(origin) = self.origin(place, packet_id).filter(|_| workers != 0) else { return 0 };
         let session = &self.clients.sessions[place];
         let serial = session.flow.as_ref().map_or(0, |flow| flow.answers.next_serial());
         let ticket = Ticket::Answer { session: self.clients.session_ref(place), serial };
-        let asked_by = AskedBy { worker: self.options.worker, ticket };
+        let ack_to = AckTo { worker: self.options.worker, ticket };
         let mut remaining = 0;
         for worker in self.peers.others() {
             if workers & 1 << (worker % 64) != 0 {
-                self.peers.tell(worker, Item::ForgetOrigin { origin, asked_by: Some(asked_by) });
+                self.peers.send_to(worker, Item::ForgetOrigin { origin, ack_to: Some(ack_to) });
                 remaining += 1;
             }
         }
         if workers & 1 << (self.options.worker % 64) != 0 {
             for shard in 0..self.shards.len() as u16 {
-                self.call(shard, Command::ForgetOrigin(origin), Wait::Said { asked_by });
+                self.call(shard, Command::ForgetOrigin(origin), Wait::Ack { ack_to });
                 remaining += 1;
             }
         }
@@ -184,11 +189,11 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Another worker's publication is over.
-    pub(super) fn forget_origin_for_peer(&mut self, origin: Origin, asked_by: Option<AskedBy>, now: TimeMs) {
-        let gathered = self.gather(&Source { asked_by, ..Source::default() });
+    pub(super) fn forget_origin_for_peer(&mut self, origin: Origin, ack_to: Option<AckTo>, now: TimeMs) {
+        let gathered = self.gather(&Source { ack_to, ..Source::default() });
         let shards = self.shards.len() as u16;
         for shard in 0..shards {
-            let wait = gathered.asked_by.map_or(Wait::Nothing, |asked_by| Wait::Said { asked_by });
+            let wait = gathered.ack_to.map_or(Wait::Nothing, |ack_to| Wait::Ack { ack_to });
             self.call(shard, Command::ForgetOrigin(origin), wait);
         }
         self.expect(gathered, shards, now);
@@ -196,7 +201,7 @@ impl<L: LogStore> Broker<L> {
 
     /// Makes all shards of all workers forget what a session published.
     pub(super) fn forget_origins(&mut self, shard: u16, incarnation: u64) {
-        self.peers.tell_all(|| Item::ForgetOrigins { shard, incarnation });
+        self.peers.broadcast(|| Item::ForgetOrigins { shard, incarnation });
         self.forget_origins_here(shard, incarnation);
     }
 
@@ -206,20 +211,20 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// Somebody has said what was asked.
-    pub(super) fn said(&mut self, ticket: Ticket, reason: ReasonCode, now: TimeMs) {
+    /// An acknowledgement has arrived.
+    pub(super) fn take_ack(&mut self, ticket: Ticket, reason: ReasonCode, now: TimeMs) {
         let (session, serial) = match ticket {
-            Ticket::Errand(errand) => return self.errand_said(errand, reason, now),
+            Ticket::PendingAck(pending) => return self.count_ack(pending, reason, now),
             Ticket::Answer { session, serial } => (session, serial),
         };
         let Some(place) = self.clients.session(session) else { return };
         let Some(flow) = &mut self.clients.sessions[place].flow else { return };
-        if flow.answers.said(serial, reason) {
+        if flow.answers.take_ack(serial, reason) {
             self.send_answers(place, now);
         }
     }
 
-    /// Sends the answers at the front that nobody has to say anything more about.
+    /// Sends the answers at the front that have all their acknowledgements.
     fn send_answers(&mut self, place: u32, now: TimeMs) {
         while let Some(flow) = &mut self.clients.sessions[place].flow {
             let Some(answer) = flow.answers.take() else { return };
@@ -228,8 +233,8 @@ impl<L: LogStore> Broker<L> {
                 // The packet id is not free: the client will send again what some shards may have taken.
                 AckKind::PubRec if answer.reason == OUTCOME_UNKNOWN => self.forget_incoming(place, answer.packet_id),
                 AckKind::PubRec if answer.reason.is_error() => {
-                    // Some shards may have taken what others refused. The packet id is free from here on, so they must forget; what the
-                    // client sends next reaches them behind that.
+                    // Some shards may have taken what others refused. The packet id is free from here on, so they must
+                    // forget; what the client sends next reaches them behind that.
                     if let Some(origin) = self.origin(place, answer.packet_id) {
                         self.forget_origin_everywhere(origin);
                     }

@@ -1,12 +1,13 @@
-//! From the first byte to CONNACK.
+//! The way of a connection from its first byte to CONNACK.
 //!
 //! ```text
-//!   CONNECT ─greet─▶ another worker's? hand off ─▶ shell: who is it? ─verdict─▶ attach ─┬─ clean ───────────────▶ accept ─▶ CONNACK
-//!                                                                                       └─ durable ─▶ journal ─▶ accept
+//!   CONNECT ─▶ another worker's? hand off ─▶ shell authenticates ─verdict─▶ attach ─┬─ clean ─────▶ accept ─▶ CONNACK
+//!                                                                                   └─ durable ─▶ journal ─▶ accept
 //! ```
 //!
-//! The CONNECT packet stays at the front of the connection's input all the time and is decoded again at each stop: so nothing of it is
-//! copied for a connection that waits, and a thousand connections that wait for their verdict cost what they sent.
+//! The CONNECT packet stays at the front of the connection's input and is decoded again at each stop. So nothing of it
+//! is copied while a connection waits, and a thousand connections that wait for authentication cost only the bytes they
+//! sent.
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
@@ -14,29 +15,31 @@ use tidegate_machines::shard_of;
 use tidegate_machines::topic::{Command, Origin};
 use tidegate_wire::mqtt::{ConnAckOut, Connect, ReasonCode, Version, check_topic, decode_connect, encode_connack};
 
-use super::retain::Kept;
+use super::retain::RetainedMessage;
 use super::{Broker, Progress, Wait};
-use crate::connection::{Flags, Life, NONE, Turn};
+use crate::connection::{ConnectionEvent, ConnectionState, Flags, NONE};
 use crate::flow::{Flow, Window};
 use crate::limits::{CLIENT_ID_BYTES_MAX, CONNECT_BYTES_MAX};
-use crate::reason::{About, words};
+use crate::reason::{About, reason_text};
 use crate::retained::Retained;
 use crate::session::{Session, SessionFlags, Stage};
 use crate::{Access, Action, Admitted, ConnectionKey, Denied};
 
 impl<L: LogStore> Broker<L> {
     /// The first packet of a connection. `rest` is all that was received, from this packet on.
-    pub(super) fn greet(&mut self, index: u32, packet: &[u8], rest: &[u8], now: TimeMs) -> Progress {
+    pub(super) fn receive_connect(&mut self, index: u32, packet: &[u8], rest: &[u8], now: TimeMs) -> Progress {
         let connect = match decode_connect(packet) {
             Ok(connect) => connect,
-            // [MQTT-3.1.0-1] [MQTT-3.1.2-1] [MQTT-3.1.2-2]
+            // [MQTT-3.1.0-1]: the first packet of a client is CONNECT.
+            // [MQTT-3.1.2-1]: another protocol name: the server may send CONNACK 0x84, then closes.
+            // [MQTT-3.1.2-2]: another protocol version: the server may send CONNACK 0x84, then closes.
             Err(error) => {
                 self.clients.facts.protocol_errors += 1;
                 // How large a packet it takes is not known.
                 self.clients.connections[index].flags.set(Flags::NO_PROBLEM_INFORMATION);
                 match error.answer() {
                     Some((version, reason)) => self.refuse(index, version, reason, now),
-                    None => self.dismiss(index),
+                    None => self.close_when_sent(index),
                 }
                 return Progress::Gone;
             }
@@ -52,7 +55,8 @@ impl<L: LogStore> Broker<L> {
             return Progress::Gone;
         }
         let client_id: Box<str> = if connect.client_id.is_empty() {
-            // [MQTT-3.1.3-6]: one of the server's, whose session lives here.
+            // [MQTT-3.1.3-6]: an empty client id is allowed: the server assigns one.
+            // The assigned id hashes to this worker, so its session is here.
             let id = self.draw_client_id();
             self.clients.connections[index].extra().assigned_id = Some(id.clone());
             id
@@ -63,13 +67,13 @@ impl<L: LogStore> Broker<L> {
         let worker = shard_of(&client_id, self.options.topic_shards).0 % self.options.workers;
         if worker != self.options.worker {
             let key = self.clients.key(index);
-            self.clients.connections[index].turn(Turn::HandedOff);
+            self.clients.connections[index].transition(ConnectionEvent::HandedOff);
             self.forget_connection(index);
             self.actions.push(Action::HandOff { key, worker, bytes: rest.into() });
             return Progress::Gone;
         }
         let connection = &mut self.clients.connections[index];
-        connection.turn(Turn::Connect);
+        connection.transition(ConnectionEvent::Connect);
         connection.version = version;
         self.actions.push(Action::Authenticate {
             key: self.clients.key(index),
@@ -80,38 +84,41 @@ impl<L: LogStore> Broker<L> {
         Progress::Parked
     }
 
-    /// What is against a CONNECT that can be said without knowing who it is.
+    /// Checks of a CONNECT that do not need authentication: the reason to refuse it.
     fn objection(&self, connect: &Connect<'_>) -> Option<ReasonCode> {
         if self.drain.is_some() {
             return Some(ReasonCode::USE_ANOTHER_SERVER);
         }
-        // [MQTT-4.12.0-1]: no method of enhanced authentication is spoken here.
+        // [MQTT-4.12.0-1]: an unknown Authentication Method: the server may send CONNACK 0x8C or 0x87, then closes.
+        // No method of enhanced authentication is implemented.
         if connect.authentication_method.is_some() {
             return Some(ReasonCode::BAD_AUTHENTICATION_METHOD);
         }
-        // [MQTT-3.1.1 3.1.3-8]: without an id there is no session to come back to.
+        // [MQTT-3.1.1 3.1.3-8]: an empty client id without a clean session: return code 0x02, then close.
+        // MQTT 3.1.1 cannot tell the client an assigned id, so it could never come back to that session.
         if connect.client_id.is_empty() && connect.version == Version::V311 && !connect.clean_start {
             return Some(ReasonCode::CLIENT_IDENTIFIER_NOT_VALID);
         }
-        // [MQTT-4.7.3-2]: both name a session in logs and figures.
+        // [MQTT-4.7.3-2]: topics and filters contain no U+0000.
+        // Client id and user name appear in logs and metrics, so they are held to the same rule.
         if connect.client_id.len() > CLIENT_ID_BYTES_MAX {
             return Some(ReasonCode::CLIENT_IDENTIFIER_NOT_VALID);
         }
         let will = connect.will.as_ref()?;
-        if will.retain && !Retained::<Kept>::admits(will.topic) {
+        if will.retain && !Retained::<RetainedMessage>::admits(will.topic) {
             return Some(ReasonCode::TOPIC_NAME_INVALID);
         }
         check_topic(will.topic).err().map(|error| error.reason)
     }
 
-    /// An id that nobody has guessed and whose session lives with this worker.
+    /// A random id whose session belongs to this worker.
     fn draw_client_id(&mut self) -> Box<str> {
         const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
         loop {
             let mut id = String::with_capacity(22);
             id.push_str("tg");
             for _ in 0..2 {
-                let mut bits = self.chance.next();
+                let mut bits = self.random.next();
                 for _ in 0..10 {
                     id.push(DIGITS[bits as usize % DIGITS.len()] as char);
                     bits >>= 5;
@@ -127,7 +134,7 @@ impl<L: LogStore> Broker<L> {
     /// The answer to [`Action::Authenticate`].
     pub fn verdict(&mut self, key: ConnectionKey, verdict: Result<Admitted, Denied>, now: TimeMs) {
         let Some(index) = self.clients.index(key) else { return };
-        if self.clients.connections[index].life != Life::Authenticating {
+        if self.clients.connections[index].state != ConnectionState::Authenticating {
             return;
         }
         match verdict {
@@ -136,7 +143,7 @@ impl<L: LogStore> Broker<L> {
                 let connection = &mut self.clients.connections[index];
                 assert!(connection.rights == NONE && connection.session == NONE, "who is admitted had nothing yet");
                 connection.rights = rights;
-                connection.turn(Turn::Admitted);
+                connection.transition(ConnectionEvent::Admitted);
                 self.resume(index, now);
             }
             Err(Denied { reason }) => {
@@ -146,22 +153,27 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// CONNACK with a reason, and the end. `[MQTT-3.2.2-7]` `[MQTT-3.1.4-2]`
+    /// Sends CONNACK with a reason and closes the connection.
+    /// `[MQTT-3.2.2-7]`: after a CONNACK with an error the server closes the connection.
+    /// `[MQTT-3.1.4-2]`: a client that is not authorised: the server closes the connection.
     pub(super) fn refuse(&mut self, index: u32, version: Version, reason: ReasonCode, now: TimeMs) {
         self.clients.facts.connects_refused += 1;
         let reference = self.drain.as_ref().and_then(|drain| drain.plan.server_reference.clone());
         let server_reference = reference.as_deref().filter(|_| reason == ReasonCode::USE_ANOTHER_SERVER);
-        self.clients.send_no(index, now, words(About::Connect, reason), |bytes, reason_string| {
+        self.clients.send_refusal(index, now, reason_text(About::Connect, reason), |bytes, reason_string| {
             let out = ConnAckOut { reason, server_reference, reason_string, ..ConnAckOut::default() };
             encode_connack(bytes, version, &out);
         });
-        self.dismiss(index);
+        self.close_when_sent(index);
     }
 
     /// An admitted CONNECT finds its session, or gets one. Comes here again when a record that it waits for is durable.
     pub(super) fn attach(&mut self, index: u32, packet: &[u8], now: TimeMs) -> Progress {
         let connect = decode_connect(packet).expect("was decoded when it came");
-        assert!(self.clients.connections[index].life == Life::Opening, "only who was admitted gets a session");
+        assert!(
+            self.clients.connections[index].state == ConnectionState::Opening,
+            "only who was admitted gets a session"
+        );
         assert!(self.clients.connections[index].rights != NONE, "who was admitted has rights");
         let found = self.clients.connections[index].session;
         if found != NONE {
@@ -179,15 +191,15 @@ impl<L: LogStore> Broker<L> {
         }
         if let Some(session) = self.clients.find_session(client_id) {
             if self.clients.sessions[session].stage == Stage::Opening {
-                return self.queue_behind(index, session);
+                return self.wait_for_session(index, session);
             }
-            // [MQTT-3.1.4-3]
+            // [MQTT-3.1.4-3]: a second connection with a client id disconnects the first one with 0x8E.
             self.take_over(session, now);
         }
         match self.clients.find_session(client_id) {
-            // [MQTT-3.1.2-4]
+            // [MQTT-3.1.2-4]: Clean Start deletes the existing session.
             Some(old) if connect.clean_start => self.end_session(old, now),
-            // [MQTT-3.1.2-5]
+            // [MQTT-3.1.2-5]: without Clean Start the existing session continues.
             Some(session) => return self.reattach(index, session, &connect),
             None => {}
         }
@@ -195,7 +207,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// The session waits for the record of an earlier connection, which has lost: this one is next.
-    fn queue_behind(&mut self, index: u32, session: u32) -> Progress {
+    fn wait_for_session(&mut self, index: u32, session: u32) -> Progress {
         assert!(
             self.clients.sessions[session].stage == Stage::Opening,
             "one waits for a session that waits for its record"
@@ -207,17 +219,17 @@ impl<L: LogStore> Broker<L> {
             assert!(self.clients.connections[earlier].session == session, "connection and session point to each other");
             self.clients.facts.take_overs += 1;
             self.clients.connections[earlier].session = NONE;
-            self.dismiss(earlier);
+            self.close_when_sent(earlier);
         }
         let key = self.clients.key(index);
         self.clients.connections[index].flags.set(Flags::PARKED);
-        // The one before may have been sent away meanwhile, and only wait for its socket to be closed.
-        if let Some(earlier) = self.successors.insert(session, key)
+        // The earlier one may have been disconnected meanwhile, and only wait for its socket to close.
+        if let Some(earlier) = self.waiting_connects.insert(session, key)
             && let Some(earlier) = self.clients.index(earlier)
-            && self.clients.connections[earlier].life == Life::Opening
+            && self.clients.connections[earlier].state == ConnectionState::Opening
         {
             self.clients.facts.take_overs += 1;
-            self.dismiss(earlier);
+            self.close_when_sent(earlier);
         }
         Progress::Parked
     }
@@ -272,8 +284,8 @@ impl<L: LogStore> Broker<L> {
         connection.session = place;
         connection.flags.set(Flags::PARKED);
         if will.is_some() && self.clients.sessions[place].flags.has(SessionFlags::RECOVERED) {
-            // The process before may have sent a will of this session and ended before all had forgotten it: the new one would be taken
-            // for that.
+            // The process before may have sent a will of this session and ended before all had forgotten it: the new
+            // one would be taken for that.
             if let Some(state) = self.shards[shard as usize].state_ahead().session(slot) {
                 let origin = Origin::new(self.shard_index(shard), state.incarnation(), 0);
                 self.forget_origin_everywhere(origin);
@@ -283,7 +295,8 @@ impl<L: LogStore> Broker<L> {
         Progress::Parked
     }
 
-    /// How long the session outlives its connection. `[MQTT-3.1.2-23]` MQTT 3.1.1 knows only "not" and "for ever".
+    /// How long the session outlives its connection. MQTT 3.1.1 knows only two values: not at all, and without end.
+    /// `[MQTT-3.1.2-23]`: the session is stored as long as its expiry interval says.
     fn expiry(&self, connect: &Connect<'_>) -> u32 {
         let max = self.options.limits.session_expiry_max_s;
         match connect.version {
@@ -293,7 +306,8 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// The session is there and, if durable, its record is: CONNACK. `[MQTT-3.2.0-1]`
+    /// The session is there and, if durable, its record is: CONNACK.
+    /// `[MQTT-3.2.0-1]`: CONNACK is the first packet that the server sends.
     fn accept(&mut self, index: u32, place: u32, connect: &Connect<'_>, now: TimeMs) -> Progress {
         let limits = &self.options.limits;
         let (window_max, aliases_out_max) = (limits.window_max, limits.topic_aliases_out_max);
@@ -307,7 +321,7 @@ impl<L: LogStore> Broker<L> {
 
         let connection = &mut self.clients.connections[index];
         assert!(connection.session == place, "connection and session point to each other");
-        connection.turn(Turn::Accepted);
+        connection.transition(ConnectionEvent::Accepted);
         connection.flags.clear(Flags::PARKED);
         connection.last_seen_s = seconds(now);
         connection.keep_alive_s = connect.keep_alive_s;
@@ -316,7 +330,7 @@ impl<L: LogStore> Broker<L> {
             && keep_alive_max_s > 0
             && (connect.keep_alive_s == 0 || connect.keep_alive_s > keep_alive_max_s)
         {
-            // [MQTT-3.1.2-21]
+            // [MQTT-3.1.2-21]: a client uses the keep alive that the server returns.
             connection.keep_alive_s = keep_alive_max_s;
             server_keep_alive_s = Some(keep_alive_max_s);
         }
@@ -355,7 +369,9 @@ impl<L: LogStore> Broker<L> {
         Progress::Taken
     }
 
-    /// A client came back to its session: what was under way is sent again, rights are looked at again. `[MQTT-4.4.0-1]`
+    /// A client has resumed its session: what was in flight is sent again, and its rights are checked again.
+    /// `[MQTT-4.4.0-1]`: on reconnecting, and only then, unacknowledged PUBLISH and PUBREL are sent again with their
+    /// packet ids.
     fn restore(&mut self, place: u32, now: TimeMs) {
         assert!(self.clients.sessions[place].connection != NONE, "a client came back");
         let session = &mut self.clients.sessions[place];
@@ -370,11 +386,12 @@ impl<L: LogStore> Broker<L> {
         }
         self.clients.sessions[place].flags.set(SessionFlags::RESUMED);
         self.remove_forbidden(place);
-        self.tell_presence(place, true);
+        self.send_presence(place, true);
         self.pump(place, now);
     }
 
-    /// Bytes of the largest packet that this connection may send now. Who has not said who it is may not make us keep much.
+    /// Bytes of the largest packet that this connection may send now. A client that is not authenticated may use little
+    /// memory.
     pub(super) fn packet_bytes_max(&self, index: u32) -> u32 {
         let connection = &self.clients.connections[index];
         let mut bytes_max = self.options.limits.packet_bytes_max;
@@ -385,7 +402,7 @@ impl<L: LogStore> Broker<L> {
             bytes_max <= self.options.limits.packet_bytes_max,
             "a connection's bound is no larger than the broker's"
         );
-        if connection.life == Life::Greeting { bytes_max.min(CONNECT_BYTES_MAX) } else { bytes_max }
+        if connection.state == ConnectionState::AwaitingConnect { bytes_max.min(CONNECT_BYTES_MAX) } else { bytes_max }
     }
 }
 

@@ -1,7 +1,7 @@
-//! `$delayed/{seconds}/{topic}`, as EMQX has it: a message that is published later.
+//! `$delayed/{seconds}/{topic}`, as in EMQX: a message that is published after a delay.
 //!
-//! QoS 1 and 2 go through the shard of the topic and survive a crash; the message then is published with an origin of its own, so that
-//! it comes once. QoS 0 waits in memory.
+//! QoS 1 and 2 go through the shard of the topic and survive a crash; the message is then published with an origin of
+//! its own, so that shards take it once. QoS 0 waits in memory.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use tidegate_machines::shard_of;
 use tidegate_machines::topic::{Command, Message, MessageMeta, Origin};
 use tidegate_wire::mqtt::{ReasonCode, check_topic};
 
-use super::{Broker, Routed, Then, Wait};
+use super::{Broker, Completion, Routed, Wait};
 use crate::limits::{DELAY_SECONDS_MAX, DUE_PER_STEP, VOLATILE_DELAYED_MAX};
-use crate::parcel::Parcel;
-use crate::peer::{AskedBy, Item, Source, Ticket};
+use crate::message_ref::MessageRef;
+use crate::peer::{AckTo, Item, Source, Ticket};
 
 impl<L: LogStore> Broker<L> {
     /// Takes a message on `$delayed/{rest}`.
@@ -52,10 +52,11 @@ impl<L: LogStore> Broker<L> {
         if worker == self.options.worker {
             self.delay_here(message, at, source);
         } else {
-            self.peers.tell(worker, Item::Delay { message, at, source: *source });
+            self.peers.send_to(worker, Item::Delay { message, at, source: *source });
         }
-        let outstanding = u16::from(source.asked_by.is_some());
-        // That shard knows the origin now, so that a message that is sent again after a crash is not delayed twice. [MQTT-4.3.3-10]
+        let outstanding = u16::from(source.ack_to.is_some());
+        // That shard knows the origin now, so that a message that is sent again after a crash is not delayed twice.
+        // [MQTT-4.3.3-10]: QoS 2: the same packet id again is answered with PUBREC and not delivered twice.
         let workers = if source.origin.is_some() { 1 << (worker % 64) } else { 0 };
         (ReasonCode::SUCCESS, Routed { outstanding, workers, matched: true })
     }
@@ -64,7 +65,7 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn delay_here(&mut self, message: Arc<Message>, at: TimeMs, source: &Source) {
         let shard = shard_of(message.topic(), self.options.topic_shards).0 / self.options.workers;
         assert!(usize::from(shard) < self.shards.len(), "the topic's shard is one of this worker's");
-        let wait = source.asked_by.map_or(Wait::Nothing, |asked_by| Wait::Said { asked_by });
+        let wait = source.ack_to.map_or(Wait::Nothing, |ack_to| Wait::Ack { ack_to });
         self.call(shard, Command::Delay { at, message, origin: source.origin }, wait);
     }
 
@@ -77,26 +78,26 @@ impl<L: LogStore> Broker<L> {
             }
             let Some(Reverse((at, _, ByNumber(message)))) = self.delayed.pop() else { return };
             assert!(at <= now, "nothing is published before its time");
-            self.route(&mut Parcel::of(&message), &Source::default(), now);
+            self.route(&mut MessageRef::of(&message), &Source::default(), now);
         }
     }
 
     /// Publishes a journaled one that is due.
     pub(super) fn publish_delayed(&mut self, shard: u16, id: u64, message: &Arc<Message>, now: TimeMs) {
-        if !self.delayed_under_way.insert((shard, id)) {
+        if !self.delayed_in_flight.insert((shard, id)) {
             return;
         }
-        let errand = self.errands.begin(Then::ForgetDelayed { shard, id });
+        let pending = self.pending_acks.begin(Completion::ForgetDelayed { shard, id });
         let origin = Origin::new(self.shard_index(shard), id, 0);
-        let asked_by = AskedBy { worker: self.options.worker, ticket: Ticket::Errand(errand) };
-        let source = Source { publisher: None, origin: Some(origin), asked_by: Some(asked_by) };
-        let routed = self.route(&mut Parcel::of(message), &source, now);
-        self.expect_errand(errand, routed.outstanding, now);
+        let ack_to = AckTo { worker: self.options.worker, ticket: Ticket::PendingAck(pending) };
+        let source = Source { publisher: None, origin: Some(origin), ack_to: Some(ack_to) };
+        let routed = self.route(&mut MessageRef::of(message), &source, now);
+        self.expect_acks(pending, routed.outstanding, now);
     }
 
     /// A delayed message is durable with all its receivers.
     pub(super) fn delayed_sent(&mut self, shard: u16, id: u64) {
-        assert!(self.delayed_under_way.remove(&(shard, id)), "what was published was under way");
+        assert!(self.delayed_in_flight.remove(&(shard, id)), "what was published was under way");
         self.call(shard, Command::DelayedSent { id }, Wait::Nothing);
         self.forget_origins(self.shard_index(shard), id);
     }

@@ -1,4 +1,5 @@
-//! What the topic shards know to be due: wills whose delay has passed, sessions whose expiry has, delayed messages whose time has come.
+//! What is due in the topic shards: wills whose delay has passed, sessions that have expired, delayed messages whose
+//! time has come.
 
 use std::sync::Arc;
 
@@ -7,11 +8,11 @@ use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Due, Message, MessageMeta, Origin, Slot, Will};
 use tidegate_wire::mqtt::Connect;
 
-use super::{Broker, Then, Wait};
+use super::{Broker, Completion, Wait};
 use crate::connection::NONE;
 use crate::limits::DUE_PER_STEP;
-use crate::parcel::Parcel;
-use crate::peer::{AskedBy, Source, Ticket};
+use crate::message_ref::MessageRef;
+use crate::peer::{AckTo, Source, Ticket};
 use crate::session::{SessionFlags, Stage};
 
 impl<L: LogStore> Broker<L> {
@@ -56,7 +57,8 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// A durable session's will, whose delay has passed. `[MQTT-3.1.3-9]`
+    /// A durable session's will, whose delay has passed.
+    /// `[MQTT-3.1.3-9]`: a client that reconnects before the will delay has passed: the will is not sent.
     pub(super) fn send_due_will(&mut self, shard: u16, place: u32, slot: Slot, now: TimeMs) {
         let session = &mut self.clients.sessions[place];
         if session.connection != NONE || session.flags.has(SessionFlags::WILL_SENT) {
@@ -66,12 +68,12 @@ impl<L: LogStore> Broker<L> {
         let Some(state) = self.shards[shard as usize].state_ahead().session(slot) else { return };
         let Some(will) = state.will().cloned() else { return };
         let origin = Origin::new(self.shard_index(shard), state.incarnation(), 0);
-        let errand = self.errands.begin(Then::ForgetWill { shard, slot });
-        let asked_by = AskedBy { worker: self.options.worker, ticket: Ticket::Errand(errand) };
-        let source = Source { publisher: None, origin: Some(origin), asked_by: Some(asked_by) };
+        let pending = self.pending_acks.begin(Completion::ForgetWill { shard, slot });
+        let ack_to = AckTo { worker: self.options.worker, ticket: Ticket::PendingAck(pending) };
+        let source = Source { publisher: None, origin: Some(origin), ack_to: Some(ack_to) };
         let message = published(&will, now);
-        let routed = self.route(&mut Parcel::of(&message), &source, now);
-        self.expect_errand(errand, routed.outstanding, now);
+        let routed = self.route(&mut MessageRef::of(&message), &source, now);
+        self.expect_acks(pending, routed.outstanding, now);
     }
 
     /// A will is durable with all its receivers: it need not be sent again after a crash.
@@ -90,8 +92,8 @@ impl<L: LogStore> Broker<L> {
     /// Sends a will and asks for nothing.
     pub(super) fn send_will(&mut self, will: &Will, origin: Option<Origin>, now: TimeMs) {
         let message = published(will, now);
-        let source = Source { publisher: None, origin, asked_by: None };
-        self.route(&mut Parcel::of(&message), &source, now);
+        let source = Source { publisher: None, origin, ack_to: None };
+        self.route(&mut MessageRef::of(&message), &source, now);
     }
 
     /// The will of a CONNECT, as it is kept.

@@ -1,7 +1,7 @@
-//! What goes into the topic shards and what comes out of them: nothing is said before its record is on the disk.
+//! Commands to the topic shards and their answers: nothing is acknowledged before its record is on disk.
 //!
 //! ```text
-//!   call(command, Wait) ─▶ a shard of topics ─decide, sync─▶ released: Wait, Durable<what was decided> ─▶ go on where it waited
+//!   call(command, Wait) ─▶ a shard of topics ─decide, sync─▶ released: Wait, Durable<decision> ─▶ continue
 //! ```
 
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use tidegate_wire::mqtt::ReasonCode;
 use super::Broker;
 use crate::Access;
 use crate::clients::{Copy, Sending};
-use crate::connection::{Flags, Life, NONE};
+use crate::connection::{ConnectionState, Flags, NONE};
 use crate::flow::{Flight, OUTCOME_UNKNOWN, Window};
-use crate::parcel::Parcel;
-use crate::peer::{AskedBy, Source};
+use crate::message_ref::MessageRef;
+use crate::peer::{AckTo, Source};
 use crate::session::{SessionFlags, SessionRef, Stage};
 use crate::subscriptions::EntryOptions;
 use crate::topics::Released;
@@ -42,13 +42,13 @@ pub(super) enum Wait {
     /// A subscription was removed.
     Unsubscribed { session: SessionRef, filter: Box<str>, nth: u32 },
     /// A message was put into inboxes.
-    Published { asked_by: Option<AskedBy> },
+    Published { ack_to: Option<AckTo> },
     /// A client's PUBREC was noted.
     Received { session: SessionRef, number: u64 },
     /// A message was retained.
     Retained { message: Arc<Message>, source: Source },
-    /// Something that somebody asked for and nothing more.
-    Said { asked_by: AskedBy },
+    /// A command whose only effect is an acknowledgement.
+    Ack { ack_to: AckTo },
 }
 
 impl<L: LogStore> Broker<L> {
@@ -62,7 +62,7 @@ impl<L: LogStore> Broker<L> {
         self.shards[place as usize].index().0
     }
 
-    /// Lets all shards do what they can, and goes on with what became durable.
+    /// Steps all shards, and continues what became durable.
     pub(super) fn step_shards(&mut self, now: TimeMs) -> bool {
         let mut worked = false;
         for shard in 0..self.shards.len() {
@@ -94,23 +94,24 @@ impl<L: LogStore> Broker<L> {
             Wait::Unsubscribed { session, filter, nth } => {
                 self.unsubscription_durable(session, &filter, nth, reason, now);
             }
-            Wait::Published { asked_by } => {
+            Wait::Published { ack_to } => {
                 if let Some(Event::Published { receivers, .. }) = &event {
                     for receiver in receivers {
                         self.pump_slot(shard, receiver.slot, now);
                     }
                 }
-                if let Some(asked_by) = asked_by {
-                    self.say(asked_by, if is_unknown { OUTCOME_UNKNOWN } else { reason }, now);
+                if let Some(ack_to) = ack_to {
+                    self.send_ack_to(ack_to, if is_unknown { OUTCOME_UNKNOWN } else { reason }, now);
                 }
             }
-            // Without its record there is no PUBREL: after a restart the message is sent again, under an id that the client still knows.
+            // Without its record there is no PUBREL: after a restart the message is sent again, under an id that the
+            // client still knows.
             Wait::Received { .. } if reason.is_error() => {}
             Wait::Received { session, number } => self.received(session, number, now),
             Wait::Retained { message, source } => {
                 self.retained(message, source, if is_unknown { OUTCOME_UNKNOWN } else { reason }, now);
             }
-            Wait::Said { asked_by } => self.say(asked_by, reason, now),
+            Wait::Ack { ack_to } => self.send_ack_to(ack_to, reason, now),
         }
     }
 
@@ -120,7 +121,7 @@ impl<L: LogStore> Broker<L> {
         let Some(Event::SessionOpened { slot, .. }) = event else {
             let index = self.clients.sessions[place].connection;
             self.clients.remove_session(place);
-            self.retry_successor(place, now);
+            self.resume_waiting_connect(place, now);
             if index != NONE {
                 self.clients.connections[index].session = NONE;
                 let version = self.clients.connections[index].version;
@@ -136,7 +137,7 @@ impl<L: LogStore> Broker<L> {
         self.settle(session, ReasonCode::SUCCESS, now);
     }
 
-    /// A session's record is durable: whoever waits for it goes on.
+    /// A session's record is durable: the connections that wait for it continue.
     fn settle(&mut self, session: SessionRef, reason: ReasonCode, now: TimeMs) {
         let Some(place) = self.clients.session(session) else { return };
         let session = &mut self.clients.sessions[place];
@@ -145,7 +146,9 @@ impl<L: LogStore> Broker<L> {
         session.stage = Stage::Live;
         let index = session.connection;
         if index == NONE {
-            // Its client did not wait for CONNACK, so it has no will to be sent. `[MQTT-3.1.2-8]`
+            // Its client did not wait for CONNACK, so it has no will to be sent.
+            // [MQTT-3.1.2-8]: the will is published once the connection is closed and the will delay has passed, unless
+            // the will was deleted.
             let (shard, slot, expiry_s) = (session.shard, session.slot, session.expiry_s);
             session.flags.clear(SessionFlags::FRESH);
             match slot {
@@ -158,10 +161,13 @@ impl<L: LogStore> Broker<L> {
                     self.end_session(place, now);
                 }
             }
-            return self.retry_successor(place, now);
+            return self.resume_waiting_connect(place, now);
         }
         assert!(self.clients.connections[index].session == place, "connection and session point to each other");
-        assert!(self.clients.connections[index].life == Life::Opening, "who waits for its session is not connected");
+        assert!(
+            self.clients.connections[index].state == ConnectionState::Opening,
+            "who waits for its session is not connected"
+        );
         if reason.is_error() {
             session.connection = NONE;
             let version = self.clients.connections[index].version;
@@ -173,10 +179,10 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// The connection that waits for the session of an earlier one, if there is one.
-    fn retry_successor(&mut self, place: u32, now: TimeMs) {
-        let Some(key) = self.successors.remove(&place) else { return };
+    fn resume_waiting_connect(&mut self, place: u32, now: TimeMs) {
+        let Some(key) = self.waiting_connects.remove(&place) else { return };
         if let Some(index) = self.clients.index(key)
-            && self.clients.connections[index].life == Life::Opening
+            && self.clients.connections[index].state == ConnectionState::Opening
         {
             self.clients.connections[index].flags.clear(Flags::PARKED);
             self.resume(index, now);
@@ -213,13 +219,13 @@ impl<L: LogStore> Broker<L> {
 
     /// Sends a session what waits for it, as far as window and outbox go.
     pub(super) fn pump(&mut self, place: u32, now: TimeMs) {
-        self.clients.pump_waiting(place, now);
-        self.walks.wake(|| self.clients.session_ref(place));
+        self.clients.pump_backlog(place, now);
+        self.scans.unblock(|| self.clients.session_ref(place));
         let session = &self.clients.sessions[place];
         let Some(slot) = session.slot else { return };
         assert!(self.place_of(session.shard, slot) == Some(place), "slot and session point to each other");
         let index = session.connection;
-        if index == NONE || self.clients.connections[index].life != Life::Connected {
+        if index == NONE || self.clients.connections[index].state != ConnectionState::Connected {
             return;
         }
         assert!(self.clients.connections[index].session == place, "connection and session point to each other");
@@ -251,29 +257,33 @@ impl<L: LogStore> Broker<L> {
             flow.window.skip_to(number);
             next = number + 1;
             if entry.is_received() {
-                // [MQTT-4.4.0-1]: of this one the client has the message already.
+                // [MQTT-4.4.0-1]: on reconnecting, and only then, unacknowledged PUBLISH and PUBREL are sent again with
+                // their packet ids.
+                // The client has this message already: PUBREL is sent, not PUBLISH.
                 let started = flow.window.start(Flight::Released);
                 assert!(started == number, "a message has one number, in its inbox and under way");
                 let packet_id = Window::packet_id(number);
                 self.send_ack(index, tidegate_wire::mqtt::AckKind::PubRel, packet_id, ReasonCode::SUCCESS, now);
                 continue;
             }
-            let parcel = Parcel::of(entry.message());
-            // The session may have been another user's until now. What its client may not hear is not brought to it.
+            let message_ref = MessageRef::of(entry.message());
+            // The session may have been another user's until now. Messages that the new client may not receive are not
+            // sent to it.
             let rights = self.rights.get(self.clients.connections[index].rights);
             let is_forbidden = is_resumed
-                && rights.may_subscribe(&self.clients.sessions[place].client_id, parcel.topic) == Access::Denied;
+                && rights.may_subscribe(&self.clients.sessions[place].client_id, message_ref.topic) == Access::Denied;
             let flow = self.clients.sessions[place].flow();
             let started = flow.window.start(if entry.qos() == 1 { Flight::Sent1 } else { Flight::Sent2 });
             assert!(started == number, "a message has one number, in its inbox and under way");
-            assert!(flow.window.under_way() <= u32::from(window_max), "no more is under way than the client takes");
+            assert!(flow.window.in_flight() <= u32::from(window_max), "no more is under way than the client takes");
             let copy = Copy { qos: entry.qos(), retain: entry.retain(), subscription_ids: entry.subscription_ids() };
             self.clients.begin_message();
-            // [MQTT-3.3.1-1]
+            // [MQTT-3.3.1-1]: a PUBLISH that is sent again has DUP set.
             let dup = number < sent_before;
             self.clients.facts.dropped_unauthorized += u64::from(is_forbidden);
             if is_forbidden
-                || self.clients.publish(index, &parcel, copy, dup, Window::packet_id(number), now) == Sending::TooLarge
+                || self.clients.publish(index, &message_ref, copy, dup, Window::packet_id(number), now)
+                    == Sending::TooLarge
             {
                 // Forbidden, too large for this client, or expired: it will never be sent.
                 self.clients.sessions[place].flow().window.advance(number, Flight::Done);

@@ -1,17 +1,17 @@
-//! What a client publishes: from its packet to the way out, and the answer to it.
+//! A client's PUBLISH: from the packet to routing, and its acknowledgement.
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{MessageMeta, Origin};
 use tidegate_wire::mqtt::{AckKind, Publish, QoS, ReasonCode, Version, encode_ack};
 
-use super::retain::Kept;
+use super::retain::RetainedMessage;
 use super::{Broker, Progress, Routed};
 use crate::connection::{Bucket, Connection, Flags};
 use crate::flow::{Answer, Incoming, IncomingStage, OUTCOME_UNKNOWN};
-use crate::parcel::Parcel;
-use crate::peer::{AskedBy, Publisher, Source, Ticket};
-use crate::reason::{About, words};
+use crate::message_ref::MessageRef;
+use crate::peer::{AckTo, Publisher, Source, Ticket};
+use crate::reason::{About, reason_text};
 use crate::retained::Retained;
 use crate::session::{SessionFlags, Stage};
 use crate::{Access, RequestTopic};
@@ -27,7 +27,7 @@ impl<L: LogStore> Broker<L> {
         let progress = match self.resolve_alias(index, publish, &mut topic) {
             Ok(named) => self.publish_once(index, place, if named { &topic } else { publish.topic }, publish, now),
             Err(reason) => {
-                self.broken(index, reason, now);
+                self.protocol_error(index, reason, now);
                 Progress::Gone
             }
         };
@@ -35,8 +35,8 @@ impl<L: LogStore> Broker<L> {
         progress
     }
 
-    /// A PUBLISH whose topic is known. One that came before is not one more that is under way, but what it said of an alias counts:
-    /// so this comes between.
+    /// A PUBLISH whose topic is known. A repeated PUBLISH does not count against Receive Maximum, but its alias is
+    /// still set: so the alias is resolved before this.
     fn publish_once(&mut self, index: u32, place: u32, topic: &str, publish: &Publish<'_>, now: TimeMs) -> Progress {
         if publish.qos == QoS::ExactlyOnce && self.is_repeated(index, place, publish.packet_id, now) {
             return Progress::Taken;
@@ -46,11 +46,12 @@ impl<L: LogStore> Broker<L> {
                 // MQTT 3.1.1 has no such number: it waits.
                 return Progress::Parked;
             }
-            if self.under_way(place) >= usize::from(self.options.limits.receive_maximum)
+            if self.in_flight(place) >= usize::from(self.options.limits.receive_maximum)
                 && self.clients.connections[index].version == Version::V5
             {
-                // [MQTT-3.3.4-7]: it was told how many it may have under way.
-                self.broken(index, ReasonCode::RECEIVE_MAXIMUM_EXCEEDED, now);
+                // [MQTT-3.3.4-7]: the client has at most the server's Receive Maximum of QoS 1 and 2 publications in
+                // flight.
+                self.protocol_error(index, ReasonCode::RECEIVE_MAXIMUM_EXCEEDED, now);
                 return Progress::Gone;
             }
         }
@@ -59,7 +60,10 @@ impl<L: LogStore> Broker<L> {
         self.publish_on(index, place, topic, publish, now)
     }
 
-    /// Reads and sets topic aliases. True when the topic stands in `topic`. `[MQTT-3.3.2-7]` `[MQTT-3.3.2-8]` `[MQTT-3.3.2-9]`
+    /// Reads and sets topic aliases. True when the topic stands in `topic`.
+    /// `[MQTT-3.3.2-7]`: topic aliases are valid for their connection only.
+    /// `[MQTT-3.3.2-8]`: a topic alias is not 0.
+    /// `[MQTT-3.3.2-9]`: the client uses no topic alias above the server's maximum.
     fn resolve_alias(&mut self, index: u32, publish: &Publish<'_>, topic: &mut String) -> Result<bool, ReasonCode> {
         let Some(alias) = publish.properties.topic_alias else { return Ok(false) };
         if alias == 0 || alias > self.options.limits.topic_alias_maximum {
@@ -82,7 +86,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// QoS 1 and 2 publications of the client that are not over.
-    fn under_way(&self, place: u32) -> usize {
+    fn in_flight(&self, place: u32) -> usize {
         let flow = self.clients.sessions[place].flow.as_ref();
         flow.map_or(0, |flow| {
             let received = flow.incoming.iter().filter(|incoming| incoming.stage == IncomingStage::Received);
@@ -90,7 +94,8 @@ impl<L: LogStore> Broker<L> {
         })
     }
 
-    /// Whether a QoS 2 publication came before: then it is answered again, or will be. `[MQTT-4.3.3-10]`
+    /// Whether a QoS 2 publication is a repetition. Its PUBREC is then sent again, or is still to come.
+    /// `[MQTT-4.3.3-10]`: QoS 2: the same packet id again is answered with PUBREC and not delivered twice.
     fn is_repeated(&mut self, index: u32, place: u32, packet_id: u16, now: TimeMs) -> bool {
         let session = &mut self.clients.sessions[place];
         let Some(flow) = &mut session.flow else { return false };
@@ -128,8 +133,8 @@ impl<L: LogStore> Broker<L> {
         let (reason, routed) = match topic.strip_prefix("$delayed/") {
             Some(rest) => self.delay(rest, &properties, publish.payload, meta, &source, now),
             None => {
-                let mut parcel = Parcel::new(topic, &properties, publish.payload, meta);
-                let routed = self.route(&mut parcel, &source, now);
+                let mut message_ref = MessageRef::new(topic, &properties, publish.payload, meta);
+                let routed = self.route(&mut message_ref, &source, now);
                 (if routed.matched { ReasonCode::SUCCESS } else { ReasonCode::NO_MATCHING_SUBSCRIBERS }, routed)
             }
         };
@@ -162,9 +167,12 @@ impl<L: LogStore> Broker<L> {
             return Err(ReasonCode::TOPIC_NAME_INVALID);
         }
         match rights.may_publish(client_id, subject) {
-            // It could not be retained: so it is not acknowledged as if it were. [MQTT-3.3.1-5]
+            // It could not be retained, so it is not acknowledged as if it had been.
+            // [MQTT-3.3.1-5]: a retained message replaces the one before on its topic.
             Access::Allowed
-                if publish.retain && publish.qos != QoS::AtMostOnce && !Retained::<Kept>::admits(subject) =>
+                if publish.retain
+                    && publish.qos != QoS::AtMostOnce
+                    && !Retained::<RetainedMessage>::admits(subject) =>
             {
                 Err(ReasonCode::QUOTA_EXCEEDED)
             }
@@ -173,17 +181,17 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// Who publishes, who waits for the answer, and what shards shall know it by.
+    /// The publisher, where to acknowledge, and the origin for the shards.
     pub(super) fn source(&self, place: u32, publish: &Publish<'_>) -> Source {
         let session = &self.clients.sessions[place];
         let session_ref = self.clients.session_ref(place);
         let worker = self.options.worker;
         let publisher = Some(Publisher { worker, session: session_ref });
         if publish.qos == QoS::AtMostOnce {
-            return Source { publisher, origin: None, asked_by: None };
+            return Source { publisher, origin: None, ack_to: None };
         }
         let serial = session.flow.as_ref().map_or(0, |flow| flow.answers.next_serial());
-        let asked_by = Some(AskedBy { worker, ticket: Ticket::Answer { session: session_ref, serial } });
+        let ack_to = Some(AckTo { worker, ticket: Ticket::Answer { session: session_ref, serial } });
         let origin = match session.slot {
             Some(slot) if publish.qos == QoS::ExactlyOnce => {
                 let state = self.shards[session.shard as usize].state_ahead().session(slot);
@@ -191,10 +199,12 @@ impl<L: LogStore> Broker<L> {
             }
             _ => None,
         };
-        Source { publisher, origin, asked_by }
+        Source { publisher, origin, ack_to }
     }
 
-    /// Answers a publication of QoS 1 or 2 now, or when all who have to say something about it have. `[MQTT-4.3.2-4]` `[MQTT-4.3.3-8]`
+    /// Answers a publication of QoS 1 or 2 now, or when all shards that store it have acknowledged it.
+    /// `[MQTT-4.3.2-4]`: QoS 1: the receiver answers with PUBACK once it has taken over the message.
+    /// `[MQTT-4.3.3-8]`: QoS 2: the receiver answers with PUBREC once it has taken over the message.
     pub(super) fn reply(
         &mut self,
         index: u32,
@@ -222,7 +232,8 @@ impl<L: LogStore> Broker<L> {
             if routed.workers != 0 {
                 session.flags.set(SessionFlags::ORIGINS);
             }
-            // Sent again after a restart, it may have gone to other shards the first time: their subscriptions have changed since.
+            // Sent again after a restart, it may have gone to other shards the first time: their subscriptions have
+            // changed since.
             let sent_before = publish.dup && session.flags.has(SessionFlags::RECOVERED);
             let workers = if sent_before { u64::MAX } else { routed.workers };
             session.flow().incoming.push(Incoming { packet_id, stage, workers });
@@ -235,7 +246,7 @@ impl<L: LogStore> Broker<L> {
         );
     }
 
-    /// Sends an answer when those before it are sent and nobody has to say anything more about it.
+    /// Sends an answer when those before it are sent and it has all its acknowledgements.
     pub(super) fn answer_with(&mut self, index: u32, place: u32, answer: Answer, now: TimeMs) {
         let session = &mut self.clients.sessions[place];
         assert!(session.stage == Stage::Live, "an answer is for a session that is ready");
@@ -252,9 +263,10 @@ impl<L: LogStore> Broker<L> {
         let is_refused = answer.reason.is_error() && answer.reason != ReasonCode::PACKET_IDENTIFIER_NOT_FOUND;
         let is_silent = is_pubcomp || answer.reason == OUTCOME_UNKNOWN;
         if is_refused && (is_silent || self.clients.connections[index].version == Version::V311) {
-            // An acknowledgement would say that all is well. Without one the client will send again. A PUBCOMP has no reason that says
-            // otherwise, and the packet id is not free: the shard may still know what was published under it.
-            self.late.push((self.clients.key(index), answer.reason));
+            // An MQTT 3.1.1 acknowledgement would mean success. Without one the client will send again. A PUBCOMP has
+            // no reason that says otherwise, and the packet id is not free: the shard may still know what was published
+            // under it.
+            self.deferred_disconnects.push((self.clients.key(index), answer.reason));
             return;
         }
         self.send_ack(index, answer.kind, answer.packet_id, answer.reason, now);
@@ -265,7 +277,7 @@ impl<L: LogStore> Broker<L> {
         if !reason.is_error() {
             return self.clients.send(index, now, |bytes| encode_ack(bytes, version, kind, packet_id, reason, None));
         }
-        self.clients.send_no(index, now, words(About::Publish, reason), |bytes, words| {
+        self.clients.send_refusal(index, now, reason_text(About::Publish, reason), |bytes, words| {
             encode_ack(bytes, version, kind, packet_id, reason, words);
         });
     }
@@ -281,7 +293,7 @@ impl<L: LogStore> Broker<L> {
         }
         let size = (publish.topic.len() + publish.payload.len()) as f64;
         let bucket = refilled(connection, messages, bytes, now);
-        // A publication larger than a second's bytes must wait for a full bucket, not for ever.
+        // A publication larger than a second's bytes must wait for a full bucket, not without end.
         let lacks_messages = messages > 0.0 && bucket.messages < 1.0;
         let lacks_bytes = bytes > 0.0 && bucket.bytes < size.min(bytes);
         if lacks_messages || lacks_bytes {

@@ -1,12 +1,12 @@
-//! What a broker makes of its shards when it starts: sessions without connections, their subscriptions, the retained messages. All of it is
-//! told to the peers before anything else; they serve when they have heard it all.
+//! What a broker builds from its shards when it starts: sessions without connections, their subscriptions, the retained
+//! messages. All of it is sent to the peers before anything else. A peer serves once it has received all of it.
 
 use std::sync::Arc;
 
 use tidegate_journal::LogStore;
 use tidegate_machines::topic::{Command, Slot};
 
-use super::retain::Kept;
+use super::retain::RetainedMessage;
 use super::{Broker, Wait};
 use crate::peer::Item;
 use crate::session::{Session, SessionFlags, Stage};
@@ -27,11 +27,11 @@ impl<L: LogStore> Broker<L> {
                 self.recover_session(shard, slot, &client_id, expiry_s, was_attached);
             }
             for message in self.shards[shard].state_ahead().retained() {
-                self.retained.set(message.topic(), Kept(Arc::clone(message)));
-                self.peers.tell_all(|| Item::Recovered { message: Arc::clone(message) });
+                self.retained.set(message.topic(), RetainedMessage(Arc::clone(message)));
+                self.peers.broadcast(|| Item::Recovered { message: Arc::clone(message) });
             }
         }
-        self.peers.tell_all(|| Item::ReplicaComplete);
+        self.peers.broadcast(|| Item::ReplicaComplete);
     }
 
     fn recover_session(&mut self, shard: usize, slot: Slot, client_id: &str, expiry_s: u32, was_attached: bool) {
@@ -43,7 +43,7 @@ impl<L: LogStore> Broker<L> {
             .iter()
             .map(|known| (known.filter.clone(), EntryOptions(known.options), known.subscription_id))
             .collect();
-        // Nobody knows what was sent before: all that is there may have been.
+        // It is not known what was sent before the restart: every entry may have been.
         let next_number = state.inbox(slot).next_number();
         let mut session = Session {
             stage: Stage::Live,

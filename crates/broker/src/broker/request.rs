@@ -1,13 +1,14 @@
-//! Topics that a service answers: a request published on one of them, and its response on the response topic (MQTT 5, section 4.10).
+//! Topics that a service answers: a request published on one of them, and its response on the response topic (MQTT 5,
+//! section 4.10).
 //!
 //! ```text
-//!   PUBLISH request topic, response topic ─▶ Action::Request ─▶ (shell, service) ─▶ respond ─▶ PUBLISH to the same session, PUBACK
+//!   PUBLISH with response topic ─▶ Action::Request ─▶ (shell, service) ─▶ respond ─▶ PUBLISH to its sender, PUBACK
 //! ```
 //!
-//! The response goes to the requester's own session only, if it subscribes to the response topic: so a client can make the server
-//! write nowhere but to itself.
+//! The response goes to the requester's own session only, if it subscribes to the response topic: so a client cannot
+//! make the server publish to anyone else.
 //!
-//! Invariant: which topics these are the options say; what a request asks only the service knows.
+//! Invariant: the options say which topics these are. Only the service knows what a request asks.
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
@@ -16,16 +17,16 @@ use tidegate_wire::mqtt::{Publish, QoS, ReasonCode};
 
 use super::{Broker, Progress, Routed};
 use crate::limits::{REQUEST_BYTES_MAX, REQUESTS_MAX};
-use crate::parcel::Parcel;
-use crate::peer::{AskedBy, Source, Ticket};
+use crate::message_ref::MessageRef;
+use crate::peer::{AckTo, Source, Ticket};
 use crate::session::SessionRef;
 use crate::{Action, RequestTicket, RequestTopic};
 
-/// A request that is under way.
+/// A request in progress.
 #[derive(Debug)]
 pub(super) struct Request {
     session: SessionRef,
-    asked_by: Option<AskedBy>,
+    ack_to: Option<AckTo>,
     qos: u8,
     response_topic: Option<Box<str>>,
     /// The properties of the response: the request's correlation data.
@@ -57,7 +58,7 @@ impl<L: LogStore> Broker<L> {
         let ticket = RequestTicket(self.tickets);
         let request = Request {
             session: self.clients.session_ref(place),
-            asked_by: source.asked_by,
+            ack_to: source.ack_to,
             qos: publish.qos as u8,
             response_topic: publish.properties.response_topic.map(Into::into),
             properties: correlation(publish.properties.correlation_data),
@@ -79,8 +80,8 @@ impl<L: LogStore> Broker<L> {
         if let (Ok(payload), Some(topic)) = (response, &request.response_topic) {
             self.deliver_response(&request, topic, payload, now);
         }
-        if let Some(AskedBy { ticket: asked @ Ticket::Answer { .. }, .. }) = request.asked_by {
-            self.said(asked, response.err().unwrap_or(ReasonCode::SUCCESS), now);
+        if let Some(AckTo { ticket: asked @ Ticket::Answer { .. }, .. }) = request.ack_to {
+            self.take_ack(asked, response.err().unwrap_or(ReasonCode::SUCCESS), now);
         }
     }
 
@@ -95,12 +96,13 @@ impl<L: LogStore> Broker<L> {
             .collect();
         self.matches = found;
         let meta = MessageMeta { qos: request.qos, retain: false, expires_at: None };
-        let mut parcel = Parcel::new(topic, &request.properties, payload, meta);
-        self.deliver_here(&mut parcel, &own, [].iter(), true, &Source::default(), now);
+        let mut message_ref = MessageRef::new(topic, &request.properties, payload, meta);
+        self.deliver_here(&mut message_ref, &own, [].iter(), true, &Source::default(), now);
     }
 }
 
-/// Correlation data as an encoded property: identifier 0x09, binary data. `[MQTT-3.3.2-16]`
+/// Correlation data as an encoded property: identifier 0x09, binary data.
+/// `[MQTT-3.3.2-16]`: correlation data is forwarded unchanged.
 fn correlation(data: Option<&[u8]>) -> Box<[u8]> {
     let Some(data) = data else { return Box::default() };
     let length = data.len() as u16;

@@ -1,11 +1,13 @@
-//! Retained messages: journaled by the shard of their topic and told to all workers. walk.rs brings them to new subscriptions.
+//! Retained messages: journaled by the shard of their topic and sent to all workers. `retained_scan.rs` sends them to
+//! new subscriptions.
 //!
 //! ```text
-//!   PUBLISH retain ─▶ shard_of(topic)'s worker ─▶ journal ─▶ told to all ─▶ each: replica, and its own receivers, in one step
+//!   PUBLISH retain ─▶ shard_of(topic)'s worker ─▶ journal ─▶ broadcast ─▶ each: replica and receivers, in one step
 //! ```
 //!
-//! Why through one worker: two publications on one topic then reach every replica in one order; and why "in one step": else a client
-//! that subscribes between the two would miss the message, or get an old one after a new one.
+//! Why through one worker: two publications on one topic then reach every replica in the same order. Why in one step:
+//! otherwise a client that subscribes between the two changes would miss the message, or get an old one after a new
+//! one.
 
 use std::sync::Arc;
 
@@ -17,16 +19,16 @@ use tidegate_wire::mqtt::ReasonCode;
 
 use super::{Broker, Routed, Wait};
 use crate::limits::DUE_PER_STEP;
-use crate::parcel::Parcel;
-use crate::peer::{AskedBy, Item, Source};
-use crate::retained::Keepable;
+use crate::message_ref::MessageRef;
+use crate::peer::{AckTo, Item, Source};
+use crate::retained::Retainable;
 use crate::subscriptions::Entry;
 
 /// A retained message as the replica keeps it.
 #[derive(Clone, Debug)]
-pub(crate) struct Kept(pub Arc<Message>);
+pub(crate) struct RetainedMessage(pub Arc<Message>);
 
-impl Keepable for Kept {
+impl Retainable for RetainedMessage {
     fn expires_at_ms(&self) -> Option<u64> {
         self.0.expires_at().map(|at| at.0)
     }
@@ -37,19 +39,20 @@ impl Keepable for Kept {
 }
 
 impl<L: LogStore> Broker<L> {
-    /// A publication with the retain flag goes to the worker of its topic. `[MQTT-3.3.1-5]`
-    pub(super) fn retain(&mut self, parcel: &mut Parcel<'_>, source: &Source, now: TimeMs) -> Routed {
-        let message = parcel.message();
-        self.retain_begins(source, parcel.topic);
-        let worker = shard_of(parcel.topic, self.options.topic_shards).0 % self.options.workers;
+    /// A publication with the retain flag goes to the worker of its topic.
+    /// `[MQTT-3.3.1-5]`: a retained message replaces the one before on its topic.
+    pub(super) fn retain(&mut self, message_ref: &mut MessageRef<'_>, source: &Source, now: TimeMs) -> Routed {
+        let message = message_ref.shared_message();
+        self.retain_begins(source, message_ref.topic);
+        let worker = shard_of(message_ref.topic, self.options.topic_shards).0 % self.options.workers;
         if worker == self.options.worker {
             self.retain_here(message, *source, now);
         } else {
-            self.peers.tell(worker, Item::Retain { message, source: *source });
+            self.peers.send_to(worker, Item::Retain { message, source: *source });
         }
         // Each worker says when its own receivers' records are durable.
-        let outstanding = if source.asked_by.is_some() { self.options.workers } else { 0 };
-        let workers = if source.asked_by.is_some() { u64::MAX } else { 0 };
+        let outstanding = if source.ack_to.is_some() { self.options.workers } else { 0 };
+        let workers = if source.ack_to.is_some() { u64::MAX } else { 0 };
         Routed { outstanding, workers, matched: true }
     }
 
@@ -57,88 +60,94 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn retain_here(&mut self, message: Arc<Message>, source: Source, now: TimeMs) {
         let shard = shard_of(message.topic(), self.options.topic_shards).0 / self.options.workers;
         assert!(usize::from(shard) < self.shards.len(), "the topic's shard is one of this worker's");
-        let is_live = message.qos() == 0 && self.retains_under_way == 0;
+        let is_live = message.qos() == 0 && self.retains_in_flight == 0;
         let command = Command::Retain(Arc::clone(&message));
         if is_live {
-            // QoS 0 promises nothing, so nobody waits for the disk; unless one before it does, which must not come after it.
-            self.tell_retained(message, source, now);
+            // QoS 0 needs no durability, so it is not delayed by the disk, unless an earlier retained message is: then
+            // the order must be kept.
+            self.broadcast_retained(message, source, now);
             self.call(shard, command, Wait::Nothing);
         } else {
-            self.retains_under_way += 1;
+            self.retains_in_flight += 1;
             self.call(shard, command, Wait::Retained { message, source });
         }
     }
 
     /// A retained message is durable, or refused.
     pub(super) fn retained(&mut self, message: Arc<Message>, source: Source, reason: ReasonCode, now: TimeMs) {
-        assert!(self.retains_under_way > 0, "what is durable was on its way");
-        self.retains_under_way -= 1;
+        assert!(self.retains_in_flight > 0, "what is durable was on its way");
+        self.retains_in_flight -= 1;
         if !reason.is_error() {
-            return self.tell_retained(message, source, now);
+            return self.broadcast_retained(message, source, now);
         }
         match source.publisher {
             Some(publisher) if publisher.worker != self.options.worker => {
-                self.peers.tell(publisher.worker, Item::NotRetained { message, source });
+                self.peers.send_to(publisher.worker, Item::NotRetained { message, source });
             }
             _ => self.retain_ends(&source, message.topic()),
         }
-        // Nobody else will say anything: say it for all.
-        if let Some(asked_by) = source.asked_by {
+        // The message was not sent to any worker, so no worker will acknowledge: acknowledge for all of them.
+        if let Some(ack_to) = source.ack_to {
             for _ in 0..self.options.workers {
-                self.say(asked_by, reason, now);
+                self.send_ack_to(ack_to, reason, now);
             }
         }
     }
 
     /// Tells all workers, this one included. Members of share groups are picked once, here.
-    fn tell_retained(&mut self, message: Arc<Message>, source: Source, now: TimeMs) {
+    fn broadcast_retained(&mut self, message: Arc<Message>, source: Source, now: TimeMs) {
         let mut found = std::mem::take(&mut self.matches);
         self.trie.matches(message.topic(), &mut found);
         let picked: Box<[Entry]> = found.picked().into();
         self.matches = found;
-        self.peers.tell_all(|| Item::Retained { message: Arc::clone(&message), picked: picked.clone(), source });
+        self.peers.broadcast(|| Item::Retained { message: Arc::clone(&message), picked: picked.clone(), source });
         self.set_retained(&message, &picked, source, now);
     }
 
     /// Changes this worker's replica and delivers to its sessions, in one step.
     pub(super) fn set_retained(&mut self, message: &Arc<Message>, picked: &[Entry], source: Source, now: TimeMs) {
         self.retain_ends(&source, message.topic());
-        // [MQTT-3.3.1-6] [MQTT-3.3.1-7]: nothing to say means nothing to keep.
+        // [MQTT-3.3.1-6]: a retained message without payload is delivered, and deletes the retained message of its
+        // topic.
+        // [MQTT-3.3.1-7]: a message without payload is not stored as a retained message.
         if message.payload().is_empty() {
             self.retained.clear(message.topic());
         } else {
-            self.retained.set(message.topic(), Kept(Arc::clone(message)));
+            self.retained.set(message.topic(), RetainedMessage(Arc::clone(message)));
         }
         let own = self.options.worker as u8;
         let mut found = std::mem::take(&mut self.matches);
         self.trie.matches_of_worker(message.topic(), own, &mut found);
         let gathered = self.gather(&source);
-        let mut parcel = Parcel::of(message);
+        let mut message_ref = MessageRef::of(message);
         let picked = picked.iter().filter(|entry| entry.worker == own);
-        let said = self.deliver_here(&mut parcel, found.receivers(own), picked, found.filters() > 1, &gathered, now);
+        let acks =
+            self.deliver_here(&mut message_ref, found.receivers(own), picked, found.filters() > 1, &gathered, now);
         self.matches = found;
-        self.expect(gathered, said, now);
+        self.expect(gathered, acks, now);
     }
 
-    /// Publishes a message of the server's own (such as `$SYS`), QoS 0, not journaled; an empty retained payload clears.
+    /// Publishes a message of the server's own (such as `$SYS`), QoS 0, not journaled; an empty retained payload
+    /// clears.
     pub fn announce(&mut self, topic: &str, payload: &[u8], retained: bool, now: TimeMs) {
         let meta = MessageMeta { qos: 0, retain: retained, expires_at: None };
         if retained {
             let message = Arc::new(Message::new(topic, &[], payload, meta));
-            self.tell_retained(message, Source::default(), now);
+            self.broadcast_retained(message, Source::default(), now);
         } else {
-            self.route(&mut Parcel::new(topic, &[], payload, meta), &Source::default(), now);
+            self.route(&mut MessageRef::new(topic, &[], payload, meta), &Source::default(), now);
         }
     }
 
     /// Forgets what has expired: in this worker's replica, and in the shards that live here.
     pub(super) fn step_expired(&mut self, now: TimeMs) {
-        // A message that waits for its record may be a newer one on the same topic, which must not be cleared with the old one.
-        if self.retains_under_way > 0 {
+        // A message that waits for its record may be a newer one on the same topic, which must not be cleared with the
+        // old one.
+        if self.retains_in_flight > 0 {
             return;
         }
         let mut gone: Vec<Arc<Message>> = Vec::new();
-        self.retained.expire(now.0, DUE_PER_STEP, |Kept(message)| gone.push(message));
+        self.retained.expire(now.0, DUE_PER_STEP, |RetainedMessage(message)| gone.push(message));
         for message in gone {
             let shard = shard_of(message.topic(), self.options.topic_shards).0;
             if shard % self.options.workers == self.options.worker {
@@ -148,13 +157,13 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// Somebody who asked is told: here, or over there.
-    pub(super) fn say(&mut self, asked_by: AskedBy, reason: ReasonCode, now: TimeMs) {
-        assert!(asked_by.worker < self.options.workers, "a worker is one of all");
-        if asked_by.worker == self.options.worker {
-            self.said(asked_by.ticket, reason, now);
+    /// Sends an acknowledgement to its requester, on this worker or another.
+    pub(super) fn send_ack_to(&mut self, ack_to: AckTo, reason: ReasonCode, now: TimeMs) {
+        assert!(ack_to.worker < self.options.workers, "a worker is one of all");
+        if ack_to.worker == self.options.worker {
+            self.take_ack(ack_to.ticket, reason, now);
         } else {
-            self.peers.tell(asked_by.worker, Item::Said { ticket: asked_by.ticket, reason });
+            self.peers.send_to(ack_to.worker, Item::Ack { ticket: ack_to.ticket, reason });
         }
     }
 }

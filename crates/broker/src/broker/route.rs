@@ -1,4 +1,5 @@
-//! From a message to its receivers: matched once, then live here, through the journal here, or in a batch to another worker.
+//! Routes a message to its receivers: matched once, then delivered to live sessions of this worker, journaled for its
+//! durable sessions, or batched for another worker.
 //!
 //! ```text
 //!   retain ─▶ the topic's shard ─durable─▶ every worker matches for itself (retain.rs)
@@ -14,24 +15,24 @@ use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Message, Origin, Receiver};
 use tidegate_wire::mqtt::ReasonCode;
 
-use super::retain::Kept;
+use super::retain::RetainedMessage;
 use super::{Broker, Wait};
 use crate::clients::{Copy, Delivery};
 use crate::limits::PART_SLOTS;
-use crate::parcel::Parcel;
-use crate::peer::{AskedBy, Item, Source, Ticket};
+use crate::message_ref::MessageRef;
+use crate::peer::{AckTo, Item, Source, Ticket};
 use crate::retained::Retained;
 use crate::session::{SessionRef, Stage};
 use crate::subscriptions::{Entry, EntryOptions, Matches};
 
-/// What became of a message.
+/// The result of routing a message.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Routed {
-    /// How many have to say that it is durable.
+    /// Acknowledgements to come.
     pub outstanding: u16,
     /// Workers (modulo 64) whose shards may know its origin now.
     pub workers: u64,
-    /// Whether anybody gets it, as far as that is known here.
+    /// Whether there are receivers, as far as this worker knows.
     pub matched: bool,
 }
 
@@ -50,27 +51,28 @@ impl DurableReceiver {
 }
 
 impl<L: LogStore> Broker<L> {
-    /// Sends a message to all who subscribe to its topic.
-    pub(super) fn route(&mut self, parcel: &mut Parcel<'_>, source: &Source, now: TimeMs) -> Routed {
+    /// Sends a message to all subscribers of its topic.
+    pub(super) fn route(&mut self, message_ref: &mut MessageRef<'_>, source: &Source, now: TimeMs) -> Routed {
         // On a topic of too many levels nothing is retained, but it is delivered.
-        if parcel.retain && Retained::<Kept>::admits(parcel.topic) {
-            return self.retain(parcel, source, now);
+        if message_ref.retain && Retained::<RetainedMessage>::admits(message_ref.topic) {
+            return self.retain(message_ref, source, now);
         }
         let mut found = std::mem::take(&mut self.matches);
-        self.trie.matches(parcel.topic, &mut found);
+        self.trie.matches(message_ref.topic, &mut found);
         let mut routed = Routed { matched: !found.is_empty(), ..Routed::default() };
         if routed.matched {
             let own = self.options.worker;
             for worker in self.peers.others() {
-                self.send_over(worker, parcel, &found, source, &mut routed);
+                self.send_over(worker, message_ref, &found, source, &mut routed);
             }
             assert!(routed.outstanding < self.options.workers, "each other worker says one word");
             let picked = found.picked().iter().filter(|entry| u16::from(entry.worker) == own);
-            let said = self.deliver_here(parcel, found.receivers(own as u8), picked, found.filters() > 1, source, now);
-            if said > 0 {
+            let acks =
+                self.deliver_here(message_ref, found.receivers(own as u8), picked, found.filters() > 1, source, now);
+            if acks > 0 {
                 routed.workers |= 1 << (own % 64);
             }
-            routed.outstanding += said;
+            routed.outstanding += acks;
         }
         self.matches = found;
         routed
@@ -80,7 +82,7 @@ impl<L: LogStore> Broker<L> {
     fn send_over(
         &mut self,
         worker: u16,
-        parcel: &mut Parcel<'_>,
+        message_ref: &mut MessageRef<'_>,
         found: &Matches,
         source: &Source,
         routed: &mut Routed,
@@ -91,16 +93,16 @@ impl<L: LogStore> Broker<L> {
         if receivers.is_empty() && picked_count == 0 {
             return;
         }
-        let qos = parcel.qos;
+        let qos = message_ref.qos;
         let is_kept = |entry: &Entry| entry.options.has(EntryOptions::DURABLE) && entry.options.qos().min(qos) > 0;
-        // Who has only live receivers has nothing to say about durability, and is not asked.
-        let asks = source.asked_by.is_some() && (receivers.iter().any(is_kept) || picked.clone().any(is_kept));
+        // A worker that has only live receivers does not acknowledge durability.
+        let asks = source.ack_to.is_some() && (receivers.iter().any(is_kept) || picked.clone().any(is_kept));
         if asks {
             routed.outstanding += 1;
             routed.workers |= 1 << (worker % 64);
         }
-        let source = Source { asked_by: source.asked_by.filter(|_| asks), ..*source };
-        let message = parcel.message();
+        let source = Source { ack_to: source.ack_to.filter(|_| asks), ..*source };
+        let message = message_ref.shared_message();
         let batch = self.peers.batch(worker);
         batch.receivers.extend_from_slice(receivers);
         batch.receivers.extend(picked.copied());
@@ -109,10 +111,11 @@ impl<L: LogStore> Broker<L> {
         batch.items.push(Item::Publish { message, receivers, picked, may_repeat, source });
     }
 
-    /// Brings a message to sessions of this worker. Returns how many shards will say that it is durable; who asked hears of each.
+    /// Delivers a message to sessions of this worker. Returns how many shards will acknowledge it; each acknowledgement
+    /// is sent to the requester.
     pub(super) fn deliver_here<'e>(
         &mut self,
-        parcel: &mut Parcel<'_>,
+        message_ref: &mut MessageRef<'_>,
         receivers: &[Entry],
         picked: impl Iterator<Item = &'e Entry>,
         may_repeat: bool,
@@ -120,33 +123,35 @@ impl<L: LogStore> Broker<L> {
         now: TimeMs,
     ) -> u16 {
         assert!(self.durable.is_empty() && self.refused.is_empty(), "one message after the other");
-        assert!(parcel.qos <= 2, "0, 1 or 2");
+        assert!(message_ref.qos <= 2, "0, 1 or 2");
         self.clients.begin_message();
         if may_repeat && receivers.len() > 1 {
-            self.deliver_merged(parcel, receivers, source, now);
+            self.deliver_merged(message_ref, receivers, source, now);
         } else {
             for entry in receivers {
-                self.deliver_to(parcel, entry, source, now);
+                self.deliver_to(message_ref, entry, source, now);
             }
         }
-        // A share group's copy comes besides the others, not instead. [MQTT-4.8.2-4]
+        // A member of a share group gets its copy in addition to those of its other subscriptions (MQTT 5, 4.8.2).
         for entry in picked {
-            self.deliver_to(parcel, entry, source, now);
+            self.deliver_to(message_ref, entry, source, now);
         }
         self.disconnect_refused();
-        if self.durable.is_empty() { 0 } else { self.journal(parcel, source) }
+        if self.durable.is_empty() { 0 } else { self.journal(message_ref, source) }
     }
 
     #[inline]
-    fn deliver_to(&mut self, parcel: &mut Parcel<'_>, entry: &Entry, source: &Source, now: TimeMs) {
+    fn deliver_to(&mut self, message_ref: &mut MessageRef<'_>, entry: &Entry, source: &Source, now: TimeMs) {
         let ids = [entry.subscription_id];
         let ids = if entry.subscription_id == 0 { &[][..] } else { &ids[..] };
-        self.deliver_copy(parcel, entry, ids, source, now);
+        self.deliver_copy(message_ref, entry, ids, source, now);
     }
 
-    /// A session with several filters that match gets one copy, with the highest QoS and all identifiers. `[MQTT-3.3.4-2]` `[MQTT-3.3.4-3]`
+    /// A session with several filters that match gets one copy, with the highest QoS and all identifiers.
+    /// `[MQTT-3.3.4-2]`: if several subscriptions match, the highest of their QoS applies.
+    /// `[MQTT-3.3.4-3]`: a message carries the identifiers of the subscriptions that it matched.
     #[cold]
-    fn deliver_merged(&mut self, parcel: &mut Parcel<'_>, receivers: &[Entry], source: &Source, now: TimeMs) {
+    fn deliver_merged(&mut self, message_ref: &mut MessageRef<'_>, receivers: &[Entry], source: &Source, now: TimeMs) {
         let mut entries = receivers.to_vec();
         entries.retain(|entry| !self.is_echo(entry, source));
         entries.sort_unstable_by_key(|entry| entry.session);
@@ -162,11 +167,12 @@ impl<L: LogStore> Broker<L> {
                 merged.options = flags.with(EntryOptions::of_qos(qos));
             }
             merged.options = merged.options.without(EntryOptions::NO_LOCAL);
-            self.deliver_copy(parcel, &merged, &ids, source, now);
+            self.deliver_copy(message_ref, &merged, &ids, source, now);
         }
     }
 
-    /// Whether the subscriber published it itself and does not want to hear it. `[MQTT-3.8.3-3]`
+    /// Whether the subscriber published it itself and subscribed with No Local.
+    /// `[MQTT-3.8.3-3]`: No Local: a message is not sent to the client id that published it.
     #[inline]
     fn is_echo(&self, entry: &Entry, source: &Source) -> bool {
         entry.options.has(EntryOptions::NO_LOCAL)
@@ -177,16 +183,24 @@ impl<L: LogStore> Broker<L> {
     }
 
     #[inline]
-    fn deliver_copy(&mut self, parcel: &mut Parcel<'_>, entry: &Entry, ids: &[u32], source: &Source, now: TimeMs) {
+    fn deliver_copy(
+        &mut self,
+        message_ref: &mut MessageRef<'_>,
+        entry: &Entry,
+        ids: &[u32],
+        source: &Source,
+        now: TimeMs,
+    ) {
         let session = &self.clients.sessions[entry.session];
         if session.generation != entry.generation || session.stage == Stage::Vacant || self.is_echo(entry, source) {
             return;
         }
         assert!(u16::from(entry.worker) == self.options.worker, "each worker serves its own sessions");
-        // [MQTT-3.8.4-8]: the lower of both.
-        let qos = parcel.qos.min(entry.options.qos());
-        // [MQTT-3.3.1-12] [MQTT-3.3.1-13]
-        let retain = parcel.retain && entry.options.has(EntryOptions::RETAIN_AS_PUBLISHED);
+        // [MQTT-3.8.4-8]: a message is forwarded with the lower of its QoS and the granted QoS.
+        let qos = message_ref.qos.min(entry.options.qos());
+        // [MQTT-3.3.1-12]: without Retain As Published a message is forwarded with RETAIN 0.
+        // [MQTT-3.3.1-13]: with Retain As Published a message is forwarded with the RETAIN flag of its publisher.
+        let retain = message_ref.retain && entry.options.has(EntryOptions::RETAIN_AS_PUBLISHED);
         if qos > 0
             && let Some(slot) = session.slot
         {
@@ -196,29 +210,30 @@ impl<L: LogStore> Broker<L> {
             return;
         }
         let copy = Copy { qos, retain, subscription_ids: ids };
-        if self.clients.deliver(entry.session, parcel, copy, now) == Delivery::Refused {
+        if self.clients.deliver(entry.session, message_ref, copy, now) == Delivery::Refused {
             self.refused.push(self.clients.session_ref(entry.session));
         }
     }
 
-    /// Clients whose inbox is over its bound, and that were told so by policy.
+    /// Disconnects clients whose inbox is full, if the policy says so.
     fn disconnect_refused(&mut self) {
         while let Some(session) = self.refused.pop() {
             let Some(place) = self.clients.session(session) else { continue };
             let index = self.clients.sessions[place].connection;
             if index != crate::connection::NONE {
                 self.clients.facts.slow_closed += 1;
-                self.late.push((self.clients.key(index), ReasonCode::QUOTA_EXCEEDED));
+                self.deferred_disconnects.push((self.clients.key(index), ReasonCode::QUOTA_EXCEEDED));
             }
         }
     }
 
-    /// Hands the message to the shards of the durable receivers that were found, in parts that fit a record each. Which part a session
-    /// is of hangs on its slot alone: so a message that comes again after a crash, with other receivers, finds each where it was.
-    fn journal(&mut self, parcel: &mut Parcel<'_>, source: &Source) -> u16 {
-        let message = parcel.message();
+    /// Hands the message to the shards of the durable receivers that were found, in parts that fit a record each. The
+    /// part of a session depends on its slot alone. So a message that is sent again after a crash, with other
+    /// receivers, is checked in the same part for each session.
+    fn journal(&mut self, message_ref: &mut MessageRef<'_>, source: &Source) -> u16 {
+        let message = message_ref.shared_message();
         let mut receivers = std::mem::take(&mut self.durable);
-        let mut said = 0;
+        let mut acks = 0;
         receivers.sort_by_key(DurableReceiver::record);
         let mut waiting = receivers.drain(..).peekable();
         while let Some(first) = waiting.next() {
@@ -229,13 +244,13 @@ impl<L: LogStore> Broker<L> {
             }
             let origin = source.origin.map(|origin| Origin { part, ..origin });
             let command = Command::Publish { message: Arc::clone(&message), receivers: of_part.into(), origin };
-            self.call(shard, command, Wait::Published { asked_by: source.asked_by });
-            said += 1;
+            self.call(shard, command, Wait::Published { ack_to: source.ack_to });
+            acks += 1;
         }
-        assert!(said > 0, "there were receivers");
+        assert!(acks > 0, "there were receivers");
         drop(waiting);
         self.durable = receivers;
-        said
+        acks
     }
 
     /// A message that another worker has matched, for sessions of this one.
@@ -248,32 +263,33 @@ impl<L: LogStore> Broker<L> {
         source: &Source,
         now: TimeMs,
     ) {
-        let mut parcel = Parcel::of(message);
+        let mut message_ref = MessageRef::of(message);
         let gathered = self.gather(source);
-        let said = self.deliver_here(&mut parcel, receivers, picked.iter(), may_repeat, &gathered, now);
-        self.expect(gathered, said, now);
+        let acks = self.deliver_here(&mut message_ref, receivers, picked.iter(), may_repeat, &gathered, now);
+        self.expect(gathered, acks, now);
     }
 
-    /// Whether there may be several words about one message: from several shards, or about several parts of one's receivers.
-    fn says_much(&self) -> bool {
+    /// Whether one message may get several acknowledgements: from several shards, or for several parts of one shard's
+    /// receivers.
+    fn has_many_acks(&self) -> bool {
         self.shards.len() > 1 || self.places.iter().any(|places| places.len() > PART_SLOTS)
     }
 
-    /// Several shards here may have to say something, but who asked waits for one word: an errand gathers them. Where there is only one
-    /// word, it is the word.
+    /// Several shards here may acknowledge, but the requester waits for one acknowledgement, so they are collected.
+    /// With one receiver, its acknowledgement is sent directly.
     pub(super) fn gather(&mut self, source: &Source) -> Source {
-        let Some(asked_by) = source.asked_by.filter(|_| self.says_much()) else { return *source };
-        let errand = self.errands.begin(super::Then::Say(asked_by));
-        Source { asked_by: Some(AskedBy { worker: self.options.worker, ticket: Ticket::Errand(errand) }), ..*source }
+        let Some(ack_to) = source.ack_to.filter(|_| self.has_many_acks()) else { return *source };
+        let pending = self.pending_acks.begin(super::Completion::Ack(ack_to));
+        Source { ack_to: Some(AckTo { worker: self.options.worker, ticket: Ticket::PendingAck(pending) }), ..*source }
     }
 
-    /// So many shards will say something to who asks in a gathered source.
-    pub(super) fn expect(&mut self, gathered: Source, said: u16, now: TimeMs) {
-        match gathered.asked_by {
-            Some(AskedBy { ticket: Ticket::Errand(errand), .. }) if self.says_much() => {
-                self.expect_errand(errand, said, now);
+    /// `acks` shards will acknowledge to the requester of a gathered source.
+    pub(super) fn expect(&mut self, gathered: Source, acks: u16, now: TimeMs) {
+        match gathered.ack_to {
+            Some(AckTo { ticket: Ticket::PendingAck(pending), .. }) if self.has_many_acks() => {
+                self.expect_acks(pending, acks, now);
             }
-            Some(asked_by) if said == 0 => self.say(asked_by, ReasonCode::SUCCESS, now),
+            Some(ack_to) if acks == 0 => self.send_ack_to(ack_to, ReasonCode::SUCCESS, now),
             _ => {}
         }
     }

@@ -1,6 +1,6 @@
-//! A broker looked over: what must hold between its tables, whatever clients sent.
+//! Consistency check of a broker: what must hold between its tables, whatever clients sent.
 //!
-//! What one step changes is asserted where it changes. This walks everything, so it is for tests and simulation.
+//! What one step changes is asserted where it changes. This visits everything, so it is for tests and simulation.
 
 use hashbrown::HashMap;
 use tidegate_journal::LogStore;
@@ -11,13 +11,14 @@ use crate::connection::{Flags, NONE};
 use crate::limits::{REQUESTS_MAX, VOLATILE_DELAYED_MAX};
 
 impl<L: LogStore> Broker<L> {
-    /// Panics, saying what disagrees. Between two calls from the shell it must hold; its cost grows with all that the broker keeps.
+    /// Panics, saying what disagrees. Between two calls from the shell it must hold; its cost grows with all that the
+    /// broker keeps.
     pub fn assert_sound(&self) {
         self.clients.assert_sound();
         self.trie.assert_sound();
-        self.retained.assert_sound(self.walks.len());
-        self.walks.assert_sound();
-        self.errands.assert_sound();
+        self.retained.assert_sound(self.scans.len());
+        self.scans.assert_sound();
+        self.pending_acks.assert_sound();
         self.peers.assert_sound();
         let connections = || self.clients.connections.in_use().map(|index| &self.clients.connections[index]);
         self.rights.assert_sound(connections().map(|connection| connection.rights).filter(|rights| *rights != NONE));
@@ -27,7 +28,7 @@ impl<L: LogStore> Broker<L> {
         assert!(self.requests.len() <= REQUESTS_MAX, "requests under way");
         assert!(self.requests.keys().all(|ticket| *ticket <= self.tickets), "tickets are given one after the other");
         assert!(self.delayed.len() <= VOLATILE_DELAYED_MAX, "messages of QoS 0 that are delayed");
-        assert!(self.late.is_empty(), "whoever is late is disconnected before the shell goes on");
+        assert!(self.deferred_disconnects.is_empty(), "whoever is late is disconnected before the shell goes on");
         assert!(self.durable.is_empty() && self.refused.is_empty(), "no message is half delivered");
     }
 

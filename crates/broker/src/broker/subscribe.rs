@@ -1,4 +1,4 @@
-//! SUBSCRIBE and UNSUBSCRIBE, and how all workers hear of them.
+//! SUBSCRIBE and UNSUBSCRIBE, and how they reach all workers.
 //!
 //! ```text
 //!   SUBSCRIBE ─▶ rights ─┬─ clean ──────────────▶ every replica ─▶ SUBACK ─▶ retained messages
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A SUBSCRIBE that must wait (for the journal, or for a condition of a right) stays at the front of the connection's
-//! input, and nothing behind it is read: so what a client sends after it is matched with it.
+//! input, and nothing behind it is read. So messages that the client publishes after it are matched with it.
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
@@ -18,13 +18,13 @@ use tidegate_wire::mqtt::{
 use super::{Broker, Progress, Wait};
 use crate::connection::{Flags, NONE, Parked};
 use crate::peer::Item;
-use crate::reason::{About, words};
+use crate::reason::{About, reason_text};
 use crate::session::{SessionFlags, SessionRef, Stage};
 use crate::subscriptions::{Entry, EntryOptions};
 use crate::{Access, Action, ConnectionKey};
 
 impl<L: LogStore> Broker<L> {
-    /// `[MQTT-3.8.4-1]`
+    /// `[MQTT-3.8.4-1]`: SUBSCRIBE is answered with SUBACK.
     pub(super) fn subscribe(&mut self, index: u32, subscribe: &Subscribe<'_>, now: TimeMs) -> Progress {
         let place = self.clients.session_of(index);
         let parked = self.clients.connections[index].extra.as_mut().and_then(|extra| extra.parked.take());
@@ -35,7 +35,7 @@ impl<L: LogStore> Broker<L> {
             return Progress::Parked;
         }
         let mut parked = Parked { codes: Vec::new(), known: Vec::new(), remaining: 0 };
-        let walks = self.walks.count(self.clients.session_ref(place));
+        let walks = self.scans.count(self.clients.session_ref(place));
         for subscription in subscribe.subscriptions() {
             // One filter again and again is one subscription, but each time what is retained is sent.
             let is_greedy = walks + parked.codes.len() >= self.options.limits.subscriptions_max;
@@ -83,7 +83,9 @@ impl<L: LogStore> Broker<L> {
         Progress::Parked
     }
 
-    /// All that the SUBSCRIBE waited for is there. `[MQTT-3.8.4-2]` `[MQTT-3.8.4-6]`
+    /// All that the SUBSCRIBE waited for is there.
+    /// `[MQTT-3.8.4-2]`: SUBACK carries the packet id of its SUBSCRIBE.
+    /// `[MQTT-3.8.4-6]`: SUBACK has a reason code for each filter.
     fn subscribed(
         &mut self,
         index: u32,
@@ -95,12 +97,14 @@ impl<L: LogStore> Broker<L> {
         let version = self.clients.connections[index].version;
         let codes = codes(&parked.codes);
         assert!(parked.remaining == 0, "the answer waits for all records");
-        self.clients.send_no(index, now, first_no(&codes), |bytes, words| {
+        self.clients.send_refusal(index, now, first_refusal(&codes), |bytes, words| {
             encode_suback(bytes, version, subscribe.packet_id, &codes, words);
         });
         for (nth, subscription) in subscribe.subscriptions().enumerate() {
             let is_wanted = match subscription.retain_handling {
-                // [MQTT-3.3.1-9] [MQTT-3.3.1-10] [MQTT-3.3.1-11]
+                // [MQTT-3.3.1-9]: Retain Handling 0: retained messages are sent on SUBSCRIBE.
+                // [MQTT-3.3.1-10]: Retain Handling 1: retained messages are sent only for a new subscription.
+                // [MQTT-3.3.1-11]: Retain Handling 2: no retained messages are sent.
                 0 => true,
                 1 => !parked.known[nth],
                 _ => false,
@@ -114,9 +118,12 @@ impl<L: LogStore> Broker<L> {
         Progress::Taken
     }
 
-    /// What a filter is granted: a QoS, or why not. `[MQTT-3.9.3-1]`
+    /// What a filter is granted: a QoS, or why not.
+    /// `[MQTT-3.9.3-1]`: the reason codes of SUBACK are in the order of the filters.
     fn judge_filter(&self, index: u32, place: u32, subscription: &Subscription<'_>) -> ReasonCode {
-        // [MQTT-4.7.1-1] [MQTT-4.8.2-1]: the codec has looked; this takes it apart.
+        // [MQTT-4.7.1-1]: # is alone in its level, which is the last.
+        // [MQTT-4.8.2-1]: a share name has at least one character.
+        // The codec has checked the filter; here it is split.
         let Ok(filter) = check_filter(subscription.filter) else { return ReasonCode::TOPIC_FILTER_INVALID };
         match self.access(index, place, filter.filter) {
             Access::Allowed => {}
@@ -186,7 +193,8 @@ impl<L: LogStore> Broker<L> {
         self.trie.get(node, self.owner(place))
     }
 
-    /// Adds a subscription to this worker's replica and tells the others. `[MQTT-3.8.4-3]`
+    /// Adds a subscription to this worker's replica and tells the others.
+    /// `[MQTT-3.8.4-3]`: a SUBSCRIBE with the same filter replaces the subscription.
     pub(super) fn insert(&mut self, place: u32, filter: &str, options: EntryOptions, subscription_id: u32) {
         let Ok(parts) = check_filter(filter) else { return };
         let session = &mut self.clients.sessions[place];
@@ -208,10 +216,11 @@ impl<L: LogStore> Broker<L> {
             session.subscriptions.add(inserted.node);
             self.clients.facts.subscriptions += 1;
         }
-        self.peers.tell_all(|| Item::Subscribed { filter: filter.into(), entry });
+        self.peers.broadcast(|| Item::Subscribed { filter: filter.into(), entry });
     }
 
-    /// Removes a subscription from this worker's replica and tells the others. `[MQTT-3.10.4-1]`
+    /// Removes a subscription from this worker's replica and tells the others.
+    /// `[MQTT-3.10.4-1]`: filters are compared character by character; the equal one is removed.
     pub(super) fn remove(&mut self, place: u32, filter: &str) -> bool {
         let owner = self.owner(place);
         let Ok(parts) = check_filter(filter) else { return false };
@@ -222,7 +231,7 @@ impl<L: LogStore> Broker<L> {
         self.clients.sessions[place].subscriptions.remove(node);
         assert!(self.clients.facts.subscriptions > 0, "what is removed was counted");
         self.clients.facts.subscriptions -= 1;
-        self.peers.tell_all(|| Item::Unsubscribed { filter: filter.into(), owner });
+        self.peers.broadcast(|| Item::Unsubscribed { filter: filter.into(), owner });
         true
     }
 
@@ -277,7 +286,8 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// `[MQTT-3.10.4-4]` `[MQTT-3.10.4-5]`
+    /// `[MQTT-3.10.4-4]`: UNSUBSCRIBE is answered with UNSUBACK.
+    /// `[MQTT-3.10.4-5]`: UNSUBACK carries the packet id of its UNSUBSCRIBE, also if no subscription was removed.
     pub(super) fn unsubscribe(&mut self, index: u32, unsubscribe: &Unsubscribe<'_>, now: TimeMs) -> Progress {
         let place = self.clients.session_of(index);
         let parked = self.clients.connections[index].extra.as_mut().and_then(|extra| extra.parked.take());
@@ -298,7 +308,7 @@ impl<L: LogStore> Broker<L> {
         let version = self.clients.connections[index].version;
         let codes = codes(&parked.codes);
         assert!(parked.remaining == 0, "the answer waits for all records");
-        self.clients.send_no(index, now, first_no(&codes), |bytes, words| {
+        self.clients.send_refusal(index, now, first_refusal(&codes), |bytes, words| {
             encode_unsuback(bytes, version, unsubscribe.packet_id, &codes, words);
         });
         Progress::Taken
@@ -338,7 +348,7 @@ impl<L: LogStore> Broker<L> {
             .map(|node| self.trie.filter(*node))
             .filter(|filter| {
                 let parts = check_filter(filter).expect("it was subscribed to");
-                // A condition was asked about when it was subscribed to; one that held holds for ever.
+                // A condition is checked when subscribing; if it held once, it holds from then on.
                 self.access(index, place, parts.filter) == Access::Denied
             })
             .map(Into::into)
@@ -354,7 +364,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     /// Tells all workers that a member of share groups came or went.
-    pub(super) fn tell_presence(&mut self, place: u32, online: bool) {
+    pub(super) fn send_presence(&mut self, place: u32, online: bool) {
         let session = &self.clients.sessions[place];
         if !session.flags.has(SessionFlags::SHARED) {
             return;
@@ -364,7 +374,7 @@ impl<L: LogStore> Broker<L> {
             if self.trie.is_shared(*node) {
                 assert!(self.trie.set_online(*node, owner, online), "a session's subscriptions are in the tree");
                 let filter = self.trie.filter(*node);
-                self.peers.tell_all(|| Item::Presence { filter: filter.as_str().into(), owner, online });
+                self.peers.broadcast(|| Item::Presence { filter: filter.as_str().into(), owner, online });
             }
         }
     }
@@ -382,8 +392,8 @@ fn options(subscription: &Subscription<'_>) -> EntryOptions {
 }
 
 /// Words about the first filter that was refused.
-fn first_no(codes: &[ReasonCode]) -> Option<&'static str> {
-    codes.iter().find(|code| code.is_error()).and_then(|code| words(About::Subscribe, *code))
+fn first_refusal(codes: &[ReasonCode]) -> Option<&'static str> {
+    codes.iter().find(|code| code.is_error()).and_then(|code| reason_text(About::Subscribe, *code))
 }
 
 fn codes(codes: &[u8]) -> Vec<ReasonCode> {

@@ -1,4 +1,4 @@
-//! `$SYS`, as Mosquitto names it: what all workers count, published by the first of them.
+//! `$SYS` topics with Mosquitto's names: the counts of all workers, published by the first one.
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;

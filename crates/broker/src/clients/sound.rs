@@ -1,13 +1,13 @@
-//! Connections, sessions and buffers looked over: what must hold between them, whatever clients sent. For tests and simulation.
+//! Consistency check of connections, sessions and buffers, whatever clients sent. For tests and simulation.
 
 use super::Clients;
 use crate::ConnectionKey;
-use crate::connection::{Flags, Life, NONE};
+use crate::connection::{ConnectionState, Flags, NONE};
 use crate::outbox::Outbox;
 use crate::session::Stage;
 
 impl Clients {
-    /// Panics if connections, sessions, buffers and counts disagree. A walk over everything: for tests and simulation.
+    /// Panics if connections, sessions, buffers and counts disagree. Visits everything: for tests and simulation.
     pub fn assert_sound(&self) {
         self.assert_connections_sound();
         self.assert_sessions_sound();
@@ -24,10 +24,10 @@ impl Clients {
         let (mut outboxes, mut inputs, mut connected, mut flushable) = (0, 0, 0, 0);
         for index in self.connections.in_use() {
             let connection = &self.connections[index];
-            assert_ne!(connection.life, Life::Vacant, "connection {index} is in use");
+            assert_ne!(connection.state, ConnectionState::Vacant, "connection {index} is in use");
             outboxes += usize::from(connection.outbox != NONE);
             inputs += usize::from(connection.input != NONE);
-            connected += u64::from(connection.life == Life::Connected);
+            connected += u64::from(connection.state == ConnectionState::Connected);
             flushable += usize::from(connection.flags.has(Flags::FLUSH_QUEUED));
             let has_session = connection.session != NONE;
             if has_session {
@@ -35,10 +35,10 @@ impl Clients {
                 assert_ne!(session.stage, Stage::Vacant, "the session of connection {index}");
                 assert_eq!(session.connection, index, "the connection of the session of connection {index}");
             }
-            match connection.life {
-                Life::Connected => assert!(has_session, "connected {index} has no session"),
-                Life::Opening => {}
-                life => assert!(!has_session, "connection {index}, {life:?}, has a session"),
+            match connection.state {
+                ConnectionState::Connected => assert!(has_session, "connected {index} has no session"),
+                ConnectionState::Opening => {}
+                state => assert!(!has_session, "connection {index}, {state:?}, has a session"),
             }
         }
         let of_a_place = |key: &&ConnectionKey| self.index(**key).is_some();

@@ -1,4 +1,6 @@
-//! The answers that a client's publications wait for, in the order of the publications. `[MQTT-4.6.0-2]` `[MQTT-4.6.0-3]`
+//! The acknowledgements of a client's publications, in the order of the publications.
+//! `[MQTT-4.6.0-2]`: the client sends PUBACKs in the order of the messages.
+//! `[MQTT-4.6.0-3]`: the client sends PUBRECs in the order of the messages.
 
 #[cfg(test)]
 mod tests;
@@ -7,8 +9,8 @@ use std::collections::VecDeque;
 
 use tidegate_wire::mqtt::{AckKind, ReasonCode};
 
-/// What a shard that failed says: its record may or may not be on the disk. Nobody is told that; the connection ends with this reason,
-/// and the client sends again to the process that comes next. It goes before all other reasons.
+/// What a shard that failed says: its record may or may not be on the disk. Nobody is told that; the connection ends
+/// with this reason, and the client sends again to the process that comes next. It goes before all other reasons.
 pub(crate) const OUTCOME_UNKNOWN: ReasonCode = ReasonCode::SERVER_SHUTTING_DOWN;
 
 /// The worse of two reasons.
@@ -21,9 +23,9 @@ pub(crate) fn worse(said: ReasonCode, now: ReasonCode) -> ReasonCode {
 pub(crate) struct Answer {
     pub packet_id: u16,
     pub kind: AckKind,
-    /// The worst that anybody had to say.
+    /// The worst reason of all acknowledgements.
     pub reason: ReasonCode,
-    /// How many have to say something yet.
+    /// Acknowledgements to come.
     pub remaining: u16,
     /// The connection that asked is gone: nothing is sent.
     pub mute: bool,
@@ -46,16 +48,17 @@ impl Answers {
         self.queue.push_back(answer);
     }
 
-    /// One who had to say something has. Returns whether an answer may now be taken.
-    pub fn said(&mut self, serial: u32, reason: ReasonCode) -> bool {
-        // No assertion: generations of sessions are of 16 bits, so a word may be for a session long gone that stood at this place.
+    /// Counts an acknowledgement. Returns whether an answer may now be taken.
+    pub fn take_ack(&mut self, serial: u32, reason: ReasonCode) -> bool {
+        // No assertion: generations of sessions have 16 bits, so an acknowledgement may be for an earlier session at
+        // this index.
         let Some(answer) = self.queue.get_mut(serial.wrapping_sub(self.first) as usize) else { return false };
         answer.remaining = answer.remaining.saturating_sub(1);
         answer.reason = worse(answer.reason, reason);
         self.queue.front().is_some_and(|front| front.remaining == 0)
     }
 
-    /// The oldest answer, if nobody has to say anything more about it.
+    /// The oldest answer, if it has all its acknowledgements.
     pub fn take(&mut self) -> Option<Answer> {
         if self.queue.front()?.remaining > 0 {
             return None;
@@ -77,18 +80,18 @@ impl Answers {
         self.queue.is_empty()
     }
 
-    /// The connection is gone: what is still to be said is said to nobody.
+    /// The connection is gone: pending answers are not sent.
     pub fn mute(&mut self) {
         self.queue.iter_mut().for_each(|answer| answer.mute = true);
     }
 
-    /// The client asks again, over a new connection.
+    /// The client has sent the publication again, over a new connection.
     pub fn unmute(&mut self, packet_id: u16, kind: AckKind) {
         let asked = self.queue.iter_mut().filter(|answer| answer.packet_id == packet_id && answer.kind == kind);
         asked.for_each(|answer| answer.mute = false);
     }
 
-    /// Panics if an answer stays that nobody has to say anything about. A walk over everything: for tests and simulation.
+    /// Panics if the front answer has all its acknowledgements. Visits everything: for tests and simulation.
     pub fn assert_sound(&self) {
         assert!(self.queue.front().is_none_or(|front| front.remaining > 0), "an answer leaves when all has been said");
     }

@@ -1,4 +1,5 @@
-//! A client's QoS 2 publication between its PUBLISH and its PUBREL. `[MQTT-4.3.3-10]`
+//! A client's QoS 2 publication between its PUBLISH and its PUBREL.
+//! `[MQTT-4.3.3-10]`: QoS 2: the same packet id again is answered with PUBREC and not delivered twice.
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub(crate) struct Incoming {
 /// How far it has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IncomingStage {
-    /// Somebody's record of it is not durable yet; PUBREC waits.
+    /// A receiver's record of it is not durable yet; PUBREC waits.
     Pending,
     /// PUBREC was sent.
     Received,

@@ -6,8 +6,10 @@
 //!                 ▲ front                  ▲ next
 //! ```
 //!
-//! Promise: packet id = number % 65535 + 1, so a number that was journaled keeps its packet id over a crash, and nobody writes ids down.
-//! The span from the front to the next number stays below 65535, so an id names one flight. `[MQTT-2.2.1-3]` `[MQTT-4.3.3-1]`
+//! Promise: packet id = number % 65535 + 1, so a number that was journaled keeps its packet id over a crash, and ids
+//! need not be stored. The span from the front to the next number stays below 65535, so an id names one flight.
+//! `[MQTT-2.2.1-3]`: a packet id chosen by the client is not 0 and not in use.
+//! `[MQTT-4.3.3-1]`: QoS 2: a new message gets a packet id that is not in use.
 
 #[cfg(test)]
 mod tests;
@@ -48,12 +50,12 @@ impl Flight {
 pub(crate) struct Window {
     front: u64,
     flights: VecDeque<Flight>,
-    under_way: u32,
+    in_flight: u32,
 }
 
 impl Window {
     pub fn new(next: u64) -> Window {
-        Window { front: next, flights: VecDeque::new(), under_way: 0 }
+        Window { front: next, flights: VecDeque::new(), in_flight: 0 }
     }
 
     /// The packet id of the publication with this number.
@@ -75,9 +77,10 @@ impl Window {
         self.flights.is_empty()
     }
 
-    /// Whether one more may be sent to a client that takes `window_max` at a time. `[MQTT-3.3.4-9]`
+    /// Whether one more may be sent to a client that takes `window_max` at a time.
+    /// `[MQTT-3.3.4-9]`: the server has at most the client's Receive Maximum of QoS 1 and 2 publications in flight.
     pub fn is_open(&self, window_max: u16) -> bool {
-        self.under_way < u32::from(window_max) && (self.flights.len() as u64) < PACKET_IDS - 1
+        self.in_flight < u32::from(window_max) && (self.flights.len() as u64) < PACKET_IDS - 1
     }
 
     /// Starts the next publication; returns its number.
@@ -89,9 +92,9 @@ impl Window {
         if flight == Flight::Done {
             self.shorten();
         } else {
-            self.under_way += 1;
+            self.in_flight += 1;
         }
-        assert!(self.under_way as usize <= self.flights.len(), "what is under way is in the window");
+        assert!(self.in_flight as usize <= self.flights.len(), "what is under way is in the window");
         assert!(self.next() == number + 1, "numbers are given one after the other");
         number
     }
@@ -109,7 +112,7 @@ impl Window {
         assert!(self.next() == number, "the next publication has the number that is wanted");
     }
 
-    /// The number that a packet id stands for, and its flight, if it is under way.
+    /// The number of a packet id, and its flight, if it is in flight.
     pub fn find(&self, packet_id: u16) -> Option<(u64, Flight)> {
         let residue = u64::from(packet_id).checked_sub(1)?;
         let offset = (residue + PACKET_IDS - self.front % PACKET_IDS) % PACKET_IDS;
@@ -119,21 +122,21 @@ impl Window {
         }
     }
 
-    /// The flight with this number, if it is under way.
+    /// The flight with this number, if there is one.
     pub fn get(&self, number: u64) -> Option<Flight> {
         let flight = *self.flights.get(number.checked_sub(self.front)? as usize)?;
         (flight != Flight::Done).then_some(flight)
     }
 
-    /// A flight under way comes further.
+    /// Advances a flight.
     pub fn advance(&mut self, number: u64, to: Flight) {
         assert!(number >= self.front && number < self.next(), "what comes further is in the window");
         let flight = &mut self.flights[(number - self.front) as usize];
         assert!(flight.goes_to(to), "what is over stays over, and nothing goes back");
         *flight = to;
         if to == Flight::Done {
-            assert!(self.under_way > 0, "what ends was under way");
-            self.under_way -= 1;
+            assert!(self.in_flight > 0, "what ends was under way");
+            self.in_flight -= 1;
             self.shorten();
         }
     }
@@ -147,18 +150,18 @@ impl Window {
         if self.flights.is_empty() && self.flights.capacity() > 64 {
             self.flights = VecDeque::new();
         }
-        assert!(!self.flights.is_empty() || self.under_way == 0, "an empty window has nothing under way");
+        assert!(!self.flights.is_empty() || self.in_flight == 0, "an empty window has nothing under way");
     }
 
     /// Publications that are not over.
-    pub fn under_way(&self) -> u32 {
-        self.under_way
+    pub fn in_flight(&self) -> u32 {
+        self.in_flight
     }
 
-    /// Panics if counts and flights disagree. A walk over everything: for tests and simulation.
+    /// Panics if counts and flights disagree. Visits everything: for tests and simulation.
     pub fn assert_sound(&self) {
-        let under_way = self.flights.iter().filter(|flight| **flight != Flight::Done).count();
-        assert_eq!(under_way, self.under_way as usize, "publications under way");
+        let in_flight = self.flights.iter().filter(|flight| **flight != Flight::Done).count();
+        assert_eq!(in_flight, self.in_flight as usize, "publications under way");
         assert!(self.flights.front() != Some(&Flight::Done), "the window begins with what is not over");
         assert!((self.flights.len() as u64) < PACKET_IDS, "a packet id names one publication");
     }

@@ -1,13 +1,13 @@
-//! Going through the retained messages that a filter matches, in steps.
+//! Scans the retained messages that a filter matches, in steps.
 //!
-//! A cursor is one node: where it stands. From there the filter says where to go on: down, to the next sibling, or up. The node stays
-//! while a cursor stands on it, and a node with something below it stays anyway; so nothing that changes elsewhere can lose the place,
-//! and a cursor that waits for a slow client costs forty bytes and its filter.
+//! A cursor stores the node it has reached. The filter says where it continues from there: down, to the next sibling,
+//! or up. A node is not removed while a cursor is on it or while it has children, so no change elsewhere can invalidate
+//! the cursor. A cursor that waits for a slow client costs forty bytes and its filter.
 
-use super::{Hung, Keepable, NONE, Retained};
+use super::{NONE, NodeData, Retainable, Retained};
 use crate::topic_tree::{NodeId, TopicTree};
 
-/// A place in the walk. It must be given back to [`Retained::close`], or its last node stays for ever.
+/// A position in a scan. It must be passed to [`Retained::close`], or its last node is never removed.
 #[must_use = "a cursor holds a node until it is closed"]
 pub struct Cursor {
     filter: Box<str>,
@@ -46,7 +46,7 @@ impl Cursor {
     }
 }
 
-impl<M: Keepable> Retained<M> {
+impl<M: Retainable> Retained<M> {
     /// Begins to go through what is there now and matches a valid filter (of a share group: none is sent, do not ask).
     pub fn open(&mut self, filter: &str) -> Cursor {
         let takes_all_below = filter == "#" || filter.ends_with("/#");
@@ -56,14 +56,14 @@ impl<M: Keepable> Retained<M> {
             levels.push(start as u32);
             start += level.len() + 1;
         }
-        let at = TopicTree::<Hung<M>>::ROOT;
+        let at = TopicTree::<NodeData<M>>::ROOT;
         self.tree[at].cursors += 1;
         let (filter, levels) = (filter.into(), levels.into());
         Cursor { filter, levels, takes_all_below, at, depth: 0, stamp: self.stamp, is_done: false }
     }
 
-    /// Goes on: gives messages to `give` until all are given, `give` says that it wants no more for now by returning false, or
-    /// `budget` nodes have been visited. Messages that have expired are passed over.
+    /// Goes on: gives messages to `give` until all are given, `give` says that it wants no more for now by returning
+    /// false, or `budget` nodes have been visited. Messages that have expired are passed over.
     pub fn step(
         &mut self,
         cursor: &mut Cursor,
@@ -79,11 +79,11 @@ impl<M: Keepable> Retained<M> {
                 cursor.is_done = true;
                 break;
             }
-            let hung = &self.tree[cursor.at];
-            let message = hung.message.as_ref().filter(|message| {
+            let data = &self.tree[cursor.at];
+            let message = data.message.as_ref().filter(|message| {
                 cursor.wants(cursor.depth)
                     && !self.is_hidden(cursor)
-                    && hung.stamp <= cursor.stamp
+                    && data.stamp <= cursor.stamp
                     && message.expires_at_ms().is_none_or(|at_ms| at_ms > now_ms)
             });
             if message.is_some_and(|message| !give(message)) {
@@ -116,8 +116,8 @@ impl<M: Keepable> Retained<M> {
             cursor.depth += 1;
             return true;
         }
-        // Beside it, or beside the nearest above that has something beside it.
-        while cursor.at != TopicTree::<Hung<M>>::ROOT {
+        // The next sibling of the node, or of its nearest ancestor that has one.
+        while cursor.at != TopicTree::<NodeData<M>>::ROOT {
             let beside = match cursor.level(cursor.depth - 1) {
                 Some("+") | None => self.tree[cursor.at].next,
                 Some(_) => NONE,
@@ -147,8 +147,9 @@ impl<M: Keepable> Retained<M> {
         (is_any && first != NONE).then_some(NodeId(first))
     }
 
-    /// Whether a wildcard led to a topic of the server's own: it does not match, nor does what is below. `[MQTT-4.7.2-1]` Such nodes are
+    /// Whether a wildcard led to a topic of the server's own: it does not match, nor does what is below. Such nodes are
     /// visited nevertheless, so that going past a million of them is counted.
+    /// `[MQTT-4.7.2-1]`: a filter that begins with a wildcard matches no topic that begins with $.
     fn is_hidden(&self, cursor: &Cursor) -> bool {
         cursor.depth == 1 && matches!(cursor.level(0), Some("+") | None) && self.tree.level(cursor.at).starts_with('$')
     }

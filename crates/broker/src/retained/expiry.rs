@@ -1,5 +1,5 @@
-//! When retained messages expire, soonest first. An expiry is not looked for when its message goes before its time: it is known to be
-//! stale by its stamp, and thrown out with all other stale ones when they are the most.
+//! When retained messages expire, soonest first. An entry is not searched for when its message is removed early. Its
+//! stamp then shows that it is stale, and all stale entries are removed together when they are the majority.
 
 use crate::topic_tree::NodeId;
 use std::cmp::Reverse;
@@ -31,7 +31,8 @@ impl Expiries {
         self.soonest.peek().is_none_or(|Reverse((at_ms, ..))| *at_ms > now_ms)
     }
 
-    /// Forgets stale expiries if there are more of them than there can be messages: so there are never more than twice as many.
+    /// Forgets stale expiries if there are more of them than there can be messages: so there are never more than twice
+    /// as many.
     pub(super) fn tidy(&mut self, messages: usize, is_current: impl Fn(NodeId, u64) -> bool) {
         if self.soonest.len() > 2 * messages + FEW {
             self.soonest.retain(|Reverse((_, stamp, node))| is_current(*node, *stamp));

@@ -1,4 +1,4 @@
-//! The retained messages of all topics, as each worker keeps them: what a new subscription gets first.
+//! The retained messages of all topics, as each worker stores them. A new subscription gets them first.
 //!
 //! ```text
 //!   site ─┬─ dev-1 ─ temp: message        a node a level (crate::topic_tree); children in a ring of siblings, so that
@@ -6,13 +6,13 @@
 //!         └─ …
 //! ```
 //!
-//! Promise: going through what a filter matches is done in steps of bounded work, and between two steps anything may change: a
-//! [`Cursor`] neither loses its place nor visits a topic twice. `#` over a million messages stalls nobody.
+//! Promise: a filter is matched in steps of bounded work, and between two steps anything may change: a [`Cursor`]
+//! neither loses its place nor visits a topic twice. `#` over a million messages blocks no other client.
 //!
-//! Promise: a cursor gives what was there when it was opened. What was set since has reached the subscriber as it was published, so
-//! giving it again would tell an old thing after a new one.
+//! Promise: a cursor gives the messages that were there when it was opened. Messages set since then have reached the
+//! subscriber when they were published. Giving them again would deliver an old message after a new one.
 //!
-//! Invariant: nothing here knows sessions, and what a message is, it knows from [`Keepable`] only.
+//! Invariant: nothing here knows sessions, and nothing of a message but what [`Retainable`] says.
 
 mod cursor;
 mod expiry;
@@ -28,15 +28,16 @@ use expiry::Expiries;
 pub const TOPIC_LEVELS_MAX: usize = 128;
 
 /// What can be retained: cheap to clone, such as an `Arc`.
-pub trait Keepable {
-    /// When it ceases to be, in milliseconds since 1970, if ever. `[MQTT-3.3.2-5]`
+pub trait Retainable {
+    /// When it ceases to be, in milliseconds since 1970, if ever.
+    /// `[MQTT-3.3.2-5]`: a message whose expiry interval has passed before delivery began is deleted.
     fn expires_at_ms(&self) -> Option<u64>;
     /// What it is counted as, in bytes.
     fn bytes(&self) -> usize;
 }
 
-/// What hangs on a node.
-struct Hung<M> {
+/// What a node stores.
+struct NodeData<M> {
     message: Option<M>,
     /// Which setting of a message, of all that there were, this is.
     stamp: u64,
@@ -50,13 +51,13 @@ struct Hung<M> {
 
 const NONE: u32 = u32::MAX;
 
-impl<M> Default for Hung<M> {
-    fn default() -> Hung<M> {
-        Hung { message: None, stamp: 0, first_child: NONE, next: NONE, previous: NONE, cursors: 0 }
+impl<M> Default for NodeData<M> {
+    fn default() -> NodeData<M> {
+        NodeData { message: None, stamp: 0, first_child: NONE, next: NONE, previous: NONE, cursors: 0 }
     }
 }
 
-impl<M> Hung<M> {
+impl<M> NodeData<M> {
     /// Whether the message of this setting is still there.
     fn is(&self, stamp: u64) -> bool {
         self.stamp == stamp && self.message.is_some()
@@ -69,7 +70,7 @@ impl<M> Hung<M> {
 
 /// See the module's description.
 pub struct Retained<M> {
-    tree: TopicTree<Hung<M>>,
+    tree: TopicTree<NodeData<M>>,
     expiries: Expiries,
     /// Counts settings.
     stamp: u64,
@@ -77,7 +78,7 @@ pub struct Retained<M> {
     bytes: usize,
 }
 
-impl<M: Keepable> Retained<M> {
+impl<M: Retainable> Retained<M> {
     /// No messages. `seed` must not be known to clients, who choose the names that are hashed with it.
     pub fn new(seed: u64) -> Retained<M> {
         Retained { tree: TopicTree::new(seed), expiries: Expiries::default(), stamp: 0, messages: 0, bytes: 0 }
@@ -93,7 +94,7 @@ impl<M: Keepable> Retained<M> {
         self.messages == 0
     }
 
-    /// The sum of [`Keepable::bytes`] of all messages.
+    /// The sum of [`Retainable::bytes`] of all messages.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -103,15 +104,16 @@ impl<M: Keepable> Retained<M> {
         self.tree.heap_bytes() + self.expiries.heap_bytes()
     }
 
-    /// Whether a message can be retained under a valid topic: each of its levels costs a node, and 64 KiB can name 65,536 of them. To
-    /// be asked before `set`, which takes everything, so that all replicas stay the same.
+    /// Whether a message can be retained under a valid topic: each of its levels costs a node, and 64 KiB can name
+    /// 65,536 of them. To be asked before `set`, which takes everything, so that all replicas stay the same.
     pub fn admits(topic: &str) -> bool {
         topic.split('/').take(TOPIC_LEVELS_MAX + 1).count() <= TOPIC_LEVELS_MAX
     }
 
-    /// Sets the message of a valid topic and gives the one before. `[MQTT-3.3.1-5]`
+    /// Sets the message of a valid topic and gives the one before.
+    /// `[MQTT-3.3.1-5]`: a retained message replaces the one before on its topic.
     pub fn set(&mut self, topic: &str, message: M) -> Option<M> {
-        let mut node = TopicTree::<Hung<M>>::ROOT;
+        let mut node = TopicTree::<NodeData<M>>::ROOT;
         for level in topic.split('/') {
             let hash = self.tree.hash(level);
             node = match self.tree.child(node, level, hash) {
@@ -136,7 +138,9 @@ impl<M: Keepable> Retained<M> {
         before
     }
 
-    /// Removes the message of a topic, if there is one, and gives it. `[MQTT-3.3.1-6]`
+    /// Removes the message of a topic, if there is one, and gives it.
+    /// `[MQTT-3.3.1-6]`: a retained message without payload is delivered, and deletes the retained message of its
+    /// topic.
     pub fn clear(&mut self, topic: &str) -> Option<M> {
         let node = self.find(topic)?;
         self.clear_at(node)
@@ -147,7 +151,8 @@ impl<M: Keepable> Retained<M> {
         self.tree[self.find(topic)?].message.as_ref()
     }
 
-    /// Removes messages that have expired, at most `budget` of them, and gives them to `gone`. Whether none is left that has.
+    /// Removes messages that have expired, at most `budget` of them, and gives them to `gone`. Whether none is left
+    /// that has.
     pub fn expire(&mut self, now_ms: u64, budget: usize, mut gone: impl FnMut(M)) -> bool {
         for _ in 0..budget {
             let Some((node, stamp)) = self.expiries.take_due(now_ms) else { return true };
@@ -159,18 +164,18 @@ impl<M: Keepable> Retained<M> {
         self.expiries.is_none_due(now_ms)
     }
 
-    /// Panics if tree, siblings and counts disagree, or if not so many cursors are open. A walk over everything: for tests and
-    /// simulation.
+    /// Panics if tree, siblings and counts disagree, or if not so many cursors are open. Visits everything: for tests
+    /// and simulation.
     pub fn assert_sound(&self, open_cursors: usize) {
         let (mut messages, mut bytes, mut cursors) = (0, 0, 0);
         for node in self.tree.sound_nodes() {
-            let hung = &self.tree[node];
-            assert!(node == TopicTree::<Hung<M>>::ROOT || !hung.is_bare(), "{node:?} is of no use");
-            messages += usize::from(hung.message.is_some());
-            bytes += hung.message.as_ref().map_or(0, M::bytes);
-            cursors += hung.cursors as usize;
-            assert!(hung.stamp <= self.stamp, "{node:?} was set before now");
-            let (mut child, mut before, mut children) = (hung.first_child, NONE, 0);
+            let data = &self.tree[node];
+            assert!(node == TopicTree::<NodeData<M>>::ROOT || !data.is_bare(), "{node:?} is of no use");
+            messages += usize::from(data.message.is_some());
+            bytes += data.message.as_ref().map_or(0, M::bytes);
+            cursors += data.cursors as usize;
+            assert!(data.stamp <= self.stamp, "{node:?} was set before now");
+            let (mut child, mut before, mut children) = (data.first_child, NONE, 0);
             while child != NONE {
                 assert_eq!(self.tree.parent(NodeId(child)), node, "the parent of a sibling");
                 assert_eq!(self.tree[NodeId(child)].previous, before, "siblings point to each other");
@@ -184,7 +189,8 @@ impl<M: Keepable> Retained<M> {
 
     fn find(&self, topic: &str) -> Option<NodeId> {
         let mut levels = topic.split('/');
-        levels.try_fold(TopicTree::<Hung<M>>::ROOT, |node, level| self.tree.child(node, level, self.tree.hash(level)))
+        levels
+            .try_fold(TopicTree::<NodeData<M>>::ROOT, |node, level| self.tree.child(node, level, self.tree.hash(level)))
     }
 
     fn clear_at(&mut self, node: NodeId) -> Option<M> {
@@ -210,7 +216,8 @@ impl<M: Keepable> Retained<M> {
         self.expiries.tidy(self.messages, |node, stamp| tree[node].is(stamp));
     }
 
-    /// Puts a new child in front of its siblings: cursors that are among them are past it, and its message is not for them anyway.
+    /// Puts a new child in front of its siblings: cursors that are among them are past it, and its message is not for
+    /// them anyway.
     fn link(&mut self, parent: NodeId, child: NodeId) {
         let first = self.tree[parent].first_child;
         assert!(self.tree[child].is_bare() && self.tree[child].next == NONE, "a new node is linked once");
@@ -225,9 +232,9 @@ impl<M: Keepable> Retained<M> {
     /// Removes a node on which nothing hangs any more, and then those above it for which that made the difference.
     fn prune(&mut self, node: NodeId) {
         let mut node = node;
-        while node != TopicTree::<Hung<M>>::ROOT && self.tree[node].is_bare() {
+        while node != TopicTree::<NodeData<M>>::ROOT && self.tree[node].is_bare() {
             let parent = self.tree.parent(node);
-            let Hung { next, previous, .. } = self.tree.remove(node);
+            let NodeData { next, previous, .. } = self.tree.remove(node);
             match previous {
                 NONE => {
                     assert!(self.tree[parent].first_child == node.0, "who has none before it is the first");

@@ -10,7 +10,7 @@ struct Note {
     expires_at_ms: Option<u64>,
 }
 
-impl Keepable for Note {
+impl Retainable for Note {
     fn expires_at_ms(&self) -> Option<u64> {
         self.expires_at_ms
     }
@@ -179,7 +179,8 @@ fn filters() -> impl Strategy<Value = String> {
 
 fn steps() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (topics(), proptest::option::weighted(0.3, 0..200_u64)).prop_map(|(topic, expires_at_ms)| Step::Set { topic, expires_at_ms }),
+        6 => (topics(), proptest::option::weighted(0.3, 0..200_u64))
+            .prop_map(|(topic, expires_at_ms)| Step::Set { topic, expires_at_ms }),
         4 => topics().prop_map(|topic| Step::Clear { topic }),
         2 => filters().prop_map(|filter| Step::Open { filter }),
         6 => (any::<usize>(), 0..4_usize).prop_map(|(nth, budget)| Step::Walk { nth, budget }),
@@ -188,16 +189,25 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A walk under way: what it must still give, by number, unless it goes first; and what it has given.
+/// A scan in progress: the messages it must still give, by number, unless they are removed first; and those it has
+/// given.
 struct Walk {
     cursor: Cursor,
     owed: BTreeSet<u32>,
     given: BTreeSet<u32>,
 }
 
+impl Walk {
+    fn no_longer_owes(&mut self, note: Option<&Note>) {
+        if let Some(note) = note {
+            self.owed.remove(&note.number);
+        }
+    }
+}
+
 proptest! {
-    /// A walk gives what was there when it began and is there when it ends, once, whatever else happens in between; and nothing
-    /// that was set since.
+    /// A walk gives what was there when it began and is there when it ends, once, whatever else happens in between; and
+    /// nothing that was set since.
     #[test]
     fn a_walk_gives_what_was_there_and_stays(seed: u64, steps in proptest::collection::vec(steps(), 1..200)) {
         let mut retained = Retained::new(seed);
@@ -211,16 +221,17 @@ proptest! {
                     number += 1;
                     let note = Note { number, expires_at_ms: expires_at_ms.map(|ms| now_ms + ms + 1) };
                     let before = model.insert(topic.clone(), note.clone());
-                    walks.iter_mut().for_each(|walk| { before.iter().for_each(|note| { walk.owed.remove(&note.number); }); });
+                    walks.iter_mut().for_each(|walk| walk.no_longer_owes(before.as_ref()));
                     prop_assert_eq!(retained.set(&topic, note), before);
                 }
                 Step::Clear { topic } => {
                     let before = model.remove(&topic);
-                    walks.iter_mut().for_each(|walk| { before.iter().for_each(|note| { walk.owed.remove(&note.number); }); });
+                    walks.iter_mut().for_each(|walk| walk.no_longer_owes(before.as_ref()));
                     prop_assert_eq!(retained.clear(&topic), before);
                 }
                 Step::Open { filter } => {
-                    let owed = model.iter().filter(|(topic, _)| filter_matches(&filter, topic)).map(|(_, note)| note.number).collect();
+                    let matching = model.iter().filter(|(topic, _)| filter_matches(&filter, topic));
+                    let owed = matching.map(|(_, note)| note.number).collect();
                     walks.push(Walk { cursor: retained.open(&filter), owed, given: BTreeSet::new() });
                 }
                 Step::Walk { nth, budget } if !walks.is_empty() => {
@@ -232,7 +243,7 @@ proptest! {
                         true
                     });
                     for number in given {
-                        prop_assert!(walk.owed.remove(&number), "{} was not there at the beginning, or was given before", number);
+                        prop_assert!(walk.owed.remove(&number), "{} was not there at first, or given before", number);
                         prop_assert!(walk.given.insert(number));
                     }
                     if progress == Progress::Done {
@@ -254,7 +265,8 @@ proptest! {
                     let mut gone = Vec::new();
                     while !retained.expire(now_ms, budget.max(1), |note| gone.push(note.number)) {}
                     gone.sort_unstable();
-                    let mut due: Vec<u32> = model.values().filter(|note| is_due(note)).map(|note| note.number).collect();
+                    let due = model.values().filter(|note| is_due(note));
+                    let mut due: Vec<u32> = due.map(|note| note.number).collect();
                     due.sort_unstable();
                     prop_assert_eq!(gone, due);
                     model.retain(|_, note| !is_due(note));

@@ -1,11 +1,12 @@
-//! The entries of a filter that has several subscribers: a million of them come and go one by one in constant time.
+//! The entries of a filter with several subscribers. Adding or removing one takes constant time, also among a million.
 //!
 //! ```text
 //!   entries:  online, in any order │ others        in chunks: the list never moves
 //!   index:    owner ─▶ place                       once there are many; a few are looked through
 //! ```
 //!
-//! Those who are online stand in front, so that a share group finds its next member without looking at those who are not.
+//! Entries whose sessions are online are in front, so that a share group finds its next member without visiting the
+//! others.
 
 use super::entry::{Entry, EntryOptions, Owner};
 use crate::topic_tree::IdTable;
@@ -85,7 +86,7 @@ impl Entries {
         (candidates > 0).then(|| self.at(turn as usize % candidates))
     }
 
-    /// Panics if counts, order and index disagree. A walk over everything: for tests and simulation.
+    /// Panics if counts, order and index disagree. Visits everything: for tests and simulation.
     pub(super) fn assert_sound(&self) {
         assert_eq!(self.iter().count(), self.len, "entries in all chunks");
         for (nth, chunk) in self.chunks.iter().enumerate() {

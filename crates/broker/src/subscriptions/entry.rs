@@ -1,4 +1,4 @@
-//! One session's subscription, as every worker keeps it.
+//! One session's subscription, as every worker stores it.
 
 /// What a subscription asks for, in the bits of a byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -6,13 +6,15 @@ pub struct EntryOptions(pub u8);
 
 impl EntryOptions {
     const QOS: u8 = 0b11;
-    /// Messages of the session's own client are not for it. `[MQTT-3.8.3-3]`
+    /// Messages of the session's own client are not for it.
+    /// `[MQTT-3.8.3-3]`: No Local: a message is not sent to the client id that published it.
     pub const NO_LOCAL: EntryOptions = EntryOptions(1 << 2);
-    /// The retain flag goes on as the publisher set it. `[MQTT-3.3.1-13]`
+    /// The retain flag goes on as the publisher set it.
+    /// `[MQTT-3.3.1-13]`: with Retain As Published a message is forwarded with the RETAIN flag of its publisher.
     pub const RETAIN_AS_PUBLISHED: EntryOptions = EntryOptions(1 << 3);
     /// The session outlives its connection: QoS 1 and 2 go through its shard.
     pub const DURABLE: EntryOptions = EntryOptions(1 << 4);
-    /// The session has a connection. Kept up for members of share groups only, see `set_online`.
+    /// The session has a connection. Kept up to date for members of share groups only, see `set_online`.
     pub const ONLINE: EntryOptions = EntryOptions(1 << 5);
 
     /// Options of this maximum QoS (0, 1 or 2) and nothing else.
@@ -48,13 +50,14 @@ impl EntryOptions {
 pub struct Entry {
     /// The session's place in its worker's table.
     pub session: u32,
-    /// Which of the sessions that stood there: an entry that is older than the session it points to is for nobody.
+    /// Which of the sessions at this index: an entry that is older than the session at its index has no receiver.
     pub generation: u16,
     /// The worker that has the session.
     pub worker: u8,
     /// What was asked for.
     pub options: EntryOptions,
-    /// The client's own number for the subscription, 0 for none. `[MQTT-3.3.4-3]`
+    /// The client's own number for the subscription, 0 for none.
+    /// `[MQTT-3.3.4-3]`: a message carries the identifiers of the subscriptions that it matched.
     pub subscription_id: u32,
 }
 

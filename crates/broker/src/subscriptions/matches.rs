@@ -1,6 +1,6 @@
-//! Who gets a message: the walk through the tree, and a buffer for its result that is used again and again.
+//! Finds the receivers of a message: the walk through the tree, and a reused buffer for its result.
 
-use super::{Entry, Flags, Hung, Subscriptions};
+use super::{Entry, Flags, NodeData, Subscriptions};
 use crate::topic_tree::{LevelHash, NodeId, TopicTree};
 
 /// The receivers of one message, by worker. Keeps its memory from one match to the next.
@@ -20,14 +20,14 @@ impl Matches {
         Matches::default()
     }
 
-    /// Entries of sessions of a worker, share groups not among them. A session stands here once for each of its filters that match,
-    /// not necessarily side by side: `filters` says whether that can be.
+    /// Entries of sessions of a worker, share groups not among them. A session stands here once for each of its filters
+    /// that match, not necessarily side by side: `filters` says whether that can be.
     pub fn receivers(&self, worker: u8) -> &[Entry] {
         self.receivers.get(usize::from(worker)).map_or(&[], |entries| entries)
     }
 
-    /// The members picked, one for each share group whose filter matches. A share group's message comes besides those of other
-    /// subscriptions of the session, not instead (MQTT 5, 4.8.2).
+    /// The members picked, one for each share group whose filter matches. A share group's message comes besides those
+    /// of other subscriptions of the session, not instead (MQTT 5, 4.8.2).
     pub fn picked(&self) -> &[Entry] {
         &self.picked
     }
@@ -47,7 +47,7 @@ impl Matches {
         self.visits
     }
 
-    /// Whether nobody gets it.
+    /// Whether there is no receiver.
     pub fn is_empty(&self) -> bool {
         self.filters == 0 && self.picked.is_empty()
     }
@@ -78,13 +78,14 @@ enum Whose {
 }
 
 impl Subscriptions {
-    /// Finds who gets a message on a valid topic, all workers' sessions, and picks a member of each share group. What `found` held is
-    /// gone.
+    /// Finds the receivers of a message on a valid topic among the sessions of all workers, and picks a member of each
+    /// share group. `found` is cleared first.
     pub fn matches(&self, topic: &str, found: &mut Matches) {
         self.walk(topic, Whose::All, found);
     }
 
-    /// As [`Self::matches`], but only sessions of one worker, and no share groups: for a message that every worker matches for itself.
+    /// As [`Self::matches`], but only sessions of one worker, and no share groups: for a message that every worker
+    /// matches for itself.
     pub fn matches_of_worker(&self, topic: &str, worker: u8, found: &mut Matches) {
         self.walk(topic, Whose::Worker(worker), found);
     }
@@ -93,13 +94,13 @@ impl Subscriptions {
         found.clear();
         let levels = self.split(topic, std::mem::take(&mut found.levels));
         let text = |nth: usize| &topic[levels[nth].0 as usize..levels[nth].1 as usize];
-        found.stack.push((TopicTree::<Hung>::ROOT, 0));
+        found.stack.push((TopicTree::<NodeData>::ROOT, 0));
         while let Some((node, depth)) = found.stack.pop() {
             found.visits += 1;
-            let hung = &self.tree[node];
-            // [MQTT-4.7.2-1]: wildcards in front do not match topics of the server's own.
+            let data = &self.tree[node];
+            // [MQTT-4.7.2-1]: a filter that begins with a wildcard matches no topic that begins with $.
             let wildcards = if depth == 0 && topic.starts_with('$') { 0 } else { Flags::PLUS | Flags::HASH };
-            let wildcards = hung.flags.0 & wildcards;
+            let wildcards = data.flags.0 & wildcards;
             if wildcards & Flags::HASH != 0
                 && let Some(rest) = self.tree.child(node, "#", self.hash)
             {
@@ -113,7 +114,8 @@ impl Subscriptions {
             if wildcards & Flags::PLUS != 0
                 && let Some(any) = self.tree.child(node, "+", self.plus)
             {
-                // Its children are looked up last; the memory they are in is asked for now, beside that of the other branch.
+                // Its children are looked up last; the memory they are in is asked for now, beside that of the other
+                // branch.
                 if let Some((_, _, next)) = levels.get(depth as usize + 1) {
                     self.tree.prefetch_child(any, *next);
                 }
@@ -126,8 +128,8 @@ impl Subscriptions {
         found.levels = levels;
     }
 
-    /// Cuts a topic into levels and hashes each, once. No further than one level below the deepest filter: that is enough to see that
-    /// the topic goes on.
+    /// Cuts a topic into levels and hashes each, once. No further than one level below the deepest filter: that is
+    /// enough to see that the topic goes on.
     fn split(&self, topic: &str, mut levels: Vec<(u32, u32, LevelHash)>) -> Vec<(u32, u32, LevelHash)> {
         levels.clear();
         let mut start = 0;
@@ -141,33 +143,34 @@ impl Subscriptions {
 
     /// Adds what hangs on a matching node.
     fn collect(&self, node: NodeId, whose: Whose, found: &mut Matches) {
-        let hung = &self.tree[node];
+        let data = &self.tree[node];
         let is_asked = |entry: &Entry| match whose {
             Whose::All => true,
             Whose::Worker(worker) => entry.worker == worker,
         };
-        if hung.flags.any(Flags::ONE) && is_asked(&hung.entry) {
+        if data.flags.any(Flags::ONE) && is_asked(&data.entry) {
             found.filters += 1;
-            found.receive(hung.entry);
-        } else if hung.flags.any(Flags::MANY) {
+            found.receive(data.entry);
+        } else if data.flags.any(Flags::MANY) {
             found.filters += 1;
-            for entry in self.lists[hung.entry.session].iter().filter(|entry| is_asked(entry)) {
+            for entry in self.lists[data.entry.session].iter().filter(|entry| is_asked(entry)) {
                 found.receive(*entry);
             }
         }
-        if hung.flags.any(Flags::GROUPS) && whose == Whose::All {
+        if data.flags.any(Flags::GROUPS) && whose == Whose::All {
             for group in &self.groups[&node] {
                 found.picked.extend(self.pick(*group));
             }
         }
     }
 
-    /// The member of a share group that gets the next message, if there is one: one after the other, those online first.
+    /// The member of a share group that gets the next message, if there is one: one after the other, those online
+    /// first.
     pub fn pick(&self, group: NodeId) -> Option<Entry> {
-        let hung = &self.tree[group];
-        if hung.flags.any(Flags::MANY) {
-            return self.lists[hung.entry.session].pick();
+        let data = &self.tree[group];
+        if data.flags.any(Flags::MANY) {
+            return self.lists[data.entry.session].pick();
         }
-        hung.flags.any(Flags::ONE).then_some(hung.entry)
+        data.flags.any(Flags::ONE).then_some(data.entry)
     }
 }

@@ -1,16 +1,16 @@
-//! All subscriptions of all sessions of all workers: who gets a message, answered once, where the message enters.
+//! All subscriptions of all sessions of all workers. A message is matched once, on the worker that received it.
 //!
 //! ```text
 //!   "site/+/dev-7/temp"            site ─ + ─ dev-7 ─ temp: entry, entry, …       one node a level (crate::topic_tree)
-//!   "$share/g/site/+/dev-7/temp"                       └─ "/g": members           a group is a child that no topic reaches
+//!   "$share/g/site/+/dev-7/temp"                       └─ "/g": members           a group is a child no topic matches
 //! ```
 //!
-//! Promise: a session with a filter of its own costs a worker 53 bytes; a match visits at most one node for each level of the topic
-//! and each shape of filter ([`shapes`](self)), with two cache misses a node, however many subscriptions there are; a subscriber comes
-//! or goes in constant time, be there one or a million on the filter.
+//! Promise: a session with a filter of its own costs a worker 53 bytes; a match visits at most one node for each level
+//! of the topic and each shape of filter ([`shapes`](self)), with two cache misses a node, however many subscriptions
+//! there are; adding or removing a subscriber takes constant time, also on a filter with a million.
 //!
-//! Each worker has all of it (a replica) and nobody else touches it: no locks, and no questions between workers while a message waits.
-//! Node ids differ from worker to worker; what workers tell each other is filters.
+//! Each worker has a full replica that only it uses: no locks, and no round trip between workers while a message waits.
+//! Node ids differ between workers, so workers send each other filters.
 //!
 //! Invariant: nothing here knows connections, inboxes or messages.
 
@@ -39,9 +39,9 @@ pub const SHAPES_MAX: usize = 16_384;
 /// The share group that `$queue/{filter}` stands for, as EMQX has it.
 pub const QUEUE_GROUP: &str = "$queue";
 
-/// What hangs on a node.
+/// What a node stores.
 #[derive(Default)]
-struct Hung {
+struct NodeData {
     /// The only entry; of several, `session` is the number of their list.
     entry: Entry,
     flags: Flags,
@@ -74,7 +74,7 @@ impl Flags {
 
 /// See the module's description.
 pub struct Subscriptions {
-    tree: TopicTree<Hung>,
+    tree: TopicTree<NodeData>,
     lists: Slab<Entries>,
     /// Share groups of each filter that has some.
     groups: HashMap<NodeId, Vec<NodeId>, foldhash::fast::FixedState>,
@@ -92,13 +92,14 @@ pub struct Subscriptions {
 pub struct Inserted {
     /// Names the filter and its share group on this worker, as long as there is an entry.
     pub node: NodeId,
-    /// Its session had no subscription to this filter (and group). `[MQTT-3.8.4-3]`: else the entry was replaced.
+    /// Its session had no subscription to this filter (and group). Otherwise the entry was replaced.
+    /// `[MQTT-3.8.4-3]`: a SUBSCRIBE with the same filter replaces the subscription.
     pub is_new: bool,
 }
 
 impl Subscriptions {
-    /// No subscriptions. `seed` must not be known to clients, who choose the names that are hashed with it. `shapes_max` bounds the
-    /// work of a match, see [`Self::admits`].
+    /// No subscriptions. `seed` must not be known to clients, who choose the names that are hashed with it.
+    /// `shapes_max` bounds the work of a match, see [`Self::admits`].
     pub fn new(seed: u64, shapes_max: usize) -> Subscriptions {
         let tree = TopicTree::new(seed);
         Subscriptions {
@@ -119,7 +120,7 @@ impl Subscriptions {
         self.entries
     }
 
-    /// Whether nobody subscribes to anything.
+    /// Whether there are no subscriptions.
     pub fn is_empty(&self) -> bool {
         self.entries == 0
     }
@@ -137,8 +138,9 @@ impl Subscriptions {
         self.tree.heap_bytes() + lists + groups + tables
     }
 
-    /// Whether a filter may be subscribed to: there is room for what it adds to the work of each match. To be asked by the worker of
-    /// the session, before it tells the others; `insert` itself takes everything, so that all replicas stay the same.
+    /// Whether a filter may be subscribed to: there is room for what it adds to the work of each match. To be asked by
+    /// the worker of the session, before it tells the others; `insert` itself takes everything, so that all replicas
+    /// stay the same.
     pub fn admits(&self, filter: &str) -> bool {
         let mut shape = Shape::default();
         let mut new = 0;
@@ -152,10 +154,10 @@ impl Subscriptions {
         new == 0 || self.shapes.len() + new <= self.shapes_max
     }
 
-    /// Adds an entry under a filter, or under a share group of it; an entry of the same session is replaced. The filter is valid and
-    /// has at most [`FILTER_LEVELS_MAX`] levels.
+    /// Adds an entry under a filter, or under a share group of it; an entry of the same session is replaced. The filter
+    /// is valid and has at most [`FILTER_LEVELS_MAX`] levels.
     pub fn insert(&mut self, group: Option<&str>, filter: &str, entry: Entry) -> Inserted {
-        let mut node = TopicTree::<Hung>::ROOT;
+        let mut node = TopicTree::<NodeData>::ROOT;
         let mut shape = Shape::default();
         let mut levels = 0;
         for level in filter.split('/') {
@@ -181,7 +183,7 @@ impl Subscriptions {
 
     /// The node of a filter, or of its share group, if anybody subscribes to it.
     pub fn find(&self, group: Option<&str>, filter: &str) -> Option<NodeId> {
-        let mut node = TopicTree::<Hung>::ROOT;
+        let mut node = TopicTree::<NodeData>::ROOT;
         for level in filter.split('/') {
             node = self.tree.child(node, level, self.tree.hash(level))?;
         }
@@ -194,11 +196,11 @@ impl Subscriptions {
 
     /// The entry of a session at a node.
     pub fn get(&self, node: NodeId, owner: Owner) -> Option<Entry> {
-        let hung = &self.tree[node];
-        if hung.flags.any(Flags::MANY) {
-            return self.lists[hung.entry.session].get(owner);
+        let data = &self.tree[node];
+        if data.flags.any(Flags::MANY) {
+            return self.lists[data.entry.session].get(owner);
         }
-        (hung.flags.any(Flags::ONE) && hung.entry.owner() == owner).then_some(hung.entry)
+        (data.flags.any(Flags::ONE) && data.entry.owner() == owner).then_some(data.entry)
     }
 
     /// Removes a session's entry by filter, and gives it.
@@ -216,8 +218,8 @@ impl Subscriptions {
         Some(removed)
     }
 
-    /// Says whether a member of a share group can be reached at once: those are picked first. To be called for entries in share
-    /// groups only; elsewhere it is of no use. Whether the session has an entry there.
+    /// Says whether a member of a share group can be reached at once: those are picked first. To be called for entries
+    /// in share groups only; elsewhere it is of no use. Whether the session has an entry there.
     pub fn set_online(&mut self, node: NodeId, owner: Owner, online: bool) -> bool {
         let Some(mut entry) = self.get(node, owner) else { return false };
         let is_online = entry.options.has(EntryOptions::ONLINE);
@@ -247,13 +249,13 @@ impl Subscriptions {
         filter
     }
 
-    /// Panics if tree, lists, groups, shapes and counts disagree. A walk over everything: for tests and simulation.
+    /// Panics if tree, lists, groups, shapes and counts disagree. Visits everything: for tests and simulation.
     pub fn assert_sound(&self) {
         let (mut entries, mut lists, mut groups) = (0, 0, 0);
         let mut shapes: HashMap<Shape, u32> = HashMap::new();
         for node in self.tree.sound_nodes() {
             let flags = self.tree[node].flags;
-            assert!(node == TopicTree::<Hung>::ROOT || !self.is_bare(node), "{node:?} is of no use");
+            assert!(node == TopicTree::<NodeData>::ROOT || !self.is_bare(node), "{node:?} is of no use");
             assert!(!flags.any(Flags::ONE) || !flags.any(Flags::MANY), "{node:?} has one entry or a list");
             if flags.any(Flags::MANY) {
                 let list = &self.lists[self.tree[node].entry.session];
@@ -287,16 +289,16 @@ impl Subscriptions {
         assert!(shapes.iter().all(|(shape, nodes)| self.shapes.count(*shape) == *nodes), "nodes of each shape");
     }
 
-    /// Entries of the sessions of a worker. A walk over everything: for tests and simulation.
+    /// Entries of the sessions of a worker. Visits everything: for tests and simulation.
     pub fn entries_of(&self, worker: u8) -> usize {
         let entries = |node: NodeId| -> usize {
-            let hung = &self.tree[node];
+            let data = &self.tree[node];
             let is_its = |entry: &Entry| entry.worker == worker;
             match () {
-                () if hung.flags.any(Flags::MANY) => {
-                    self.lists[hung.entry.session].iter().filter(|one| is_its(one)).count()
+                () if data.flags.any(Flags::MANY) => {
+                    self.lists[data.entry.session].iter().filter(|one| is_its(one)).count()
                 }
-                () => usize::from(hung.flags.any(Flags::ONE) && is_its(&hung.entry)),
+                () => usize::from(data.flags.any(Flags::ONE) && is_its(&data.entry)),
             }
         };
         self.tree.sound_nodes().into_iter().map(entries).sum()
@@ -337,48 +339,48 @@ impl Subscriptions {
 
     /// Hangs an entry on a node. Whether its owner had none there.
     fn put(&mut self, node: NodeId, entry: Entry) -> bool {
-        let hung = &mut self.tree[node];
-        if hung.flags.any(Flags::MANY) {
-            return self.lists[hung.entry.session].put(entry);
+        let data = &mut self.tree[node];
+        if data.flags.any(Flags::MANY) {
+            return self.lists[data.entry.session].put(entry);
         }
-        if !hung.flags.any(Flags::ONE) || hung.entry.owner() == entry.owner() {
-            let is_new = !hung.flags.any(Flags::ONE);
-            hung.flags.0 |= Flags::ONE;
-            hung.entry = entry;
+        if !data.flags.any(Flags::ONE) || data.entry.owner() == entry.owner() {
+            let is_new = !data.flags.any(Flags::ONE);
+            data.flags.0 |= Flags::ONE;
+            data.entry = entry;
             return is_new;
         }
         let mut list = Entries::default();
-        list.put(hung.entry);
+        list.put(data.entry);
         list.put(entry);
         assert!(list.len() == 2, "two sessions have two entries");
-        hung.flags.0 = hung.flags.0 & !Flags::ONE | Flags::MANY;
-        hung.entry = Entry { session: self.lists.insert(list), ..Entry::default() };
+        data.flags.0 = data.flags.0 & !Flags::ONE | Flags::MANY;
+        data.entry = Entry { session: self.lists.insert(list), ..Entry::default() };
         true
     }
 
     /// Takes an entry off a node.
     fn take(&mut self, node: NodeId, owner: Owner) -> Option<Entry> {
-        let hung = &mut self.tree[node];
-        if hung.flags.any(Flags::MANY) {
-            let number = hung.entry.session;
+        let data = &mut self.tree[node];
+        if data.flags.any(Flags::MANY) {
+            let number = data.entry.session;
             let list = &mut self.lists[number];
-            assert!(list.len() > 1 && !hung.flags.any(Flags::ONE), "a list is for several");
+            assert!(list.len() > 1 && !data.flags.any(Flags::ONE), "a list is for several");
             let removed = list.remove(owner)?;
             if list.len() == 1 {
                 let last = self.lists.remove(number);
-                hung.entry = last.first().expect("one is left");
-                hung.flags.0 = hung.flags.0 & !Flags::MANY | Flags::ONE;
+                data.entry = last.first().expect("one is left");
+                data.flags.0 = data.flags.0 & !Flags::MANY | Flags::ONE;
             }
             return Some(removed);
         }
-        if !hung.flags.any(Flags::ONE) || hung.entry.owner() != owner {
+        if !data.flags.any(Flags::ONE) || data.entry.owner() != owner {
             return None;
         }
-        hung.flags.0 &= !Flags::ONE;
-        Some(std::mem::take(&mut hung.entry))
+        data.flags.0 &= !Flags::ONE;
+        Some(std::mem::take(&mut data.entry))
     }
 
-    /// Whether a node can go: nobody subscribes here and nothing is below.
+    /// Whether a node can be removed: it has no subscriptions and no children.
     fn is_bare(&self, node: NodeId) -> bool {
         self.tree.children(node) == 0 && !self.tree[node].flags.any(Flags::ONE | Flags::MANY)
     }
@@ -386,7 +388,7 @@ impl Subscriptions {
     /// Removes a node on which nothing hangs any more, and then those above it for which that made the difference.
     fn prune(&mut self, node: NodeId) {
         let mut node = node;
-        while node != TopicTree::<Hung>::ROOT && self.is_bare(node) {
+        while node != TopicTree::<NodeData>::ROOT && self.is_bare(node) {
             let parent = self.tree.parent(node);
             if self.tree[node].flags.any(Flags::GROUP) {
                 self.forget_group(parent, node);
@@ -425,7 +427,7 @@ impl Subscriptions {
 
     /// The shape of a node that is not `#`.
     fn shape(&self, node: NodeId) -> Shape {
-        if node == TopicTree::<Hung>::ROOT {
+        if node == TopicTree::<NodeData>::ROOT {
             return Shape::default();
         }
         self.shape(self.tree.parent(node)).then(self.tree.level(node))

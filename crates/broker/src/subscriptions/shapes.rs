@@ -1,10 +1,11 @@
-//! The shapes of all filters: where their `+` stand. How many there are bounds the work of one match.
+//! The shapes of all filters: where their `+` stand. Their number bounds the work of one match.
 //!
-//! A topic meets at most one node of each shape: its own levels, `+` where the shape has it. So a match visits at most one node per
-//! shape, and one per level without any `+`, however many subscriptions there are. Without a bound on shapes, one client with the
-//! million filters `{a,+}/{a,+}/…/z` would make each publication to `a/a/…` visit a million nodes and deliver nothing. A filter that
-//! would need a new shape when there are enough of them is refused ([`super::Subscriptions::admits`]); those with a shape that is in
-//! use go on. A site with sensors needs a few dozen.
+//! A topic matches at most one node of each shape: its own levels, with `+` where the shape has it. So a match visits
+//! at most one node per shape, and one per level without any `+`, however many subscriptions there are. Without a bound
+//! on shapes, one client with the million filters `{a,+}/{a,+}/…/z` would make each publication to `a/a/…` visit a
+//! million nodes and deliver nothing. When all shapes are in use, a filter that needs a new one is refused
+//! ([`super::Subscriptions::admits`]); filters with an existing shape are still accepted. An installation with sensors
+//! needs a few dozen.
 
 use hashbrown::HashMap;
 

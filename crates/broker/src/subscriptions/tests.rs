@@ -247,12 +247,15 @@ fn steps() -> impl Strategy<Value = Step> {
     let group = || proptest::option::weighted(0.3, 0..3_u8);
     prop_oneof![
         4 => (group(), filters(), 0..2_u8, 0..40_u32, any::<bool>())
-            .prop_map(|(group, filter, worker, session, online)| Step::Insert { group, filter, worker, session, online }),
+            .prop_map(|(group, filter, worker, session, online)| {
+                Step::Insert { group, filter, worker, session, online }
+            }),
         1 => (group(), filters(), 0..2_u8, 0..40_u32)
             .prop_map(|(group, filter, worker, session)| Step::Remove { group, filter, worker, session }),
         2 => any::<usize>().prop_map(|nth| Step::RemoveAny { nth }),
         1 => (any::<usize>(), any::<bool>()).prop_map(|(nth, online)| Step::Online { nth, online }),
-        3 => levels(&["a", "b", "", "$x", "a-level-of-more-bytes-than-a-node-holds"]).prop_map(|topic| Step::Match { topic }),
+        3 => levels(&["a", "b", "", "$x", "a-level-of-more-bytes-than-a-node-holds"])
+            .prop_map(|topic| Step::Match { topic }),
     ]
 }
 

@@ -1,15 +1,15 @@
-//! A hash table of numbers only: whoever owns the things numbered says what they hash to and which one is meant.
+//! A hash table of ids only: the owner of the items supplies their hashes and compares them.
 //!
 //! ```text
 //!   hash ─▶ bucket: one cache line │ 12 tags of a byte │ next │ 12 ids of 4 bytes │ ─next─▶ overflow bucket, seldom
 //! ```
 //!
-//! Promise: a look-up reads one cache line (one in ten reads a second) before it looks at a thing itself, and an insertion costs the
-//! same at ten ids and at ten million: the table grows by one bucket at a time (linear hashing: Litwin, 1980).
+//! Promise: a look-up reads one cache line (one in ten reads a second) before it reads an item, and an insertion costs
+//! the same with ten ids and with ten million: the table grows by one bucket at a time (linear hashing: Litwin, 1980).
 //!
-//! Why not `hashbrown`, which is quicker per probe: it doubles. At two million ids that is half its memory unused, both tables at
-//! once while it copies, and a worker that answers nobody for the tenth of a second in which it hashes every node again. And its
-//! tags and its values lie on different cache lines.
+//! Why not `hashbrown`, which is faster per probe: it doubles. At two million ids half of its memory is unused, both
+//! tables exist while it copies, and the worker serves no client for the tenth of a second in which it hashes every
+//! node again. Also its tags and values are on different cache lines.
 //!
 //! The table does not shrink: a broker that had a million clients may have them again.
 
@@ -17,8 +17,8 @@ use crate::slab::Slab;
 
 const PER_BUCKET: usize = 12;
 
-/// Ids per bucket, on average, above which a bucket is added. Buckets not yet split hold up to twice the average, so at 8 of 12 some
-/// overflow: 9 bytes an id, measured over a doubling. At 6 it would be 11.
+/// Ids per bucket, on average, above which a bucket is added. Buckets not yet split hold up to twice the average, so at
+/// 8 of 12 some overflow: 9 bytes an id, measured over a doubling. At 6 it would be 11.
 const LOAD: usize = 8;
 
 const NO_BUCKET: u32 = u32::MAX;
@@ -45,7 +45,8 @@ impl Bucket {
         self.tags.iter().take_while(|tag| **tag != 0).count()
     }
 
-    /// A bit for each place that has this tag. Without a branch, so that the compiler makes it a comparison of all twelve at once.
+    /// A bit for each place that has this tag. Without a branch, so that the compiler makes it a comparison of all
+    /// twelve at once.
     #[inline]
     fn having(&self, tag: u8) -> u32 {
         let mut places = 0;
@@ -239,7 +240,8 @@ impl IdTable {
         Some(())
     }
 
-    /// Adds one home bucket and moves to it what belongs there, all from one other: that whose number it shares but for the top bit.
+    /// Adds one home bucket and moves to it what belongs there, all from one other: that whose number it shares but for
+    /// the top bit.
     fn grow(&mut self, hash_of: impl Fn(u32) -> u64) {
         let new = self.home_count;
         if new == self.homes.len() * CHUNK {

@@ -1,7 +1,7 @@
 //! The texts of levels: short ones in the node itself, long ones in cells of about their size.
 //!
-//! Why cells of our own: a boxed text is a pointer with its length (16 bytes) in every node, also those with a text of six bytes, and
-//! an allocation's overhead for each long one.
+//! Why cells of our own: a boxed text is a pointer with its length (16 bytes) in every node, also those with a text of
+//! six bytes, and an allocation's overhead for each long one.
 
 const INLINE: usize = 19;
 const LONG: u8 = u8::MAX;

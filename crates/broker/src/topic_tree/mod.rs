@@ -1,19 +1,19 @@
-//! A tree of topic levels, as small and as quick as we could make it: what subscriptions and retained messages hang on.
+//! A compact tree of topic levels, used for subscriptions and for retained messages.
 //!
 //! ```text
-//!   (parent, "temp") ─┬─ several children: hash ─▶ edges: a cache line of 12 ids ─┬─▶ nodes: parent, level, what the owner
-//!                     └─ one child: the parent knows it ──────────────────────────┘          hangs on it
+//!   (parent, "temp") ─┬─ several children: hash ─▶ edges: a cache line of 12 ids ─┬─▶ nodes: parent, level, the
+//!                     └─ one child: the parent knows it ──────────────────────────┘          owner's payload
 //! ```
 //!
-//! Promise: a node costs `size_of::<Node>()` and, if it has siblings, about 9 bytes of edge table, wherever in its growth the tree is;
-//! a look-up touches one cache line of the table and one node; nothing ever stops to copy what is there.
+//! Promise: a node costs `size_of::<Node>()` and, if it has siblings, about 9 bytes of edge table, wherever in its
+//! growth the tree is; a look-up reads one cache line of the table and one node; growth never copies all that is there.
 //!
-//! An only child is found without the table, and usually was made right after its parent, on the next cache line: of
-//! `site/+/dev-123456/temp` the last level costs a match next to nothing.
+//! An only child is found without the table, and was usually created right after its parent, on the next cache line. So
+//! the last level of `site/+/dev-123456/temp` costs a match almost nothing.
 //!
-//! Why not a map in each node, as such trees are usually built: most nodes are leaves or have one child, and a map, or even an empty
-//! `Vec`, costs each of them more than all its other fields. One table for all edges of the tree costs a node nothing but its
-//! edge, and finds it equally fast below a node with two children and below one with a million.
+//! Why not a map in each node, as such trees are usually built: most nodes are leaves or have one child, and a map, or
+//! even an empty `Vec`, costs each of them more than all its other fields. One table for all edges of the tree costs
+//! each node only its edge, and is equally fast below a node with two children and below one with a million.
 //!
 //! Invariant: nothing here knows about subscriptions, messages or wildcards; `+` is a level like any other.
 
@@ -61,8 +61,9 @@ struct Node<P> {
     payload: P,
 }
 
-/// The children of a node, in four bytes: the only one's number (never 0, the root is nobody's child), or how many there are in the
-/// table, with the top bit set. A node whose children are in the table keeps them there until the last has gone.
+/// The children of a node, in four bytes: the only one's number (never 0, the root is nobody's child), or how many
+/// there are in the table, with the top bit set. A node whose children are in the table keeps them there until the last
+/// has gone.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Below(u32);
 
@@ -89,7 +90,7 @@ impl<P: Default> TopicTree<P> {
     /// The node above all topics. It has no level and is never removed.
     pub(crate) const ROOT: NodeId = NodeId(0);
 
-    /// A tree with its root. Who chooses level names must not know `seed`: it decides where they collide.
+    /// A tree with its root. `seed` must not be known to clients, who choose the level names that are hashed with it.
     pub(crate) fn new(seed: u64) -> TopicTree<P> {
         let mut nodes = Slab::default();
         let root = nodes.insert(Node::default());
@@ -141,13 +142,14 @@ impl<P: Default> TopicTree<P> {
         found.map(NodeId)
     }
 
-    /// Says that a child of this name will be looked for: what memory takes to answer passes while something else is done.
+    /// Says that a child of this name will be looked for: what memory takes to answer passes while something else is
+    /// done.
     #[inline]
     pub(crate) fn prefetch_child(&self, parent: NodeId, hash: LevelHash) {
         self.edges.prefetch(edge_hash(parent, hash));
     }
 
-    /// All nodes, the root first. Panics if parents and children disagree. A walk over everything: for tests and simulation.
+    /// All nodes, the root first. Panics if parents and children disagree. Visits everything: for tests and simulation.
     pub(crate) fn sound_nodes(&self) -> Vec<NodeId> {
         let nodes: Vec<NodeId> = self.nodes.in_use().map(NodeId).collect();
         let mut children = vec![0; self.nodes.reached() as usize];
@@ -189,7 +191,7 @@ impl<P: Default> TopicTree<P> {
         NodeId(id)
     }
 
-    /// Removes a node, which must have no children any more: they would lose their parent. Gives what hung on it.
+    /// Removes a node, which must have no children any more: they would lose their parent. Gives what data on it.
     pub(crate) fn remove(&mut self, node: NodeId) -> P {
         assert!(node != Self::ROOT && self.children(node) == 0, "the root stays, and so does who has children");
         let parent = self.nodes[node.0].parent;
@@ -271,7 +273,8 @@ impl<P> std::ops::IndexMut<NodeId> for TopicTree<P> {
     }
 }
 
-/// Where the edge from `parent` to a level lies. A full multiplication folded in half: each bit of the result hangs on all of both.
+/// Where the edge from `parent` to a level lies. A full multiplication folded in half: each bit of the result hangs on
+/// all of both.
 #[inline]
 fn edge_hash(parent: NodeId, LevelHash(level): LevelHash) -> u64 {
     const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;

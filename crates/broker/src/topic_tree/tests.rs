@@ -14,7 +14,10 @@ fn level(number: u16) -> String {
 proptest! {
     /// Adding and removing leaves in any order gives the tree that a map of paths describes.
     #[test]
-    fn a_tree_is_a_map_of_its_edges(seed: u64, steps in proptest::collection::vec((any::<bool>(), any::<u16>(), 0..300_u16), 0..600)) {
+    fn a_tree_is_a_map_of_its_edges(
+        seed: u64,
+        steps in proptest::collection::vec((any::<bool>(), any::<u16>(), 0..300_u16), 0..600),
+    ) {
         let mut tree = TopicTree::<u32>::new(seed);
         let mut model: HashMap<(NodeId, String), NodeId> = HashMap::new();
         let mut nodes = vec![TopicTree::<u32>::ROOT];

@@ -1,4 +1,4 @@
-//! A shard over a log that is stepped and a disk that fails on command.
+//! A shard over a log that the test steps and a disk that fails when told to.
 
 mod compaction;
 mod crash;
@@ -213,7 +213,8 @@ fn a_failed_log_tells_all_that_wait_and_keeps_what_was_durable() {
     let (disk, mut shard) = new();
     shard.call(0, retain(0, 40));
     settle(&mut shard);
-    // One is durable and not fetched yet, one is in a group whose sync fails, one comes before that is known, one after.
+    // One is durable and not fetched yet, one is in a group whose sync fails, one comes before that is known, one
+    // after.
     shard.call(1, retain(1, 40));
     shard.step(NOW);
     while shard.log_mut().step().unwrap() != Step::Wrote {}

@@ -35,7 +35,8 @@ fn qos_0_goes_from_one_client_to_another_on_any_worker() {
 #[test]
 fn qos_1_is_acknowledged_both_ways() {
     check(
-        "a: CONNECT; a: SUBSCRIBE t qos=1; b: CONNECT; b: PUBLISH t one qos=1; a: PUBACK 1; b: PUBLISH t two qos=1; b: PUBLISH nobody x qos=1",
+        "a: CONNECT; a: SUBSCRIBE t qos=1; b: CONNECT; b: PUBLISH t one qos=1; a: PUBACK 1; b: PUBLISH t two qos=1
+         b: PUBLISH nobody x qos=1",
         expect![[r#"
             a: CONNECT
                 a < CONNACK success

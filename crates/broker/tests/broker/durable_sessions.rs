@@ -40,8 +40,10 @@ fn what_was_published_while_a_client_slept_is_there_when_it_wakes() {
 #[test]
 fn a_session_survives_the_power() {
     check(
-        "a: CONNECT v3 keep; a: SUBSCRIBE t qos=2 u; b: CONNECT; b: PUBLISH t one qos=1; b: PUBLISH t two qos=2; b: PUBREL 2
-         a: PUBREC 2; crash; b@1: CONNECT; b: PUBLISH t three qos=1; a@1: CONNECT v3 keep; a: PUBACK 1; a: PUBCOMP 2; a: PUBACK 3
+        "a: CONNECT v3 keep; a: SUBSCRIBE t qos=2 u; b: CONNECT; b: PUBLISH t one qos=1; b: PUBLISH t two qos=2
+         b: PUBREL 2
+         a: PUBREC 2; crash; b@1: CONNECT; b: PUBLISH t three qos=1; a@1: CONNECT v3 keep; a: PUBACK 1; a: PUBCOMP 2
+         a: PUBACK 3
          kill; a: CONNECT v3 keep; a: UNSUBSCRIBE t; a: DISCONNECT; a: CONNECT v3; a: CONNECT v3 keep",
         expect![[r#"
             a: CONNECT v3 keep
@@ -92,8 +94,10 @@ fn a_session_survives_the_power() {
 #[test]
 fn qos_2_comes_once_over_a_crash() {
     check(
-        "a: CONNECT keep expiry=100; a: SUBSCRIBE t qos=2; b: CONNECT keep expiry=100; b: PUBLISH t once qos=2 id=9; a: PUBREC 1; a: PUBCOMP 1
-         crash; b: CONNECT keep expiry=100; b: PUBLISH t once qos=2 id=9 dup; b: PUBREL 9; b: PUBREL 9; b: PUBLISH t again qos=2 id=9
+        "a: CONNECT keep expiry=100; a: SUBSCRIBE t qos=2; b: CONNECT keep expiry=100; b: PUBLISH t once qos=2 id=9
+         a: PUBREC 1; a: PUBCOMP 1
+         crash; b: CONNECT keep expiry=100; b: PUBLISH t once qos=2 id=9 dup; b: PUBREL 9; b: PUBREL 9
+         b: PUBLISH t again qos=2 id=9
          a: CONNECT keep expiry=100",
         expect![[r#"
             a: CONNECT keep expiry=100
@@ -129,7 +133,8 @@ fn qos_2_comes_once_over_a_crash() {
 #[test]
 fn retained_messages_survive_the_power() {
     check(
-        "a: CONNECT; a: PUBLISH t/1 kept qos=1 retain; a: PUBLISH t/2 gone qos=1 retain; a: PUBLISH t/2 qos=1 retain; crash
+        "a: CONNECT; a: PUBLISH t/1 kept qos=1 retain; a: PUBLISH t/2 gone qos=1 retain; a: PUBLISH t/2 qos=1 retain
+         crash
          b@1: CONNECT keep expiry=10; b: SUBSCRIBE t/# qos=1",
         expect![[r#"
             a: CONNECT
@@ -153,7 +158,8 @@ fn retained_messages_survive_the_power() {
 #[test]
 fn sessions_expire() {
     check(
-        "a: CONNECT keep expiry=5; a: SUBSCRIBE t qos=1; a: DISCONNECT expiry=2; wait 1000; a: CONNECT keep expiry=2; a: drop; wait 3000
+        "a: CONNECT keep expiry=5; a: SUBSCRIBE t qos=1; a: DISCONNECT expiry=2; wait 1000; a: CONNECT keep expiry=2
+         a: drop; wait 3000
          b: CONNECT; b: PUBLISH t x qos=1; a: CONNECT keep expiry=5; c: CONNECT; c: DISCONNECT expiry=5",
         expect![[r#"
             a: CONNECT keep expiry=5
@@ -188,7 +194,8 @@ fn a_will_waits_for_its_delay_or_the_end_of_the_session() {
         "w: CONNECT; w: SUBSCRIBE w/#; a: CONNECT keep expiry=100 will=w/a,gone,delay=5,qos=1; a: drop; wait 3000
          a: CONNECT keep expiry=100 will=w/a,again,delay=5; a: drop; wait 5000; wait 5000
          b: CONNECT keep expiry=2 will=w/b,gone,delay=50; b: drop; wait 3000
-         c: CONNECT keep expiry=100 will=w/c,now; c: drop; d: CONNECT keep expiry=100 will=w/d,never; d: DISCONNECT; wait 1000
+         c: CONNECT keep expiry=100 will=w/c,now; c: drop; d: CONNECT keep expiry=100 will=w/d,never; d: DISCONNECT
+         wait 1000
          e: CONNECT keep expiry=100 will=w/e,gone,delay=50; e: drop; e: CONNECT",
         expect![[r#"
             w: CONNECT
@@ -232,7 +239,8 @@ fn a_will_waits_for_its_delay_or_the_end_of_the_session() {
 #[test]
 fn wills_are_sent_after_a_crash() {
     check(
-        "w: CONNECT keep expiry=100; w: SUBSCRIBE w qos=2; a: CONNECT keep expiry=100 will=w,gone,qos=2,delay=3; b: CONNECT keep expiry=0 will=w,never; crash
+        "w: CONNECT keep expiry=100; w: SUBSCRIBE w qos=2; a: CONNECT keep expiry=100 will=w,gone,qos=2,delay=3
+         b: CONNECT keep expiry=0 will=w,never; crash
          wait 4000; w: CONNECT keep expiry=100; w: auto; crash; wait 4000; w: CONNECT keep expiry=100",
         expect![[r#"
             w: CONNECT keep expiry=100
@@ -259,9 +267,10 @@ fn wills_are_sent_after_a_crash() {
 }
 
 #[test]
-fn a_live_durable_session_is_sent_at_once_and_taken_over_with_what_is_under_way() {
+fn a_live_durable_session_is_sent_at_once_and_taken_over_with_what_is_in_flight() {
     check(
-        "a: CONNECT keep expiry=100 recv=2; a: SUBSCRIBE t qos=2; b@1: CONNECT; b: PUBLISH t 1 qos=1; b: PUBLISH t 2 qos=2; b: PUBLISH t 3 qos=1
+        "a: CONNECT keep expiry=100 recv=2; a: SUBSCRIBE t qos=2; b@1: CONNECT; b: PUBLISH t 1 qos=1
+         b: PUBLISH t 2 qos=2; b: PUBLISH t 3 qos=1
          a: PUBREC 2; x: CONNECT id=a keep expiry=100; x: PUBACK 1; x: PUBCOMP 2; x: PUBACK 3
          y: CONNECT id=a expiry=100; y: PING",
         expect![[r#"
@@ -307,7 +316,8 @@ fn a_full_inbox_follows_its_policy() {
     options.inboxes.messages_max = 2;
     check_with(
         options,
-        "a: CONNECT keep expiry=100; a: SUBSCRIBE t qos=1; a: drop; b: CONNECT; b: PUBLISH t 1 qos=1; b: PUBLISH t 2 qos=1; b: PUBLISH t 3 qos=1
+        "a: CONNECT keep expiry=100; a: SUBSCRIBE t qos=1; a: drop; b: CONNECT; b: PUBLISH t 1 qos=1
+         b: PUBLISH t 2 qos=1; b: PUBLISH t 3 qos=1
          a: CONNECT keep expiry=100",
         expect![[r#"
             a: CONNECT keep expiry=100
@@ -334,7 +344,8 @@ fn a_full_inbox_follows_its_policy() {
 #[test]
 fn a_delayed_message_survives_the_power_and_comes_once() {
     check(
-        "a: CONNECT keep expiry=100; a: SUBSCRIBE t qos=1; b: CONNECT; b: PUBLISH $delayed/3/t later qos=1; crash; wait 2000
+        "a: CONNECT keep expiry=100; a: SUBSCRIBE t qos=1; b: CONNECT; b: PUBLISH $delayed/3/t later qos=1; crash
+         wait 2000
          a: CONNECT keep expiry=100; wait 2000; a: PUBACK 1; crash; wait 4000; a: CONNECT keep expiry=100",
         expect![[r#"
             a: CONNECT keep expiry=100
@@ -384,8 +395,10 @@ fn connections_that_hurry_each_other_end_well() {
 #[test]
 fn a_packet_id_that_a_crash_left_behind_is_free_after_its_release() {
     check(
-        "a: CONNECT keep expiry=100; a: SUBSCRIBE t qos=1; b: CONNECT keep expiry=100; b: PUBLISH t old qos=2 id=9; a: PUBACK 1; crash
-         a: CONNECT keep expiry=100; a: UNSUBSCRIBE t; b: CONNECT keep expiry=100; b: PUBLISH t old qos=2 id=9 dup; b: PUBREL 9
+        "a: CONNECT keep expiry=100; a: SUBSCRIBE t qos=1; b: CONNECT keep expiry=100; b: PUBLISH t old qos=2 id=9
+         a: PUBACK 1; crash
+         a: CONNECT keep expiry=100; a: UNSUBSCRIBE t; b: CONNECT keep expiry=100; b: PUBLISH t old qos=2 id=9 dup
+         b: PUBREL 9
          a: SUBSCRIBE t qos=1; b: PUBLISH t new qos=2 id=9",
         expect![[r#"
             a: CONNECT keep expiry=100
@@ -423,7 +436,8 @@ fn a_packet_id_that_a_crash_left_behind_is_free_after_its_release() {
 fn a_delayed_message_of_qos_2_that_is_sent_again_comes_once() {
     check(
         "s: CONNECT keep expiry=100; s: SUBSCRIBE t qos=2; s: auto; p@1: CONNECT keep expiry=100
-         p: PUBLISH $delayed/5/t later qos=2 id=7; kill; p@1: CONNECT keep expiry=100; p: PUBLISH $delayed/5/t later qos=2 id=7 dup
+         p: PUBLISH $delayed/5/t later qos=2 id=7; kill; p@1: CONNECT keep expiry=100
+         p: PUBLISH $delayed/5/t later qos=2 id=7 dup
          p: PUBREL 7; p: PUBLISH $delayed/5/t another qos=2 id=7; s: CONNECT keep expiry=100; s: auto; wait 6000",
         expect![[r#"
             s: CONNECT keep expiry=100

@@ -1,12 +1,13 @@
-//! What is kept must fit records: messages for more sessions than one record has room for, and messages as large as can be.
+//! What is stored must fit into records: messages for more sessions than one record can hold, and messages of the
+//! largest size.
 
 use crate::support::{World, WorldOptions};
 use tidegate_broker::BrokerLimits;
 use tidegate_broker::limits::{KEPT_PACKET_BYTES_MAX, PART_SLOTS};
 use tidegate_machines::ledger::shard_of;
 
-/// The first and the last of so many sessions: their copies are in different records. The publisher lives with another worker, which
-/// waits for one word.
+/// The first and the last of so many sessions: their copies are in different records. The publisher lives with another
+/// worker, which waits for one word.
 #[test]
 fn a_message_for_sessions_of_several_records_comes_to_each_once() {
     let mut world = World::new(WorldOptions { topic_shards: 2, ..WorldOptions::default() });
@@ -23,7 +24,7 @@ fn a_message_for_sessions_of_several_records_comes_to_each_once() {
     let connect = format!("p: CONNECT id={publisher} keep expiry=1000");
     let heard = world.run(&format!("{connect}; p: PUBLISH t once qos=2 id=7"));
     assert!(heard.ends_with("p: PUBLISH t once qos=2 id=7\n    p < PUBREC 7\n"), "{heard}");
-    // A process that ended before it could say so: its successor takes the message again, for nobody.
+    // A process that ended before it acknowledged: the next process takes the message again, without receivers.
     let heard = world.run(&format!("kill; {connect}; p: PUBLISH t once qos=2 id=7 dup; p: PUBREL 7"));
     assert!(heard.ends_with("    p < PUBREC 7\np: PUBREL 7\n    p < PUBCOMP 7\n"), "{heard}");
     // And the packet id is free in all parts.
@@ -59,7 +60,8 @@ fn what_is_too_deep_to_be_retained_is_not_acknowledged_as_if_it_were() {
     let deep = "t".to_owned() + &"/t".repeat(128);
     let mut world = World::new(WorldOptions::default());
     let heard = world.run(&format!(
-        "a: CONNECT; a: SUBSCRIBE #; p: CONNECT; p: PUBLISH {deep} x qos=1 retain; p: PUBLISH $delayed/1/{deep} x qos=2 retain
+        "a: CONNECT; a: SUBSCRIBE #; p: CONNECT; p: PUBLISH {deep} x qos=1 retain
+         p: PUBLISH $delayed/1/{deep} x qos=2 retain
          p: PUBLISH {deep} live retain; p: PUBLISH {deep} plain qos=1; q: CONNECT v3; q: PUBLISH {deep} x qos=1 retain
          w: CONNECT will={deep},x,retain; b: CONNECT; b: SUBSCRIBE #"
     ));

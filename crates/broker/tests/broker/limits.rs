@@ -1,4 +1,4 @@
-//! Bounds, and what a client is told beyond them.
+//! Bounds, and what a client gets beyond them.
 
 use crate::support::{World, WorldOptions, check, check_with};
 use expect_test::expect;
@@ -69,7 +69,8 @@ fn the_server_keep_alive_replaces_a_longer_one() {
 #[test]
 fn a_client_gets_no_more_at_a_time_than_it_takes() {
     check(
-        "a: CONNECT recv=2; a: SUBSCRIBE t qos=2; b: CONNECT; b: PUBLISH t 1 qos=1; b: PUBLISH t 2 qos=2; b: PUBLISH t 3 qos=1
+        "a: CONNECT recv=2; a: SUBSCRIBE t qos=2; b: CONNECT; b: PUBLISH t 1 qos=1; b: PUBLISH t 2 qos=2
+         b: PUBLISH t 3 qos=1
          b: PUBLISH t 4; a: PUBREC 2; a: PUBCOMP 2; a: PUBACK 1",
         expect![[r#"
             a: CONNECT recv=2
@@ -98,10 +99,11 @@ fn a_client_gets_no_more_at_a_time_than_it_takes() {
 }
 
 #[test]
-fn a_client_may_not_have_more_under_way_than_it_was_told() {
+fn a_client_may_not_have_more_in_flight_than_it_was_told() {
     check_with(
         limited(|limits| limits.receive_maximum = 2),
-        "a: CONNECT; a: PUBLISH t 1 qos=2; a: PUBLISH t 2 qos=2; a: PUBREL 1; a: PUBLISH t 3 qos=2; a: PUBLISH t 4 qos=2",
+        "a: CONNECT; a: PUBLISH t 1 qos=2; a: PUBLISH t 2 qos=2; a: PUBREL 1; a: PUBLISH t 3 qos=2
+         a: PUBLISH t 4 qos=2",
         expect![[r#"
             a: CONNECT
                 a < CONNACK success
@@ -259,7 +261,8 @@ fn an_inbox_over_its_bound_follows_its_policy() {
                 limits.clean_inbox_messages_max = 2;
                 limits.clean_inbox_policy = policy;
             }),
-            "a: CONNECT recv=1; a: SUBSCRIBE t qos=1; b: CONNECT; b: PUBLISH t 1 qos=1; b: PUBLISH t 2 qos=1; b: PUBLISH t 3 qos=1
+            "a: CONNECT recv=1; a: SUBSCRIBE t qos=1; b: CONNECT; b: PUBLISH t 1 qos=1; b: PUBLISH t 2 qos=1
+             b: PUBLISH t 3 qos=1
              b: PUBLISH t 4 qos=1; a: PUBACK 1; a: PUBACK 2",
             heard,
         );
@@ -270,7 +273,8 @@ fn an_inbox_over_its_bound_follows_its_policy() {
 fn a_rate_makes_a_publisher_wait() {
     check_with(
         limited(|limits| limits.publishes_per_s = 2),
-        "a: CONNECT; a: SUBSCRIBE t; b: CONNECT; b: PUBLISH t 1; b: PUBLISH t 2; b: PUBLISH t 3; b: PING; wait 400; wait 200",
+        "a: CONNECT; a: SUBSCRIBE t; b: CONNECT; b: PUBLISH t 1; b: PUBLISH t 2; b: PUBLISH t 3; b: PING; wait 400
+         wait 200",
         expect![[r#"
             a: CONNECT
                 a < CONNACK success
@@ -295,7 +299,8 @@ fn a_rate_makes_a_publisher_wait() {
 #[test]
 fn messages_expire_and_count_down() {
     check(
-        "a: CONNECT recv=1; a: SUBSCRIBE t qos=1; b: CONNECT; b: PUBLISH t 1 qos=1 expiry=10; b: PUBLISH t 2 qos=1 expiry=10
+        "a: CONNECT recv=1; a: SUBSCRIBE t qos=1; b: CONNECT; b: PUBLISH t 1 qos=1 expiry=10
+         b: PUBLISH t 2 qos=1 expiry=10
          b: PUBLISH t 3 qos=1 expiry=2; wait 3000; a: PUBACK 1; a: PUBACK 2; b: PUBLISH r x retain expiry=5; wait 2000
          c: CONNECT; c: SUBSCRIBE r; wait 4000; c: SUBSCRIBE r",
         expect![[r#"
@@ -333,7 +338,8 @@ fn messages_expire_and_count_down() {
 #[test]
 fn a_drain_sends_clients_away_at_its_rate_and_refuses_new_ones() {
     check(
-        "a: CONNECT; b: CONNECT v3; c: CONNECT will=w,x; d@1: CONNECT; drain 1 other:1883; wait 1000; wait 1000; e: CONNECT; wait 1000",
+        "a: CONNECT; b: CONNECT v3; c: CONNECT will=w,x; d@1: CONNECT; drain 1 other:1883; wait 1000; wait 1000
+         e: CONNECT; wait 1000",
         expect![[r#"
             a: CONNECT
                 a < CONNACK success
@@ -384,7 +390,8 @@ fn bytes_may_come_one_by_one() {
 fn garbage_ends_a_connection() {
     check(
         "a: HEX 00 00
-         b: CONNECT; b: HEX f0 00; c: CONNECT; c: HEX 10 0d 00 04 4d 51 54 54 05 02 00 00 00 00 00; d: CONNECT; d: HEX 30 ff ff ff ff 01
+         b: CONNECT; b: HEX f0 00; c: CONNECT; c: HEX 10 0d 00 04 4d 51 54 54 05 02 00 00 00 00 00; d: CONNECT
+         d: HEX 30 ff ff ff ff 01
          e: CONNECT; e: AUTH x; f: HEX 10 0c 00 04 4d 51 54 54 09 02 00 00 00 00; g: CONNECT v3 keep id=; h: CONNECT id=
          i: CONNECT; i: HEX 82 02 00 00; j: CONNECT; j: HEX 36 05 00 01 74 00 01",
         expect![[r#"

@@ -1,4 +1,5 @@
-//! The broker from outside: scripts of packets, and what clients hear. The words are in `tests/broker/support/mod.rs`.
+//! The broker from outside: scripts of packets, and what clients receive. `tests/broker/support/mod.rs` describes the
+//! commands.
 
 mod clean_sessions;
 mod durable_sessions;

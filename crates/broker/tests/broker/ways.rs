@@ -6,7 +6,8 @@ use expect_test::expect;
 #[test]
 fn properties_go_on_unchanged() {
     check(
-        "a: CONNECT; a: SUBSCRIBE t qos=1 sid=9; b@1: CONNECT; b: PUBLISH t ask qos=1 response=r/b correlation=77 up=k=v expiry=100
+        "a: CONNECT; a: SUBSCRIBE t qos=1 sid=9; b@1: CONNECT
+         b: PUBLISH t ask qos=1 response=r/b correlation=77 up=k=v expiry=100
          c: CONNECT v3; c: SUBSCRIBE t; b: PUBLISH t again response=r/b",
         expect![[r#"
             a: CONNECT
@@ -61,7 +62,8 @@ fn a_request_reaches_its_service_and_no_subscriber() {
     check(
         "a: CONNECT; a: SUBSCRIBE # qos=1; b: CONNECT; b: SUBSCRIBE r
          b: PUBLISH other/service ask qos=1 response=r; b: PUBLISH other/service/x ask qos=1 response=r
-         b: PUBLISH $delayed/1/other/service ask qos=1 response=r; b: PUBLISH other/service ask retain response=elsewhere",
+         b: PUBLISH $delayed/1/other/service ask qos=1 response=r
+         b: PUBLISH other/service ask retain response=elsewhere",
         expect![[r#"
             a: CONNECT
                 a < CONNACK success
@@ -111,7 +113,8 @@ fn accounts_may_be_watched_if_they_are_collectors() {
 #[test]
 fn a_delayed_message_comes_later() {
     check(
-        "a: CONNECT; a: SUBSCRIBE t qos=2; b: CONNECT; b: PUBLISH $delayed/2/t later; b: PUBLISH $delayed/x/t never qos=1
+        "a: CONNECT; a: SUBSCRIBE t qos=2; b: CONNECT; b: PUBLISH $delayed/2/t later
+         b: PUBLISH $delayed/x/t never qos=1
          b: PUBLISH $delayed/1/secret/x y qos=1; wait 1000; wait 1000",
         expect![[r#"
             a: CONNECT

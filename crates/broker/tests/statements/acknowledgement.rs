@@ -2,7 +2,8 @@
 
 use crate::{holds, holds_in_both};
 
-/// [MQTT-2.2.1-5] [MQTT-4.3.3-11]
+/// `[MQTT-2.2.1-5]`: PUBACK, PUBREC, PUBREL and PUBCOMP carry the packet id of their PUBLISH.
+/// `[MQTT-4.3.3-11]`: QoS 2: PUBREL is answered with PUBCOMP.
 #[test]
 fn answers_name_what_they_answer() {
     holds_in_both(
@@ -19,7 +20,8 @@ fn answers_name_what_they_answer() {
     );
 }
 
-/// [MQTT-4.3.3-11]: MQTT 5 has a reason for it.
+/// `[MQTT-4.3.3-11]`: QoS 2: PUBREL is answered with PUBCOMP.
+/// MQTT 5 has a reason for it.
 #[test]
 fn a_pubrel_of_nothing_is_answered() {
     holds(
@@ -36,7 +38,8 @@ fn a_pubrel_of_nothing_is_answered() {
     );
 }
 
-/// [MQTT-3.6.2-1]: MQTT 5 has a reason for that too.
+/// `[MQTT-3.6.2-1]`: the reason code of PUBREL is one of those listed.
+/// MQTT 5 has a reason for that too.
 #[test]
 fn a_pubrec_of_nothing_is_answered() {
     holds(
@@ -75,7 +78,10 @@ fn an_answer_to_nothing_is_let_pass() {
     );
 }
 
-/// [MQTT-3.6.1-1] [MQTT-3.8.1-1] [MQTT-3.10.1-1]: flags 0000.
+/// `[MQTT-3.6.1-1]`: the flags of PUBREL are 0010.
+/// `[MQTT-3.8.1-1]`: the flags of SUBSCRIBE are 0010.
+/// `[MQTT-3.10.1-1]`: the flags of UNSUBSCRIBE are 0010.
+/// Flags 0000.
 #[test]
 fn flags_that_must_be_0010_are_that() {
     for packet in ["60 02 00 01", "80 07 00 01 00 00 01 74 00", "a0 06 00 01 00 00 01 74"] {

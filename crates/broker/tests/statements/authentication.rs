@@ -2,7 +2,8 @@
 
 use crate::holds;
 
-/// [MQTT-4.12.0-1] [MQTT-4.12.0-4]
+/// `[MQTT-4.12.0-1]`: an unknown Authentication Method: the server may send CONNACK 0x8C or 0x87, then closes.
+/// `[MQTT-4.12.0-4]`: the server may refuse authentication at any time.
 #[test]
 fn no_method_is_known() {
     holds(
@@ -14,7 +15,9 @@ fn no_method_is_known() {
     );
 }
 
-/// [MQTT-4.12.0-6] [MQTT-4.12.0-7] [MQTT-4.12.1-1]
+/// `[MQTT-4.12.0-6]`: without an Authentication Method in CONNECT, the server sends no AUTH.
+/// `[MQTT-4.12.0-7]`: without an Authentication Method in CONNECT, the client sends no AUTH.
+/// `[MQTT-4.12.1-1]`: re-authentication uses the Authentication Method of CONNECT.
 #[test]
 fn who_began_without_does_not_go_on_with_auth() {
     holds(
@@ -28,7 +31,7 @@ fn who_began_without_does_not_go_on_with_auth() {
     );
 }
 
-/// [MQTT-3.15.1-1]
+/// `[MQTT-3.15.1-1]`: the flags of AUTH are 0.
 #[test]
 fn the_flags_of_auth_are_0() {
     holds(

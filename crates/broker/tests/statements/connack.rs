@@ -4,7 +4,10 @@ use crate::support::WorldOptions;
 use crate::{holds, holds_in_both, holds_with};
 use tidegate_broker::BrokerLimits;
 
-/// [MQTT-3.1.4-5] [MQTT-3.2.0-1] [MQTT-3.2.0-2]: whatever waits for the client comes after it.
+/// `[MQTT-3.1.4-5]`: a client that is accepted gets CONNACK 0x00.
+/// `[MQTT-3.2.0-1]`: CONNACK is the first packet that the server sends.
+/// `[MQTT-3.2.0-2]`: the server sends one CONNACK per connection.
+/// Whatever waits for the client comes after it.
 #[test]
 fn connack_comes_first_and_once() {
     holds_in_both(
@@ -30,7 +33,9 @@ fn connack_comes_first_and_once() {
     );
 }
 
-/// [MQTT-3.2.2-3] [MQTT-3.1.1 3.1.2-6]: MQTT 5 without expiry, and MQTT 3.1.1 that started clean, leave nothing behind.
+/// `[MQTT-3.2.2-3]`: without Clean Start, Session Present says whether there was a session.
+/// `[MQTT-3.1.1 3.1.2-6]`: a clean session ends with its connection.
+/// MQTT 5 without expiry, and MQTT 3.1.1 that started clean, leave nothing behind.
 #[test]
 fn a_session_that_ended_is_not_present() {
     holds(
@@ -49,7 +54,8 @@ fn a_session_that_ended_is_not_present() {
     );
 }
 
-/// [MQTT-3.2.2-15]: the bound that CONNACK told is kept to.
+/// `[MQTT-3.2.2-15]`: the client sends nothing larger than the server's Maximum Packet Size.
+/// The bound that CONNACK told is kept to.
 #[test]
 fn a_packet_above_the_servers_maximum_is_not_taken() {
     holds(
@@ -63,7 +69,10 @@ fn a_packet_above_the_servers_maximum_is_not_taken() {
     );
 }
 
-/// [MQTT-3.2.2-17] [MQTT-3.3.2-9] [MQTT-3.3.2-12]: sixty-four are offered.
+/// `[MQTT-3.2.2-17]`: the client uses no topic alias above the server's Topic Alias Maximum.
+/// `[MQTT-3.3.2-9]`: the client uses no topic alias above the server's maximum.
+/// `[MQTT-3.3.2-12]`: the server accepts all topic aliases up to its maximum.
+/// Sixty-four are offered.
 #[test]
 fn aliases_above_the_servers_maximum_are_not_taken() {
     let limits = BrokerLimits { topic_alias_maximum: 64, sys_interval_ms: 0, ..BrokerLimits::default() };

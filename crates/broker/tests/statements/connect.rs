@@ -4,7 +4,9 @@ use crate::support::WorldOptions;
 use crate::{holds, holds_in_both, holds_with};
 use tidegate_broker::BrokerLimits;
 
-/// [MQTT-3.1.0-1] [MQTT-3.14.0-1]: before CONNECT there is not even a goodbye.
+/// `[MQTT-3.1.0-1]`: the first packet of a client is CONNECT.
+/// `[MQTT-3.14.0-1]`: the server sends no DISCONNECT before a CONNACK with a code below 0x80.
+/// Before CONNECT the server does not send DISCONNECT either.
 #[test]
 fn what_is_not_connect_comes_not_first() {
     holds(
@@ -16,7 +18,8 @@ fn what_is_not_connect_comes_not_first() {
     );
 }
 
-/// [MQTT-3.1.0-2] [MQTT-4.13.1-1]
+/// `[MQTT-3.1.0-2]`: a second CONNECT ends the connection.
+/// `[MQTT-4.13.1-1]`: a malformed packet or protocol error closes the connection.
 #[test]
 fn a_second_connect_ends_the_connection() {
     holds_in_both(
@@ -30,7 +33,8 @@ fn a_second_connect_ends_the_connection() {
     );
 }
 
-/// [MQTT-3.1.2-1]: the name is MQXX.
+/// `[MQTT-3.1.2-1]`: another protocol name: the server may send CONNACK 0x84, then closes.
+/// The name is MQXX.
 #[test]
 fn another_protocol_is_closed() {
     holds(
@@ -42,7 +46,9 @@ fn another_protocol_is_closed() {
     );
 }
 
-/// [MQTT-3.1.2-2] [MQTT-3.2.2-7]: the version is 6.
+/// `[MQTT-3.1.2-2]`: another protocol version: the server may send CONNACK 0x84, then closes.
+/// `[MQTT-3.2.2-7]`: after a CONNACK with an error the server closes the connection.
+/// The version is 6.
 #[test]
 fn another_version_is_told_and_closed() {
     holds(
@@ -55,7 +61,9 @@ fn another_version_is_told_and_closed() {
     );
 }
 
-/// [MQTT-3.1.4-1] [MQTT-3.1.2-3]: the reserved flag is set.
+/// `[MQTT-3.1.4-1]`: a CONNECT that is not well-formed: the server closes the connection.
+/// `[MQTT-3.1.2-3]`: CONNECT's reserved flag is 0.
+/// The reserved flag is set.
 #[test]
 fn a_connect_that_is_malformed_is_refused() {
     holds(
@@ -68,7 +76,9 @@ fn a_connect_that_is_malformed_is_refused() {
     );
 }
 
-/// [MQTT-3.1.2-4] [MQTT-3.1.4-4] [MQTT-3.2.2-2]
+/// `[MQTT-3.1.2-4]`: Clean Start deletes the existing session.
+/// `[MQTT-3.1.4-4]`: the server processes Clean Start.
+/// `[MQTT-3.2.2-2]`: with Clean Start, Session Present is 0.
 #[test]
 fn a_clean_start_forgets_the_session() {
     holds_in_both(
@@ -93,7 +103,12 @@ fn a_clean_start_forgets_the_session() {
     );
 }
 
-/// [MQTT-3.1.2-5] [MQTT-3.1.2-6] [MQTT-3.1.2-23] [MQTT-3.2.2-3] [MQTT-3.1.3-2]: another id is another session.
+/// `[MQTT-3.1.2-5]`: without Clean Start the existing session continues.
+/// `[MQTT-3.1.2-6]`: without Clean Start and without an existing session, a new session begins.
+/// `[MQTT-3.1.2-23]`: the session is stored as long as its expiry interval says.
+/// `[MQTT-3.2.2-3]`: without Clean Start, Session Present says whether there was a session.
+/// `[MQTT-3.1.3-2]`: client and server identify the session by the client id.
+/// Another id is another session.
 #[test]
 fn a_session_goes_on() {
     holds_in_both(
@@ -117,7 +132,8 @@ fn a_session_goes_on() {
     );
 }
 
-/// [MQTT-3.1.2-22] [MQTT-3.2.2-22]
+/// `[MQTT-3.1.2-22]`: after one and a half keep alives without a packet the server closes the connection.
+/// `[MQTT-3.2.2-22]`: without Server Keep Alive, the client's own value applies.
 #[test]
 fn silence_ends_the_connection_and_a_ping_breaks_it() {
     holds_in_both(
@@ -140,7 +156,8 @@ fn silence_ends_the_connection_and_a_ping_breaks_it() {
     );
 }
 
-/// [MQTT-3.1.2-22]: 0 is no keep alive.
+/// `[MQTT-3.1.2-22]`: after one and a half keep alives without a packet the server closes the connection.
+/// 0 is no keep alive.
 #[test]
 fn who_keeps_nothing_alive_may_be_silent() {
     holds_in_both(
@@ -154,7 +171,9 @@ fn who_keeps_nothing_alive_may_be_silent() {
     );
 }
 
-/// [MQTT-3.1.2-24] [MQTT-3.1.2-25]: with one message under way at most, the small one comes only if the large one counts as done.
+/// `[MQTT-3.1.2-24]`: the server sends nothing larger than the client's Maximum Packet Size.
+/// `[MQTT-3.1.2-25]`: a message that is too large for a client counts as delivered.
+/// With one message under way at most, the small one comes only if the large one counts as done.
 #[test]
 fn what_is_too_large_for_a_client_counts_as_delivered() {
     holds(
@@ -178,7 +197,9 @@ fn what_is_too_large_for_a_client_counts_as_delivered() {
     );
 }
 
-/// [MQTT-3.1.2-26] [MQTT-3.3.2-11]: the client takes one alias.
+/// `[MQTT-3.1.2-26]`: the server uses no topic alias above the client's Topic Alias Maximum.
+/// `[MQTT-3.3.2-11]`: the server uses no topic alias above the client's maximum.
+/// The client takes one alias.
 #[test]
 fn aliases_to_a_client_stay_within_its_maximum() {
     holds(
@@ -199,7 +220,7 @@ fn aliases_to_a_client_stay_within_its_maximum() {
     );
 }
 
-/// [MQTT-3.1.2-27]
+/// `[MQTT-3.1.2-27]`: without a Topic Alias Maximum of the client, the server uses no topic aliases.
 #[test]
 fn who_takes_no_aliases_gets_none() {
     holds(
@@ -216,7 +237,7 @@ fn who_takes_no_aliases_gets_none() {
     );
 }
 
-/// [MQTT-3.1.3-5]
+/// `[MQTT-3.1.3-5]`: the server accepts client ids of 1 to 23 letters and digits.
 #[test]
 fn ids_of_letters_and_digits_are_taken() {
     holds_in_both(
@@ -229,7 +250,10 @@ fn ids_of_letters_and_digits_are_taken() {
     );
 }
 
-/// [MQTT-3.1.3-6] [MQTT-3.1.3-7] [MQTT-3.2.2-16]: two of them do not throw each other out.
+/// `[MQTT-3.1.3-6]`: an empty client id is allowed: the server assigns one.
+/// `[MQTT-3.1.3-7]`: the server uses the client id that it assigned and returns it in CONNACK.
+/// `[MQTT-3.2.2-16]`: an assigned client id is in use by no other session.
+/// Two of them do not throw each other out.
 #[test]
 fn who_brings_no_id_gets_one() {
     holds(
@@ -246,7 +270,10 @@ fn who_brings_no_id_gets_one() {
     );
 }
 
-/// [MQTT-3.1.3-6], [MQTT-3.1.1 3.1.3-7] and [MQTT-3.1.1 3.1.3-8]: which has no way to tell the id, so there is no session to keep.
+/// `[MQTT-3.1.3-6]`: an empty client id is allowed: the server assigns one.
+/// `[MQTT-3.1.1 3.1.3-7]`: an empty client id needs a clean session.
+/// `[MQTT-3.1.1 3.1.3-8]`: an empty client id without a clean session: return code 0x02, then close.
+/// MQTT 3.1.1 cannot tell the client its id, so there is no session to keep.
 #[test]
 fn in_3_1_1_who_brings_no_id_brings_no_session() {
     holds(
@@ -260,7 +287,8 @@ fn in_3_1_1_who_brings_no_id_brings_no_session() {
     );
 }
 
-/// [MQTT-3.1.3-8] [MQTT-3.2.2-7]
+/// `[MQTT-3.1.3-8]`: a client id that is refused: the server may send CONNACK 0x85, then closes.
+/// `[MQTT-3.2.2-7]`: after a CONNACK with an error the server closes the connection.
 #[test]
 fn an_id_may_be_too_long() {
     let id = "x".repeat(5_000);
@@ -273,7 +301,10 @@ fn an_id_may_be_too_long() {
     ));
 }
 
-/// [MQTT-3.1.4-2] [MQTT-3.2.2-6] [MQTT-3.2.2-7]: although there is a session of that id.
+/// `[MQTT-3.1.4-2]`: a client that is not authorised: the server closes the connection.
+/// `[MQTT-3.2.2-6]`: a CONNACK with an error has Session Present 0.
+/// `[MQTT-3.2.2-7]`: after a CONNACK with an error the server closes the connection.
+/// Although there is a session of that id.
 #[test]
 fn who_is_not_let_in_is_told_so() {
     holds_in_both(
@@ -288,7 +319,7 @@ fn who_is_not_let_in_is_told_so() {
     );
 }
 
-/// [MQTT-3.1.4-3]
+/// `[MQTT-3.1.4-3]`: a second connection with a client id disconnects the first one with 0x8E.
 #[test]
 fn a_client_id_has_one_connection() {
     holds(
@@ -316,7 +347,8 @@ fn a_client_id_has_one_connection() {
     );
 }
 
-/// [MQTT-3.1.4-6]: a PINGREQ in the same breath as the refused CONNECT.
+/// `[MQTT-3.1.4-6]`: packets after a CONNECT that was refused are not processed.
+/// A PINGREQ in the same breath as the refused CONNECT.
 #[test]
 fn what_follows_a_refused_connect_is_ignored() {
     holds(
@@ -347,7 +379,9 @@ fn what_follows_an_accepted_connect_is_served() {
     }
 }
 
-/// [MQTT-3.1.2-21] [MQTT-3.2.2-21]: those are the client's; that it is told is ours.
+/// `[MQTT-3.1.2-21]`: a client uses the keep alive that the server returns.
+/// `[MQTT-3.2.2-21]`: the client uses Server Keep Alive.
+/// Both are demands on clients; the server must send the value.
 #[test]
 fn a_keep_alive_beyond_the_bound_is_replaced() {
     let limits = BrokerLimits { keep_alive_max_s: 10, sys_interval_ms: 0, ..BrokerLimits::default() };

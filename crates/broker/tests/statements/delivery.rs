@@ -2,9 +2,12 @@
 
 use crate::{holds, holds_in_both};
 
-/// [MQTT-2.2.1-4] [MQTT-4.3.2-1] [MQTT-4.3.2-2] [MQTT-4.3.2-3]
+/// `[MQTT-2.2.1-4]`: a packet id chosen by the server is not 0 and not in use.
+/// `[MQTT-4.3.2-1]`: QoS 1: a new message gets a packet id that is not in use.
+/// `[MQTT-4.3.2-2]`: QoS 1: DUP is 0 when a message is sent for the first time.
+/// `[MQTT-4.3.2-3]`: QoS 1: a message is unacknowledged until PUBACK arrives.
 #[test]
-fn qos_1_is_under_way_until_its_puback() {
+fn qos_1_is_in_flight_until_its_puback() {
     holds_in_both(
         "
         s: CONNECT keep expiry=100
@@ -32,7 +35,9 @@ fn qos_1_is_under_way_until_its_puback() {
     );
 }
 
-/// [MQTT-4.3.2-4] [MQTT-4.5.0-1]: what was acknowledged is there after a crash.
+/// `[MQTT-4.3.2-4]`: QoS 1: the receiver answers with PUBACK once it has taken over the message.
+/// `[MQTT-4.5.0-1]`: a message is added to all sessions with a matching subscription.
+/// What was acknowledged is there after a crash.
 #[test]
 fn puback_means_that_it_is_ours() {
     holds_in_both(
@@ -66,7 +71,8 @@ fn puback_means_that_it_is_ours() {
     );
 }
 
-/// [MQTT-4.3.2-5]: DUP or not.
+/// `[MQTT-4.3.2-5]`: QoS 1: after PUBACK the same packet id is a new message.
+/// DUP or not.
 #[test]
 fn after_puback_an_id_is_free() {
     holds_in_both(
@@ -87,7 +93,12 @@ fn after_puback_an_id_is_free() {
     );
 }
 
-/// [MQTT-4.3.3-1] [MQTT-4.3.3-2] [MQTT-4.3.3-3] [MQTT-4.3.3-4] [MQTT-4.3.3-5] [MQTT-4.3.3-6]
+/// `[MQTT-4.3.3-1]`: QoS 2: a new message gets a packet id that is not in use.
+/// `[MQTT-4.3.3-2]`: QoS 2: DUP is 0 when a message is sent for the first time.
+/// `[MQTT-4.3.3-3]`: QoS 2: a message is unacknowledged until PUBREC arrives.
+/// `[MQTT-4.3.3-4]`: QoS 2: a PUBREC below 0x80 is answered with PUBREL.
+/// `[MQTT-4.3.3-5]`: QoS 2: PUBREL is unacknowledged until PUBCOMP arrives.
+/// `[MQTT-4.3.3-6]`: QoS 2: after PUBREL the PUBLISH is not sent again.
 #[test]
 fn qos_2_goes_to_a_subscriber_in_four_steps() {
     holds_in_both(
@@ -119,7 +130,8 @@ fn qos_2_goes_to_a_subscriber_in_four_steps() {
     );
 }
 
-/// [MQTT-4.3.3-6]: nor after a crash.
+/// `[MQTT-4.3.3-6]`: QoS 2: after PUBREL the PUBLISH is not sent again.
+/// Nor after a crash.
 #[test]
 fn the_server_remembers_that_qos_2_was_received() {
     holds_in_both(
@@ -147,7 +159,10 @@ fn the_server_remembers_that_qos_2_was_received() {
     );
 }
 
-/// [MQTT-4.3.3-8] [MQTT-4.3.3-10] [MQTT-4.3.3-12]: and 11, the answer.
+/// `[MQTT-4.3.3-8]`: QoS 2: the receiver answers with PUBREC once it has taken over the message.
+/// `[MQTT-4.3.3-10]`: QoS 2: the same packet id again is answered with PUBREC and not delivered twice.
+/// `[MQTT-4.3.3-12]`: QoS 2: after PUBCOMP the same packet id is a new message.
+/// And 11, the answer.
 #[test]
 fn qos_2_comes_from_a_publisher_once() {
     holds_in_both(
@@ -177,7 +192,8 @@ fn qos_2_comes_from_a_publisher_once() {
     );
 }
 
-/// [MQTT-4.3.3-10]: for those who get it later, also when the server has died in between.
+/// `[MQTT-4.3.3-10]`: QoS 2: the same packet id again is answered with PUBREC and not delivered twice.
+/// For those who get it later, also when the server has died in between.
 #[test]
 fn qos_2_is_not_doubled_by_a_crash() {
     holds_in_both(
@@ -205,7 +221,8 @@ fn qos_2_is_not_doubled_by_a_crash() {
     );
 }
 
-/// [MQTT-4.3.3-7] [MQTT-4.3.3-13]
+/// `[MQTT-4.3.3-7]`: QoS 2: a message that was sent does not expire.
+/// `[MQTT-4.3.3-13]`: QoS 2: acknowledgements continue although the message has expired.
 #[test]
 fn what_was_sent_does_not_expire() {
     holds(
@@ -229,7 +246,9 @@ fn what_was_sent_does_not_expire() {
     );
 }
 
-/// [MQTT-4.3.3-9] [MQTT-4.4.0-2]: what a subscriber refuses is over.
+/// `[MQTT-4.3.3-9]`: QoS 2: after a PUBREC of 0x80 or more the same packet id is a new message.
+/// `[MQTT-4.4.0-2]`: a PUBACK or PUBREC of 0x80 or more ends the delivery.
+/// What a subscriber refuses is over.
 #[test]
 fn a_refusal_ends_the_message() {
     holds(
@@ -259,7 +278,9 @@ fn a_refusal_ends_the_message() {
     );
 }
 
-/// [MQTT-4.4.0-1]: time alone sends nothing again.
+/// `[MQTT-4.4.0-1]`: on reconnecting, and only then, unacknowledged PUBLISH and PUBREL are sent again with their packet
+/// ids.
+/// Time alone sends nothing again.
 #[test]
 fn nothing_is_sent_again_on_the_same_connection() {
     holds_in_both(
@@ -281,7 +302,9 @@ fn nothing_is_sent_again_on_the_same_connection() {
     );
 }
 
-/// [MQTT-4.5.0-1] [MQTT-4.1.0-1]: connected or not, on whichever worker, and whoever publishes.
+/// `[MQTT-4.5.0-1]`: a message is added to all sessions with a matching subscription.
+/// `[MQTT-4.1.0-1]`: a session is not deleted while its connection is open.
+/// Connected or not, on any worker, from any publisher.
 #[test]
 fn a_message_comes_to_all_who_match() {
     holds_in_both(
@@ -314,7 +337,9 @@ fn a_message_comes_to_all_who_match() {
     );
 }
 
-/// [MQTT-4.6.0-5] [MQTT-4.6.0-6]: while they are live, three at a time; while they wait; and when they are sent again.
+/// `[MQTT-4.6.0-5]`: messages of one client on an ordered topic are delivered in order.
+/// `[MQTT-4.6.0-6]`: every topic is ordered for subscriptions that are not shared.
+/// While they are live, three at a time; while they wait; and when they are sent again.
 #[test]
 fn messages_keep_their_order() {
     for (version, no_properties, length) in [("", " 00", "07"), (" v3", "", "06")] {
@@ -363,7 +388,8 @@ fn messages_keep_their_order() {
     }
 }
 
-/// [MQTT-4.6.0-5]: a retained message goes another way than the next one, which must not overtake it; nor by an alias. Topics of all
+/// `[MQTT-4.6.0-5]`: messages of one client on an ordered topic are delivered in order.
+/// A retained message goes another way than the next one, which must not overtake it; nor by an alias. Topics of all
 /// shards, so of both workers.
 #[test]
 fn retained_messages_keep_their_order_with_others() {
@@ -409,8 +435,9 @@ fn retained_messages_keep_their_order_with_others() {
     }
 }
 
-/// [MQTT-4.6.0-2] [MQTT-4.6.0-3]: the server keeps to the order of its answers as well, though one message waits for a disk and the
-/// next for none.
+/// `[MQTT-4.6.0-2]`: the client sends PUBACKs in the order of the messages.
+/// `[MQTT-4.6.0-3]`: the client sends PUBRECs in the order of the messages.
+/// The server keeps to the order of its answers as well, though one message waits for a disk and the next for none.
 #[test]
 fn answers_keep_their_order() {
     holds(
@@ -422,7 +449,8 @@ fn answers_keep_their_order() {
         s: drop
         a: CONNECT
             a < CONNACK success
-        a: HEX 32 07 00 01 74 00 01 00 31 32 07 00 01 75 00 02 00 32 34 07 00 01 75 00 03 00 33 32 07 00 01 74 00 04 00 34
+        a: HEX 32 07 00 01 74 00 01 00 31 32 07 00 01 75 00 02 00 32 \
+               34 07 00 01 75 00 03 00 33 32 07 00 01 74 00 04 00 34
             a < PUBACK 1
             a < PUBACK 2 0x10 no_matching_subscribers
             a < PUBREC 3 0x10 no_matching_subscribers

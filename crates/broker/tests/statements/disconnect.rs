@@ -2,8 +2,10 @@
 
 use crate::{holds, holds_in_both};
 
-/// [MQTT-3.14.4-1] [MQTT-3.14.4-2] [MQTT-4.13.2-1]: what is sent to a client that broke the protocol ends with DISCONNECT; what it
-/// sent behind is not looked at.
+/// `[MQTT-3.14.4-1]`: nothing is sent after DISCONNECT.
+/// `[MQTT-3.14.4-2]`: the sender of DISCONNECT closes the connection.
+/// `[MQTT-4.13.2-1]`: a CONNACK or DISCONNECT of 0x80 or more closes the connection.
+/// What is sent to a client that broke the protocol ends with DISCONNECT; what it sent behind is not looked at.
 #[test]
 fn nothing_comes_after_disconnect() {
     holds_in_both(
@@ -23,7 +25,7 @@ fn nothing_comes_after_disconnect() {
     );
 }
 
-/// [MQTT-3.14.1-1]
+/// `[MQTT-3.14.1-1]`: the flags of DISCONNECT are 0.
 #[test]
 fn the_flags_of_disconnect_are_0() {
     holds_in_both(
@@ -37,7 +39,7 @@ fn the_flags_of_disconnect_are_0() {
     );
 }
 
-/// [MQTT-3.14.2-1]
+/// `[MQTT-3.14.2-1]`: the reason code of DISCONNECT is one of those listed.
 #[test]
 fn a_reason_that_is_no_reason_is_not_taken() {
     holds(
@@ -51,7 +53,8 @@ fn a_reason_that_is_no_reason_is_not_taken() {
     );
 }
 
-/// 3.14.2.2.2: DISCONNECT may change how long the session stays, but not make one of none. [MQTT-4.1.0-2]
+/// `[MQTT-4.1.0-2]`: a session is deleted when its expiry interval has passed.
+/// MQTT 5, 3.14.2.2.2: DISCONNECT may change the expiry interval, but not from 0 to another value.
 #[test]
 fn a_goodbye_may_change_the_expiry() {
     holds(

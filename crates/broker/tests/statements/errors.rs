@@ -1,9 +1,11 @@
-//! 4.13: what is not MQTT.
+//! 4.13: malformed packets and protocol errors.
 
 use crate::{holds, holds_in_both};
 
-/// [MQTT-4.13.1-1] [MQTT-4.13.2-1] [MQTT-2.2.1-3]: a packet id of 0, a packet that only servers send, a reserved type, a length that
-/// does not end.
+/// `[MQTT-4.13.1-1]`: a malformed packet or protocol error closes the connection.
+/// `[MQTT-4.13.2-1]`: a CONNACK or DISCONNECT of 0x80 or more closes the connection.
+/// `[MQTT-2.2.1-3]`: a packet id chosen by the client is not 0 and not in use.
+/// A packet id of 0, a packet that only servers send, a reserved type, a length that does not end.
 #[test]
 fn what_is_not_mqtt_ends_the_connection() {
     for (bytes, reason) in [
@@ -33,7 +35,10 @@ fn what_is_not_mqtt_ends_the_connection() {
     }
 }
 
-/// [MQTT-1.5.4-1] [MQTT-1.5.4-2] [MQTT-1.5.4-3]: a surrogate, a zero, and a byte order mark, which is a character.
+/// `[MQTT-1.5.4-1]`: strings are well-formed UTF-8, without surrogates.
+/// `[MQTT-1.5.4-2]`: strings contain no U+0000.
+/// `[MQTT-1.5.4-3]`: the bytes EF BB BF are the character U+FEFF and are not stripped.
+/// A surrogate, a zero, and a byte order mark, which is a character.
 #[test]
 fn texts_are_utf_8() {
     for topic in ["ed a0 80", "61 00 62"] {

@@ -2,7 +2,12 @@
 
 use crate::{holds, holds_in_both};
 
-/// [MQTT-3.3.4-9] [MQTT-3.3.4-10] [MQTT-4.9.0-1] [MQTT-4.9.0-2] [MQTT-4.9.0-3]: QoS 0 and all other packets go on.
+/// `[MQTT-3.3.4-9]`: the server has at most the client's Receive Maximum of QoS 1 and 2 publications in flight.
+/// `[MQTT-3.3.4-10]`: a server that has reached Receive Maximum delays nothing but PUBLISH.
+/// `[MQTT-4.9.0-1]`: the initial send quota is not above Receive Maximum.
+/// `[MQTT-4.9.0-2]`: with a send quota of 0, no PUBLISH of QoS 1 or 2 is sent.
+/// `[MQTT-4.9.0-3]`: with a send quota of 0, all other packets are still processed.
+/// QoS 0 and all other packets go on.
 #[test]
 fn a_client_gets_no_more_than_it_takes() {
     for session in ["", " expiry=100"] {
@@ -41,7 +46,8 @@ fn a_client_gets_no_more_than_it_takes() {
     }
 }
 
-/// [MQTT-4.9.0-2]: a refusing PUBREC gives its place back.
+/// `[MQTT-4.9.0-2]`: with a send quota of 0, no PUBLISH of QoS 1 or 2 is sent.
+/// A refusing PUBREC gives its place back.
 #[test]
 fn a_refusal_gives_its_place_back() {
     holds(
@@ -63,7 +69,8 @@ fn a_refusal_gives_its_place_back() {
     );
 }
 
-/// [MQTT-4.9.0-1]: whatever was taken before, each connection begins anew; what is sent again counts.
+/// `[MQTT-4.9.0-1]`: the initial send quota is not above Receive Maximum.
+/// Whatever was taken before, each connection begins anew; what is sent again counts.
 #[test]
 fn each_connection_says_what_it_takes() {
     holds(
@@ -90,7 +97,7 @@ fn each_connection_says_what_it_takes() {
     );
 }
 
-/// A client that takes nothing for a while loses QoS 0 at most, and nobody else is kept waiting.
+/// A client that does not read for a while loses QoS 0 messages at most, and no other client is delayed.
 #[test]
 fn who_does_not_read_keeps_nobody_waiting() {
     holds_in_both(

@@ -1,13 +1,15 @@
-//! What the OASIS texts of MQTT 5 and 3.1.1 demand of a server, statement by statement, a file a chapter.
+//! What the OASIS texts of MQTT 5 and 3.1.1 demand of a server, statement by statement, one file per chapter.
 //!
-//! Each test names the statements that it holds the broker to, in its description. `docs/mqtt-statements.md` lists all statements with
-//! the places that test them; [`table`] keeps it true. What can be said of a packet alone is tested in `wire`.
+//! Each test names the statements that it holds the broker to, in its description. `docs/mqtt-statements.md` lists all
+//! statements with the places that test them; [`table`] checks that list. What concerns a single packet is tested in
+//! `wire`.
 
 #[path = "../broker/support/mod.rs"]
 mod support;
 
 mod acknowledgement;
 mod authentication;
+mod citations;
 mod connack;
 mod connect;
 mod delivery;
@@ -28,8 +30,8 @@ mod will;
 
 use support::{World, WorldOptions};
 
-/// Plays a transcript and demands that it comes out as written: commands at the margin, each followed by what clients hear until all
-/// is quiet. See [`support`] for the commands. With MQTT 5, where a `CONNECT` does not say `v3`.
+/// Runs a transcript and compares it: commands at the margin, each followed by what clients receive. See [`support`]
+/// for the commands. With MQTT 5, where a `CONNECT` does not say `v3`.
 #[track_caller]
 fn holds(transcript: &str) {
     holds_with(WorldOptions::default(), transcript);
@@ -52,7 +54,8 @@ fn holds_in_both(transcript: &str) {
     holds(&lines.join("\n"));
 }
 
-/// A line of a transcript as MQTT 3.1.1 has it, whose servers close a connection without DISCONNECT and give fewer reasons.
+/// A line of a transcript as MQTT 3.1.1 has it, whose servers close a connection without DISCONNECT and give fewer
+/// reasons.
 fn in_3_1_1(line: &str) -> Option<String> {
     if line.contains(" < DISCONNECT") {
         return None;
@@ -71,7 +74,7 @@ fn margin_off(transcript: &str) -> String {
     lines().map(|line| format!("{}\n", &line[margin..])).collect()
 }
 
-/// What was heard, with a mark where it first is not what was expected.
+/// What was received, with a mark at the first difference from the expected.
 fn marked(expected: &str, heard: &str) -> String {
     let same = expected.lines().zip(heard.lines()).take_while(|(one, other)| one == other).count();
     let mark = |(nth, line): (usize, &str)| format!("{} {line}\n", if nth == same { "!" } else { " " });

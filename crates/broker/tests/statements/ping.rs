@@ -2,7 +2,8 @@
 
 use crate::holds_in_both;
 
-/// [MQTT-3.12.4-1]: each one.
+/// `[MQTT-3.12.4-1]`: PINGREQ is answered with PINGRESP.
+/// Each one.
 #[test]
 fn a_ping_is_answered() {
     holds_in_both(

@@ -4,7 +4,8 @@ use crate::support::WorldOptions;
 use crate::{holds, holds_in_both, holds_with};
 use tidegate_broker::BrokerLimits;
 
-/// [MQTT-3.3.4-1] [MQTT-4.3.1-1]
+/// `[MQTT-3.3.4-1]`: QoS 1 is answered with PUBACK, QoS 2 with PUBREC, QoS 0 not at all.
+/// `[MQTT-4.3.1-1]`: QoS 0 is sent with QoS 0 and without DUP.
 #[test]
 fn each_qos_has_its_answer() {
     holds_in_both(
@@ -27,7 +28,9 @@ fn each_qos_has_its_answer() {
     );
 }
 
-/// [MQTT-2.2.1-2] [MQTT-3.3.2-1]: the payload comes right after the topic, and after the properties where there are some.
+/// `[MQTT-2.2.1-2]`: QoS 0 has no packet id.
+/// `[MQTT-3.3.2-1]`: the topic is the first field and a UTF-8 string.
+/// The payload comes right after the topic, and after the properties where there are some.
 #[test]
 fn qos_0_has_no_packet_id() {
     for (version, packet) in [("", "30 06 00 01 74 00 31 32"), (" v3", "30 05 00 01 74 31 32")] {
@@ -44,7 +47,10 @@ fn qos_0_has_no_packet_id() {
     }
 }
 
-/// [MQTT-3.3.1-1] [MQTT-4.4.0-1]: with the id of the first time.
+/// `[MQTT-3.3.1-1]`: a PUBLISH that is sent again has DUP set.
+/// `[MQTT-4.4.0-1]`: on reconnecting, and only then, unacknowledged PUBLISH and PUBREL are sent again with their packet
+/// ids.
+/// With the id of the first time.
 #[test]
 fn what_is_sent_again_says_so() {
     holds_in_both(
@@ -73,7 +79,7 @@ fn what_is_sent_again_says_so() {
     );
 }
 
-/// [MQTT-3.3.1-3]
+/// `[MQTT-3.3.1-3]`: DUP of an outgoing PUBLISH does not depend on DUP of the incoming one.
 #[test]
 fn dup_does_not_go_on() {
     holds_in_both(
@@ -94,7 +100,7 @@ fn dup_does_not_go_on() {
     );
 }
 
-/// [MQTT-3.3.2-3]
+/// `[MQTT-3.3.2-3]`: the topic of a message that is sent to a client matches its subscription.
 #[test]
 fn who_did_not_ask_hears_nothing() {
     holds_in_both(
@@ -118,13 +124,19 @@ fn who_did_not_ask_hears_nothing() {
     );
 }
 
-/// [MQTT-3.3.2-4] [MQTT-3.3.2-15] [MQTT-3.3.2-16] [MQTT-3.3.2-17] [MQTT-3.3.2-18] [MQTT-3.3.2-20]: format, expiry, content type,
-/// response topic, correlation data and three user properties, two of one name, in the client's order; live, kept for later, retained
-/// and across workers.
+/// `[MQTT-3.3.2-4]`: Payload Format Indicator is forwarded unchanged.
+/// `[MQTT-3.3.2-15]`: the response topic is forwarded unchanged.
+/// `[MQTT-3.3.2-16]`: correlation data is forwarded unchanged.
+/// `[MQTT-3.3.2-17]`: user properties are forwarded unchanged.
+/// `[MQTT-3.3.2-18]`: user properties are forwarded in their order.
+/// `[MQTT-3.3.2-20]`: the content type is forwarded unchanged.
+/// Format, expiry, content type, response topic, correlation data and three user properties, two of one name, in the
+/// client's order; live, kept for later, retained and across workers.
 #[test]
 fn properties_go_on_as_they_came() {
     let publish = |flags: u8, packet_id: &str| {
-        let properties = "01 01 03 00 01 63 08 00 01 72 09 00 02 68 69 26 00 01 7a 00 01 31 26 00 01 61 00 01 32 26 00 01 7a 00 01 33";
+        let properties = "01 01 03 00 01 63 08 00 01 72 09 00 02 68 69 \
+                          26 00 01 7a 00 01 31 26 00 01 61 00 01 32 26 00 01 7a 00 01 33";
         let count = properties.split(' ').count();
         let id_bytes = packet_id.split_whitespace().count();
         format!(
@@ -133,7 +145,7 @@ fn properties_go_on_as_they_came() {
             3 + id_bytes + 1 + count + 1
         )
     };
-    let said = "format=1 type=c response=r correlation=hi up=z=1 up=a=2 up=z=3";
+    let forwarded = "format=1 type=c response=r correlation=hi up=z=1 up=a=2 up=z=3";
     holds(&format!(
         "
         s: CONNECT
@@ -152,27 +164,28 @@ fn properties_go_on_as_they_came() {
         a: CONNECT
             a < CONNACK success
         a: HEX {}
-            o < PUBLISH t x {said}
-            s < PUBLISH t x {said}
+            o < PUBLISH t x {forwarded}
+            s < PUBLISH t x {forwarded}
         a: HEX {}
             a < PUBACK 7
-            o < PUBLISH t x {said}
-            s < PUBLISH t x qos=1 id=1 {said}
+            o < PUBLISH t x {forwarded}
+            s < PUBLISH t x qos=1 id=1 {forwarded}
         d: CONNECT keep expiry=100
             d < CONNACK success present
-            d < PUBLISH t x qos=1 id=1 {said}
+            d < PUBLISH t x qos=1 id=1 {forwarded}
         n: CONNECT
             n < CONNACK success
         n: SUBSCRIBE t
             n < SUBACK 1 0
-            n < PUBLISH t x retain {said}
+            n < PUBLISH t x retain {forwarded}
         ",
         publish(1, ""),
         publish(2, "00 07"),
     ));
 }
 
-/// [MQTT-3.3.2-5] [MQTT-3.3.2-6]
+/// `[MQTT-3.3.2-5]`: a message whose expiry interval has passed before delivery began is deleted.
+/// `[MQTT-3.3.2-6]`: the forwarded expiry interval is the received one minus the time the message waited.
 #[test]
 fn a_message_grows_old_and_dies_while_it_waits() {
     holds(
@@ -199,7 +212,7 @@ fn a_message_grows_old_and_dies_while_it_waits() {
     );
 }
 
-/// [MQTT-3.3.2-7]
+/// `[MQTT-3.3.2-7]`: topic aliases are valid for their connection only.
 #[test]
 fn an_alias_ends_with_its_connection() {
     holds(
@@ -218,7 +231,7 @@ fn an_alias_ends_with_its_connection() {
     );
 }
 
-/// [MQTT-3.3.2-8]
+/// `[MQTT-3.3.2-8]`: a topic alias is not 0.
 #[test]
 fn no_alias_is_0() {
     holds(
@@ -232,7 +245,8 @@ fn no_alias_is_0() {
     );
 }
 
-/// [MQTT-3.3.2-2] [MQTT-4.7.0-1]
+/// `[MQTT-3.3.2-2]`: a topic contains no wildcards.
+/// `[MQTT-4.7.0-1]`: wildcards are allowed in filters, not in topics.
 #[test]
 fn nobody_publishes_to_a_wildcard() {
     holds_in_both(
@@ -246,7 +260,11 @@ fn nobody_publishes_to_a_wildcard() {
     );
 }
 
-/// [MQTT-3.3.4-2] [MQTT-3.3.4-3] [MQTT-3.3.4-4] [MQTT-3.3.1-13]: one copy, with the highest QoS and all ids, in any order.
+/// `[MQTT-3.3.4-2]`: if several subscriptions match, the highest of their QoS applies.
+/// `[MQTT-3.3.4-3]`: a message carries the identifiers of the subscriptions that it matched.
+/// `[MQTT-3.3.4-4]`: a single copy carries the identifiers of all matching subscriptions.
+/// `[MQTT-3.3.1-13]`: with Retain As Published a message is forwarded with the RETAIN flag of its publisher.
+/// One copy, with the highest QoS and all ids, in any order.
 #[test]
 fn subscriptions_that_overlap_give_one_copy() {
     holds(
@@ -270,7 +288,7 @@ fn subscriptions_that_overlap_give_one_copy() {
     );
 }
 
-/// [MQTT-3.3.4-2]
+/// `[MQTT-3.3.4-2]`: if several subscriptions match, the highest of their QoS applies.
 #[test]
 fn overlapping_subscriptions_of_a_session_that_sleeps() {
     holds(
@@ -295,7 +313,7 @@ fn overlapping_subscriptions_of_a_session_that_sleeps() {
     );
 }
 
-/// [MQTT-3.3.4-6]
+/// `[MQTT-3.3.4-6]`: a client sends no subscription identifiers in PUBLISH.
 #[test]
 fn a_client_publishes_no_subscription_id() {
     holds(
@@ -309,7 +327,8 @@ fn a_client_publishes_no_subscription_id() {
     );
 }
 
-/// [MQTT-3.3.4-7]: two are offered.
+/// `[MQTT-3.3.4-7]`: the client has at most the server's Receive Maximum of QoS 1 and 2 publications in flight.
+/// Two are offered.
 #[test]
 fn a_client_keeps_to_the_servers_receive_maximum() {
     let limits = BrokerLimits { receive_maximum: 2, sys_interval_ms: 0, ..BrokerLimits::default() };
@@ -333,7 +352,9 @@ fn a_client_keeps_to_the_servers_receive_maximum() {
     );
 }
 
-/// [MQTT-3.3.4-7] [MQTT-4.3.3-10]: what is sent again on a new connection is not one more, and its alias is set.
+/// `[MQTT-3.3.4-7]`: the client has at most the server's Receive Maximum of QoS 1 and 2 publications in flight.
+/// `[MQTT-4.3.3-10]`: QoS 2: the same packet id again is answered with PUBREC and not delivered twice.
+/// What is sent again on a new connection is not one more, and its alias is set.
 #[test]
 fn a_repetition_is_not_one_more() {
     let limits = BrokerLimits { receive_maximum: 2, sys_interval_ms: 0, ..BrokerLimits::default() };
@@ -368,7 +389,7 @@ fn a_repetition_is_not_one_more() {
     );
 }
 
-/// [MQTT-3.3.1-2]
+/// `[MQTT-3.3.1-2]`: QoS 0 never has DUP set.
 #[test]
 fn dup_without_qos_is_malformed() {
     holds_in_both(
@@ -382,7 +403,7 @@ fn dup_without_qos_is_malformed() {
     );
 }
 
-/// [MQTT-3.3.1-4]
+/// `[MQTT-3.3.1-4]`: QoS is not 3.
 #[test]
 fn qos_3_is_malformed() {
     holds_in_both(
@@ -396,7 +417,8 @@ fn qos_3_is_malformed() {
     );
 }
 
-/// [MQTT-3.1.1 3.3.5-2]: who may not publish is told where there is a way, and served on.
+/// `[MQTT-3.1.1 3.3.5-2]`: a PUBLISH without permission is acknowledged, or the connection is closed.
+/// A client without permission gets a reason code if its version has one, and stays connected.
 #[test]
 fn what_nobody_may_publish_goes_nowhere() {
     holds(

@@ -1,11 +1,19 @@
-//! Reason strings: a few words with each refusal, for who wants them and has room for them. In transcripts: `why`.
+//! Reason strings: a few words with each refusal, for clients that want them and accept packets of that size. In
+//! transcripts: `why`.
 
 use crate::support::WorldOptions;
 use crate::{holds, holds_with};
 use tidegate_broker::BrokerLimits;
 
-/// [MQTT-3.1.2-29] [MQTT-3.4.2-2] [MQTT-3.5.2-2] [MQTT-3.6.2-2] [MQTT-3.7.2-2] [MQTT-3.9.2-1] [MQTT-3.14.2-3]: who asks for no problem
-/// information gets none, nor who has no room for it; what is in order needs no words.
+/// `[MQTT-3.1.2-29]`: with Request Problem Information 0, reason strings and user properties only on PUBLISH, CONNACK
+/// and DISCONNECT.
+/// `[MQTT-3.4.2-2]`: no reason string that makes PUBACK too large for the receiver.
+/// `[MQTT-3.5.2-2]`: no reason string that makes PUBREC too large for the receiver.
+/// `[MQTT-3.6.2-2]`: no reason string that makes PUBREL too large for the receiver.
+/// `[MQTT-3.7.2-2]`: no reason string that makes PUBCOMP too large for the receiver.
+/// `[MQTT-3.9.2-1]`: no reason string that makes SUBACK too large for the receiver.
+/// `[MQTT-3.14.2-3]`: no reason string that makes DISCONNECT too large for the receiver. A client that wants no problem
+/// information gets none, nor one whose packets would become too large; success has no reason string.
 #[test]
 fn refusals_come_with_words_for_who_wants_them_and_has_room() {
     let refused = |connect: &str, publish: &str, subscribe: &str, unknown: &str, bye: &str| {
@@ -45,7 +53,10 @@ fn refusals_come_with_words_for_who_wants_them_and_has_room() {
     refused(" max=20", "", "", "", "");
 }
 
-/// [MQTT-3.2.2-19] [MQTT-3.1.2-29]: CONNACK, too. Of a CONNECT that cannot be read nobody knows what it wants.
+/// `[MQTT-3.2.2-19]`: no reason string that makes CONNACK too large for the client.
+/// `[MQTT-3.1.2-29]`: with Request Problem Information 0, reason strings and user properties only on PUBLISH, CONNACK
+/// and DISCONNECT.
+/// CONNACK, too. For a malformed CONNECT it is not known what the client wants.
 #[test]
 fn a_refused_connect_is_told_why() {
     holds(
@@ -69,7 +80,8 @@ fn a_refused_connect_is_told_why() {
     );
 }
 
-/// [MQTT-3.14.2-3]: what the server ends by itself, and what is no packet.
+/// `[MQTT-3.14.2-3]`: no reason string that makes DISCONNECT too large for the receiver.
+/// What the server ends by itself, and what is no packet.
 #[test]
 fn the_servers_disconnect_says_why() {
     let limits = BrokerLimits { receive_maximum: 1, sys_interval_ms: 0, ..BrokerLimits::default() };

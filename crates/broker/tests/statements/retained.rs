@@ -2,7 +2,10 @@
 
 use crate::{holds, holds_in_both};
 
-/// [MQTT-3.3.1-5] [MQTT-3.3.1-8] [MQTT-3.3.1-9]: on another worker too.
+/// `[MQTT-3.3.1-5]`: a retained message replaces the one before on its topic.
+/// `[MQTT-3.3.1-8]`: a message without RETAIN does not store, delete or replace a retained message.
+/// `[MQTT-3.3.1-9]`: Retain Handling 0: retained messages are sent on SUBSCRIBE.
+/// On another worker too.
 #[test]
 fn a_topic_retains_the_last_message_that_asked_for_it() {
     holds_in_both(
@@ -29,7 +32,9 @@ fn a_topic_retains_the_last_message_that_asked_for_it() {
     );
 }
 
-/// [MQTT-3.3.1-6] [MQTT-3.3.1-7]: those who subscribe already hear it like any message.
+/// `[MQTT-3.3.1-6]`: a retained message without payload is delivered, and deletes the retained message of its topic.
+/// `[MQTT-3.3.1-7]`: a message without payload is not stored as a retained message.
+/// Existing subscribers receive it like any message.
 #[test]
 fn an_empty_message_clears() {
     holds_in_both(
@@ -58,7 +63,9 @@ fn an_empty_message_clears() {
     );
 }
 
-/// [MQTT-3.3.1-5]: what was acknowledged is there after a crash. `[MQTT-4.3.2-4]`
+/// `[MQTT-3.3.1-5]`: a retained message replaces the one before on its topic.
+/// `[MQTT-4.3.2-4]`: QoS 1: the receiver answers with PUBACK once it has taken over the message.
+/// What was acknowledged is there after a crash.
 #[test]
 fn what_is_retained_survives_the_server() {
     holds_in_both(
@@ -80,7 +87,7 @@ fn what_is_retained_survives_the_server() {
     );
 }
 
-/// [MQTT-3.3.1-10]
+/// `[MQTT-3.3.1-10]`: Retain Handling 1: retained messages are sent only for a new subscription.
 #[test]
 fn retain_handling_1_is_for_new_subscriptions() {
     holds(
@@ -104,7 +111,7 @@ fn retain_handling_1_is_for_new_subscriptions() {
     );
 }
 
-/// [MQTT-3.3.1-11]
+/// `[MQTT-3.3.1-11]`: Retain Handling 2: no retained messages are sent.
 #[test]
 fn retain_handling_2_is_for_who_wants_none() {
     holds(
@@ -118,7 +125,9 @@ fn retain_handling_2_is_for_who_wants_none() {
     );
 }
 
-/// [MQTT-3.3.1-9] [MQTT-3.8.4-4] [MQTT-3.1.1 3.8.4-3]
+/// `[MQTT-3.3.1-9]`: Retain Handling 0: retained messages are sent on SUBSCRIBE.
+/// `[MQTT-3.8.4-4]`: replacing a subscription sends retained messages again and loses no message.
+/// `[MQTT-3.1.1 3.8.4-3]`: a SUBSCRIBE with the same filter sends retained messages again.
 #[test]
 fn retain_handling_0_sends_again() {
     holds_in_both(
@@ -136,7 +145,7 @@ fn retain_handling_0_sends_again() {
     );
 }
 
-/// [MQTT-3.3.1-12]
+/// `[MQTT-3.3.1-12]`: without Retain As Published a message is forwarded with RETAIN 0.
 #[test]
 fn retain_does_not_go_on() {
     holds_in_both(
@@ -156,7 +165,8 @@ fn retain_does_not_go_on() {
     );
 }
 
-/// [MQTT-3.3.1-13]: also for a session that sleeps meanwhile.
+/// `[MQTT-3.3.1-13]`: with Retain As Published a message is forwarded with the RETAIN flag of its publisher.
+/// Also for a session that sleeps meanwhile.
 #[test]
 fn retain_goes_on_as_published() {
     holds(
@@ -186,7 +196,9 @@ fn retain_goes_on_as_published() {
     );
 }
 
-/// [MQTT-3.3.2-5] [MQTT-3.3.2-6]: retained ones grow old like others.
+/// `[MQTT-3.3.2-5]`: a message whose expiry interval has passed before delivery began is deleted.
+/// `[MQTT-3.3.2-6]`: the forwarded expiry interval is the received one minus the time the message waited.
+/// Retained ones grow old like others.
 #[test]
 fn what_is_retained_expires() {
     holds(
@@ -210,7 +222,8 @@ fn what_is_retained_expires() {
     );
 }
 
-/// [MQTT-3.8.4-8]: what is retained goes out with the lower QoS too.
+/// `[MQTT-3.8.4-8]`: a message is forwarded with the lower of its QoS and the granted QoS.
+/// What is retained goes out with the lower QoS too.
 #[test]
 fn what_is_retained_goes_out_with_the_lower_qos() {
     holds_in_both(

@@ -2,7 +2,8 @@
 
 use crate::{holds, holds_in_both};
 
-/// [MQTT-4.1.0-1]: however long the connection is open.
+/// `[MQTT-4.1.0-1]`: a session is not deleted while its connection is open.
+/// However long the connection is open.
 #[test]
 fn a_session_stays_while_its_connection_is_open() {
     holds(
@@ -18,7 +19,8 @@ fn a_session_stays_while_its_connection_is_open() {
     );
 }
 
-/// [MQTT-4.1.0-2] [MQTT-3.1.2-23]
+/// `[MQTT-4.1.0-2]`: a session is deleted when its expiry interval has passed.
+/// `[MQTT-3.1.2-23]`: the session is stored as long as its expiry interval says.
 #[test]
 fn a_session_ends_when_its_expiry_has_passed() {
     holds(
@@ -42,7 +44,9 @@ fn a_session_ends_when_its_expiry_has_passed() {
     );
 }
 
-/// [MQTT-4.1.0-2] [MQTT-3.1.2-23]: also over the death of the server.
+/// `[MQTT-4.1.0-2]`: a session is deleted when its expiry interval has passed.
+/// `[MQTT-3.1.2-23]`: the session is stored as long as its expiry interval says.
+/// Also over the death of the server.
 #[test]
 fn an_expiry_survives_the_server() {
     holds(
@@ -63,7 +67,10 @@ fn an_expiry_survives_the_server() {
     );
 }
 
-/// [MQTT-3.1.1 3.1.2-4] [MQTT-4.5.0-1]: QoS 1 and 2 wait for a client of MQTT 3.1.1 that keeps its session; and for MQTT 5.
+/// `[MQTT-3.1.1 3.1.2-4]`: a session that is not clean is kept, with the QoS 1 and 2 messages that arrive while the
+/// client is away.
+/// `[MQTT-4.5.0-1]`: a message is added to all sessions with a matching subscription.
+/// QoS 1 and 2 wait for a client of MQTT 3.1.1 that keeps its session; and for MQTT 5.
 #[test]
 fn messages_wait_for_a_session() {
     holds_in_both(
@@ -88,7 +95,8 @@ fn messages_wait_for_a_session() {
     );
 }
 
-/// [MQTT-3.1.2-5]: a session may change the version that it is spoken to in.
+/// `[MQTT-3.1.2-5]`: without Clean Start the existing session continues.
+/// A session may change the version that it is spoken to in.
 #[test]
 fn a_session_is_of_no_version() {
     holds(

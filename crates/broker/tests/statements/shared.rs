@@ -2,7 +2,7 @@
 
 use crate::{holds, holds_in_both};
 
-/// 4.8.2: one member gets each message, and who subscribed for itself gets it too; MQTT 3.1.1 may as well.
+/// 4.8.2: one member gets each message, and a session with its own subscription gets it too; also with MQTT 3.1.1.
 #[test]
 fn a_group_gets_each_message_once() {
     holds_in_both(
@@ -39,7 +39,7 @@ fn a_group_gets_each_message_once() {
     );
 }
 
-/// [MQTT-4.8.2-3]
+/// `[MQTT-4.8.2-3]`: a member of a shared subscription gets the QoS granted to it.
 #[test]
 fn each_member_has_its_own_qos() {
     holds_in_both(
@@ -67,7 +67,7 @@ fn each_member_has_its_own_qos() {
     );
 }
 
-/// 3.8.3.1: retained messages are not for those who share; nor for who shares again.
+/// 3.8.3.1: a shared subscription gets no retained messages, also when it is repeated.
 #[test]
 fn who_shares_gets_nothing_that_is_retained() {
     holds_in_both(
@@ -83,7 +83,9 @@ fn who_shares_gets_nothing_that_is_retained() {
     );
 }
 
-/// [MQTT-4.8.2-4] [MQTT-4.8.2-5]: another member is there, but the message was begun with this one.
+/// `[MQTT-4.8.2-4]`: a QoS 2 delivery to a member is completed when that member reconnects.
+/// `[MQTT-4.8.2-5]`: a QoS 2 delivery that was started with a member is sent to no other member.
+/// Another member is there, but the message was begun with this one.
 #[test]
 fn what_was_begun_with_a_member_is_finished_with_it() {
     holds_in_both(
@@ -118,7 +120,8 @@ fn what_was_begun_with_a_member_is_finished_with_it() {
     );
 }
 
-/// 4.8.2: while no member is there, messages wait with those whose sessions stay, in turn; once one is there, it gets them.
+/// 4.8.2: while no member is there, messages wait with those whose sessions stay, in turn; once one is there, it gets
+/// them.
 #[test]
 fn a_group_without_anybody_there_keeps_its_messages() {
     holds_in_both(
@@ -155,7 +158,7 @@ fn a_group_without_anybody_there_keeps_its_messages() {
     );
 }
 
-/// [MQTT-4.8.2-6]
+/// `[MQTT-4.8.2-6]`: a message that a member refuses is sent to no other member.
 #[test]
 fn what_a_member_refuses_is_nobody_elses() {
     holds(
@@ -182,7 +185,8 @@ fn what_a_member_refuses_is_nobody_elses() {
     );
 }
 
-/// [MQTT-4.8.2-1] [MQTT-4.8.2-2]
+/// `[MQTT-4.8.2-1]`: a share name has at least one character.
+/// `[MQTT-4.8.2-2]`: a share name contains no wildcard and is followed by a filter.
 #[test]
 fn a_share_name_is_a_name() {
     for filter in ["$share//t", "$share/g", "$share/g+/t", "$share/#/t"] {

@@ -2,7 +2,13 @@
 
 use crate::{holds, holds_in_both};
 
-/// [MQTT-3.8.4-1] [MQTT-3.8.4-2] [MQTT-2.2.1-6] [MQTT-3.8.4-5] [MQTT-3.8.4-6] [MQTT-3.9.3-1]: three filters, each with a QoS of its own.
+/// `[MQTT-3.8.4-1]`: SUBSCRIBE is answered with SUBACK.
+/// `[MQTT-3.8.4-2]`: SUBACK carries the packet id of its SUBSCRIBE.
+/// `[MQTT-2.2.1-6]`: SUBACK and UNSUBACK carry the packet id of what they answer.
+/// `[MQTT-3.8.4-5]`: several filters in one SUBSCRIBE act as if sent one by one, with one SUBACK.
+/// `[MQTT-3.8.4-6]`: SUBACK has a reason code for each filter.
+/// `[MQTT-3.9.3-1]`: the reason codes of SUBACK are in the order of the filters.
+/// Three filters, each with a QoS of its own.
 #[test]
 fn subscribe_is_answered_filter_by_filter() {
     for (version, head) in [("", "82 0f 02 bc 00"), (" v3", "82 0e 02 bc")] {
@@ -26,7 +32,11 @@ fn subscribe_is_answered_filter_by_filter() {
     }
 }
 
-/// [MQTT-3.8.4-7] [MQTT-3.9.3-1] [MQTT-3.9.3-2] [MQTT-3.1.1 3.9.3-2]: what may not be is refused by itself, the others are served.
+/// `[MQTT-3.8.4-7]`: that reason code is the granted QoS or a failure.
+/// `[MQTT-3.9.3-1]`: the reason codes of SUBACK are in the order of the filters.
+/// `[MQTT-3.9.3-2]`: the reason codes of SUBACK are of those listed.
+/// `[MQTT-3.1.1 3.9.3-2]`: SUBACK's return codes are 0, 1, 2 and 0x80.
+/// What may not be is refused by itself, the others are served.
 #[test]
 fn a_filter_may_be_refused_among_others() {
     holds(
@@ -49,7 +59,8 @@ fn a_filter_may_be_refused_among_others() {
     );
 }
 
-/// [MQTT-3.8.4-7]: nor through a share group, nor by a wildcard above it. (`#` is allowed by the rights of this test; nothing that is
+/// `[MQTT-3.8.4-7]`: that reason code is the granted QoS or a failure.
+/// Nor through a share group, nor by a wildcard above it. (`#` is allowed by the rights of this test; nothing that is
 /// forbidden comes by it, because nobody may publish there.)
 #[test]
 fn a_share_group_gives_no_rights() {
@@ -65,7 +76,8 @@ fn a_share_group_gives_no_rights() {
     );
 }
 
-/// [MQTT-3.8.3-3]: not to the client that published, whatever its connection.
+/// `[MQTT-3.8.3-3]`: No Local: a message is not sent to the client id that published it.
+/// Not to the client that published, whatever its connection.
 #[test]
 fn no_local_keeps_ones_own_messages_away() {
     holds(
@@ -87,7 +99,7 @@ fn no_local_keeps_ones_own_messages_away() {
     );
 }
 
-/// [MQTT-3.8.3-4]
+/// `[MQTT-3.8.3-4]`: No Local on a shared subscription is a protocol error.
 #[test]
 fn no_local_and_a_share_group_do_not_go_together() {
     holds(
@@ -101,7 +113,7 @@ fn no_local_and_a_share_group_do_not_go_together() {
     );
 }
 
-/// [MQTT-3.8.3-2]
+/// `[MQTT-3.8.3-2]`: SUBSCRIBE has at least one filter.
 #[test]
 fn a_subscribe_without_a_filter_is_a_protocol_error() {
     holds(
@@ -119,7 +131,8 @@ fn a_subscribe_without_a_filter_is_a_protocol_error() {
     );
 }
 
-/// [MQTT-3.8.3-5]: MQTT 3.1.1 reserves six bits of eight.
+/// `[MQTT-3.8.3-5]`: the reserved bits of subscription options are 0.
+/// MQTT 3.1.1 reserves six bits of eight.
 #[test]
 fn reserved_options_are_malformed() {
     holds(
@@ -137,7 +150,8 @@ fn reserved_options_are_malformed() {
     );
 }
 
-/// [MQTT-3.8.4-3]: one copy, by the new rules.
+/// `[MQTT-3.8.4-3]`: a SUBSCRIBE with the same filter replaces the subscription.
+/// One copy, by the new rules.
 #[test]
 fn the_same_filter_again_replaces_the_subscription() {
     holds(
@@ -159,7 +173,9 @@ fn the_same_filter_again_replaces_the_subscription() {
     );
 }
 
-/// [MQTT-3.8.4-3] [MQTT-3.8.4-4]: what was under way by the old rules is finished.
+/// `[MQTT-3.8.4-3]`: a SUBSCRIBE with the same filter replaces the subscription.
+/// `[MQTT-3.8.4-4]`: replacing a subscription sends retained messages again and loses no message.
+/// Deliveries that were started with the old options are completed.
 #[test]
 fn replacing_loses_nothing() {
     holds_in_both(
@@ -185,7 +201,7 @@ fn replacing_loses_nothing() {
     );
 }
 
-/// [MQTT-3.8.4-8]
+/// `[MQTT-3.8.4-8]`: a message is forwarded with the lower of its QoS and the granted QoS.
 #[test]
 fn the_lower_qos_counts() {
     holds_in_both(
@@ -222,7 +238,8 @@ fn the_lower_qos_counts() {
     );
 }
 
-/// [MQTT-3.1.2-23]: a session's subscriptions, with their options, are there after a crash.
+/// `[MQTT-3.1.2-23]`: the session is stored as long as its expiry interval says.
+/// A session's subscriptions, with their options, are there after a crash.
 #[test]
 fn subscriptions_of_a_session_survive_the_server() {
     holds(

@@ -1,8 +1,10 @@
-//! 4.7: topics and filters. How they match is tested in `src/subscriptions`, against a reference; how they are written, in `wire`.
+//! 4.7: topics and filters. How they match is tested in `src/subscriptions`, against a reference; how they are written,
+//! in `wire`.
 
 use crate::{holds, holds_in_both};
 
-/// [MQTT-4.7.2-1]: live and retained.
+/// `[MQTT-4.7.2-1]`: a filter that begins with a wildcard matches no topic that begins with $.
+/// Live and retained.
 #[test]
 fn wildcards_in_front_do_not_match_dollar() {
     holds_in_both(
@@ -28,7 +30,8 @@ fn wildcards_in_front_do_not_match_dollar() {
     );
 }
 
-/// [MQTT-4.7.3-4]: neither case nor composition of letters, nor a slash at the end.
+/// `[MQTT-4.7.3-4]`: topics are compared byte by byte, without normalisation.
+/// Neither case nor composition of letters, nor a slash at the end.
 #[test]
 fn topics_are_compared_byte_by_byte() {
     holds_in_both(
@@ -50,7 +53,10 @@ fn topics_are_compared_byte_by_byte() {
     );
 }
 
-/// [MQTT-4.7.1-1] [MQTT-4.7.1-2] [MQTT-4.7.3-1]: by itself among others, or by the end of the connection; here the latter.
+/// `[MQTT-4.7.1-1]`: # is alone in its level, which is the last.
+/// `[MQTT-4.7.1-2]`: + is alone in its level.
+/// `[MQTT-4.7.3-1]`: topics and filters have at least one character.
+/// By itself among others, or by the end of the connection; here the latter.
 #[test]
 fn a_filter_that_is_none_is_refused() {
     for filter in ["a/#/b", "a#", "a+", "a/+b"] {
@@ -66,7 +72,7 @@ fn a_filter_that_is_none_is_refused() {
     }
 }
 
-/// [MQTT-4.7.3-1]
+/// `[MQTT-4.7.3-1]`: topics and filters have at least one character.
 #[test]
 fn an_empty_topic_is_none() {
     holds(
@@ -84,7 +90,8 @@ fn an_empty_topic_is_none() {
     );
 }
 
-/// A filter has 128 levels at most, which the standard leaves to the server (0x97, quota exceeded); a topic may have more.
+/// A filter has 128 levels at most, which the standard leaves to the server (0x97, quota exceeded); a topic may have
+/// more.
 #[test]
 fn filters_have_a_bound_of_levels() {
     let (deepest, too_deep) = ("a/".repeat(127) + "a", "a/".repeat(128) + "a");

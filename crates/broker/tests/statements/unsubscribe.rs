@@ -2,7 +2,11 @@
 
 use crate::{holds, holds_in_both};
 
-/// [MQTT-3.10.4-1] [MQTT-3.10.4-2] [MQTT-3.10.4-4] [MQTT-3.10.4-5] [MQTT-2.2.1-6]
+/// `[MQTT-3.10.4-1]`: filters are compared character by character; the equal one is removed.
+/// `[MQTT-3.10.4-2]`: no new messages are sent for a filter that was removed.
+/// `[MQTT-3.10.4-4]`: UNSUBSCRIBE is answered with UNSUBACK.
+/// `[MQTT-3.10.4-5]`: UNSUBACK carries the packet id of its UNSUBSCRIBE, also if no subscription was removed.
+/// `[MQTT-2.2.1-6]`: SUBACK and UNSUBACK carry the packet id of what they answer.
 #[test]
 fn what_was_unsubscribed_is_not_sent() {
     holds_in_both(
@@ -24,7 +28,10 @@ fn what_was_unsubscribed_is_not_sent() {
     );
 }
 
-/// [MQTT-3.10.4-6] [MQTT-3.11.3-1] [MQTT-3.11.3-2] [MQTT-3.10.4-5]
+/// `[MQTT-3.10.4-6]`: several filters in one UNSUBSCRIBE act as if sent one by one, with one UNSUBACK.
+/// `[MQTT-3.11.3-1]`: the reason codes of UNSUBACK are in the order of the filters.
+/// `[MQTT-3.11.3-2]`: the reason codes of UNSUBACK are of those listed.
+/// `[MQTT-3.10.4-5]`: UNSUBACK carries the packet id of its UNSUBSCRIBE, also if no subscription was removed.
 #[test]
 fn each_filter_has_its_reason() {
     holds(
@@ -42,7 +49,8 @@ fn each_filter_has_its_reason() {
     );
 }
 
-/// [MQTT-3.10.4-3]: the second message has not been sent yet and may be; that it is, is ours.
+/// `[MQTT-3.10.4-3]`: deliveries of QoS 1 and 2 that were started are completed.
+/// The second message has not been sent yet and may be; that it is, is ours.
 #[test]
 fn what_was_begun_is_finished() {
     holds_in_both(
@@ -70,7 +78,7 @@ fn what_was_begun_is_finished() {
     );
 }
 
-/// [MQTT-3.10.3-2]
+/// `[MQTT-3.10.3-2]`: UNSUBSCRIBE has at least one filter.
 #[test]
 fn an_unsubscribe_without_a_filter_is_a_protocol_error() {
     holds(

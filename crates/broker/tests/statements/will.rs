@@ -2,7 +2,11 @@
 
 use crate::{holds, holds_in_both};
 
-/// [MQTT-3.1.2-7] [MQTT-3.1.2-8] [MQTT-3.1.2-14]: the new subscriber finds nothing.
+/// `[MQTT-3.1.2-7]`: a will is stored with the session.
+/// `[MQTT-3.1.2-8]`: the will is published once the connection is closed and the will delay has passed, unless the will
+/// was deleted.
+/// `[MQTT-3.1.2-14]`: Will Retain 0: the will is not retained.
+/// The new subscriber finds nothing.
 #[test]
 fn a_will_is_published_when_the_connection_breaks() {
     holds_in_both(
@@ -11,10 +15,10 @@ fn a_will_is_published_when_the_connection_breaks() {
             w < CONNACK success
         w: SUBSCRIBE gone/+ qos=2
             w < SUBACK 1 2
-        a: CONNECT will=gone/a,farewell,qos=1
+        a: CONNECT will=gone/a,client_disconnect,qos=1
             a < CONNACK success
         a: drop
-            w < PUBLISH gone/a farewell qos=1 id=1
+            w < PUBLISH gone/a client_disconnect qos=1 id=1
         v: CONNECT
             v < CONNACK success
         v: SUBSCRIBE gone/+
@@ -23,24 +27,27 @@ fn a_will_is_published_when_the_connection_breaks() {
     );
 }
 
-/// [MQTT-3.1.2-15]
+/// `[MQTT-3.1.2-15]`: Will Retain 1: the will is retained.
 #[test]
 fn a_will_may_be_retained() {
     holds_in_both(
         "
-        a: CONNECT will=gone/a,farewell,retain
+        a: CONNECT will=gone/a,client_disconnect,retain
             a < CONNACK success
         a: drop
         v: CONNECT
             v < CONNACK success
         v: SUBSCRIBE gone/+
             v < SUBACK 1 0
-            v < PUBLISH gone/a farewell retain
+            v < PUBLISH gone/a client_disconnect retain
         ",
     );
 }
 
-/// [MQTT-3.14.4-3] [MQTT-3.1.1 3.14.4-3] [MQTT-3.1.2-10]: the second connection has none to take back or to leave.
+/// `[MQTT-3.14.4-3]`: DISCONNECT 0x00 deletes the will.
+/// `[MQTT-3.1.1 3.14.4-3]`: DISCONNECT deletes the will.
+/// `[MQTT-3.1.2-10]`: a will is deleted once it is published, or by DISCONNECT 0x00.
+/// The second connection has none to take back or to leave.
 #[test]
 fn a_goodbye_takes_the_will_back() {
     holds_in_both(
@@ -61,7 +68,9 @@ fn a_goodbye_takes_the_will_back() {
     );
 }
 
-/// [MQTT-3.1.2-8]: 0x04.
+/// `[MQTT-3.1.2-8]`: the will is published once the connection is closed and the will delay has passed, unless the will
+/// was deleted.
+/// 0x04.
 #[test]
 fn a_goodbye_may_leave_the_will() {
     holds(
@@ -79,7 +88,9 @@ fn a_goodbye_may_leave_the_will() {
     );
 }
 
-/// [MQTT-3.1.2-8] [MQTT-4.13.1-1]
+/// `[MQTT-3.1.2-8]`: the will is published once the connection is closed and the will delay has passed, unless the will
+/// was deleted.
+/// `[MQTT-4.13.1-1]`: a malformed packet or protocol error closes the connection.
 #[test]
 fn who_breaks_the_protocol_leaves_the_will() {
     holds_in_both(
@@ -98,7 +109,10 @@ fn who_breaks_the_protocol_leaves_the_will() {
     );
 }
 
-/// [MQTT-3.1.2-8] [MQTT-3.1.2-10]: it comes once, after its delay.
+/// `[MQTT-3.1.2-8]`: the will is published once the connection is closed and the will delay has passed, unless the will
+/// was deleted.
+/// `[MQTT-3.1.2-10]`: a will is deleted once it is published, or by DISCONNECT 0x00.
+/// It comes once, after its delay.
 #[test]
 fn a_will_waits_for_its_delay() {
     holds(
@@ -121,7 +135,7 @@ fn a_will_waits_for_its_delay() {
     );
 }
 
-/// [MQTT-3.1.3-9]
+/// `[MQTT-3.1.3-9]`: a client that reconnects before the will delay has passed: the will is not sent.
 #[test]
 fn who_is_back_before_the_delay_has_passed_leaves_no_will() {
     holds(
@@ -141,7 +155,9 @@ fn who_is_back_before_the_delay_has_passed_leaves_no_will() {
     );
 }
 
-/// [MQTT-3.1.2-8]: the session ends first, by its expiry or by a clean start.
+/// `[MQTT-3.1.2-8]`: the will is published once the connection is closed and the will delay has passed, unless the will
+/// was deleted.
+/// The session ends first, by its expiry or by a clean start.
 #[test]
 fn a_will_does_not_outlive_its_session() {
     holds(
@@ -167,7 +183,10 @@ fn a_will_does_not_outlive_its_session() {
     );
 }
 
-/// [MQTT-3.1.2-8] [MQTT-3.1.4-3]: the server closed the old connection, and without a delay its will is due.
+/// `[MQTT-3.1.2-8]`: the will is published once the connection is closed and the will delay has passed, unless the will
+/// was deleted.
+/// `[MQTT-3.1.4-3]`: a second connection with a client id disconnects the first one with 0x8E.
+/// The server closed the old connection, and without a delay its will is due.
 #[test]
 fn who_is_taken_over_leaves_the_will() {
     holds_in_both(
@@ -187,7 +206,10 @@ fn who_is_taken_over_leaves_the_will() {
     );
 }
 
-/// [MQTT-3.1.2-7] [MQTT-3.1.2-8]: those who were connected when the server died are gone too.
+/// `[MQTT-3.1.2-7]`: a will is stored with the session.
+/// `[MQTT-3.1.2-8]`: the will is published once the connection is closed and the will delay has passed, unless the will
+/// was deleted.
+/// Clients that were connected when the server ended count as disconnected.
 #[test]
 fn a_will_survives_the_server() {
     holds(
@@ -207,8 +229,10 @@ fn a_will_survives_the_server() {
     );
 }
 
-/// [MQTT-3.1.3-1] [MQTT-3.1.3-10]: a CONNECT with all there is, in its order: will properties (three user properties, two of one
-/// name), topic, payload, user name, password.
+/// `[MQTT-3.1.3-1]`: the payload fields of CONNECT are in the order of the standard.
+/// `[MQTT-3.1.3-10]`: the user properties of a will keep their order.
+/// A CONNECT with all there is, in its order: will properties (three user properties, two of one name), topic, payload,
+/// user name, password.
 #[test]
 fn a_will_keeps_the_order_of_its_properties() {
     holds(
@@ -218,7 +242,9 @@ fn a_will_keeps_the_order_of_its_properties() {
         w: SUBSCRIBE gone
             w < SUBACK 1 0
         a: open
-        a: HEX 10 35 00 04 4d 51 54 54 05 c6 00 00 00 00 01 61 15 26 00 01 7a 00 01 31 26 00 01 61 00 01 32 26 00 01 7a 00 01 33 00 04 67 6f 6e 65 00 03 62 79 65 00 01 75 00 01 70
+        a: HEX 10 35 00 04 4d 51 54 54 05 c6 00 00 00 00 01 61 \
+               15 26 00 01 7a 00 01 31 26 00 01 61 00 01 32 26 00 01 7a 00 01 33 \
+               00 04 67 6f 6e 65 00 03 62 79 65 00 01 75 00 01 70
             a < CONNACK success
         a: drop
             w < PUBLISH gone bye up=z=1 up=a=2 up=z=3
@@ -226,7 +252,8 @@ fn a_will_keeps_the_order_of_its_properties() {
     );
 }
 
-/// [MQTT-3.3.2-6]: a will's expiry counts from when it is published.
+/// `[MQTT-3.3.2-6]`: the forwarded expiry interval is the received one minus the time the message waited.
+/// A will's expiry counts from when it is published.
 #[test]
 fn a_will_may_expire() {
     holds(

@@ -1,4 +1,4 @@
-//! Against a server that is a script: it says what it was told to, in pieces, and keeps what it was sent.
+//! Against a scripted server: it sends what it was told to, in pieces, and records what it received.
 
 use super::*;
 use crate::reply::Outcome;
@@ -186,4 +186,21 @@ fn totals_beyond_64_bits_arrive_whole() {
     assert_eq!((account.kind, account.balance), (AccountKind::Source, -5));
     assert_eq!(account.debited - account.credited, 5);
     assert!(matches!(client.account("a"), Err(ClientError::ReplyMismatch(_))));
+}
+
+#[test]
+fn a_room_s_answer_comes_as_it_was_said() {
+    let said = |correlation, family, body: &[u8]| {
+        let mut out = Vec::new();
+        encode_room(&mut out, correlation, RoomRef { family, body });
+        Say::Bytes(out)
+    };
+    let mut client = client([said(2, 2_000, b"3"), said(3, 2_001, b"3"), error(4, "room_unknown", 0)]);
+    assert_eq!(client.room(2_000, b"add").unwrap(), b"3");
+    assert!(matches!(client.room(2_000, b"add"), Err(ClientError::ReplyMismatch(_))), "of another room");
+    let Err(ClientError::Server(error)) = client.room(7, b"") else { panic!("no such room") };
+    assert_eq!(error.code, "room_unknown");
+    let asked: Vec<u8> = [&[8, 2, 0x7a, 8, 8, 0xd0, 0x0f, 0x12, 3][..], b"add"].concat();
+    assert!(client.stream().heard.windows(asked.len()).any(|window| window == asked), "{:02x?}", client.stream().heard);
+    assert!(matches!(client.room(7, &[0; 1_000]), Err(ClientError::RequestTooLarge { .. })));
 }

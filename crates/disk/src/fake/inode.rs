@@ -1,4 +1,4 @@
-//! One file of the fake disk: what reads see, what the platter holds, and the sector writes in between.
+//! One file of the fake disk: what reads see, what is on stable storage, and the sector writes in between.
 
 use std::collections::BTreeMap;
 

@@ -1,15 +1,15 @@
-//! A stream in memory with the manners of a replicated one over a network, from one seed.
+//! A stream in memory that behaves like a replicated one over a network, from one seed.
 //!
 //! ```text
 //!   publish ──late, lost──▶ stored or refused ──late, in bursts, lost──▶ outcome
 //!                └─ or a straggler: told "unknown" long before it arrives
 //! ```
 //!
-//! What it never does, as real ones do not: lose or change what it has acknowledged ([`FakeStreams::flip_bit`] does, when asked), give
-//! a number twice, or store a message whose expected number is wrong.
+//! It never does what real ones do not: lose or change what it has acknowledged ([`FakeStreams::flip_bit`] does,
+//! when asked), give a number twice, or store a message whose expected number is wrong.
 //!
-//! Time are steps: [`FakeStreams::step`] lets one pass, and so does waiting ([`Stream::wait`]). Calls that may wait are answered as if
-//! they had waited for as long as an interruption lasts.
+//! Time are steps: [`FakeStreams::step`] lets one pass, and so does waiting ([`Stream::wait`]). Calls that may wait are
+//! answered as if they had waited for as long as an interruption lasts.
 
 mod state;
 
@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use super::{Extent, Message, Outcome, Stream, StreamError, Streams, Wake};
 use state::{Moving, State};
 
-/// Steps that somebody waits at most: far more than any outcome takes.
+/// Steps that a caller waits at most: far more than any outcome takes.
 const WAIT_STEPS_MAX: u64 = 100_000;
 
 /// How badly a stream behaves. Rates are "so many times in a thousand".
@@ -103,7 +103,8 @@ impl FakeStreams {
         shared.streams.values().for_each(|state| lock(state).kill_clients());
     }
 
-    /// Messages that were stored for processes that had ended by then. Each takes a number for which another may have waited.
+    /// Messages that were stored for processes that had ended by then. Each takes a number for which another may have
+    /// waited.
     pub fn strays(&self) -> u64 {
         self.shared().streams.values().map(|state| lock(state).strays).sum()
     }

@@ -1,17 +1,17 @@
-//! Turns frozen tables into runs and many runs into few, one step at a time, on whatever thread steps it.
+//! Writes frozen tables as runs and merges runs, one step at a time, on the thread that steps it.
 //!
 //! ```text
 //!   step:  manifest unsaved?  ─▶ save it, publish the new view
 //!          table waiting?     ─▶ sort it, write a run (tier 0)              first: the shard waits for this ...
 //!          fan-out runs of a tier? ─▶ merge a slice of them into one of the next tier, the lowest tier first
-//!                                                        ... unless a tier has twice as many: lookups would read them all
+//!                                                        ... unless a tier has twice as many (lookup cost)
 //! ```
 //!
-//! Promise: a view is published only after its manifest is durable, and a file is deleted only when no manifest names it and
-//! nobody reads it. A step that fails changes nothing and can be tried again: with a new file, because what a failed sync left
-//! behind in the old one is unknown.
+//! Promise: a view is published only after its manifest is durable, and a file is deleted only when no manifest names
+//! it and nobody reads it. A step that fails changes nothing and can be tried again, with a new file, because the
+//! content of a file after a failed sync is unknown.
 //!
-//! Invariant: tables arrive only when the journal is durable beyond them ([`super::IdIndex::maintain`]).
+//! Invariant: a table arrives only when all its records are durable in the journal ([`super::IdIndex::maintain`]).
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -146,7 +146,7 @@ impl<D: Disk> Builder<D> {
         Ok(())
     }
 
-    /// Starts the merge of the lowest tier that has enough runs and none under way.
+    /// Starts the merge of the lowest tier that has enough runs and no merge in progress.
     fn begin_merge(&mut self) -> Result<(), IdsError> {
         let Some(tier) = (0..=self.highest_tier()).find(|tier| self.is_due(*tier)) else { return Ok(()) };
         let inputs: Vec<_> =
@@ -174,7 +174,7 @@ impl<D: Disk> Builder<D> {
         !is_under_way && self.runs_of(tier) >= self.fan_out
     }
 
-    /// Then tables wait, the shard hears of it, and the number of runs stays bounded however fast ids arrive.
+    /// Then tables wait, the shard is informed, and the number of runs stays bounded at any rate of ids.
     fn merging_is_behind(&self) -> bool {
         (0..=self.highest_tier()).any(|tier| self.runs_of(tier) >= self.fan_out * 2)
     }
@@ -219,7 +219,7 @@ impl<D: Disk> Builder<D> {
         self.next_number - 1
     }
 
-    /// Deletes files that nobody needs. A failure leaves a file that the next open deletes.
+    /// Deletes files that are no longer needed. A failure leaves a file that the next open deletes.
     fn delete_retired(&mut self) {
         let (disk, held) = (&self.disk, std::mem::take(&mut self.retired));
         let still_read = |run: &Arc<Run<D::File>>| Arc::strong_count(run) > 1;

@@ -1,4 +1,4 @@
-//! What every table and run is made of.
+//! The entries of tables and runs.
 
 use tidegate_journal::Position;
 

@@ -1,4 +1,4 @@
-//! What can go wrong on disk.
+//! Errors of the index's files.
 
 use std::io;
 use std::path::{Path, PathBuf};

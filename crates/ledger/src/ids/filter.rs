@@ -1,22 +1,23 @@
-//! "Never seen", said by one cache line per generation.
+//! A Bloom filter that grows by generations: answers "never seen" with one cache line per generation.
 //!
 //! ```text
 //!   generation 0      1 M ids   ▐▌                 positions  1 ..  x
-//!   generation 1      3 M ids   ▐██▌                          x ..  y      each new generation makes the whole four times
-//!   generation 2     12 M ids   ▐█████████▌ ◀── inserts       y ..  z      as large: N ids need log4(N / 1 M) of them
+//!   generation 1      3 M ids   ▐██▌                          x ..  y      each new generation makes the total four
+//!   generation 2     12 M ids   ▐█████████▌ ◀── inserts       y ..  z      times larger: log4(N / 1 M) for N ids
 //!
-//!   block of 64 bytes:  8 words x 64 bits, one bit of each word per id (k = 8), 24 bits per id: about 0.01 % false positives
+//!   block of 64 bytes:  8 words x 64 bits, one bit of each word per id (k = 8), 24 bits per id: 0.01 % false positives
 //! ```
 //!
-//! Why generations: a filter cannot grow in place without the ids, and reading them back would stall. Why each knows its range
-//! of positions: a hit in a small old generation then concerns only the few runs of that age, not all of them. Why four times and
-//! not twice: half as many cache lines and false positives per lookup, for memory that the bound allows anyway.
+//! Why generations: a filter cannot grow in place without the ids, and reading them back would block the shard. Why
+//! each knows its range of positions: a hit in a small old generation then concerns only the few runs of that age, not
+//! all of them. Why four times and not twice: half as many cache lines and false positives per lookup, for memory that
+//! the bound allows anyway.
 //!
-//! Why the next generation is made at three quarters of the newest: its memory can be touched meanwhile, by another thread
-//! ([`Filter::prepare`]); the shard would stand still for that.
+//! Why the next generation is made at three quarters of the newest: its memory can be touched in advance by another
+//! thread ([`Filter::prepare`]). On the shard's thread that would block the shard.
 //!
-//! Promise: no false negatives; memory at most `bytes_max`. When that is used up the newest generation keeps filling, false
-//! positives grow, and lookups read more pages: slower, never wrong.
+//! Promise: no false negatives; memory at most `bytes_max`. When that is used up the newest generation keeps filling,
+//! false positives increase, and lookups read more pages: slower, but never wrong.
 
 use tidegate_journal::Position;
 
@@ -25,8 +26,8 @@ use super::memory::{Pages, Zeroed, prefetch};
 
 const LANES: usize = 8;
 const BLOCK_BYTES: usize = LANES * 8;
-/// With 16, a third of the memory less, false positives are ten times as many, and at 100 M ids the pages that they read cost
-/// as much as all the rest of a new id.
+/// With 16, a third of the memory less, false positives are ten times as many, and at 100 M ids the pages that they
+/// read cost as much as all the rest of a new id.
 const BITS_PER_ID: usize = 24;
 const IDS_PER_BLOCK: usize = BLOCK_BYTES * 8 / BITS_PER_ID;
 /// How many times larger the whole becomes with each generation.
@@ -64,8 +65,8 @@ pub(super) struct Filter {
     bytes_max: usize,
 }
 
-/// One bit in each lane. The multiplication mixes all bits of the hash into the top 48, so that the bits are independent of
-/// the block, which the top 32 bits of the hash itself choose.
+/// One bit in each lane. The multiplication mixes all bits of the hash into the top 48, so that the bits are
+/// independent of the block, which the top 32 bits of the hash itself choose.
 #[inline]
 fn lanes_of(hash: IdHash) -> [u64; LANES] {
     let mixed = (hash.0 ^ (hash.0 >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);

@@ -6,9 +6,9 @@ use siphasher::sip::SipHasher13;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IdHash(pub u64);
 
-/// Key of the hash, kept in the manifest for the life of an index. Why a key: ids are chosen by clients, and one who could
-/// make ids of equal hash would make every lookup read all of them. Why SipHash: it is specified, so that runs stay readable
-/// whatever library computes it, and it withstands such clients.
+/// Key of the hash, kept in the manifest for the life of an index. Why a key: ids are chosen by clients, and a client
+/// that could make ids of equal hash would make every lookup read all of them. Why SipHash: it is specified, so that
+/// runs stay readable whatever library computes it, and it withstands such clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdSeed(pub [u64; 2]);
 

@@ -1,13 +1,13 @@
-//! What must be true of the parts together, asserted where one part hands over to another: a table that is full, a run that is
-//! published, a manifest that is written.
+//! Invariants between the parts, asserted where data moves from one part to another: a table that is full, a run that
+//! is published, a manifest that is written.
 //!
 //! ```text
 //!   runs (tier 2, 1, 1, 0)  ≤ covered <  frozen tables  <  recent table  ≤ newest        positions, without overlap
 //!   entries of runs + frozen + recent = entries of the filter
 //! ```
 //!
-//! Why in release: each is a sum over some dozens of runs once in half a million ids, and what it would find is a vote that counts
-//! twice.
+//! Why also in release: each is a sum over some dozens of runs once in half a million ids, and a violation would mean a
+//! transfer that is applied twice.
 
 use tidegate_disk::Disk;
 use tidegate_journal::Position;
@@ -15,7 +15,8 @@ use tidegate_journal::Position;
 use super::IdIndex;
 use super::run::RunHeader;
 
-/// Whether runs stand oldest first, without overlap, those merged more often before the others, each with a number of its own.
+/// Whether runs stand oldest first, without overlap, those merged more often before the others, each with a number of
+/// its own.
 pub(super) fn are_in_order<'a>(runs: impl IntoIterator<Item = &'a RunHeader>) -> bool {
     first_out_of_order(runs).is_none()
 }

@@ -7,11 +7,11 @@
 //!                 └─ by the builder's thread, through Pages::touch
 //! ```
 //!
-//! Why not a `Vec`: a filter of 200 MiB on pages of 4 KiB misses the TLB at every probe. Why huge pages are touched ahead: ids are
-//! spread evenly, so the first few hundred in a new generation of the filter touch all of its pages, and the shard would stand
-//! still for as long as it takes to zero all of them.
+//! Why not a `Vec`: a filter of 200 MiB on pages of 4 KiB misses the TLB at every probe. Why huge pages are touched
+//! ahead: ids are spread evenly, so the first few hundred in a new generation of the filter touch all of its pages, and
+//! the shard would be blocked while all of them are zeroed.
 //!
-//! Whether there are huge pages is the host's to say, and the process's: `tidegate doctor` tells.
+//! Whether huge pages are available depends on the host and on the process: `tidegate doctor` reports it.
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::ops::{Deref, DerefMut};
@@ -38,7 +38,7 @@ struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: an address and a length; whoever uses the memory behind them answers for that.
+// SAFETY: an address and a length; the code that uses the memory behind them is responsible for that.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -78,8 +78,8 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// Has the kernel find and zero all pages that nobody wrote to yet; what was written stays. Takes long for many of them. A
-    /// system that does not know how (Linux before 5.14) leaves that to the first write.
+    /// Has the kernel allocate and zero all pages that were not written yet; written data stays. Takes long for many of
+    /// them. A system that does not know how (Linux before 5.14) leaves that to the first write.
     pub(super) fn touch(&self) {
         // In pieces, because each holds up all other threads that map or unmap memory.
         for start in (self.start..self.start + self.bytes).step_by(HUGE_PAGE) {

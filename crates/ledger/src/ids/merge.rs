@@ -1,4 +1,4 @@
-//! Makes one run of several neighbouring ones, a slice at a time.
+//! Merges several neighbouring runs into one, a slice at a time.
 //!
 //! Why slices: a merge of 500 MB takes seconds, and a table that waits to become a run must not wait for it.
 
@@ -17,7 +17,7 @@ use super::run_writer::RunWriter;
 /// Entries that one step merges.
 const SLICE_ENTRIES: usize = 1 << 16;
 
-/// A merge under way.
+/// A merge in progress.
 pub(super) struct Merge<D: Disk> {
     inputs: Vec<Input<D>>,
     writer: RunWriter<D>,

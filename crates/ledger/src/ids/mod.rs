@@ -1,22 +1,22 @@
-//! Which record is about this id: exact, for ever, in bounded memory.
+//! The id index: finds the record of any id ever used, exactly, in bounded memory.
 //!
 //! ```text
-//!                    ┌─ filter: one cache line a generation ──▶ "never seen": done, the way of nearly all new ids
+//!                    ┌─ filter: one cache line a generation ──▶ "never seen": done; nearly all new ids end here
 //!   find_newest ─────┤
 //!                    └─ "perhaps" ──▶ recent ─▶ frozen tables ─▶ runs on disk, newest first ──▶ candidate positions
 //!
-//!   insert ──▶ filter + recent ──full──▶ frozen ──durable──▶ builder: sort, write a run, manifest ──▶ merge 8 runs into one
+//!   insert ──▶ filter + recent ──full──▶ frozen ──durable──▶ builder: sort, write run, manifest ──▶ merge 8 runs
 //! ```
 //!
-//! Promise: [`IdIndex::find_newest`] offers the positions of all records inserted under a hash, newest first, until the caller
-//! accepts one, whatever was frozen, merged, crashed or rebuilt in between. Some may be of another id with the same hash: the
-//! caller compares the id in the record, and that makes the answer exact.
+//! Promise: [`IdIndex::find_newest`] offers the positions of all records inserted under a hash, newest first, until the
+//! caller accepts one, whatever was frozen, merged or rebuilt in between, also after crashes. Some may be of another id
+//! with the same hash, so the caller compares the id in the record; that makes the answer exact.
 //!
-//! Why a hash and not the id: 16 bytes an id on disk whatever its length, and ids in memory only while they are recent. Why it
-//! is derived: runs are a fold of the journal like all else. Anything damaged or missing is thrown away and built again.
+//! Why a hash and not the id: 16 bytes an id on disk whatever its length, and ids in memory only while they are recent.
+//! Why it is derived: the runs follow from the journal. Anything damaged or missing is deleted and built again.
 //!
-//! Invariant: the manifest never covers a record that is not durable in the journal, because after a crash its position may
-//! belong to another record. Invariant: nothing here knows what an id or a record is.
+//! Invariant: the manifest never covers a record that is not durable in the journal, because after a crash its position
+//! may belong to another record. Invariant: nothing here knows what an id or a record is.
 
 mod builder;
 mod entry;
@@ -106,7 +106,8 @@ pub struct IdsFacts {
 }
 
 impl<D: Disk> IdIndex<D> {
-    /// The hash under which this index knows `id`. Keyed with a seed of this index, so that no client can aim at one place.
+    /// The hash under which this index knows `id`. Keyed with a seed of this index, so that no client can aim at one
+    /// place.
     #[inline]
     pub fn hash(&self, id: &[u8]) -> IdHash {
         self.seed.hash(id)
@@ -119,10 +120,11 @@ impl<D: Disk> IdIndex<D> {
         self.recent.prefetch(hash);
     }
 
-    /// The newest record under `hash` that `is_it` accepts; it is asked about all of them in turn, newest first, and nearly
-    /// always there is none or one. Asks about records in memory before it reads any page: a hold is mostly posted soon after it
-    /// was placed, and then no run is looked at. Err when `is_it` fails, or when a run cannot be read or is damaged: nobody can
-    /// say then whether the id is new, so the shard must stop; opening the index again repairs it.
+    /// The newest record under `hash` that `is_it` accepts; it is asked about all of them in turn, newest first, and
+    /// nearly always there is none or one. Asks about records in memory before it reads any page: a hold is mostly
+    /// posted soon after it was placed, and then no run is looked at. Err when `is_it` fails, or when a run cannot be
+    /// read or is damaged: nobody can say then whether the id is new, so the shard must stop; opening the index again
+    /// repairs it.
     #[inline]
     pub fn find_newest<E: From<IdsError>>(
         &self,
@@ -193,8 +195,8 @@ impl<D: Disk> IdIndex<D> {
         Ok(())
     }
 
-    /// Notes that the record at `position` is about an id with this hash. Panics when positions do not increase, or do not begin
-    /// behind [`IdIndex::covered`]: that is a bug.
+    /// Notes that the record at `position` is about an id with this hash. Panics when positions do not increase, or do
+    /// not begin behind [`IdIndex::covered`]: that is a bug.
     #[inline]
     pub fn insert(&mut self, hash: IdHash, position: Position) {
         assert!(position > self.newest, "ids: positions increase: {position} after {}", self.newest);
@@ -214,9 +216,10 @@ impl<D: Disk> IdIndex<D> {
         self.assert_consistent();
     }
 
-    /// Hands full tables to the builder once `durable`, the position of the journal's last durable record, is beyond them, and
-    /// takes over what the builder finished. Never waits (a [`BuilderKind::Stepped`] builder does one step here). Err when a run
-    /// turned out damaged; I/O errors of the builder are no errors here: it tries again, see [`IdsFacts::retries`].
+    /// Hands full tables to the builder once `durable`, the position of the journal's last durable record, is beyond
+    /// them, and takes over what the builder finished. Never waits (a [`BuilderKind::Stepped`] builder does one step
+    /// here). Err when a run turned out damaged; I/O errors of the builder are no errors here: it tries again, see
+    /// [`IdsFacts::retries`].
     pub fn maintain(&mut self, durable: Position) -> Result<(), IdsError> {
         self.durable = self.durable.max(durable);
         self.release();
@@ -259,14 +262,14 @@ impl<D: Disk> IdIndex<D> {
         self.assert_consistent();
     }
 
-    /// Whether more tables wait for the builder than planned. The shard should refuse new work ("busy") until this ends:
-    /// nothing breaks if it does not, but memory grows by a table per [`IdsOptions::freeze_at`] ids.
+    /// Whether more tables wait for the builder than planned. The shard should refuse new work ("busy") until this
+    /// ends: nothing breaks if it does not, but memory grows by a table per [`IdsOptions::freeze_at`] ids.
     pub fn is_behind(&self) -> bool {
         self.frozen.len() > self.options.frozen_max
     }
 
-    /// Waits until the builder is no longer behind. For replay at start-up, when there is no one to keep waiting; `durable` as
-    /// in [`IdIndex::maintain`].
+    /// Waits until the builder is no longer behind. For replay at start-up, when there is no one to keep waiting;
+    /// `durable` as in [`IdIndex::maintain`].
     pub fn catch_up(&mut self, durable: Position) -> Result<(), IdsError> {
         self.maintain(durable)?;
         let mut errors = 0;
@@ -281,7 +284,8 @@ impl<D: Disk> IdIndex<D> {
         Ok(())
     }
 
-    /// Every id of the records up to and including this position is in a run. Zero: none. Replay inserts the records after it.
+    /// Every id of the records up to and including this position is in a run. Zero: none. Replay inserts the records
+    /// after it.
     pub fn covered(&self) -> Position {
         self.view.covered
     }

@@ -1,13 +1,13 @@
-//! Opens an index, or throws away what is left of one.
+//! Opens an index, or deletes a damaged one.
 //!
 //! ```text
 //!   manifest ─▶ each run: header, then every page ─▶ fences + filter ─▶ index, covered
 //!       └─ anything wrong ─▶ delete all ─▶ empty index, covered = 0: the journal's replay fills it again
 //! ```
 //!
-//! Why every page is read: the filter is made of them (it is not stored), and damage is then found here, where it can be
-//! repaired, and not by a lookup, which could only stop the shard. Hashes come in order and the filter's blocks are in the
-//! order of the hashes, so this runs at the speed of memory.
+//! Why every page is read: the filter is made of them (it is not stored), and damage is then found here, where it can
+//! be repaired, and not by a lookup, which could only stop the shard. Hashes are read in order and the filter's blocks
+//! are in the order of the hashes, so memory is accessed sequentially.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -45,9 +45,9 @@ struct Loaded<D: Disk> {
 }
 
 impl<D: Disk> IdIndex<D> {
-    /// Opens the index in `dir`, or makes one. `journal_end` is the position of the last record of the recovered journal: an
-    /// index that covers more belongs to another journal. `progress` is told entries read and entries in all. Err only for
-    /// errors of the system; damage leads to an empty index.
+    /// Opens the index in `dir`, or makes one. `journal_end` is the position of the last record of the recovered
+    /// journal: an index that covers more belongs to another journal. `progress` is told entries read and entries in
+    /// all. Err only for errors of the system; damage leads to an empty index.
     pub fn open(
         disk: D,
         dir: &Path,

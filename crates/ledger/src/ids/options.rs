@@ -1,4 +1,4 @@
-//! What can be chosen about an index.
+//! The options of an index.
 
 use super::IdSeed;
 

@@ -6,8 +6,8 @@
 //!   on disk     [ header | page 0 | page 1 | page 2 | ... ]     one read of 4 KiB, checksum, binary search
 //! ```
 //!
-//! Why fences in memory: 4 bytes for 255 ids make a lookup one read. Their number per run is bounded; a run too long for that
-//! reads a few neighbouring pages instead.
+//! Why fences in memory: 4 bytes for 255 ids make a lookup one read. Their number per run is bounded; a run too long
+//! for that reads a few neighbouring pages instead.
 
 use std::path::{Path, PathBuf};
 
@@ -233,8 +233,8 @@ impl<'a> Page<'a> {
         start..start + Entry::BYTES
     }
 
-    /// Writes number and checksum of a page whose entries stand. The run's number is part of it, so that a page of an older
-    /// file that a disk returns by mistake is not taken for one of ours.
+    /// Writes number and checksum of a page whose entries stand. The run's number is part of it, so that a page of an
+    /// older file that a disk returns by mistake is not taken for one of ours.
     pub(super) fn seal(bytes: &mut [u8], run: u64, page: u64) {
         bytes[4..8].copy_from_slice(&(page as u32).to_le_bytes());
         bytes[8..PAGE_HEADER_BYTES].copy_from_slice(&run.to_le_bytes());

@@ -66,8 +66,8 @@ impl RunReader {
         self.check(path)
     }
 
-    /// A page whose checksum is right but whose content cannot be was written by a bug; better found here than as a vote that
-    /// counts twice.
+    /// A page whose checksum is right but whose content cannot be was written by a bug; better found here than as a
+    /// vote that counts twice.
     fn check(&mut self, path: &Path) -> Result<(), IdsError> {
         for entry in self.page.iter().rev() {
             let is_next = self.last.is_none_or(|last| last < *entry);

@@ -1,4 +1,4 @@
-//! Ids not yet in a run: an append-only list of entries, and an open-addressed table of places in it.
+//! Ids that are not yet in a run: an append-only list of entries, and an open-addressed table of indices into it.
 //!
 //! ```text
 //!   slots (u32, at most half full)      [ · · 7|tag · 0|tag 3|tag · ... ]     home slot = the top bits of the hash
@@ -6,8 +6,9 @@
 //!   entries (in journal order)          [ 0 1 2 3 4 5 6 7 ... ]
 //! ```
 //!
-//! Why not a hash map: several positions of one hash need no special case here, the slot can be prefetched, and because slots
-//! are in the order of the hashes' top bits, walking them yields the entries almost sorted, which is what a run needs.
+//! Why not a hash map: several positions of one hash need no special case here, the slot can be prefetched, and because
+//! slots are in the order of the hashes' top bits, walking them yields the entries almost sorted, which is what a run
+//! needs.
 
 use tidegate_journal::Position;
 
@@ -139,8 +140,8 @@ impl Table {
     }
 }
 
-/// Insertion sort, linear for entries that are a few places off. Hashes that are not uniform (tests make such) may be far off:
-/// past a budget the general sort takes over.
+/// Insertion sort, linear for entries that are a few places off. Hashes that are not uniform (tests make such) may be
+/// far off: past a budget the general sort takes over.
 fn finish_sorting(entries: &mut [Entry]) {
     let mut moves_left = entries.len() * 8;
     for end in 1..entries.len() {

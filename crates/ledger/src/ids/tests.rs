@@ -1,5 +1,5 @@
-//! The whole index against a plain list: whatever is frozen, merged, damaged, crashed and opened again, what was inserted is
-//! found.
+//! The whole index compared with a plain list: everything inserted is found again after freezing, merging, damage,
+//! crashes and reopening.
 
 mod crash;
 mod damage;
@@ -76,7 +76,7 @@ impl World {
         World { disk, options, index, journal: Vec::new(), durable: Position(0), discarded: None }
     }
 
-    /// Inserts `count` ids that nobody had.
+    /// Inserts `count` new ids.
     fn insert_new(&mut self, count: u64) {
         for _ in 0..count {
             let n = self.journal.len() as u64 + self.end().0 * 1000;
@@ -129,8 +129,8 @@ impl World {
         Answer { offered, found, false_positives, pages_read: after.pages_read - before.pages_read }
     }
 
-    /// For each record, the newest one of its id is found, and the candidates before it are all others of its hash that are newer.
-    /// What was never inserted is not found, at the cost that is counted.
+    /// For each record, the newest one of its id is found, and the candidates before it are all others of its hash that
+    /// are newer. What was never inserted is not found, at the cost that is counted.
     fn check(&self) {
         assert_eq!(self.index.facts().entries, self.journal.len() as u64);
         let mut by_hash: BTreeMap<IdHash, Vec<Record>> = BTreeMap::new();

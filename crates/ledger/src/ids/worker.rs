@@ -1,4 +1,4 @@
-//! Where the builder runs: on a thread of its own, or within the calls that poll it.
+//! Runs the builder: on its own thread, or within the calls that poll it.
 //!
 //! ```text
 //!   shard ──table──▶ channel ──▶ builder thread: step, step, step ... ──▶ channel ──view──▶ shard (maintain)
@@ -26,7 +26,7 @@ enum Job {
     Touch(Pages),
 }
 
-/// What the builder has to say.
+/// Reports of the builder.
 enum Report<D: Disk> {
     View(View<D>),
     /// An I/O error; it will try again.
@@ -170,7 +170,7 @@ impl<D: Disk> BuilderThread<D> {
 }
 
 impl<D: Disk> Drop for BuilderThread<D> {
-    /// Waits for the step under way, so that nothing writes to the directory any more when the index is gone.
+    /// Waits for the current step, so that nothing writes to the directory after the index is dropped.
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.jobs = None;

@@ -1,10 +1,10 @@
 //! One history of an account whose parts live on several shards.
 //!
-//! Rows of all parts merge newest first. The balance after a row is the sum of the parts' balances at that moment: each part's
-//! own balance after its last row that is not younger.
+//! Rows of all parts merge newest first. The balance after a row is the sum of the parts' balances at that moment: each
+//! part's own balance after its last row that is not newer.
 //!
-//! A cursor names records by their positions, and a shard reads what a position names. So a cursor is signed: nobody can point a
-//! shard into the middle of a record, where a memo could pass for a record of its own.
+//! A cursor names records by their positions, and a shard reads what a position names. So a cursor is signed: otherwise
+//! a client could point a shard into the middle of a record, where a memo could be read as a record.
 
 use siphasher::sip::SipHasher24;
 use tidegate_machines::ledger::Refusal;
@@ -14,7 +14,7 @@ use crate::limits::PAGE_ROWS_MAX;
 use crate::message::Reply;
 use crate::operation::{Answer, ChainedRow, Operation};
 
-/// Signs the cursors of histories. The same for all routers of a data directory, and known to nobody outside.
+/// Signs the cursors of histories. The same for all routers of a data directory, and secret.
 #[derive(Clone, Copy, Debug)]
 pub struct CursorKey(pub [u64; 2]);
 
@@ -27,7 +27,7 @@ impl CursorKey {
     }
 }
 
-/// The parts of one history under way.
+/// The parts of one history that is being read.
 pub(super) struct HistoryMerge {
     account: Box<str>,
     key: CursorKey,

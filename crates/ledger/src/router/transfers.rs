@@ -1,4 +1,4 @@
-//! Requests that decide something: transfers, holds, posts and voids, split over the shards that decide them.
+//! Requests that change balances: transfers, holds, posts and voids, split over the shards that decide them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tidegate_machines::ledger::{
 
 use super::Next;
 use crate::message::{HoldRequest, Reply, TransferBatch};
-use crate::operation::{AccountFact, Answer, Operation, Picks};
+use crate::operation::{AccountFact, Answer, Operation, Selection};
 
 /// What is asked, item by item.
 enum Items {
@@ -20,7 +20,7 @@ enum Items {
     Voids(Arc<Vec<Box<str>>>),
 }
 
-/// What the calls under way are for.
+/// The purpose of the current calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     /// Ids whose home is another shard than the deciding one are claimed there.
@@ -33,7 +33,7 @@ enum Phase {
     Describing,
 }
 
-/// A deciding request under way.
+/// A deciding request in progress.
 pub(super) struct Deciding {
     items: Items,
     phase: Phase,
@@ -87,7 +87,7 @@ impl Deciding {
         }
         if shard_count == 1 {
             self.asked = vec![(ShardIndex(0), None)];
-            return Next::Calls(vec![(ShardIndex(0), self.items.operation(Picks::All, false, Vec::new()))]);
+            return Next::Calls(vec![(ShardIndex(0), self.items.operation(Selection::All, false, Vec::new()))]);
         }
         self.outcomes = vec![None; count];
         self.owners = (0..count).map(|index| self.items.deciding_shard(index, shard_count)).collect();
@@ -104,19 +104,19 @@ impl Deciding {
 
     pub(super) fn collect(&mut self, shard: ShardIndex, answer: Answer) {
         let asked = self.asked.iter().position(|(asked, _)| *asked == shard).expect("only asked shards answer");
-        let (_, picks) = self.asked.swap_remove(asked);
+        let (_, selection) = self.asked.swap_remove(asked);
         assert!(self.asked.iter().all(|(asked, _)| *asked != shard), "a shard is asked once");
         match (self.phase, answer) {
             (_, Answer::Refused(refusal)) => self.refused = Some(refusal),
             (Phase::Deciding, Answer::Outcomes { outcomes, need_credit }) => {
-                self.decided(picks, outcomes, &need_credit)
+                self.decided(selection, outcomes, &need_credit)
             }
             (Phase::Claiming, Answer::Outcomes { outcomes, .. }) => {
                 assert!(
-                    picks.as_ref().is_some_and(|picks| picks.len() == outcomes.len()),
+                    selection.as_ref().is_some_and(|selection| selection.len() == outcomes.len()),
                     "an outcome for each item asked"
                 );
-                for (index, outcome) in picks.into_iter().flatten().zip(outcomes) {
+                for (index, outcome) in selection.into_iter().flatten().zip(outcomes) {
                     if let Outcome::Refused(_) = outcome {
                         self.outcomes[index as usize] = Some(outcome);
                     }
@@ -124,10 +124,10 @@ impl Deciding {
             }
             (Phase::Locating, Answer::Owners(owners)) => {
                 assert!(
-                    picks.as_ref().is_some_and(|picks| picks.len() == owners.len()),
+                    selection.as_ref().is_some_and(|selection| selection.len() == owners.len()),
                     "an owner for each item asked"
                 );
-                for (index, owner) in picks.into_iter().flatten().zip(owners) {
+                for (index, owner) in selection.into_iter().flatten().zip(owners) {
                     match owner {
                         Some(_) => self.owners[index as usize] = owner,
                         None => self.outcomes[index as usize] = Some(Outcome::Refused(Refusal::HoldNotFound)),
@@ -156,20 +156,20 @@ impl Deciding {
         }
     }
 
-    fn decided(&mut self, picks: Option<Vec<u32>>, outcomes: Vec<Outcome>, need_credit: &[u32]) {
-        let Some(picks) = picks else {
+    fn decided(&mut self, selection: Option<Vec<u32>>, outcomes: Vec<Outcome>, need_credit: &[u32]) {
+        let Some(selection) = selection else {
             assert!(outcomes.len() == self.items.len(), "an outcome for each item");
             self.outcomes = outcomes.into_iter().map(Some).collect();
             return;
         };
-        assert!(outcomes.len() == picks.len(), "an outcome for each item asked");
+        assert!(outcomes.len() == selection.len(), "an outcome for each item asked");
         assert!(need_credit.is_sorted_by(|one, next| one < next), "an item is named once");
-        let mut undecided = need_credit.iter().map(|n| picks[*n as usize]).collect::<Vec<_>>();
+        let mut undecided = need_credit.iter().map(|n| selection[*n as usize]).collect::<Vec<_>>();
         if self.items.is_linked() && !undecided.is_empty() {
             self.undecided.append(&mut undecided);
             return;
         }
-        for (index, outcome) in picks.into_iter().zip(outcomes) {
+        for (index, outcome) in selection.into_iter().zip(outcomes) {
             self.outcomes[index as usize] = Some(outcome);
         }
         for index in &undecided {
@@ -180,7 +180,7 @@ impl Deciding {
 
     fn claim(&mut self, shard_count: u16) -> Next {
         let mut claims: Vec<Vec<(Box<str>, ShardIndex, ContentDigest)>> = vec![Vec::new(); shard_count as usize];
-        let mut picks: Vec<Vec<u32>> = vec![Vec::new(); shard_count as usize];
+        let mut selection: Vec<Vec<u32>> = vec![Vec::new(); shard_count as usize];
         for index in 0..self.items.len() {
             let home = shard_of(self.items.id(index), shard_count);
             let owner = self.owners[index].expect("a debit account has a shard");
@@ -188,14 +188,14 @@ impl Deciding {
                 self.outcomes[index] = Some(Outcome::Refused(refusal));
             } else if home != owner {
                 claims[home.0 as usize].push((self.items.id(index).into(), owner, self.items.digest(index)));
-                picks[home.0 as usize].push(index as u32);
+                selection[home.0 as usize].push(index as u32);
             }
         }
         self.phase = Phase::Claiming;
         let mut calls = Vec::new();
-        for (shard, (claims, picks)) in claims.into_iter().zip(picks).enumerate() {
+        for (shard, (claims, selection)) in claims.into_iter().zip(selection).enumerate() {
             if !claims.is_empty() {
-                self.asked.push((ShardIndex(shard as u16), Some(picks)));
+                self.asked.push((ShardIndex(shard as u16), Some(selection)));
                 calls.push((ShardIndex(shard as u16), Operation::ClaimIds(claims)));
             }
         }
@@ -203,8 +203,9 @@ impl Deciding {
         if calls.is_empty() { self.after_claims() } else { Next::Calls(calls) }
     }
 
-    /// A linked group with an id that may not be used, or with an item that is malformed, fails as a whole. The shard is asked
-    /// all the same: it journals the refusal of the others, so that they meet it for ever, in this group or alone.
+    /// A linked group with an id that may not be used, or with an item that is malformed, fails as a whole. The shard
+    /// is asked all the same: it journals the refusal of the others, so that they get it at every retry, in this group
+    /// or alone.
     fn after_claims(&mut self) -> Next {
         self.failed = self.items.is_linked() && self.outcomes.iter().any(Option::is_some);
         self.decide()
@@ -212,17 +213,17 @@ impl Deciding {
 
     fn locate(&mut self, shard_count: u16) -> Next {
         let mut ids: Vec<Vec<Box<str>>> = vec![Vec::new(); shard_count as usize];
-        let mut picks: Vec<Vec<u32>> = vec![Vec::new(); shard_count as usize];
+        let mut selection: Vec<Vec<u32>> = vec![Vec::new(); shard_count as usize];
         for index in 0..self.items.len() {
             let home = shard_of(self.items.id(index), shard_count).0 as usize;
             ids[home].push(self.items.id(index).into());
-            picks[home].push(index as u32);
+            selection[home].push(index as u32);
         }
         self.phase = Phase::Locating;
         let mut calls = Vec::new();
-        for (shard, (ids, picks)) in ids.into_iter().zip(picks).enumerate() {
+        for (shard, (ids, selection)) in ids.into_iter().zip(selection).enumerate() {
             if !ids.is_empty() {
-                self.asked.push((ShardIndex(shard as u16), Some(picks)));
+                self.asked.push((ShardIndex(shard as u16), Some(selection)));
                 calls.push((ShardIndex(shard as u16), Operation::FindOwners(ids)));
             }
         }
@@ -231,20 +232,23 @@ impl Deciding {
 
     /// Asks each deciding shard for the items that have no outcome yet.
     fn decide(&mut self) -> Next {
-        let mut picks: BTreeMap<ShardIndex, Vec<u32>> = BTreeMap::new();
+        let mut selection: BTreeMap<ShardIndex, Vec<u32>> = BTreeMap::new();
         for (index, owner) in self.owners.iter().enumerate().filter(|(index, _)| self.outcomes[*index].is_none()) {
-            picks.entry(owner.expect("located or known by its debit")).or_default().push(index as u32);
+            selection.entry(owner.expect("located or known by its debit")).or_default().push(index as u32);
         }
-        if picks.is_empty() {
+        if selection.is_empty() {
             return self.reply();
         }
         assert!(self.owners.len() == self.items.len(), "a shard for each item");
         self.phase = Phase::Deciding;
         self.undecided.clear();
-        let mut calls = Vec::with_capacity(picks.len());
-        for (shard, picks) in picks {
-            calls.push((shard, self.items.operation(Picks::Some(picks.clone()), self.failed, self.facts.clone())));
-            self.asked.push((shard, Some(picks)));
+        let mut calls = Vec::with_capacity(selection.len());
+        for (shard, selection) in selection {
+            calls.push((
+                shard,
+                self.items.operation(Selection::Some(selection.clone()), self.failed, self.facts.clone()),
+            ));
+            self.asked.push((shard, Some(selection)));
         }
         Next::Calls(calls)
     }
@@ -326,14 +330,14 @@ impl Items {
         }
     }
 
-    fn operation(&self, picks: Picks, failed: bool, facts: Vec<AccountFact>) -> Operation {
+    fn operation(&self, selection: Selection, failed: bool, facts: Vec<AccountFact>) -> Operation {
         match self {
             Items::Transfers { batch, linked } => {
-                Operation::Transfers { batch: batch.clone(), picks, linked: *linked, failed, facts }
+                Operation::Transfers { batch: batch.clone(), selection, linked: *linked, failed, facts }
             }
-            Items::Holds(holds) => Operation::PlaceHolds { holds: holds.clone(), picks, facts },
-            Items::Posts(posts) => Operation::PostHolds { posts: posts.clone(), picks },
-            Items::Voids(ids) => Operation::VoidHolds { ids: ids.clone(), picks },
+            Items::Holds(holds) => Operation::PlaceHolds { holds: holds.clone(), selection, facts },
+            Items::Posts(posts) => Operation::PostHolds { posts: posts.clone(), selection },
+            Items::Voids(ids) => Operation::VoidHolds { ids: ids.clone(), selection },
         }
     }
 }

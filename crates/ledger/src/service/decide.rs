@@ -1,4 +1,4 @@
-//! Serving the inbox: one decision after the other, each against the state that the last one left.
+//! Serves calls: one decision after the other, each on the state that the one before left.
 
 use tidegate_disk::Disk;
 use tidegate_journal::LogStore;
@@ -7,11 +7,11 @@ use tidegate_machines::{Decision, Machine, ShardIndex};
 use tidegate_shard::{JobId, Jobs, Pause, Room, Served};
 
 use super::records::{Halt, Records};
-use super::{Departure, LedgerService, LedgerTurn, may_append};
+use super::{LedgerService, LedgerTurn, Output, may_append};
 use crate::ids::IdHash;
 use crate::limits::RECORD_OVERHEAD_BYTES;
 use crate::message::{HoldRequest, TransferBatch};
-use crate::operation::{AccountFact, Answer, Operation, Picks};
+use crate::operation::{AccountFact, Answer, Operation, Selection};
 
 /// Transfers whose id hashes are prefetched ahead of their decision; hides the cache misses of the id index.
 const PREFETCH_AHEAD: usize = 12;
@@ -30,18 +30,18 @@ pub struct Progress {
 
 /// An id with its hash, computed once.
 #[derive(Clone, Copy)]
-struct Named<'a> {
+struct HashedId<'a> {
     id: &'a str,
     hash: IdHash,
 }
 
 /// Hashes of the ids that come next in a batch.
 #[derive(Default)]
-struct Coming {
+struct UpcomingHashes {
     hashes: [IdHash; PREFETCH_AHEAD],
 }
 
-impl Coming {
+impl UpcomingHashes {
     fn put(&mut self, n: usize, hash: IdHash) {
         self.hashes[n % PREFETCH_AHEAD] = hash;
     }
@@ -52,7 +52,7 @@ impl Coming {
 }
 
 /// The group is full; the rest comes in a later step.
-const PAUSED: Served<Departure> = Served::Paused(Pause::Room);
+const PAUSED: Served<Output> = Served::Paused(Pause::Room);
 
 impl Operation {
     /// Whether it appends records, and so needs room on the disk.
@@ -77,27 +77,31 @@ impl<D: Disk> LedgerService<D> {
         call: &Operation,
         progress: &mut Progress,
         jobs: &mut Jobs<Self>,
-    ) -> Result<Served<Departure>, Halt> {
+    ) -> Result<Served<Output>, Halt> {
         match call {
             Operation::OpenAccount { id, asset, kind } => {
                 let outcome = self.decide_one(turn, &Command::OpenAccount { id, asset, kind: *kind }, None)?;
                 Ok(done(opened(turn.state(), id, outcome)))
             }
-            Operation::Transfers { batch, picks, linked: false, facts, .. } => {
-                self.serve_transfers(turn, batch, picks, facts, progress)
+            Operation::Transfers { batch, selection, linked: false, facts, .. } => {
+                self.serve_transfers(turn, batch, selection, facts, progress)
             }
-            Operation::Transfers { batch, picks, linked: true, failed, facts } => {
-                self.serve_linked(turn, batch, picks, facts, *failed)
+            Operation::Transfers { batch, selection, linked: true, failed, facts } => {
+                self.serve_linked(turn, batch, selection, facts, *failed)
             }
-            Operation::PlaceHolds { holds, picks, facts } => self.serve_holds(turn, holds, picks, facts, progress),
-            Operation::PostHolds { posts, picks } => self.serve_each(turn, picks, posts.len(), progress, |index| {
-                let (id, amount) = &posts[index];
-                (Command::PostHold { id, amount: *amount }, id)
-            }),
-            Operation::VoidHolds { ids, picks } => self.serve_each(turn, picks, ids.len(), progress, |index| {
+            Operation::PlaceHolds { holds, selection, facts } => {
+                self.serve_holds(turn, holds, selection, facts, progress)
+            }
+            Operation::PostHolds { posts, selection } => {
+                self.serve_each(turn, selection, posts.len(), progress, |index| {
+                    let (id, amount) = &posts[index];
+                    (Command::PostHold { id, amount: *amount }, id)
+                })
+            }
+            Operation::VoidHolds { ids, selection } => self.serve_each(turn, selection, ids.len(), progress, |index| {
                 (Command::VoidHold { id: &ids[index] }, &ids[index])
             }),
-            Operation::ClaimIds(claims) => self.serve_each(turn, &Picks::All, claims.len(), progress, |index| {
+            Operation::ClaimIds(claims) => self.serve_each(turn, &Selection::All, claims.len(), progress, |index| {
                 let (id, owner, digest) = &claims[index];
                 (Command::ClaimId { id, owner: *owner, digest: *digest }, id)
             }),
@@ -112,29 +116,29 @@ impl<D: Disk> LedgerService<D> {
         &mut self,
         turn: &mut LedgerTurn<'_, L>,
         batch: &TransferBatch,
-        picks: &Picks,
+        selection: &Selection,
         facts: &[AccountFact],
         progress: &mut Progress,
-    ) -> Result<Served<Departure>, Halt> {
+    ) -> Result<Served<Output>, Halt> {
         if !self.adopt(turn, facts)? {
             return Ok(PAUSED);
         }
-        let count = picks.len(batch.len());
+        let count = selection.len(batch.len());
         assert!(progress.outcomes.len() <= count, "no more items are decided than there are");
         progress.outcomes.reserve(count - progress.outcomes.len());
-        let mut coming = Coming::default();
+        let mut coming = UpcomingHashes::default();
         for ahead in progress.outcomes.len()..count.min(progress.outcomes.len() + PREFETCH_AHEAD) {
-            coming.put(ahead, self.prefetch(turn, &batch.get(picks.index(ahead))));
+            coming.put(ahead, self.prefetch(turn, &batch.get(selection.index(ahead))));
         }
         while progress.outcomes.len() < count {
             if !may_append(turn) {
                 return Ok(PAUSED);
             }
             let n = progress.outcomes.len();
-            let transfer = batch.get(picks.index(n));
-            let id = Named { id: transfer.id, hash: coming.take(n) };
+            let transfer = batch.get(selection.index(n));
+            let id = HashedId { id: transfer.id, hash: coming.take(n) };
             if n + PREFETCH_AHEAD < count {
-                coming.put(n + PREFETCH_AHEAD, self.prefetch(turn, &batch.get(picks.index(n + PREFETCH_AHEAD))));
+                coming.put(n + PREFETCH_AHEAD, self.prefetch(turn, &batch.get(selection.index(n + PREFETCH_AHEAD))));
             }
             if self.needs_credit(turn.state(), transfer.credit, facts) {
                 progress.need_credit.push(n as u32);
@@ -152,20 +156,20 @@ impl<D: Disk> LedgerService<D> {
         &mut self,
         turn: &mut LedgerTurn<'_, L>,
         holds: &[HoldRequest],
-        picks: &Picks,
+        selection: &Selection,
         facts: &[AccountFact],
         progress: &mut Progress,
-    ) -> Result<Served<Departure>, Halt> {
+    ) -> Result<Served<Output>, Halt> {
         if !self.adopt(turn, facts)? {
             return Ok(PAUSED);
         }
-        let count = picks.len(holds.len());
+        let count = selection.len(holds.len());
         while progress.outcomes.len() < count {
             if !may_append(turn) {
                 return Ok(PAUSED);
             }
             let n = progress.outcomes.len();
-            let hold = holds[picks.index(n)].borrow();
+            let hold = holds[selection.index(n)].borrow();
             if self.needs_credit(turn.state(), hold.credit, facts) {
                 progress.need_credit.push(n as u32);
                 progress.outcomes.push(Outcome::Refused(Refusal::CreditAccountNotFound));
@@ -181,17 +185,17 @@ impl<D: Disk> LedgerService<D> {
     fn serve_each<'a, L: LogStore>(
         &mut self,
         turn: &mut LedgerTurn<'_, L>,
-        picks: &Picks,
+        selection: &Selection,
         total: usize,
         progress: &mut Progress,
         command_at: impl Fn(usize) -> (Command<'a>, &'a str),
-    ) -> Result<Served<Departure>, Halt> {
-        let count = picks.len(total);
+    ) -> Result<Served<Output>, Halt> {
+        let count = selection.len(total);
         while progress.outcomes.len() < count {
             if !may_append(turn) {
                 return Ok(PAUSED);
             }
-            let (command, id) = command_at(picks.index(progress.outcomes.len()));
+            let (command, id) = command_at(selection.index(progress.outcomes.len()));
             let outcome = self.decide_one(turn, &command, Some(id))?;
             progress.outcomes.push(outcome);
         }
@@ -203,20 +207,20 @@ impl<D: Disk> LedgerService<D> {
         &mut self,
         turn: &mut LedgerTurn<'_, L>,
         batch: &TransferBatch,
-        picks: &Picks,
+        selection: &Selection,
         facts: &[AccountFact],
         failed: bool,
-    ) -> Result<Served<Departure>, Halt> {
+    ) -> Result<Served<Output>, Halt> {
         if !self.adopt(turn, facts)? {
             return Ok(PAUSED);
         }
-        let count = picks.len(batch.len());
+        let count = selection.len(batch.len());
         match turn.room(batch.text_bytes() + count * RECORD_OVERHEAD_BYTES) {
-            Room::Here => {}
+            Room::Available => {}
             Room::NextGroup | Room::DiskFull => return Ok(PAUSED),
-            Room::Nowhere => return Ok(done(Answer::Refused(Refusal::BatchSizeInvalid))),
+            Room::TooLarge => return Ok(done(Answer::Refused(Refusal::BatchSizeInvalid))),
         }
-        let transfers = (0..count).map(|n| batch.get(picks.index(n)));
+        let transfers = (0..count).map(|n| batch.get(selection.index(n)));
         let need_credit: Vec<u32> = transfers
             .clone()
             .enumerate()
@@ -228,7 +232,8 @@ impl<D: Disk> LedgerService<D> {
             return Ok(done(Answer::Outcomes { outcomes, need_credit }));
         }
 
-        // A member that was decided before, alone or in another group, keeps its answer, so the group cannot be applied any more.
+        // A member that was decided before, alone or in another group, keeps its answer, so the group cannot be applied
+        // any more.
         let mut in_vain = failed || has_repeated_id(transfers.clone());
         for transfer in transfers.clone() {
             in_vain |= self.has_prior(turn, transfer.id)?;
@@ -256,7 +261,7 @@ impl<D: Disk> LedgerService<D> {
         turn: &mut LedgerTurn<'_, L>,
         transfers: impl Iterator<Item = Transfer<'a>>,
         facts: &[AccountFact],
-    ) -> Result<Served<Departure>, Halt> {
+    ) -> Result<Served<Output>, Halt> {
         let mut outcomes = Vec::new();
         for transfer in transfers {
             let credit_missing = is_missing(transfer.credit, facts);
@@ -282,7 +287,7 @@ impl<D: Disk> LedgerService<D> {
         &mut self,
         turn: &mut LedgerTurn<'_, L>,
         command: &Command<'_>,
-        id: Option<Named<'_>>,
+        id: Option<HashedId<'_>>,
     ) -> Result<Outcome, Halt> {
         let mut scratch = std::mem::take(&mut self.scratch);
         let outcome = self.decide_with(turn, command, id, &mut scratch);
@@ -295,7 +300,7 @@ impl<D: Disk> LedgerService<D> {
         &mut self,
         turn: &mut LedgerTurn<'_, L>,
         command: &Command<'_>,
-        id: Option<Named<'_>>,
+        id: Option<HashedId<'_>>,
         scratch: &mut Vec<u8>,
     ) -> Result<Outcome, Halt> {
         let prior = match id {
@@ -321,8 +326,8 @@ impl<D: Disk> LedgerService<D> {
     }
 
     #[inline]
-    fn named<'a>(&self, id: &'a str) -> Named<'a> {
-        Named { id, hash: self.ids.hash(id.as_bytes()) }
+    fn named<'a>(&self, id: &'a str) -> HashedId<'a> {
+        HashedId { id, hash: self.ids.hash(id.as_bytes()) }
     }
 
     /// Starts to load what the decision on `transfer` will look at; returns the hash of its id.
@@ -379,13 +384,13 @@ impl<D: Disk> LedgerService<D> {
         owner
     }
 
-    /// The latest event about `id`: among the index's candidates (nearly always none, or one) the newest whose record names it.
-    /// Leaves that record in `scratch`.
+    /// The latest event about `id`: among the index's candidates (nearly always none, or one) the newest whose record
+    /// names it. Leaves that record in `scratch`.
     #[inline]
     fn find_prior<'s, L: LogStore>(
         &self,
         turn: &LedgerTurn<'_, L>,
-        Named { id, hash }: Named<'_>,
+        HashedId { id, hash }: HashedId<'_>,
         scratch: &'s mut Vec<u8>,
     ) -> Result<Option<Event<'s>>, Halt> {
         let found = self.ids.find_newest(hash, |at| -> Result<bool, Halt> {
@@ -398,8 +403,8 @@ impl<D: Disk> LedgerService<D> {
         Ok(found.and_then(|_| Event::decode(scratch).ok()))
     }
 
-    /// Journals what other shards said about accounts that this one did not know. False when the group is full: what was adopted is
-    /// known then, and a later step goes on with the rest.
+    /// Journals what other shards said about accounts that this one did not know. False when the group is full: what
+    /// was adopted is known then, and a later step goes on with the rest.
     fn adopt<L: LogStore>(&mut self, turn: &mut LedgerTurn<'_, L>, facts: &[AccountFact]) -> Result<bool, Halt> {
         assert!(facts.is_sorted_by(|one, next| one.id <= next.id), "facts are looked up by their order");
         for fact in facts {
@@ -453,8 +458,8 @@ fn opened(ledger: &Ledger, id: &str, outcome: Outcome) -> Answer {
     }
 }
 
-fn done(answer: Answer) -> Served<Departure> {
-    Served::Done(Departure::Answer(answer))
+fn done(answer: Answer) -> Served<Output> {
+    Served::Done(Output::Answer(answer))
 }
 
 /// Facts are sorted by id.

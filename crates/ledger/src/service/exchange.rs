@@ -1,4 +1,4 @@
-//! Credits between shards: the debit decides, the credit follows.
+//! Credits between shards: the debit's shard decides, the credit's shard applies.
 //!
 //! ```text
 //!   shard A (debit)                          shard B (credit)
@@ -14,10 +14,10 @@ use tidegate_journal::{JournalError, LogStore, Position, Sequence};
 use tidegate_machines::ledger::{Command, Event, Ledger, Outcome};
 use tidegate_machines::{OutboundNumber, ShardIndex, TimeMs};
 use tidegate_planted::{Bug, is_planted};
-use tidegate_shard::{Departures, JobId, Jobs};
+use tidegate_shard::{JobId, Jobs, Unsolicited};
 
 use super::records::Halt;
-use super::{Departure, Job, LedgerService, LedgerTurn, Note, ShardError, Ticket, may_append};
+use super::{Job, LedgerService, LedgerTurn, Note, Output, ShardError, Ticket, may_append};
 use crate::limits::{CREDITS_PER_PULL_MAX, PULL_RETRY_MS};
 use crate::operation::Credit;
 
@@ -41,7 +41,7 @@ struct Peer {
 /// A read of debits, by job: for whom, and which.
 type Reading = (ShardIndex, Vec<Position>);
 
-/// What is under way between this shard and the others.
+/// Credits in progress between this shard and the others.
 #[derive(Debug)]
 pub(super) struct Exchange {
     peers: Vec<Peer>,
@@ -129,7 +129,7 @@ impl<D: Disk> LedgerService<D> {
     pub(super) fn exchange_credits<L: LogStore>(
         &mut self,
         turn: &mut LedgerTurn<'_, L>,
-        out: &mut Departures<Self>,
+        out: &mut Unsolicited<Self>,
         jobs: &mut Jobs<Self>,
     ) -> Result<(), ShardError> {
         if self.shard_count == 1 {
@@ -152,7 +152,7 @@ impl<D: Disk> LedgerService<D> {
         &mut self,
         turn: &LedgerTurn<'_, L>,
         to: ShardIndex,
-        out: &mut Departures<Self>,
+        out: &mut Unsolicited<Self>,
         jobs: &mut Jobs<Self>,
     ) {
         let peer = &mut self.exchange.peers[to.0 as usize];
@@ -192,7 +192,7 @@ impl<D: Disk> LedgerService<D> {
         } else if !credits.is_empty() {
             peer.asked_after = None;
             peer.records = HashMap::new();
-            out.push(Ticket::Credits { to }, Departure::Credits(credits));
+            out.push(Ticket::Credits { to }, Output::Credits(credits));
         }
     }
 
@@ -213,9 +213,9 @@ impl<D: Disk> LedgerService<D> {
         Ok(())
     }
 
-    /// Asks `from` for credits after our watermark once that is durable, and again when the question seems lost. The question leaves
-    /// like every answer: when all that was appended, the watermark included, is durable.
-    fn pull_credits<L: LogStore>(&mut self, turn: &LedgerTurn<'_, L>, from: ShardIndex, out: &mut Departures<Self>) {
+    /// Asks `from` for credits after our watermark once that is durable, and again when the question seems lost. The
+    /// question leaves like every answer: when all that was appended, the watermark included, is durable.
+    fn pull_credits<L: LogStore>(&mut self, turn: &LedgerTurn<'_, L>, from: ShardIndex, out: &mut Unsolicited<Self>) {
         let peer = &mut self.exchange.peers[from.0 as usize];
         let (sequence, watermark) = peer.applied;
         assert!(from != self.index && sequence <= turn.appended(), "what was applied was appended");
@@ -224,6 +224,6 @@ impl<D: Disk> LedgerService<D> {
             return;
         }
         peer.pulled_at = Some(turn.now());
-        out.push(Ticket::Pull { from }, Departure::Watermark(watermark));
+        out.push(Ticket::Pull { from }, Output::Watermark(watermark));
     }
 }

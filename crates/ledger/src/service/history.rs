@@ -1,11 +1,11 @@
-//! Pages of an account's history: its records, newest first, each of which names the one before.
+//! Pages of an account's history: its records, newest first; each names the one before.
 //!
 //! ```text
 //!   newest ─▶ in memory? rows at once ─▶ job: follow the chain on the disk ─▶ rows ─▶ job … ─▶ answer
 //! ```
 //!
-//! Why a call for a history lets others pass: it writes nothing, and its records may be years old. Its answer waits for whatever was
-//! appended when its last row was made.
+//! Why other calls may overtake one for a history: it writes nothing, and its records may be years old. Its answer
+//! waits for all records that were appended before its last row was read.
 
 use tidegate_disk::Disk;
 use tidegate_journal::{JournalError, LogReader, LogStore, Position};
@@ -14,7 +14,7 @@ use tidegate_machines::ledger::{AccountSlot, Event, Ledger, Refusal};
 use tidegate_shard::{JobId, Jobs, Pause, Served};
 
 use super::records::Halt;
-use super::{Departure, Job, LedgerService, LedgerTurn};
+use super::{Job, LedgerService, LedgerTurn, Output};
 use crate::limits::{HISTORY_RECORDS_PER_JOB, HISTORY_RECORDS_PER_STEP, PAGE_ROWS_MAX};
 use crate::operation::{Answer, ChainedRow};
 
@@ -71,7 +71,7 @@ impl<D: Disk> LedgerService<D> {
         (id, from, limit): (&str, Option<RecordPosition>, u32),
         read: &mut RowsRead,
         jobs: &mut Jobs<Self>,
-    ) -> Result<Served<Departure>, Halt> {
+    ) -> Result<Served<Output>, Halt> {
         let ledger = turn.state();
         let (Some(newest), Some(slot)) = (ledger.last_position(id), ledger.slot(id)) else {
             return Ok(done(Answer::Refused(Refusal::AccountNotFound)));
@@ -131,6 +131,6 @@ fn row_of(ledger: &Ledger, id: &str, at: RecordPosition, record: &[u8]) -> Optio
     (before < at).then_some((ChainedRow { row, at }, before))
 }
 
-fn done(answer: Answer) -> Served<Departure> {
-    Served::Done(Departure::Answer(answer))
+fn done(answer: Answer) -> Served<Output> {
+    Served::Done(Output::Answer(answer))
 }

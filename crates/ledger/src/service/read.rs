@@ -1,4 +1,4 @@
-//! Reads. Each is answered like a write: when everything that it saw is durable.
+//! Reads. Each is answered like a write: when everything it has read is durable.
 
 use tidegate_disk::Disk;
 use tidegate_journal::LogStore;

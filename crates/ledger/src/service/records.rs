@@ -1,13 +1,13 @@
-//! Old records that a decision needs and that memory does not hold: read by a job, for all the ids of a call at once.
+//! Old records that a decision needs and that are not in memory: read by a job, for all ids of a call at once.
 //!
 //! ```text
-//!   decide ─▶ what does this id stand for? ─▶ its record: in memory, or at hand ─▶ go on
-//!                                                └─ neither ─▶ Unread ─▶ one job for the rest of the call ─▶ the same item, again
+//!   decide ─▶ was this id used? ─▶ its record: in memory, or already read ─▶ continue
+//!                                                └─ neither ─▶ Unread ─▶ one job for all ids of the call ─▶ item again
 //! ```
 //!
-//! Promise: nothing is decided on a guess. A call that waits keeps its place: those behind it have their own records read meanwhile and
-//! are decided after it, so two that name one id are decided in the order in which they came. What was at hand is looked up again
-//! in the index each time, because ids may have been inserted while the disk was asked.
+//! Promise: nothing is decided without the record of its id. A call that waits keeps its place: later calls have their
+//! own records read meanwhile and are decided after it, so two calls with one id are decided in the order in which they
+//! came. The index is asked again each time, because ids may have been inserted while the disk was read.
 
 use hashbrown::HashMap;
 use tidegate_disk::Disk;
@@ -48,7 +48,7 @@ impl<E: Into<ShardError>> From<E> for Halt {
     }
 }
 
-/// What reads came to, until somebody takes it.
+/// Results of reads, until they are taken.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     under_way: HashMap<JobId, Vec<Position>>,
@@ -71,7 +71,7 @@ impl Reads {
         self.arrived.insert(job, records);
     }
 
-    /// What a job found; `None` while it is under way.
+    /// What a job found; `None` while it is running.
     pub fn take(&mut self, job: JobId) -> Option<Result<Records, JournalError>> {
         self.arrived.remove(&job)
     }
@@ -97,8 +97,8 @@ impl<D: Disk> LedgerService<D> {
         job
     }
 
-    /// Positions of the records that decisions on `ids` will look at and that are neither in memory nor among `at_hand`: each
-    /// candidate of each id, at most as many as one job reads.
+    /// Positions of the records that decisions on `ids` will look at and that are neither in memory nor among
+    /// `at_hand`: each candidate of each id, at most as many as one job reads.
     pub(super) fn unread<'i, L: LogStore>(
         &self,
         turn: &LedgerTurn<'_, L>,
@@ -130,19 +130,21 @@ impl<D: Disk> LedgerService<D> {
 pub(super) fn ids_of<'c>(call: &'c Operation, from: usize) -> Box<dyn Iterator<Item = &'c str> + 'c> {
     match call {
         // Of a linked group, all are looked at before any is decided.
-        Operation::Transfers { batch, picks, linked: true, .. } => {
-            Box::new((0..picks.len(batch.len())).map(|n| batch.get(picks.index(n)).id))
+        Operation::Transfers { batch, selection, linked: true, .. } => {
+            Box::new((0..selection.len(batch.len())).map(|n| batch.get(selection.index(n)).id))
         }
-        Operation::Transfers { batch, picks, .. } => {
-            Box::new((from..picks.len(batch.len())).map(|n| batch.get(picks.index(n)).id))
+        Operation::Transfers { batch, selection, .. } => {
+            Box::new((from..selection.len(batch.len())).map(|n| batch.get(selection.index(n)).id))
         }
-        Operation::PlaceHolds { holds, picks, .. } => {
-            Box::new((from..picks.len(holds.len())).map(|n| &*holds[picks.index(n)].id))
+        Operation::PlaceHolds { holds, selection, .. } => {
+            Box::new((from..selection.len(holds.len())).map(|n| &*holds[selection.index(n)].id))
         }
-        Operation::PostHolds { posts, picks } => {
-            Box::new((from..picks.len(posts.len())).map(|n| &*posts[picks.index(n)].0))
+        Operation::PostHolds { posts, selection } => {
+            Box::new((from..selection.len(posts.len())).map(|n| &*posts[selection.index(n)].0))
         }
-        Operation::VoidHolds { ids, picks } => Box::new((from..picks.len(ids.len())).map(|n| &*ids[picks.index(n)])),
+        Operation::VoidHolds { ids, selection } => {
+            Box::new((from..selection.len(ids.len())).map(|n| &*ids[selection.index(n)]))
+        }
         Operation::ClaimIds(claims) => Box::new(claims[from..].iter().map(|(id, ..)| &**id)),
         Operation::FindOwners(ids) => Box::new(ids.iter().map(|id| &**id)),
         _ => Box::new(std::iter::empty()),

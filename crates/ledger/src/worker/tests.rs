@@ -1,5 +1,5 @@
-//! A worker over a fake disk, stepped by the test: what it answers when a shard fails, and when a batch brings more accounts than
-//! a group holds.
+//! A worker over a fake disk, stepped by the test: its answers when a shard fails, and when a batch has more accounts
+//! than a group holds.
 
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,7 @@ const SMALL: Options = Options {
 const STEPS_MAX: usize = 100_000;
 
 /// One worker that owns all shards of a disk.
-struct House {
+struct TestWorker {
     disk: FakeDisk,
     worker: Worker<FakeDisk, StepLog<FakeDisk>>,
     now: TimeMs,
@@ -40,26 +40,28 @@ struct House {
     replayed: ReplayReport,
 }
 
-impl House {
-    fn open(shard_count: u16) -> House {
+impl TestWorker {
+    fn open(shard_count: u16) -> TestWorker {
         let disk = FakeDisk::new(1);
         for shard in 0..shard_count {
             logs(&disk).create(log_id(shard)).expect("the disk is new");
         }
-        House::over(disk, shard_count)
+        TestWorker::over(disk, shard_count)
     }
 
     /// What a start finds on this disk.
-    fn over(disk: FakeDisk, shard_count: u16) -> House {
-        House::with(disk, shard_count, SMALL)
+    fn over(disk: FakeDisk, shard_count: u16) -> TestWorker {
+        TestWorker::with(disk, shard_count, SMALL)
     }
 
-    fn with(disk: FakeDisk, shard_count: u16, options: Options) -> House {
+    fn with(disk: FakeDisk, shard_count: u16, options: Options) -> TestWorker {
         let opened = (0..shard_count).map(|shard| open_shard(&disk, shard, shard_count, options));
         let (shards, reports): (Vec<_>, Vec<_>) = opened.unzip();
-        let worker = Worker::new(EndpointIndex(0), shard_count, 1, CursorKey([1, 2]), shards);
+        let me = Address::new(0, 0);
+        let addresses = ShardAddresses::new((0..shard_count).map(|_| me));
+        let worker = Worker::new(me, addresses, me, CursorKey([1, 2]), shards);
         let replayed = reports.into_iter().next().expect("there is a shard");
-        House { disk, worker, now: START, held: None, replayed }
+        TestWorker { disk, worker, now: START, held: None, replayed }
     }
 
     /// One turn of the worker and of each journal.
@@ -91,7 +93,7 @@ impl House {
         (0..64).for_each(|_| self.turn(finished));
     }
 
-    /// The replies to `requests`, which are under way together.
+    /// The replies to `requests`, which are sent together.
     fn ask_all(&mut self, requests: Vec<Request>) -> Vec<Reply> {
         let (mut out, mut finished) = (Outgoing::new(), Finished::new());
         let count = requests.len();
@@ -112,12 +114,13 @@ impl House {
         self.ask_all(vec![request]).remove(0)
     }
 
-    /// A source, a wallet, and one vote that is durable. After a start no memory knows its record: it is read from the disk.
-    fn with_a_durable_vote() -> House {
-        let mut house = House::open(1);
-        house.ask_all(vec![open("source", AccountKind::Source), open("wallet", AccountKind::Wallet)]);
-        assert_eq!(house.ask(sale("vote")), Reply::Outcomes(vec![Outcome::Applied]));
-        House::over(house.disk, 1)
+    /// A source, a wallet, and one vote that is durable. After a start no memory knows its record: it is read from the
+    /// disk.
+    fn with_a_durable_vote() -> TestWorker {
+        let mut node = TestWorker::open(1);
+        node.ask_all(vec![open("source", AccountKind::Source), open("wallet", AccountKind::Wallet)]);
+        assert_eq!(node.ask(sale("vote")), Reply::Outcomes(vec![Outcome::Applied]));
+        TestWorker::over(node.disk, 1)
     }
 
     /// Flips a bit of the only record with this memo.
@@ -183,22 +186,22 @@ const FAILED: Reply = Reply::Unavailable(Unavailable::ShardFailed);
 
 #[test]
 fn all_that_wait_for_a_sync_that_fails_are_told() {
-    let mut house = House::with_a_durable_vote();
-    house.disk.fail_next_sync();
-    assert_eq!(house.ask_all(vec![sale("a"), sale("b"), history()]), [FAILED, FAILED, FAILED]);
-    assert!(house.worker.failure().is_some());
-    assert!(house.worker.is_idle(), "a stop must not wait for a failed shard");
-    assert_eq!(house.ask(sale("c")), FAILED);
+    let mut node = TestWorker::with_a_durable_vote();
+    node.disk.fail_next_sync();
+    assert_eq!(node.ask_all(vec![sale("a"), sale("b"), history()]), [FAILED, FAILED, FAILED]);
+    assert!(node.worker.failure().is_some());
+    assert!(node.worker.is_idle(), "a stop must not wait for a failed shard");
+    assert_eq!(node.ask(sale("c")), FAILED);
 }
 
 #[test]
 fn the_call_that_meets_a_rotted_record_is_told_too() {
     for question in [sale("vote"), history()] {
-        let mut house = House::with_a_durable_vote();
-        house.rot("memo of vote");
-        assert_eq!(house.ask_all(vec![question, sale("behind it")]), [FAILED, FAILED]);
-        assert!(house.worker.failure().is_some());
-        assert!(house.worker.is_idle(), "a stop must not wait for a failed shard");
+        let mut node = TestWorker::with_a_durable_vote();
+        node.rot("memo of vote");
+        assert_eq!(node.ask_all(vec![question, sale("behind it")]), [FAILED, FAILED]);
+        assert!(node.worker.failure().is_some());
+        assert!(node.worker.is_idle(), "a stop must not wait for a failed shard");
     }
 }
 
@@ -212,19 +215,19 @@ fn a_batch_that_brings_more_foreign_accounts_than_a_group_holds_is_decided() {
     let (here, there) = (tag_of(0), tag_of(1));
     let source = format!("{here}source");
     let foreign: Vec<String> = (0..ACCOUNTS).map(|number| format!("{there}{number:0>100}")).collect();
-    let mut house = House::open(2);
-    house.ask(open(&source, AccountKind::Source));
-    let opened = house.ask_all(foreign.iter().map(|id| open(id, AccountKind::Collector)).collect());
+    let mut node = TestWorker::open(2);
+    node.ask(open(&source, AccountKind::Source));
+    let opened = node.ask_all(foreign.iter().map(|id| open(id, AccountKind::Collector)).collect());
     assert!(opened.iter().all(|reply| matches!(reply, Reply::AccountOpened { created: true, .. })), "{:?}", opened[0]);
 
     let sale = |(number, credit): (usize, &String)| (format!("{here}sale-{number}"), source.clone(), credit.clone());
     let sales: Vec<_> = foreign.iter().enumerate().map(sale).collect();
     // The first fills the group on the way, so that the adoptions of the second meet one that is nearly full.
     let (before, batch) = sales.split_at(ACCOUNTS / 4);
-    let replies = house.ask_all(vec![transfers(before), transfers(batch)]);
+    let replies = node.ask_all(vec![transfers(before), transfers(batch)]);
     let applied = |count: usize| Reply::Outcomes(vec![Outcome::Applied; count]);
     assert_eq!(replies, [applied(before.len()), applied(batch.len())]);
-    assert_eq!(house.ask(transfers(batch)), Reply::Outcomes(vec![Outcome::Duplicate; batch.len()]));
+    assert_eq!(node.ask(transfers(batch)), Reply::Outcomes(vec![Outcome::Duplicate; batch.len()]));
 }
 
 /// Nothing that is durable stays in memory.
@@ -232,28 +235,29 @@ const COLD: Options = Options { recent_bytes_max: 0, ..SMALL };
 
 #[test]
 fn a_batch_that_waits_for_old_records_is_not_overtaken_and_each_id_is_decided_once() {
-    let mut house = House::with(House::with_a_durable_vote().disk, 1, COLD);
+    let mut node = TestWorker::with(TestWorker::with_a_durable_vote().disk, 1, COLD);
     let old: Vec<String> = (0..40).map(|number| format!("old-{number}")).collect();
     let sell = |ids: &[&str], credit: &str| {
         let items: Vec<_> = ids.iter().map(|id| (id.to_string(), "source".into(), credit.into())).collect();
         transfers(&items)
     };
     let old: Vec<&str> = old.iter().map(String::as_str).collect();
-    house.ask_all(vec![sell(&old, "wallet"), open("other", AccountKind::Wallet)]);
+    node.ask_all(vec![sell(&old, "wallet"), open("other", AccountKind::Wallet)]);
     let (first, second) = old.split_at(20);
 
-    // One waits for twenty records, then brings an id that is new; one behind it waits for the others, and names the same id.
-    house.held = Some(Vec::new());
+    // One waits for twenty records, then brings an id that is new; one behind it waits for the others, and names the
+    // same id.
+    node.held = Some(Vec::new());
     let mut finished = Finished::new();
     let waits = sell(&[first, &["both"]].concat(), "wallet");
     let behind = sell(&[second, &["both"]].concat(), "other");
-    house.begin(vec![waits, behind, sale("last")], &mut finished);
+    node.begin(vec![waits, behind, sale("last")], &mut finished);
     assert!(finished.is_empty(), "nothing passes a call that waits: {finished:?}");
-    let mut held = house.held.take().expect("reads are held");
+    let mut held = node.held.take().expect("reads are held");
     assert_eq!(held.len(), 2, "the one behind is prepared meanwhile, and each reads for its whole batch");
     held.reverse();
-    held.into_iter().for_each(|job| house.run(job));
-    house.begin(Vec::new(), &mut finished);
+    held.into_iter().for_each(|job| node.run(job));
+    node.begin(Vec::new(), &mut finished);
 
     finished.sort_by_key(|(token, _)| *token);
     let replies: Vec<Reply> = finished.into_iter().map(|(_, reply)| reply).collect();
@@ -264,14 +268,14 @@ fn a_batch_that_waits_for_old_records_is_not_overtaken_and_each_id_is_decided_on
 
 #[test]
 fn a_history_on_the_disk_lets_votes_pass() {
-    let mut house = House::with(House::with_a_durable_vote().disk, 1, COLD);
-    house.held = Some(Vec::new());
+    let mut node = TestWorker::with(TestWorker::with_a_durable_vote().disk, 1, COLD);
+    node.held = Some(Vec::new());
     let mut finished = Finished::new();
-    house.begin(vec![history(), sale("another")], &mut finished);
+    node.begin(vec![history(), sale("another")], &mut finished);
     assert_eq!(finished, [(1, Reply::Outcomes(vec![Outcome::Applied]))]);
-    let held = house.held.take().expect("reads are held");
-    held.into_iter().for_each(|job| house.run(job));
-    house.begin(Vec::new(), &mut finished);
+    let held = node.held.take().expect("reads are held");
+    held.into_iter().for_each(|job| node.run(job));
+    node.begin(Vec::new(), &mut finished);
     let (0, Reply::History { rows, next: None }) = &finished[1] else { panic!("{finished:?}") };
     assert_eq!(rows.iter().map(|row| &*row.id).collect::<Vec<_>>(), ["vote"], "as it was when it was asked");
 }
@@ -279,7 +283,7 @@ fn a_history_on_the_disk_lets_votes_pass() {
 #[test]
 fn holds_expire_though_their_records_are_cold() {
     const HOLDS: usize = 50;
-    let mut house = House::with(House::with_a_durable_vote().disk, 1, COLD);
+    let mut node = TestWorker::with(TestWorker::with_a_durable_vote().disk, 1, COLD);
     let hold = |number: usize| HoldRequest {
         id: format!("hold-{number}").into(),
         debit: "source".into(),
@@ -288,17 +292,17 @@ fn holds_expire_though_their_records_are_cold() {
         expires_in_ms: 1_000,
         memo: "".into(),
     };
-    let placed = house.ask(Request::PlaceHolds((0..HOLDS).map(hold).collect()));
+    let placed = node.ask(Request::PlaceHolds((0..HOLDS).map(hold).collect()));
     assert_eq!(placed, Reply::Outcomes(vec![Outcome::Applied; HOLDS]));
-    let held_by = |house: &mut House| match house.ask(Request::ReadAccount { id: "source".into() }) {
+    let held_by = |node: &mut TestWorker| match node.ask(Request::ReadAccount { id: "source".into() }) {
         Reply::Account(account) => account.held,
         other => panic!("{other:?}"),
     };
-    assert_eq!(held_by(&mut house), 2 * HOLDS as u64);
-    house.now = TimeMs(START.0 + 1_000);
-    house.begin(Vec::new(), &mut Finished::new());
-    assert_eq!(held_by(&mut house), 0);
-    assert_eq!(house.worker.shards()[0].state_ahead().open_holds(), 0);
+    assert_eq!(held_by(&mut node), 2 * HOLDS as u64);
+    node.now = TimeMs(START.0 + 1_000);
+    node.begin(Vec::new(), &mut Finished::new());
+    assert_eq!(held_by(&mut node), 0);
+    assert_eq!(node.worker.shards()[0].state_ahead().open_holds(), 0);
 }
 
 /// All files of the journal, as a backup has them.
@@ -328,20 +332,20 @@ fn write_snapshot(disk: &FakeDisk) {
     snapshots(disk, 0).write(end, &back.state, |_| true).expect("there is room");
 }
 
-/// Two timelines part after two sales. What a start finds that has the journal of the one and a snapshot of the other: the wallet's
-/// credits, and the house.
+/// Two timelines part after two sales. What a start finds that has the journal of the one and a snapshot of the other:
+/// the wallet's credits, and the node.
 #[track_caller]
-fn after_a_restore(of_snapshot: &[&str], of_journal: &[&str]) -> (u64, House) {
-    let stop = |house: House| {
-        house.worker.into_logs().into_iter().for_each(|log| _ = log.close().expect("the disk works"));
-        house.disk
+fn after_a_restore(of_snapshot: &[&str], of_journal: &[&str]) -> (u64, TestWorker) {
+    let stop = |node: TestWorker| {
+        node.worker.into_logs().into_iter().for_each(|log| _ = log.close().expect("the disk works"));
+        node.disk
     };
     let lived = |disk: FakeDisk, ids: &[&str]| {
-        let mut house = House::over(disk, 1);
-        ids.iter().for_each(|id| assert_eq!(house.ask(sale(id)), Reply::Outcomes(vec![Outcome::Applied])));
-        stop(house)
+        let mut node = TestWorker::over(disk, 1);
+        ids.iter().for_each(|id| assert_eq!(node.ask(sale(id)), Reply::Outcomes(vec![Outcome::Applied])));
+        stop(node)
     };
-    let disk = lived(House::with_a_durable_vote().disk, &["before they part"]);
+    let disk = lived(TestWorker::with_a_durable_vote().disk, &["before they part"]);
     let parted = back_up(&disk);
     let disk = lived(disk, of_journal);
     let backup = back_up(&disk);
@@ -350,42 +354,42 @@ fn after_a_restore(of_snapshot: &[&str], of_journal: &[&str]) -> (u64, House) {
     write_snapshot(&disk);
     restore(&disk, &backup);
 
-    let mut house = House::over(disk, 1);
-    let credits = match house.ask(Request::ReadAccount { id: "wallet".into() }) {
+    let mut node = TestWorker::over(disk, 1);
+    let credits = match node.ask(Request::ReadAccount { id: "wallet".into() }) {
         Reply::Account(account) => account.balance as u64,
         other => panic!("{other:?}"),
     };
-    (credits, house)
+    (credits, node)
 }
 
 #[test]
 fn a_snapshot_of_another_timeline_is_passed_over_after_a_restore() {
     // The groups of the new timeline end where those of the old one did: only the chain tells them apart.
-    let (credits, house) = after_a_restore(&["a1", "a2", "a3"], &["b1", "b2", "b3"]);
+    let (credits, node) = after_a_restore(&["a1", "a2", "a3"], &["b1", "b2", "b3"]);
     assert_eq!(credits, 5);
-    let passed_over = &house.replayed.snapshots_passed_over;
+    let passed_over = &node.replayed.snapshots_passed_over;
     assert!(
         matches!(&passed_over[..], [one] if one.contains("is of another history") && one.contains("set aside")),
         "{passed_over:?}"
     );
     // The same, in the middle of the log, and of other lengths.
-    let (credits, house) = after_a_restore(&["a1", "a2"], &["b1", "b2", "b3", "b4"]);
-    assert_eq!((credits, house.replayed.snapshots_passed_over.len()), (6, 1));
-    let (credits, house) = after_a_restore(&["a long id", "another"], &["b", "c", "d", "e", "f"]);
-    assert_eq!((credits, house.replayed.snapshots_passed_over.len()), (7, 1));
+    let (credits, node) = after_a_restore(&["a1", "a2"], &["b1", "b2", "b3", "b4"]);
+    assert_eq!((credits, node.replayed.snapshots_passed_over.len()), (6, 1));
+    let (credits, node) = after_a_restore(&["a long id", "another"], &["b", "c", "d", "e", "f"]);
+    assert_eq!((credits, node.replayed.snapshots_passed_over.len()), (7, 1));
     // It is out of the way then.
-    let house = House::over(house.disk, 1);
-    assert_eq!(house.replayed.snapshots_passed_over, [""; 0]);
+    let node = TestWorker::over(node.disk, 1);
+    assert_eq!(node.replayed.snapshots_passed_over, [""; 0]);
     // From before they part, it is of use to both.
-    let (credits, house) = after_a_restore(&[], &["b1"]);
-    assert_eq!((credits, house.replayed.snapshot_sequence, house.replayed.snapshots_passed_over.len()), (3, 4, 0));
+    let (credits, node) = after_a_restore(&[], &["b1"]);
+    assert_eq!((credits, node.replayed.snapshot_sequence, node.replayed.snapshots_passed_over.len()), (3, 4, 0));
 }
 
 #[test]
 fn a_snapshot_ahead_of_the_log_is_passed_over_after_a_restore() {
-    let (credits, house) = after_a_restore(&["a1", "a2", "a3"], &["b1"]);
+    let (credits, node) = after_a_restore(&["a1", "a2", "a3"], &["b1"]);
     assert_eq!(credits, 3);
-    let passed_over = &house.replayed.snapshots_passed_over;
+    let passed_over = &node.replayed.snapshots_passed_over;
     assert!(
         matches!(&passed_over[..], [one] if one.contains("is ahead of the log's end") && one.contains("set aside")),
         "{passed_over:?}"
@@ -393,48 +397,48 @@ fn a_snapshot_ahead_of_the_log_is_passed_over_after_a_restore() {
 }
 
 /// The figures announced since the last call, as "account balance".
-fn heard(house: &mut House) -> Vec<String> {
+fn heard(node: &mut TestWorker) -> Vec<String> {
     // More than a write, a sync and their report take.
-    (0..16).for_each(|_| house.turn(&mut Finished::new()));
-    let figures = house.worker.take_figures();
+    (0..16).for_each(|_| node.turn(&mut Finished::new()));
+    let figures = node.worker.take_figures();
     figures.into_iter().map(|(_, account)| format!("{} {}", account.id, account.balance)).collect()
 }
 
-fn announcing(accounts: &[&str]) -> House {
-    let mut house = House::open(1);
+fn announcing(accounts: &[&str]) -> TestWorker {
+    let mut node = TestWorker::open(1);
     let opened = [open("source", AccountKind::Source), open("wallet", AccountKind::Wallet)];
-    house.ask_all(opened.to_vec());
+    node.ask_all(opened.to_vec());
     let accounts = accounts.iter().map(|pattern| Box::from(*pattern)).collect();
-    let shard = &mut house.worker.shards_mut()[0];
+    let shard = &mut node.worker.shards_mut()[0];
     let ledger = shard.state_ahead().clone();
     shard.service_mut().announce(AnnounceRules { accounts, interval_ms: 100 }, &ledger);
-    house
+    node
 }
 
 #[test]
 fn figures_are_announced_at_once_then_once_per_interval() {
-    let mut house = announcing(&["wal*"]);
-    assert_eq!(heard(&mut house), ["wallet 0"], "who starts to listen hears what is there");
-    house.ask(sale("too soon"));
-    house.ask(sale("still too soon"));
-    assert_eq!(heard(&mut house), [""; 0]);
-    house.now = TimeMs(START.0 + 100);
-    assert_eq!(heard(&mut house), ["wallet 2"], "what happened in the interval comes once, at its end");
-    house.now = TimeMs(START.0 + 300);
-    assert_eq!(heard(&mut house), [""; 0]);
-    house.ask(sale("after a quiet time"));
-    assert_eq!(heard(&mut house), ["wallet 3"]);
+    let mut node = announcing(&["wal*"]);
+    assert_eq!(heard(&mut node), ["wallet 0"], "who starts to listen hears what is there");
+    node.ask(sale("too soon"));
+    node.ask(sale("still too soon"));
+    assert_eq!(heard(&mut node), [""; 0]);
+    node.now = TimeMs(START.0 + 100);
+    assert_eq!(heard(&mut node), ["wallet 2"], "what happened in the interval comes once, at its end");
+    node.now = TimeMs(START.0 + 300);
+    assert_eq!(heard(&mut node), [""; 0]);
+    node.ask(sale("after a quiet time"));
+    assert_eq!(heard(&mut node), ["wallet 3"]);
 }
 
 #[test]
 fn figures_that_are_not_durable_are_not_announced() {
-    let mut house = announcing(&["*"]);
-    assert_eq!(heard(&mut house), ["source 0", "wallet 0"]);
-    house.now = TimeMs(START.0 + 1_000);
+    let mut node = announcing(&["*"]);
+    assert_eq!(heard(&mut node), ["source 0", "wallet 0"]);
+    node.now = TimeMs(START.0 + 1_000);
     let (mut out, mut finished) = (Outgoing::new(), Finished::new());
-    house.worker.start(0, sale("vote"), &mut out, &mut finished);
-    house.worker.step(house.now, &mut out, &mut finished);
-    house.disk.fail_next_sync();
-    assert_eq!(heard(&mut house), [""; 0]);
-    assert!(house.worker.failure().is_some());
+    node.worker.start(0, sale("vote"), &mut out, &mut finished);
+    node.worker.step(node.now, &mut out, &mut finished);
+    node.disk.fail_next_sync();
+    assert_eq!(heard(&mut node), [""; 0]);
+    assert!(node.worker.failure().is_some());
 }

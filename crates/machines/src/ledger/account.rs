@@ -1,4 +1,4 @@
-//! The accounts a shard knows: its own, its parts of collectors, and what it learned of others.
+//! The accounts a shard knows: its own, its parts of collectors, and facts about accounts of other shards.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
@@ -43,7 +43,8 @@ impl Account {
         reserve(self.kind, self.balance, self.held)
     }
 
-    /// Credits less debits, modulo 2^64: the balance, unless memory is damaged. Two loads, so asked wherever money moves.
+    /// Credits less debits, modulo 2^64: the balance, unless memory is damaged. Two loads, so asked wherever money
+    /// moves.
     #[inline(always)]
     pub fn net(&self) -> i64 {
         (self.credited as u64).wrapping_sub(self.debited as u64) as i64
@@ -108,8 +109,8 @@ impl Accounts {
         Some(AccountSlot(entry.slot))
     }
 
-    /// Brings the account that `id` most likely leads to into the cache, ahead of its use. The loads depend on nothing that
-    /// follows, so the core does not wait for them.
+    /// Brings the account that `id` most likely leads to into the cache, ahead of its use. The loads depend on nothing
+    /// that follows, so the core does not wait for them.
     #[inline]
     pub fn touch(&self, id: &str) {
         let hash = self.hasher.hash_one(id.as_bytes());

@@ -1,7 +1,8 @@
-//! An account's id where the account is.
+//! An account id, stored in place.
 //!
-//! Why not a string on the heap: every transfer compares two ids, and with 10,000 accounts the extra cache miss of following
-//! a pointer to each was a fifth of the time of a decision. Ids of up to 22 bytes, so nearly all, stand in place.
+//! Why not a string on the heap: every transfer compares two ids, and with 10,000 accounts the extra cache miss of
+//! following a pointer to each was a fifth of the time of a decision. Ids of up to 22 bytes, which nearly all are, are
+//! stored in place.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;

@@ -1,6 +1,6 @@
-//! From what happened to the new state. Every event is checked against the state before it changes anything, at a cost of a
-//! few comparisons, in the live shard as at every replay: an event that does not follow from its predecessors is never folded
-//! in.
+//! Applies an event to the state. Every event is checked against the state before it changes anything, in the live
+//! shard and at every replay. The check costs a few comparisons. An event that does not follow from its predecessors is
+//! never applied.
 //!
 //! ```text
 //!   check everything ─▶ Err(Mismatch), state unchanged
@@ -22,19 +22,24 @@ use super::state::Ledger;
 use super::validity::{check_expiry, is_account_id, is_asset};
 use crate::{Amount, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
-/// A check that failed, before it is told which record it was.
-pub(super) struct Wrong {
+/// A failed check, without the position of the record yet.
+pub(super) struct CheckFailed {
     slot: Option<AccountSlot>,
     figure: &'static str,
     expected: i128,
     found: i128,
 }
 
-pub(super) type Checked<T> = Result<T, Wrong>;
+pub(super) type Checked<T> = Result<T, CheckFailed>;
 
 #[cold]
-fn wrong(slot: Option<AccountSlot>, figure: &'static str, expected: impl Into<i128>, found: impl Into<i128>) -> Wrong {
-    Wrong { slot, figure, expected: expected.into(), found: found.into() }
+fn wrong(
+    slot: Option<AccountSlot>,
+    figure: &'static str,
+    expected: impl Into<i128>,
+    found: impl Into<i128>,
+) -> CheckFailed {
+    CheckFailed { slot, figure, expected: expected.into(), found: found.into() }
 }
 
 #[inline(always)]
@@ -44,9 +49,9 @@ fn same<T: PartialEq + Into<i128>>(slot: AccountSlot, figure: &'static str, expe
 
 impl Ledger {
     #[cold]
-    pub(super) fn mismatch(&self, wrong: Wrong, event: &Event<'_>, position: RecordPosition) -> Mismatch {
+    pub(super) fn mismatch(&self, wrong: CheckFailed, event: &Event<'_>, position: RecordPosition) -> Mismatch {
         let account = wrong.slot.and_then(|slot| self.accounts.get(slot)).map(|account| (&*account.id).into());
-        let Wrong { figure, expected, found, .. } = wrong;
+        let CheckFailed { figure, expected, found, .. } = wrong;
         Mismatch { position, event: event.name(), account, figure, expected, found }
     }
 

@@ -10,8 +10,8 @@ pub(super) struct AssetIndex(pub u32);
 #[derive(Clone, Debug)]
 pub(super) struct Asset {
     pub name: Arc<str>,
-    /// Sum over this shard's sources of [`Account::reserve`](super::account::Account::reserve). Never above the cap, which is
-    /// why no credit anywhere can overflow a balance: all money that exists came below zero somewhere.
+    /// Sum over this shard's sources of [`Account::reserve`](super::account::Account::reserve). Never above the cap,
+    /// which is why no credit anywhere can overflow a balance: all money that exists came below zero somewhere.
     pub reserve: u64,
 }
 

@@ -1,7 +1,7 @@
-//! Events to bytes and back. The byte diagrams are in `docs/formats/events.md`.
+//! Encodes and decodes events. The byte diagrams are in `docs/formats/events.md`.
 //!
-//! One form per event: decoding accepts exactly what encoding makes, so bytes that decode encode to themselves again, and
-//! anything else is an error, never a guess.
+//! One encoding per event: decoding accepts exactly what encoding produces, so decoded bytes encode to themselves
+//! again, and anything else is an error.
 
 use super::account::AccountSlot;
 use super::event::{AccountStep, CreditStep, Event, HoldFacts};

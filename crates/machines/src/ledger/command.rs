@@ -42,7 +42,8 @@ pub enum Command<'a> {
         /// Hold id.
         id: &'a str,
     },
-    /// Release a hold whose time is over; what a shard asks for each of [`Ledger::expired_holds`](super::Ledger::expired_holds).
+    /// Release a hold whose time is over; what a shard asks for each of
+    /// [`Ledger::expired_holds`](super::Ledger::expired_holds).
     ExpireHold {
         /// Hold id.
         id: &'a str,

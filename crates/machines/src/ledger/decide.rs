@@ -1,4 +1,4 @@
-//! From a command to what happened. Reads only: the same state, command, prior event and time give the same decision.
+//! Decides a command. Reads only: the same state, command, prior event and time give the same decision.
 //!
 //! ```text
 //!   form wrong? ─▶ Answer(refused)      the same for ever, so not journaled
@@ -196,8 +196,8 @@ impl Ledger {
         }
     }
 
-    /// A post or void that came too late journals the expiry that the tick has not got to yet. So the refusal stays true
-    /// even if the clock goes back after a restart.
+    /// A post or void that came too late journals the expiry that the tick has not got to yet. So the refusal stays
+    /// true even if the clock goes back after a restart.
     fn expire_late<'a>(&self, open: &OpenHold, hold: HoldFacts<'a>, now: TimeMs) -> Decided<'a> {
         assert!(open.expires_at <= now, "hold {} is not over", hold.id);
         Decision::Append {
@@ -331,8 +331,8 @@ impl Ledger {
     }
 
     /// The refusal to journal for a transfer of a linked group that was not applied: its own, or
-    /// [`Refusal::LinkedFailed`]. `None` when there is nothing to journal, because the refusal (or the transfer's form) is
-    /// the same for ever anyway.
+    /// [`Refusal::LinkedFailed`]. `None` when there is nothing to journal, because the refusal (or the transfer's form)
+    /// is the same for ever anyway.
     pub fn decide_refused<'a>(&self, transfer: &Transfer<'a>, refusal: Refusal, now: TimeMs) -> Option<Event<'a>> {
         if !refusal.is_journaled() || check_transfer(transfer).is_err() {
             return None;
@@ -341,8 +341,8 @@ impl Ledger {
         Some(Event::Refused { time: self.time_of(now), id: transfer.id, digest, refusal })
     }
 
-    /// The next link of an account's history. Never overflows: a debit was weighed, and all credits together are capped by
-    /// what sources may issue.
+    /// The next link of an account's history. Never overflows: a debit was weighed, and all credits together are capped
+    /// by what sources may issue.
     #[inline]
     fn step(&self, slot: AccountSlot, change: i128) -> AccountStep {
         let account = self.accounts.get(slot).expect("found accounts are there");

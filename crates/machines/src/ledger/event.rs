@@ -1,4 +1,4 @@
-//! What happened: the records of the journal, and the only input of the fold that makes balances.
+//! The ledger's events: the records of the journal, and the only input of the fold that computes balances.
 //!
 //! ```text
 //!   Transferred ┬ debit:  AccountStep { slot, prev, after } ──prev──▶ that account's previous event ──▶ … ──▶ nowhere
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Each event carries, for every account whose history it extends, where that account's previous event stands and the
-//! balance after it. So an account's history is a chain through the journal that costs no index, and every record can be
-//! checked against the fold that leads to it.
+//! balance after it. So an account's history is a chain through the journal that needs no index, and every record can
+//! be checked against the fold of the records before it.
 
 use super::account::AccountSlot;
 use super::hash::ContentDigest;
@@ -50,8 +50,8 @@ impl CreditStep {
     }
 }
 
-/// What was asked when a hold was placed. Every event about the hold repeats it, so that the latest one is enough to compare
-/// a repeated request with and to show a row of history.
+/// What was asked when a hold was placed. Every event about the hold repeats it, so that the latest one is enough to
+/// compare a repeated request with and to show a row of history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HoldFacts<'a> {
     /// Hold id.
@@ -152,7 +152,7 @@ pub enum Event<'a> {
         /// The account it was reserved on; its balance is unchanged.
         debit: AccountStep,
     },
-    /// A transfer or hold was refused for a reason that state gave; the answer for ever.
+    /// A transfer or hold was refused because of the state; every retry gets this refusal.
     Refused {
         /// When.
         time: TimeMs,

@@ -1,23 +1,23 @@
-//! The hashes that are part of the format: which shard owns a key, where an id stands in an index, whether two contents are
-//! the same. They never change.
+//! The hashes that are part of the format: which shard owns a key, where an id is in an index, whether two contents are
+//! equal. They never change.
 //!
 //! All are SipHash (Aumasson and Bernstein, 2012) because it is short, fully specified, needs no table, and mixes well
-//! enough that keys chosen to be alike (`wallet:1`, `wallet:2`) spread evenly.
+//! enough that similar keys (`wallet:1`, `wallet:2`) spread evenly.
 
 use super::request::{Hold, Transfer};
 use crate::ShardIndex;
 
 /// 128 bits that stand for the content of a transfer or hold, without its id.
 ///
-/// Not a secret and not a proof: who finds two contents with one digest gets the first one's answer for the second, and no
-/// money moves.
+/// Not a secret and not a proof: a client that finds two contents with one digest gets the answer of the first for the
+/// second, and no money moves.
 pub type ContentDigest = [u8; 16];
 
 /// The shard that owns a key: an account, or the home of a transfer or hold id.
 ///
 /// If the key has a `{tag}` that is not empty (the text between the first `{` and the first `}` after it, as in Redis
-/// Cluster), only the tag counts, so that keys with one tag share a shard. SipHash-1-3 under the zero key, scaled to the
-/// count of shards by its upper bits.
+/// Cluster), only the tag counts, so that keys with one tag share a shard. SipHash-1-3 under the zero key, scaled to
+/// the count of shards by its upper bits.
 pub fn shard_of(key: &str, shard_count: u16) -> ShardIndex {
     if shard_count <= 1 {
         return ShardIndex(0);
@@ -33,7 +33,7 @@ pub fn id_hash(id: &str) -> u64 {
     sip_64(id.as_bytes(), SHARD_KEY)
 }
 
-/// As [`id_hash`], under a key of the data directory, so that nobody can prepare ids that collide.
+/// As [`id_hash`], under a key of the data directory, so that a client cannot prepare ids that collide.
 pub fn id_hash_keyed(id: &str, key: [u64; 2]) -> u64 {
     sip_64(id.as_bytes(), key)
 }
@@ -71,10 +71,10 @@ pub fn content_digest<'a>(content: impl Into<Content<'a>>) -> ContentDigest {
     }
 }
 
-/// SipHash-2-4 with 128 bits under the zero key over: kind, amount, lifetime (little-endian), then each text with its length
-/// before it, so that no two contents have the same bytes.
+/// SipHash-2-4 with 128 bits under the zero key over: kind, amount, lifetime (little-endian), then each text with its
+/// length before it, so that no two contents have the same bytes.
 fn digest(kind: u8, debit: &str, credit: &str, amount: u64, expires_in_ms: u64, memo: &str) -> ContentDigest {
-    let mut sip = Sip::<2, 4>::new(SHARD_KEY, true);
+    let mut sip = SipHasher::<2, 4>::new(SHARD_KEY, true);
     sip.write(&[kind]);
     sip.write(&amount.to_le_bytes());
     sip.write(&expires_in_ms.to_le_bytes());
@@ -97,24 +97,24 @@ fn tag(key: &str) -> &str {
 }
 
 fn sip_64(bytes: &[u8], key: [u64; 2]) -> u64 {
-    let mut sip = Sip::<1, 3>::new(key, false);
+    let mut sip = SipHasher::<1, 3>::new(key, false);
     sip.write(bytes);
     sip.finish_64()
 }
 
 /// SipHash-C-D: C rounds a word, D at the end.
-struct Sip<const C: usize, const D: usize> {
+struct SipHasher<const C: usize, const D: usize> {
     v: [u64; 4],
     tail: u64,
     tail_bytes: usize,
     length: u64,
 }
 
-impl<const C: usize, const D: usize> Sip<C, D> {
+impl<const C: usize, const D: usize> SipHasher<C, D> {
     #[inline(always)]
     fn new([k0, k1]: [u64; 2], wide: bool) -> Self {
         let v1 = 0x646f_7261_6e64_6f6d ^ k1 ^ if wide { 0xee } else { 0 };
-        Sip {
+        SipHasher {
             v: [0x736f_6d65_7073_6575 ^ k0, v1, 0x6c79_6765_6e65_7261 ^ k0, 0x7465_6462_7974_6573 ^ k1],
             tail: 0,
             tail_bytes: 0,

@@ -7,8 +7,8 @@ use super::{AccountSlot, AccountStep, CreditStep};
 use crate::RecordPosition;
 
 impl Ledger {
-    /// The row that `event` is in the history of `account`, and where the row before it stands. `None` if the event is no
-    /// part of that history, or names accounts that do not exist.
+    /// The row that `event` is in the history of `account`, and where the row before it stands. `None` if the event is
+    /// no part of that history, or names accounts that do not exist.
     pub fn history_row(&self, account: &str, event: &Event<'_>) -> Option<(HistoryRow, RecordPosition)> {
         let slot = self.slot(account)?;
         let step = event.step_of(slot)?;
@@ -58,8 +58,8 @@ impl Ledger {
 }
 
 impl Event<'_> {
-    /// What this event did to the account in `slot`, with the place of the event that did something to it before; `None` if it is no
-    /// part of that account's history.
+    /// What this event did to the account in `slot`, with the place of the event that did something to it before;
+    /// `None` if it is no part of that account's history.
     pub fn step_of(&self, slot: AccountSlot) -> Option<AccountStep> {
         match *self {
             Event::Transferred { debit, credit, .. } | Event::HoldPosted { debit, credit, .. } => {

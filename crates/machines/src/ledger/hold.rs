@@ -1,4 +1,5 @@
-//! Open holds. A closed hold leaves memory: its closing event, found by the hold's id, says all that is ever asked of it.
+//! Open holds. A closed hold is removed from memory: its closing event, found by the hold's id, has everything that
+//! later requests need.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
@@ -9,7 +10,8 @@ use super::account::AccountSlot;
 use super::limits::TRANSFER_ID_BYTES_MAX;
 use crate::{Amount, RecordPosition, TimeMs};
 
-/// A hold id kept in place: holds come and go 400,000 times a second, and an allocation each would be most of their cost.
+/// A hold id kept in place: holds come and go 400,000 times a second, and an allocation each would be most of their
+/// cost.
 #[derive(Clone, Debug)]
 pub(super) struct HoldId {
     bytes: [u8; TRANSFER_ID_BYTES_MAX],

@@ -1,4 +1,4 @@
-//! Every bound of the ledger in one place, with the relations between them checked when it is compiled.
+//! All bounds of the ledger in one place; the relations between them are checked at compile time.
 
 use crate::TimeMs;
 use crate::encoding::VARINT_BYTES_MAX;
@@ -19,8 +19,9 @@ pub const HOLD_EXPIRES_IN_MS_MAX: u64 = 3_155_760_000_000;
 pub const TIME_MS_MAX: u64 = TimeMs::MAX.0;
 /// Most accounts a shard can know, its own and adopted ones.
 pub const ACCOUNTS_MAX: u32 = u32::MAX;
-/// Credits on their way to one other shard at which [`Ledger::is_outbound_full`](super::Ledger::is_outbound_full) says so: the
-/// shard then takes no more requests, so that a receiver that stands still costs bounded memory (24 bytes each).
+/// Credits on their way to one other shard at which [`Ledger::is_outbound_full`](super::Ledger::is_outbound_full) says
+/// so: the shard then takes no more requests, so that a receiver that stands still costs bounded memory (24 bytes
+/// each).
 pub const OUTBOUND_PENDING_MAX: usize = 1 << 20;
 /// Longest encoded event, in bytes.
 pub const EVENT_BYTES_MAX: usize = 1024;

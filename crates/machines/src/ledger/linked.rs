@@ -1,7 +1,7 @@
 //! Linked groups: all transfers or none.
 //!
-//! The group is weighed transfer by transfer on an overlay of the balances it would leave, with the very rules that decide a
-//! single transfer. If all pass, the shard decides and applies them one by one and none can be refused.
+//! The group is checked transfer by transfer on an overlay of the resulting balances, with the same rules as a single
+//! transfer. If all pass, the shard decides and applies them one by one, and none can be refused.
 
 use hashbrown::HashMap;
 
@@ -51,9 +51,9 @@ impl Overlay<'_> {
 }
 
 impl Ledger {
-    /// Whether these transfers, decided and applied in order, would all be applied. `Err` names the first that would not, and
-    /// why. Their ids must be new and distinct, and all that other shards know of their credit accounts adopted: one that is
-    /// unknown is taken as missing.
+    /// Whether these transfers, decided and applied in order, would all be applied. `Err` names the first that would
+    /// not, and why. Their ids must be new and distinct, and all that other shards know of their credit accounts
+    /// adopted: one that is unknown is taken as missing.
     pub fn check_linked<'a>(
         &self,
         transfers: impl Iterator<Item = Transfer<'a>>,

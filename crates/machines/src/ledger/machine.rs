@@ -1,4 +1,4 @@
-//! The ledger as a machine: which command and which event goes where.
+//! The ledger as a [`Machine`](crate::Machine): dispatches commands and events.
 
 use super::codec::EventError;
 use super::command::Command;
@@ -12,8 +12,8 @@ use crate::{Decision, Machine, Place, ShardIndex, TimeMs};
 /// Of a [`Place`], the ledger keeps the position: histories are chains of positions.
 impl Machine for Ledger {
     type Command<'a> = Command<'a>;
-    /// The newest journaled event about the command's transfer or hold id on this shard, found by the shard. It must be given
-    /// whenever there is one, and is needed only for commands that carry such an id.
+    /// The newest journaled event about the command's transfer or hold id on this shard, found by the shard. It must be
+    /// given whenever there is one, and is needed only for commands that carry such an id.
     type With<'a> = Option<&'a Event<'a>>;
     type Event<'a> = Event<'a>;
     type Outcome = Ruling;
@@ -27,8 +27,8 @@ impl Machine for Ledger {
 
     /// Decides at `now`, or at the time of the newest event if the clock went back.
     ///
-    /// Panics on what only a bug can ask: a debit that does not live here, a prior of another id, an open hold without its
-    /// prior.
+    /// Panics on what only a bug can ask: a debit that does not live here, a prior of another id, an open hold without
+    /// its prior.
     #[inline]
     fn decide<'a>(
         &self,

@@ -10,14 +10,14 @@
 //! Promises, each at every record of the journal:
 //! * no wallet is below zero, nor below what its open holds reserve;
 //! * per asset, balances + sent to other shards - received from other shards = 0 on every shard alone;
-//! * an id means one transfer or hold for ever; asked again, it gives the first answer;
-//! * a balance never overflows: what sources may issue is capped so that no sum of it can.
+//! * an id names one transfer or hold, without time limit: a retry gets the first answer;
+//! * a balance never overflows: the amount that sources may issue is capped so that no sum can.
 //!
-//! Why a fold of events: the balance is never a fact of its own that can be wrong, only the sum of records that each say
-//! what they made of it. [`Machine::apply`] checks every one of them, on the way in and at every replay.
+//! Why a fold of events: a balance is the sum of records, and each record states the balance after it.
+//! [`Machine::apply`] checks every one of them, when it is written and at every replay.
 //!
-//! Memory is bounded by accounts, open holds and unconfirmed credits. Closed transfers and holds leave memory: the shard
-//! finds the record of an id and hands it to [`Machine::decide`] as what the decision is made with.
+//! Memory is bounded by accounts, open holds and unconfirmed credits. Closed transfers and holds are removed from
+//! memory: the shard finds the record of an id and passes it to [`Machine::decide`].
 //!
 //! [`Machine::apply`]: crate::Machine::apply
 //! [`Machine::decide`]: crate::Machine::decide

@@ -1,4 +1,4 @@
-//! What a request to the ledger comes to. A refusal is a value, never an error: the system worked, the answer is no.
+//! The outcome of a request to the ledger. A refusal is a value and not an error: the system worked and refused.
 
 use crate::OutboundNumber;
 
@@ -9,27 +9,28 @@ pub enum Outcome {
     Applied,
     /// The same id with the same content was applied before; nothing was done again.
     Duplicate,
-    /// Refused. A refusal that depends on state (funds, accounts) is journaled under its id and is the answer for ever.
+    /// Refused. A refusal that depends on state (funds, accounts) is journaled under its id, and every retry gets it.
     Refused(Refusal),
 }
 
 /// What the ledger says to one command: the answer to a request, or what other shards need to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ruling {
-    /// The answer. With an event, once that is durable; without one it is a duplicate, a repeated answer, or a refusal that is the same
-    /// for ever.
+    /// The answer. With an event, once that is durable; without one it is a duplicate, a repeated answer, or a refusal
+    /// that is the same at every retry.
     Outcome(Outcome),
-    /// It was done before, and nobody asks: a hold that is not open or whose time is not over, a credit or a confirmation that came
-    /// again.
+    /// It was done before, or is not due: a hold that is not open or has not expired, a credit or a
+    /// confirmation that came again.
     AppliedBefore,
-    /// A credit arrived before the one that must come first. Only for [`Command::ReceiveCredit`](super::Command::ReceiveCredit).
+    /// A credit arrived before the one that must come first. Only for
+    /// [`Command::ReceiveCredit`](super::Command::ReceiveCredit).
     Gap {
         /// The number that must come next.
         expected: OutboundNumber,
     },
     /// The credit account is not known on this shard; ask its home, then send
-    /// [`Command::AdoptAccount`](super::Command::AdoptAccount) (or repeat with `credit_missing`) and decide again. Only with more than
-    /// one shard.
+    /// [`Command::AdoptAccount`](super::Command::AdoptAccount) (or repeat with `credit_missing`) and decide again. Only
+    /// with more than one shard.
     NeedAccount,
 }
 
@@ -126,7 +127,7 @@ impl Refusal {
         }
     }
 
-    /// Whether it depends on what the state was, so that it is journaled under its id and stays the answer for ever.
+    /// Whether it depends on the state, so that it is journaled under its id and every retry gets it.
     pub const fn is_journaled(self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! What this shard and another have sent each other.
+//! The credits that this shard and another have sent each other.
 //!
 //! ```text
 //!   here                                                there
@@ -6,8 +6,8 @@
 //!                    forgotten up to n  ◀─confirmed─ once that is durable there
 //! ```
 //!
-//! The debit decides and cannot be taken back; the credit follows exactly once because the receiver takes number
-//! watermark + 1 and no other.
+//! The debit decides and is final. The credit is applied exactly once, because the receiver accepts number watermark +
+//! 1 and no other.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,4 +1,4 @@
-//! What can be asked of the ledger, borrowed from wherever the bytes arrived.
+//! Requests to the ledger, borrowed from the bytes that arrived.
 
 /// What an account may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,7 +15,7 @@ pub enum AccountKind {
 /// Move `amount` from `debit` to `credit`, exactly once for this `id`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer<'a> {
-    /// Client-chosen, 1 to 64 bytes, unique for ever.
+    /// Client-chosen, 1 to 64 bytes, never reused.
     pub id: &'a str,
     /// Account to take from.
     pub debit: &'a str,
@@ -30,7 +30,7 @@ pub struct Transfer<'a> {
 /// Reserve `amount` of `debit` for a later post to `credit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold<'a> {
-    /// Client-chosen, 1 to 64 bytes, unique among transfers and holds for ever.
+    /// Client-chosen, 1 to 64 bytes, unique among all transfers and holds, never reused.
     pub id: &'a str,
     /// Account whose available balance shrinks.
     pub debit: &'a str,

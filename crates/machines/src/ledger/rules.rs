@@ -1,4 +1,4 @@
-//! The rules by which money may leave an account, the same for a transfer, a hold, and each member of a linked group.
+//! The rules for debits, the same for a transfer, a hold, and each member of a linked group.
 
 use super::account::{Account, AccountSlot};
 use super::asset::AssetIndex;
@@ -41,7 +41,8 @@ pub(super) enum Verdict {
 }
 
 impl Ledger {
-    /// Weighs moving or reserving `amount`. Panics if the debit account lives on another shard: that is the router's bug.
+    /// Weighs moving or reserving `amount`. Panics if the debit account lives on another shard: that is the router's
+    /// bug.
     #[inline]
     pub(super) fn weigh(
         &self,

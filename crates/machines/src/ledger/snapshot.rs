@@ -1,8 +1,9 @@
-//! A ledger as bytes, so that a restart folds only what came after. The byte diagram is in `docs/formats/snapshot.md`.
+//! The ledger's snapshot, so that a restart replays only later records. The byte diagram is in
+//! `docs/formats/snapshot.md`.
 //!
-//! Two ledgers are equal exactly when their bytes are: accounts stand in slot order, holds in order of expiry, nothing depends
-//! on how memory came to be. Reading trusts nothing: every rule that the fold keeps is checked again, so that a damaged or
-//! forged snapshot is an error and never a wrong balance.
+//! Two ledgers are equal exactly when their bytes are: accounts are in slot order, holds in order of expiry, and
+//! nothing depends on the order of insertion. Reading checks every rule of the fold again, so that a damaged or forged
+//! snapshot is an error and never a wrong balance.
 
 use std::collections::BTreeMap;
 
@@ -90,7 +91,8 @@ impl Ledger {
         self.peers.iter().enumerate().filter(move |(shard, _)| *shard != own).map(|(_, peer)| peer)
     }
 
-    /// Reads what [`Ledger::write_snapshot`] wrote. Takes time and memory in proportion to the bytes, whatever they are.
+    /// Reads what [`Ledger::write_snapshot`] wrote. Takes time and memory in proportion to the bytes, whatever they
+    /// are.
     pub fn decode_snapshot(bytes: &[u8]) -> Result<Ledger, SnapshotError> {
         let mut reader = Reader::new(bytes);
         let version = reader.varint("version")?;

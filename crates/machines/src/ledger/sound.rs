@@ -1,7 +1,7 @@
-//! The whole ledger looked over: what must hold between its parts, whatever events made it.
+//! Consistency check of the whole ledger: what must hold between its parts after any events.
 //!
-//! What one event changes is asserted where it changes. This walks everything, so it is for the end of a replay, for tests and for
-//! simulation.
+//! What one event changes is asserted where it changes. This visits everything, so it is for the end of a replay, for
+//! tests and for simulation.
 
 use std::collections::BTreeMap;
 

@@ -44,7 +44,8 @@ pub struct AssetTotals {
 }
 
 impl AssetTotals {
-    /// `balances + sent - received`: zero unless something is wrong. Counted modulo 2^128, so that damaged sums cannot panic.
+    /// `balances + sent - received`: zero unless something is wrong. Counted modulo 2^128, so that damaged sums cannot
+    /// panic.
     pub fn imbalance(&self) -> i128 {
         let sum = |of: &[(ShardIndex, u128)]| of.iter().fold(0i128, |sum, (_, part)| sum.wrapping_add(*part as i128));
         self.balances.wrapping_add(sum(&self.sent)).wrapping_sub(sum(&self.received))
@@ -87,8 +88,8 @@ impl Ledger {
         self.time
     }
 
-    /// The account, as this shard knows it: for a collector this shard's part, for an account of another shard its facts with
-    /// figures of zero.
+    /// The account, as this shard knows it: for a collector this shard's part, for an account of another shard its
+    /// facts with figures of zero.
     pub fn account(&self, id: &str) -> Option<AccountView> {
         self.account_at(self.slot(id)?)
     }
@@ -100,8 +101,8 @@ impl Ledger {
         self.accounts.touch(transfer.credit);
     }
 
-    /// Changes a live balance in memory, as a flipped bit would: no event, no other figure. Returns whether there is such an
-    /// account. Nobody can call this in a release, which has no [`BalanceChange`].
+    /// Changes a live balance in memory, as a flipped bit would: no event, no other figure. Returns whether there is
+    /// such an account. A release cannot call this, because it has no [`BalanceChange`].
     pub fn tamper(&mut self, order: &BalanceChange) -> bool {
         let Some(slot) = self.slot(order.account()) else { return false };
         let account = self.accounts.get_mut(slot).expect("found accounts are there");
@@ -119,8 +120,8 @@ impl Ledger {
         self.accounts.get(slot).map(|account| self.view(account))
     }
 
-    /// Accounts and parts of collectors whose money is on this shard, whose id begins with `prefix` and comes after `after`,
-    /// in byte order of their ids, at most `limit`.
+    /// Accounts and parts of collectors whose money is on this shard, whose id begins with `prefix` and comes after
+    /// `after`, in byte order of their ids, at most `limit`.
     pub fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<AccountView> {
         self.accounts.list(prefix, after).take(limit).map(|account| self.view(account)).collect()
     }
@@ -140,7 +141,8 @@ impl Ledger {
         self.accounts.len()
     }
 
-    /// The newest event of an account's history; [`RecordPosition::NONE`] if it has none, `None` if there is no such account.
+    /// The newest event of an account's history; [`RecordPosition::NONE`] if it has none, `None` if there is no such
+    /// account.
     pub fn last_position(&self, id: &str) -> Option<RecordPosition> {
         self.accounts.get(self.slot(id)?).map(|account| account.last)
     }
@@ -249,8 +251,8 @@ impl Ledger {
         now.min(TimeMs::MAX).max(self.time)
     }
 
-    /// The most that this shard's sources of one asset may be below zero together. With every shard at its cap, all money
-    /// there is still fits one balance.
+    /// The most that this shard's sources of one asset may be below zero together. With every shard at its cap, all
+    /// money there is still fits one balance.
     pub(super) fn issuance_cap(&self) -> u64 {
         i64::MAX as u64 / u64::from(self.shard_count)
     }

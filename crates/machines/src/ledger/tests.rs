@@ -1,4 +1,4 @@
-//! The ledger through its public door.
+//! The ledger through its public interface.
 
 mod cases;
 mod cluster;

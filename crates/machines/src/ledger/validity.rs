@@ -1,6 +1,7 @@
-//! What is wrong with a request whatever the state: the same answer each time, so never journaled.
+//! Checks of a request that do not depend on the state: the same answer at every retry, so never journaled.
 //!
-//! An id that the ledger knows was checked when it came in, so the hot path checks account ids only when it finds none.
+//! An account id that the ledger knows was checked when it was opened, so the hot path checks ids only if it finds no
+//! account.
 
 use super::limits::{
     ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, HOLD_EXPIRES_IN_MS_MAX, MEMO_BYTES_MAX, TRANSFER_ID_BYTES_MAX,
@@ -73,7 +74,8 @@ fn is_printable(text: &str) -> bool {
 #[cold]
 fn is_visible(c: char) -> bool {
     !c.is_control()
-        && !matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+        && !matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        && !matches!(c, '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What every machine promises, checked on whatever its own tests ask of it. A machine's tests decide, append and replay through here.
+//! Checks the promises of every machine. A machine's tests decide, append and replay through this module.
 
 use std::fmt::Debug;
 
@@ -113,8 +113,8 @@ pub fn read_changed<M: Machine>(bytes: &[u8], changes: &[(Index, u8)]) {
     read_forged::<M>(&bytes);
 }
 
-/// Whether the live state, its snapshot, the fold of all records, and the fold of the later ones on a snapshot of the earlier ones are
-/// one state; and whether a machine that refuses a record stays what it was.
+/// Whether the live state, its snapshot, the fold of all records, and the fold of the later ones on a snapshot of the
+/// earlier ones are one state; and whether a machine that refuses a record stays what it was.
 pub fn check<M: Machine>(live: &M, new: impl Fn() -> M, records: &[Vec<u8>]) {
     live.assert_sound();
     let bytes = snapshot(live);

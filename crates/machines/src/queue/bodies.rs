@@ -1,4 +1,4 @@
-//! Bodies, each once, with a count of the entries that wait for it.
+//! Bodies, each stored once, with a count of the entries that use it.
 
 use crate::pieces::Pieces;
 
@@ -104,7 +104,8 @@ impl<B> Bodies<B> {
         self.bytes
     }
 
-    /// Walks all and panics if counts and sums are not those of `waiting`: for each entry anywhere, the body that it waits for.
+    /// Walks all and panics if counts and sums are not those of `waiting`: for each entry anywhere, the body that it
+    /// waits for.
     pub fn assert_sound(&self, waiting: impl Iterator<Item = BodyIndex>) {
         let mut copies = vec![0u32; self.records.len() as usize];
         waiting.for_each(|body| copies[body.0 as usize] += 1);

@@ -4,9 +4,9 @@
 //!   front 41 ─▶ 41 queued   hole   hole   44 received   45 queued      next 46
 //! ```
 //!
-//! The place of an entry is its number less the front's, so finding one is one look. What leaves out of order leaves a hole until
-//! everything before it has left, too. Should one entry stay for ever while others come and go behind it, the holes are swept out and
-//! places are searched, not reckoned.
+//! The index of an entry is its number minus the front's, so finding one is one array access. An entry that is removed
+//! out of order leaves a hole until everything before it has been removed. If one entry stays while many behind it come
+//! and go, the holes are compacted and entries are found by binary search.
 
 use std::collections::VecDeque;
 
@@ -87,7 +87,8 @@ impl Waiting {
         self.places.get_mut(place).filter(|place| place.number == number && place.entry.is_some())
     }
 
-    /// Removes holes from the front, and all of them when they are the greater part: a few moves for each entry that left.
+    /// Removes holes from the front, and all of them when they are the greater part: a few moves for each entry that
+    /// left.
     #[inline]
     fn sweep(&mut self) {
         while self.places.front().is_some_and(|place| place.entry.is_none()) {

@@ -1,4 +1,4 @@
-//! Queues: inboxes in which bodies wait, each body stored once however many inboxes it waits in.
+//! Queues: inboxes that hold bodies, each body stored once however many inboxes it is in.
 //!
 //! ```text
 //!   an inbox     41 received   42 ─ hole   43 queued ─┐      next 44
@@ -7,15 +7,15 @@
 //!   bodies                                      body, 2 copies          freed with its last copy
 //! ```
 //!
-//! Promises: entries are numbered without a gap, stand in the order of their numbers and are never renumbered. An inbox in which
-//! nothing waits has no memory of its own but its next number. Taking an entry out of the middle of a long inbox costs no more than
-//! taking the first.
+//! Promises: entries are numbered without a gap, are in the order of their numbers and are never renumbered. An empty
+//! inbox needs no memory but its next number. Removing an entry from the middle of a long inbox costs no more than
+//! removing the first.
 //!
-//! Invariant: nothing here knows what a body is, who waits for it, or when; bounds and deadlines are its owner's.
+//! Invariant: nothing here knows what a body is, who receives it, or when; bounds and deadlines belong to the owner.
 //!
-//! What a queue for workers needs later, and where it goes. A *lease* is one more [`EntryState`]; its deadline is a timer of the owner,
-//! as expiry is. *Priorities* are several lines of entries in an inbox, under one count of numbers. A *dead letter* is one more copy of
-//! the body in another inbox, put there before the entry is removed.
+//! What a work queue will need later, and where it goes. A *lease* is one more [`EntryState`]; its deadline is a timer
+//! of the owner, as expiry is. *Priorities* are several lines of entries in an inbox, under one count of numbers. A
+//! *dead letter* is one more copy of the body in another inbox, put there before the entry is removed.
 
 mod bodies;
 mod inbox;

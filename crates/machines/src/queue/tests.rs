@@ -1,4 +1,4 @@
-//! Inboxes against a list that does the same the slow way.
+//! Inboxes, compared with a simple list.
 
 use std::collections::BTreeMap;
 

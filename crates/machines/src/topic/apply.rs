@@ -1,4 +1,5 @@
-//! Applying: the only place that writes. Live and in replay the same code runs; replay looks first whether an event fits.
+//! Applies events: the only place that writes. The same code runs live and in replay; replay first checks that an event
+//! fits the state.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;
@@ -330,8 +331,8 @@ impl Topics {
         assert!(counted >= self.bodies.len() as u64, "a body waits in no inbox");
     }
 
-    /// The oldest entries make room: fewer than `count` where another copy of the message came to this inbox first, and took the room
-    /// that both were decided to need.
+    /// The oldest entries make room: fewer than `count` where another copy of the message came to this inbox first, and
+    /// took the room that both were decided to need.
     fn evict(&mut self, slot: Slot, count: u32) {
         if count > 0 {
             let inbox = &self.session_mut(slot).inbox;

@@ -1,5 +1,5 @@
-//! Events as bytes: a tag, then the fields in order, as `docs/formats/topics.md` draws them. One form per event: decoding accepts
-//! exactly what encoding makes.
+//! Encodes and decodes events: a tag, then the fields in order, as in `docs/formats/topics.md`. One encoding per event:
+//! decoding accepts exactly what encoding produces.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a shard of topics may be asked to do, and why it may say no.
+//! The commands of a topic shard, and why it may refuse them.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use crate::TimeMs;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(pub u32);
 
-/// Where a message of QoS 2 came from: it is taken once. Also of wills and delayed messages, so that a crash does not double them.
+/// Where a message of QoS 2 came from: it is taken once. Also of wills and delayed messages, so that a crash does not
+/// double them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {
     /// Shard of the publisher's session.
@@ -19,8 +20,8 @@ pub struct Origin {
     pub incarnation: u64,
     /// Packet id; zero is no packet.
     pub packet_id: u16,
-    /// Which part of its receivers, where there are more than one record has room for: each part is taken once. Who receives in which
-    /// part must not change while the origin is known.
+    /// Which part of its receivers, where there are more than one record has room for: each part is taken once. Who
+    /// receives in which part must not change while the origin is known.
     pub part: u32,
 }
 
@@ -76,7 +77,7 @@ pub enum Command {
     OpenSession {
         /// Client id.
         client_id: Box<str>,
-        /// Seconds that it lives without a connection; `u32::MAX` for ever.
+        /// Seconds that it is kept without a connection; `u32::MAX`: without limit.
         expiry_s: u32,
         /// What to publish when the client is gone.
         will: Option<Will>,
@@ -168,7 +169,7 @@ pub enum Command {
         /// Which session.
         incarnation: u64,
     },
-    /// Keep a message for whoever subscribes later, instead of the one before; one without payload clears.
+    /// Store a message for later subscribers, instead of the one before; one without payload clears.
     Retain(Arc<Message>),
     /// Keep a message until it is time to publish it.
     Delay {
@@ -201,10 +202,10 @@ pub enum Refusal {
     /// The entry does not wait (any more), or is in this state already.
     #[error("entry {0} does not wait")]
     NoEntry(u64),
-    /// A message of this origin was taken before: the sender may be told yes.
+    /// A message of this origin was taken before: the sender gets a positive acknowledgement.
     #[error("message was taken before")]
     Duplicate,
-    /// There is nothing to do: no such origin, no such will, nobody to receive it. The sender may be told yes.
+    /// There is nothing to do: no such origin, no such will, no receiver. The sender gets a positive acknowledgement.
     #[error("nothing to do")]
     Nothing,
     /// An inbox is full and its policy is to refuse.

@@ -1,4 +1,4 @@
-//! Deciding: what a command would do to the state, or why it does nothing. Reads only.
+//! Decides commands: what a command changes, or why it changes nothing. Reads only.
 
 use std::sync::Arc;
 
@@ -179,8 +179,8 @@ impl Topics {
     }
 }
 
-/// The entries that may make room for others, oldest first. Not those that their receivers have: they wait only for a release, and a
-/// packet id hangs on each.
+/// The entries that may make room for others, oldest first. Not those that their receivers have: they wait only for a
+/// release, and a packet id hangs on each.
 pub(super) fn evictable(inbox: &Inbox) -> impl Iterator<Item = (u64, &Entry)> {
     inbox.entries_from(0).filter(|(_, entry)| entry.state == EntryState::Queued)
 }

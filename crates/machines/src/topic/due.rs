@@ -1,4 +1,4 @@
-//! What is due: looked up by time, so that it costs nothing while nothing is.
+//! What is due: ordered by time, so that it costs nothing while nothing is due.
 
 use super::command::{DropReason, Slot};
 use super::state::{Timer, Topics};

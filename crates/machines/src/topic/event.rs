@@ -1,4 +1,5 @@
-//! What happened: the records of a topic shard's journal, and the only input of the fold that makes sessions and inboxes.
+//! The events of a topic shard: the records of its journal, and the only input of the fold that makes sessions and
+//! inboxes.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ pub enum Event {
         slot: Slot,
         /// Client id.
         client_id: Box<str>,
-        /// Seconds that it lives without a connection; `u32::MAX` for ever.
+        /// Seconds that it is kept without a connection; `u32::MAX`: without limit.
         expiry_s: u32,
         /// What to publish when the client is gone.
         will: Option<Will>,
@@ -72,13 +73,13 @@ pub enum Event {
     Published {
         /// When.
         at: TimeMs,
-        /// The message; none when nobody got it.
+        /// The message; none if no receiver got it.
         message: Option<Arc<Message>>,
         /// When its stay in inboxes is over; zero for never.
         drop_at: TimeMs,
         /// Where it came from.
         origin: Option<Origin>,
-        /// Who got it, in order.
+        /// The receivers, in order.
         receivers: Box<[Receiver]>,
         /// For each receiver, how many of its oldest entries made room. Empty when none did.
         evicted: Box<[u32]>,

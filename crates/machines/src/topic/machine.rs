@@ -1,4 +1,4 @@
-//! A shard of topics as a machine.
+//! The topic shard as a [`Machine`](crate::Machine).
 
 use super::apply::Mismatch;
 use super::codec::EventError;
@@ -8,7 +8,8 @@ use super::snapshot::SnapshotError;
 use super::state::Topics;
 use crate::{Decision, Machine, Place, ShardIndex, TimeMs};
 
-/// Of a [`Place`], topics keep the sequence: it tells sessions of one client id, and entries that are not durable, apart.
+/// Of a [`Place`], topics keep the sequence: it tells sessions of one client id, and entries that are not durable,
+/// apart.
 impl Machine for Topics {
     /// Owned, because it may wait for room in a group.
     type Command<'a> = Command;

@@ -1,4 +1,4 @@
-//! A message: what was published, once in memory however many wait for it.
+//! A published message, once in memory however many sessions it waits for.
 
 use crate::TimeMs;
 
@@ -23,7 +23,8 @@ pub struct Message {
 }
 
 impl Message {
-    /// Copies the parts. `properties` are opaque here: what the protocol wants handed on unchanged. A topic has at most 65,535 bytes.
+    /// Copies the parts. `properties` are opaque here: what the protocol wants handed on unchanged. A topic has at most
+    /// 65,535 bytes.
     pub fn new(topic: &str, properties: &[u8], payload: &[u8], meta: MessageMeta) -> Message {
         assert!(meta.qos <= 2, "QoS {}", meta.qos);
         let mut body = Vec::with_capacity(topic.len() + properties.len() + payload.len());

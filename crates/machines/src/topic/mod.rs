@@ -1,4 +1,4 @@
-//! One shard of topics: sessions that outlive their connections, what waits for them, retained and delayed messages.
+//! One topic shard: durable sessions, their inboxes, retained and delayed messages.
 //!
 //! ```text
 //!   Command ─▶ decide(&Topics, now) ─▶ Event ─▶ (journal) ─▶ apply(&mut Topics, sequence)
@@ -8,9 +8,9 @@
 //!       timers:   what is due, by time ◀───────────────────────┘
 //! ```
 //!
-//! Promise: a message that was put into an inbox leaves it only when its receiver has it, or when a named bound or its expiry drops
-//! it, counted. A message of one origin is taken once until that origin is forgotten. The same events give the same state, and the
-//! same bytes of a snapshot, for ever.
+//! Promise: a message in an inbox is removed only when its receiver has acknowledged it, or when a named bound or its
+//! expiry drops it; every drop is counted. A message of one origin is taken once until that origin is forgotten. The
+//! same events give the same state and the same bytes of a snapshot, in every version.
 //!
 //! Invariant: nothing here knows who is connected, how a filter matches a topic, or what a property means.
 

@@ -1,7 +1,8 @@
-//! The state as bytes, so that a restart folds only what came after it. The byte diagram is in `docs/formats/topics.md`.
+//! The snapshot of a topic shard, so that a restart replays only later records. The byte diagram is in
+//! `docs/formats/topics.md`.
 //!
-//! Two states are equal exactly when their bytes are: sessions stand in the order of their slots, everything else in its own order. A
-//! body is written once, where its first entry is. Timers are not written: they follow from the rest.
+//! Two states are equal exactly when their bytes are: sessions are in the order of their slots, everything else in its
+//! own order. A body is written once, at its first entry. Timers are not written: they follow from the rest.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! What a shard of topics knows: sessions with their inboxes, origins, retained and delayed messages.
+//! The state of a topic shard: sessions with their inboxes, origins, retained and delayed messages.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::BuildHasher;
@@ -49,12 +49,12 @@ impl Session {
         self.incarnation
     }
 
-    /// Seconds that it lives without a connection; [`NEVER_S`] for ever.
+    /// Seconds that it is kept without a connection; [`NEVER_S`]: without limit.
     pub fn expiry_s(&self) -> u32 {
         self.expiry_s
     }
 
-    /// Since when its client is gone; `None` while it is connected, and after a crash until somebody says so.
+    /// Since when its client is gone; `None` while it is connected, and after a crash until a command says so.
     pub fn detached_at(&self) -> Option<TimeMs> {
         self.detached_at
     }
@@ -74,7 +74,7 @@ impl Session {
         self.subscriptions.binary_search_by(|subscription| (*subscription.filter).cmp(filter))
     }
 
-    /// When it ends, if nobody comes back.
+    /// When it ends, if its client does not reconnect.
     pub(super) fn ends_at(&self) -> Option<TimeMs> {
         let detached_at = self.detached_at.filter(|_| self.expiry_s != NEVER_S)?;
         Some(after(detached_at, self.expiry_s))

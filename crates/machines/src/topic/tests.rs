@@ -1,4 +1,4 @@
-//! A shard of topics through its public door.
+//! The topic shard through its public interface.
 
 mod cases;
 mod codec;

@@ -1,4 +1,4 @@
-//! A shard of a machine that only lists what it was told, with a service that reads, pauses and stops on command.
+//! A shard of a machine that only lists its commands, with a service that reads, pauses and stops when told to.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -141,7 +141,7 @@ impl Service for Reader {
         }
         let (number, pause): (u8, fn(JobId) -> Pause) = match call {
             Call::Write(number) => {
-                assert_eq!(turn.room(1), Room::Here);
+                assert_eq!(turn.room(1), Room::Available);
                 turn.append(number).expect("room was asked for");
                 return Ok(Served::Done(turn.state().0.clone()));
             }
@@ -257,7 +257,7 @@ fn a_shard_that_stops_tells_all_that_wait_wherever_they_wait() {
     shard.call("late", Call::Write(4));
     let told: Vec<_> = ["undurable", "aside", "stops", "behind", "late"].map(|ticket| (ticket, None)).into();
     assert_eq!(answers(&mut shard), told);
-    // A read that comes back finds nobody.
+    // A read that comes back finds no waiting call.
     let [(aside, 1)] = jobs(&mut shard)[..] else { panic!("one read is under way") };
     shard.fetched(aside, 1);
     assert!(shard.is_idle() && !shard.step(NOW) && !shard.has_news());

@@ -12,8 +12,8 @@ use crate::violation::Violation;
 /// Ticks after which an answer may still speak of a disk that has room again.
 const FULL_IS_REMEMBERED: u64 = 1_500;
 
-/// Faults of the machine; each is "so many times in ten thousand ticks". A workload says how often its machine meets each; a
-/// fault should be absent from some seeds, because one that is always there hides what happens only without it.
+/// Faults of the machine; each is "so many times in ten thousand ticks". A workload says how often its machine meets
+/// each; a fault should be absent from some seeds, because one that is always there hides what happens only without it.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     /// The power fails between two operations of the disk.
@@ -291,7 +291,8 @@ impl<W: Workload<S>, S: Store> World<W, S> {
         Ok(())
     }
 
-    /// An audit of logs that nobody serves finds damage in every log where there is some, names it, and finds none elsewhere.
+    /// An audit of logs that nobody serves finds damage in every log where there is some, names it, and finds none
+    /// elsewhere.
     pub fn audit_offline(&mut self) -> Result<(), Violation> {
         for log in self.site.setup.logs() {
             let Some(found) = self.load.audit(&self.site, log) else { continue };

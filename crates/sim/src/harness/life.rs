@@ -193,7 +193,8 @@ impl<W: Workload<S>, S: Store> World<W, S> {
         }
     }
 
-    /// A node refuses to start only on damage, and says where it is; or on a disk without any room, or where nothing answers.
+    /// A node refuses to start only on damage, and says where it is; or on a disk without any room, or where nothing
+    /// answers.
     fn start_was_refused(&mut self, refusal: &str) -> Result<(), Violation> {
         let site = &mut self.site;
         note!(site.trace, "the start is refused: {refusal}");

@@ -1,5 +1,5 @@
-//! The harness: one process in one thread from one seed, over a store that breaks its promises wherever real ones may. A machine
-//! brings its clients and its oracle as a [`Workload`]; all else is here.
+//! The harness: one process in one thread from one seed, over a store that breaks its promises wherever real ones may.
+//! A machine brings its clients and its oracle as a [`Workload`]; all else is here.
 //!
 //! ```text
 //!   seed ─▶ Chance ─▶ Workload::draw ─▶ Setup: families, faults, ticks
@@ -11,16 +11,20 @@
 //!
 //! # Bringing a machine
 //!
-//! 1. If its shards are plain [`Shard`](tidegate_shard::Shard)s, its node is [`Shards`]: it opens, replays, steps, compacts and stops.
-//! 2. A [`Workload`]: what a seed decides (`draw`), how the process starts, a tick of its clients, what must hold when all is quiet.
-//!    What was answered is compared as it comes; [`must`](crate::violation::must) says which promise is broken.
-//! 3. A test: [`check_seeds`] runs it on every kind of store and asserts that its faults were met. For a command line, [`cli`].
+//! 1. If its shards are plain [`Shard`](tidegate_shard::Shard)s, its node is [`Shards`]: it opens, replays, steps,
+//!    compacts and stops.
+//! 2. A [`Workload`]: what a seed decides (`draw`), how the process starts, a tick of its clients, what must hold when
+//!    all is quiet. What was answered is compared as it comes; [`must`](crate::violation::must) says which promise is
+//!    broken.
+//! 3. A test: [`check_seeds`] runs it on every kind of store and asserts that its faults were met. For a command line,
+//!    [`cli`].
 //!
 //! `tests/harness.rs` of this crate does all three for a machine of its own.
 //!
 //! # What is checked here, whatever the machine
 //!
-//! * A process starts after any crash, or names the damage; it stops itself only for a fault of its store; a graceful stop ends well.
+//! * A process starts after any crash, or names the damage; it stops itself only for a fault of its store; a graceful
+//!   stop ends well.
 //! * An offline audit names all damage, and finds none where there is none.
 //! * No code panics. The same seed gives the same trace.
 //!
@@ -127,7 +131,8 @@ impl<W: Workload<S>, S: Store> World<W, S> {
     }
 }
 
-/// Creates the logs of a new data directory, as `Directory::open_or_create` does before it gives the directory its name.
+/// Creates the logs of a new data directory, as `Directory::open_or_create` does before it gives the directory its
+/// name.
 fn create<S: Store>(store: &S, setup: &Setup) -> Result<(), JournalError> {
     setup.logs().into_iter().try_for_each(|log| store.logs().create(log))
 }
@@ -155,8 +160,8 @@ pub fn run_on<W: Workload<LocalStore> + Workload<StreamStore>>(
     }
 }
 
-/// Runs the seeds from 0 on, so many, on each kind of store. Panics, with the last events and the command that shows it again, if one
-/// breaks a promise, if a floor was not met, or if a seed gives two traces.
+/// Runs the seeds from 0 on, so many, on each kind of store. Panics, with the last events and the command that shows it
+/// again, if one breaks a promise, if a floor was not met, or if a seed gives two traces.
 pub fn check_seeds<W: Workload<LocalStore> + Workload<StreamStore>>(seeds: u64) {
     for store in STORES {
         let floors = match store {

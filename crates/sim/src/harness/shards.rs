@@ -30,7 +30,8 @@ pub struct Shards<V: Service, S: Store> {
 }
 
 impl<V: Service, S: Store> Shards<V, S> {
-    /// Opens and replays every shard of the family, and gives it a service. `Err` in the words that an operator would read.
+    /// Opens and replays every shard of the family, and gives it a service. `Err` in the words that an operator would
+    /// read.
     pub fn start(
         site: &mut Site<S>,
         options: Options,
@@ -58,8 +59,8 @@ impl<V: Service, S: Store> Shards<V, S> {
         self.shards[usize::from(shard)].call(ticket, call);
     }
 
-    /// Lets every shard do what it can, and does the reads that they want done. What they made of it leaves, unless the machine
-    /// stopped meanwhile: then nothing did.
+    /// Lets every shard do what it can, and does the reads that they want done. What they made of it leaves, unless the
+    /// machine stopped meanwhile: then nothing did.
     pub fn step(&mut self, site: &mut Site<S>) {
         for (shard, log) in self.shards.iter_mut().zip(&self.logs) {
             shard.step(TimeMs(site.now_ms));

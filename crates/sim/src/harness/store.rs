@@ -1,8 +1,9 @@
-//! What keeps the logs of a simulated process, and what goes wrong with it: the local one over a fake disk, and the replicated stream
-//! over a fake network.
+//! What keeps the logs of a simulated process, and what goes wrong with it: the local one over a fake disk, and the
+//! replicated stream over a fake network.
 //!
-//! A store steps the halves of logs that have threads or servers on a real node, rots them, and knows what is still there to be
-//! read when a process has died. Whoever brings a workload opens logs by [`Store::logs`] and needs nothing else of it.
+//! A store steps the halves of logs that have threads or servers on a real node, rots them, and knows what is still
+//! there to be read when a process has died. Whoever brings a workload opens logs by [`Store::logs`] and needs nothing
+//! else of it.
 
 mod local;
 mod stream;
@@ -111,8 +112,8 @@ pub trait Store: Clone + 'static {
     /// Another process takes the log over. Returns whether it did: where nobody else can have the files, nobody can.
     fn take_over(&self, log: LogId) -> bool;
 
-    /// Messages that arrived for processes that had ended by then, so far: where one stands, the process that lives cannot write, and is
-    /// fenced out although nobody took over.
+    /// Messages that arrived for processes that had ended by then, so far: where one stands, the process that lives
+    /// cannot write, and is fenced out although nobody took over.
     fn strays(&self) -> u64;
 
     /// The next opening fails because nothing answers. Returns whether that can happen.

@@ -53,14 +53,15 @@ pub trait Workload<S: Store>: Sized {
     /// Its name, for traces and command lines.
     const NAME: &'static str;
 
-    /// What the runs of a hundred seeds must have met, as counted in [`super::Tally`], on a store of this kind. A simulation that meets
-    /// no faults finds nothing and is green.
+    /// What the runs of a hundred seeds must have met, as counted in [`super::Tally`], on a store of this kind. A
+    /// simulation that meets no faults finds nothing and is green.
     fn floors(store: StoreName) -> Vec<&'static str>;
 
     /// A running process.
     type Node: Process;
 
-    /// Decides everything that a seed decides; `ticks` of trouble at most. What the oracle wants to tell goes into `trace`.
+    /// Decides everything that a seed decides; `ticks` of trouble at most. What the oracle wants to tell goes into
+    /// `trace`.
     fn draw(chance: &mut Chance, ticks: u64, trace: &Trace) -> (Self, Setup);
 
     /// Starts a process over what the store and the disk have. `Err` in the words that an operator would read.

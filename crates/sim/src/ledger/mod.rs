@@ -1,5 +1,5 @@
-//! The ledger in the harness: the real workers, routers, shards, id indexes, snapshots and auditors, and clients that never believe
-//! silence.
+//! The ledger in the harness: the real workers, routers, shards, id indexes, snapshots and auditors, and clients that
+//! never believe silence.
 //!
 //! ```text
 //!   Requests ─▶ clients ─▶ wire (late, lost, doubled) ─▶ Worker / Router ─▶ Shard ─▶ log of a Store

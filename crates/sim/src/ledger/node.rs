@@ -1,23 +1,24 @@
 //! One process: workers, routers of edge threads and auditors over one disk, without their threads.
 //!
-//! Everything in here is the real code. What is missing are sockets, rings (the [`crate::ledger::network`] carries messages) and the
-//! companion threads of the journals, whose work is stepped.
+//! Everything in here is the real code. What is missing are sockets, rings (the [`crate::ledger::network`] carries
+//! messages) and the companion threads of the journals, whose work is stepped.
 
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::{Durability, JournalError, LogId, LogStore, Logs};
 use tidegate_ledger::auditor::{Audit, ShardAuditor};
 use tidegate_ledger::ids::IdIndex;
 use tidegate_ledger::message::AuditReport;
-use tidegate_ledger::operation::{Answer, EndpointIndex, Message, Operation, Outgoing};
+use tidegate_ledger::operation::{Answer, Message, Operation, Outgoing};
 use tidegate_ledger::router::{CursorKey, Router};
 use tidegate_ledger::service::{Fetched, Job};
 use tidegate_ledger::{LEDGER, LedgerFamily, LedgerService};
 use tidegate_machines::ShardIndex;
+use tidegate_runtime::Address;
 use tidegate_shard::{JobId, OpenShard, Service, Shard, Snapshots};
 
 use crate::harness::{Process, Site, Store, data};
 use crate::ledger::plan::Plan;
-use crate::ledger::worker::{SimShard, Worker};
+use crate::ledger::worker::{SimShard, Worker, endpoint, shard_addresses};
 use crate::note;
 
 /// The random number that the data directory got.
@@ -61,15 +62,15 @@ pub enum Endpoint {
 pub struct Audits<S: Store> {
     /// The real one.
     pub auditor: ShardAuditor<FakeDisk, SimReader<S>>,
-    endpoint: EndpointIndex,
+    endpoint: Address,
     /// The question that is under way.
     asked: Option<u64>,
     questions: u64,
 }
 
 impl<S: Store> Node<S> {
-    /// Starts a process: opens logs and id indexes, replays, and gives every shard to its worker. `Err` in the words that an
-    /// operator would read.
+    /// Starts a process: opens logs and id indexes, replays, and gives every shard to its worker. `Err` in the words
+    /// that an operator would read.
     pub fn start(site: &Site<S>, plan: &Plan, workers: u16) -> Result<Node<S>, String> {
         let mut shares: Vec<Vec<SimShard<S>>> = (0..workers).map(|_| Vec::new()).collect();
         let mut recovered = Vec::new();
@@ -78,16 +79,15 @@ impl<S: Store> Node<S> {
             shares[(shard % workers) as usize].push(served);
             recovered.push(durable);
         }
-        let worker_with =
-            |(index, shards)| Worker::new(Node::<S>::worker_endpoint(index), plan.shards, workers, CURSORS, shards);
+        let worker_with = |(index, shards)| Worker::new(index as u16, plan.shards, workers, CURSORS, shards);
         let edges = (workers..workers + plan.edges)
-            .map(|index| Router::new(EndpointIndex(index), plan.shards, workers, CURSORS));
+            .map(|index| Router::new(endpoint(index), shard_addresses(plan.shards, workers), CURSORS));
         let mut auditors = Vec::new();
         for shard in 0..plan.shards {
             let reader = site.store.logs().reader(log_id(shard)).map_err(|error| error.to_string())?;
             let auditor =
                 ShardAuditor::open(snapshots(&site.disk, shard), reader, &recovered[shard as usize], plan.shards);
-            let endpoint = EndpointIndex(workers + plan.edges + shard);
+            let endpoint = endpoint(workers + plan.edges + shard);
             auditors.push(Audits { auditor, endpoint, asked: None, questions: 0 });
         }
         Ok(Node {
@@ -99,8 +99,8 @@ impl<S: Store> Node<S> {
     }
 
     /// What is at this endpoint.
-    pub fn endpoint(&self, index: EndpointIndex) -> Endpoint {
-        let index = index.0 as usize;
+    pub fn endpoint(&self, index: Address) -> Endpoint {
+        let index = usize::from(index.endpoint.0);
         let (workers, edges) = (self.workers.len(), self.edges.len());
         if index < workers {
             Endpoint::Worker(index)
@@ -112,13 +112,13 @@ impl<S: Store> Node<S> {
     }
 
     /// The endpoint of a worker.
-    pub fn worker_endpoint(worker: usize) -> EndpointIndex {
-        EndpointIndex(worker as u16)
+    pub fn worker_endpoint(worker: usize) -> Address {
+        endpoint(worker as u16)
     }
 
     /// The endpoint of an edge.
-    pub fn edge_endpoint(&self, edge: usize) -> EndpointIndex {
-        EndpointIndex((self.workers.len() + edge) as u16)
+    pub fn edge_endpoint(&self, edge: usize) -> Address {
+        endpoint((self.workers.len() + edge) as u16)
     }
 
     /// A shard.
@@ -207,7 +207,7 @@ fn recover<S: Store>(site: &Site<S>, plan: &Plan, shard: u16) -> Result<(SimShar
 
 impl<S: Store> Audits<S> {
     /// Where answers to it go.
-    pub fn endpoint(&self) -> EndpointIndex {
+    pub fn endpoint(&self) -> Address {
         self.endpoint
     }
 
@@ -257,6 +257,6 @@ impl<S: Store> Audits<S> {
     fn call(&self, operation: Operation, workers: u16) -> Outgoing {
         let shard = self.auditor.shard();
         let call = Message::Call { from: self.endpoint, ticket: self.questions, shard, operation };
-        vec![(EndpointIndex(shard.0 % workers), call)]
+        vec![(endpoint(shard.0 % workers), call)]
     }
 }

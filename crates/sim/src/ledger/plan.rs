@@ -1,7 +1,8 @@
-//! What a seed decides before anything happens: how large the node is, how its clients behave, and which faults it meets.
+//! What a seed decides before anything happens: how large the node is, how its clients behave, and which faults it
+//! meets.
 //!
-//! Each fault is present in some seeds and absent in others. Why: a fault that is always there hides what only happens without
-//! it (a disk that is often full never lets a journal grow to its second segment).
+//! Each fault is present in some seeds and absent in others. Why: a fault that is always there hides what only happens
+//! without it (a disk that is often full never lets a journal grow to its second segment).
 
 use tidegate_journal::Options;
 use tidegate_ledger::ids::{BuilderKind, IdSeed, IdsOptions};

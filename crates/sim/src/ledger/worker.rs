@@ -1,13 +1,15 @@
-//! The simulator's view of a worker of the ledger: the only file here that knows how the shards of a process are driven.
+//! The simulator's view of a worker of the ledger: the only file here that knows how the shards of a process are
+//! driven.
 
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::{JournalError, LogStore};
 use tidegate_ledger::LedgerShard;
 use tidegate_ledger::message::Request;
-use tidegate_ledger::operation::{EndpointIndex, Message, Outgoing};
+use tidegate_ledger::operation::{Message, Outgoing};
 use tidegate_ledger::router::{CursorKey, Finished};
 use tidegate_ledger::service::{Fetched, Job};
 use tidegate_machines::{ShardIndex, TimeMs};
+use tidegate_runtime::{Address, ShardAddresses};
 use tidegate_shard::JobId;
 
 use crate::harness::Store;
@@ -15,19 +17,25 @@ use crate::harness::Store;
 /// A shard over a store.
 pub type SimShard<S> = LedgerShard<FakeDisk, <S as Store>::Log>;
 
+/// The address of a thread, each of which has one member here.
+pub fn endpoint(index: u16) -> Address {
+    Address::new(index, 0)
+}
+
+/// Where the shards live: shard n with worker n modulo the number of workers, which are the first endpoints.
+pub fn shard_addresses(shards: u16, workers: u16) -> ShardAddresses {
+    ShardAddresses::new((0..shards).map(|shard| endpoint(shard % workers)))
+}
+
 /// A worker: some shards, and the router of its own connections.
 pub struct Worker<S: Store>(tidegate_ledger::worker::Worker<FakeDisk, S::Log>);
 
 impl<S: Store> Worker<S> {
-    /// A worker that owns `shards`.
-    pub fn new(
-        endpoint: EndpointIndex,
-        shard_count: u16,
-        workers: u16,
-        cursors: CursorKey,
-        shards: Vec<SimShard<S>>,
-    ) -> Worker<S> {
-        Worker(tidegate_ledger::worker::Worker::new(endpoint, shard_count, workers, cursors, shards))
+    /// Worker `index` of `workers`, which owns `shards`.
+    pub fn new(index: u16, shard_count: u16, workers: u16, cursors: CursorKey, shards: Vec<SimShard<S>>) -> Worker<S> {
+        let addresses = shard_addresses(shard_count, workers);
+        let announcer = endpoint(0);
+        Worker(tidegate_ledger::worker::Worker::new(endpoint(index), addresses, announcer, cursors, shards))
     }
 
     /// Starts a request of one of its connections.

@@ -1,4 +1,4 @@
-//! What `storm bench-…` measures: one module per bench, each with its cases, ours and the peers in turn.
+//! What `storm bench-…` measures: one module per bench, each with its cases.
 
 pub mod gateway;
 pub mod ledger;

@@ -1,15 +1,17 @@
-//! `storm hold-sessions`: millions of clients in one process, with our broker's engine and transports that are memory, because no
-//! machine of a bench has two million sockets. A process of its own, so that its memory is that of the sessions alone.
+//! `storm hold-sessions`: millions of clients in one process, with our broker and in-memory transports, because a bench
+//! machine does not have two million sockets. It is a separate process, so that its memory is that of the sessions
+//! alone.
 //!
 //! ```text
-//!   clients: CONNECT, SUBSCRIBE, PINGREQ ─▶ Broker (one per worker, as in the server) ─▶ CONNACK, SUBACK, PINGRESP: all checked
+//!   clients: CONNECT, SUBSCRIBE, PINGREQ ─▶ Broker (one per worker) ─▶ CONNACK, SUBACK, PINGRESP: all checked
 //! ```
 //!
-//! Invariant: this is the only place of the load generator that knows the server from inside, and it knows the broker's door alone.
+//! Invariant: this is the only part of the load generator that uses the server's code, and it uses the broker's public
+//! interface only.
 
 mod node;
 
-use crate::mqtt::packet::{Guest, Publish, QoS};
+use crate::mqtt::packet::{ConnectOptions, Publish, QoS};
 use crate::process;
 use anyhow::{Result, ensure};
 use node::Node;
@@ -43,11 +45,11 @@ pub fn run(settings: &Settings) -> Result<()> {
     let mut node = Node::new(settings.workers, settings.sessions);
     let started = Instant::now();
     for client in 0..settings.sessions {
-        let guest = Guest {
+        let options = ConnectOptions {
             keep_alive_s: settings.keep_alive_s,
-            ..Guest::new(format!("client-{client:07}"), vec![topic(client)])
+            ..ConnectOptions::new(format!("client-{client:07}"), vec![topic(client)])
         };
-        node.enter(client, &guest)?;
+        node.connect(client, &options)?;
         if client % 200_000 == 0 {
             eprintln!("{client} sessions, {} MB", process::own_resident_bytes()? >> 20);
         }

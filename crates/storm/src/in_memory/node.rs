@@ -1,6 +1,6 @@
-//! The brokers of all workers, what the shell around each would do, and the far ends of all connections.
+//! The brokers of all workers, the shell around each, and the client side of all connections.
 
-use crate::mqtt::packet::{self, Arrival, Guest, PING_REQUEST};
+use crate::mqtt::packet::{self, Arrival, ConnectOptions, PING_REQUEST};
 use anyhow::{Context, Result, bail, ensure};
 use std::sync::Arc;
 use std::time::Instant;
@@ -92,9 +92,9 @@ impl Node {
     }
 
     /// A client connects and subscribes.
-    pub fn enter(&mut self, client: u32, guest: &Guest) -> Result<()> {
-        let mut hello = guest.connect();
-        hello.extend(guest.subscribes().iter().flatten());
+    pub fn connect(&mut self, client: u32, options: &ConnectOptions) -> Result<()> {
+        let mut hello = options.connect();
+        hello.extend(options.subscribes().iter().flatten());
         // The kernel gives a new connection to any worker.
         self.accept(client, client as u16 % self.brokers.len() as u16, &hello)?;
         self.settle()?;
@@ -130,7 +130,7 @@ impl Node {
         self.settle()
     }
 
-    /// One publishes a message that the other must get, and nobody else.
+    /// One publishes a message that only the other must get.
     pub fn deliver_one(&mut self, publisher: u32, receiver: u32, packet: &[u8]) -> Result<()> {
         let Client { key, worker, .. } = self.clients[publisher as usize];
         let now = self.now();
@@ -174,7 +174,7 @@ impl Node {
         Ok(())
     }
 
-    /// Does what the brokers ask, passes on what they tell each other and what they send, until all are silent.
+    /// Does what the brokers ask, forwards their messages and bytes, until there is nothing left to do.
     fn settle(&mut self) -> Result<()> {
         let mut worked = true;
         while worked {

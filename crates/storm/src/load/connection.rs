@@ -1,4 +1,4 @@
-//! One connection: bytes to go out, bytes that came in, and when each request in flight was sent.
+//! One connection: bytes to send, bytes received, and when each request in flight was sent.
 
 use super::{Dialect, Tally, nanoseconds_since};
 use anyhow::{Context, Result, bail};

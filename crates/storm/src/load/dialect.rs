@@ -1,4 +1,4 @@
-//! How one kind of server is asked and how it answers. Everything else about a load is the same for all of them.
+//! How one kind of server is queried and how it answers. Everything else about a load is the same for all servers.
 
 use super::Outcomes;
 use anyhow::Result;
@@ -10,7 +10,7 @@ pub struct Answer {
     pub bytes: usize,
     /// The tag of the request it belongs to; ignored where a connection answers in the order it was asked.
     pub tag: u32,
-    /// What became of the transfers in the request.
+    /// The outcomes of the transfers in the request.
     pub outcomes: Outcomes,
 }
 
@@ -28,8 +28,8 @@ pub trait Dialect {
     /// Transfers not yet asked for.
     fn transfers_left(&self) -> u64;
 
-    /// Appends the next request to `out`, marked with `tag` if the protocol can; `false` when there is nothing to ask now.
-    /// Asked again after every answer, so one answer may give rise to the next request.
+    /// Appends the next request to `out`, marked with `tag` if the protocol can; `false` when there is nothing to ask
+    /// now. Asked again after every answer, so one answer may give rise to the next request.
     fn ask(&mut self, tag: u32, out: &mut Vec<u8>) -> Result<bool>;
 
     /// Takes one whole answer from the front of `bytes`; `None` when more must arrive first.

@@ -1,12 +1,14 @@
-//! Keeps so many requests in flight on so many connections until the work is done, and says what came of it.
+//! Keeps a fixed number of requests in flight on a fixed number of connections until the work is done, and reports the
+//! outcomes.
 //!
 //! ```text
 //!   Workload ──▶ Dialect::ask ──▶ outbox ──▶ socket          one thread, one poll loop
 //!      Tally ◀── Dialect::answer ◀── inbox ◀── socket
 //! ```
 //!
-//! Why one thread and non-blocking sockets: client and server share the cores, so what the client burns the server lacks.
-//! A poll wakes once for all connections whose answers a commit group released; 64 blocking threads would be woken one by one.
+//! Why one thread and non-blocking sockets: client and server share the cores, so processor time of the client is
+//! missing for the server. A poll wakes once for all connections whose answers a commit group released; 64 blocking
+//! threads would be woken one by one.
 
 mod connection;
 mod dialect;

@@ -1,4 +1,4 @@
-//! What came of a load: outcomes, rate over the whole and over its first and last million, and latencies.
+//! The results of a load: outcomes, rate over the whole load and over its first and last million, and latencies.
 
 use histogram::Histogram;
 use std::fmt;

@@ -1,5 +1,5 @@
-//! The poll loop of a load: a warm-up, a stretch that is measured, a drain in which everything must still arrive, and a ping to
-//! everyone, behind which nothing may come any more.
+//! The poll loop of a load: a warm-up, the measured time, a drain in which everything must still arrive, and a ping to
+//! every client, after which nothing may arrive.
 
 use super::link::Link;
 use super::packet::{Arrival, PING_REQUEST};
@@ -65,14 +65,14 @@ pub struct Plan {
     pub warm_up: Duration,
     /// Measured.
     pub measured: Duration,
-    /// From one turn of the loop to the next, at least. What comes or is due in between is taken together: a load that wakes up
-    /// for each packet takes from the broker the processor time that it is to be measured by.
+    /// From one turn of the loop to the next, at least. What comes or is due in between is taken together: a load that
+    /// wakes up for each packet takes from the broker the processor time that it is to be measured by.
     pub turn: Duration,
 }
 
 /// What the measured stretch brought.
 #[derive(Clone, Copy, Debug)]
-pub struct Stretch {
+pub struct Measured {
     /// Messages delivered.
     pub delivered: u64,
     /// Its length.
@@ -83,7 +83,7 @@ pub struct Stretch {
     pub load_time: Duration,
 }
 
-impl Stretch {
+impl Measured {
     /// Messages delivered in a second.
     pub fn per_second(&self) -> f64 {
         self.delivered as f64 / self.elapsed.as_secs_f64()
@@ -98,13 +98,14 @@ enum Phase {
     Ping,
 }
 
-/// Drives clients that are in and subscribed through a plan. `broker_time` tells the processor time the broker has used.
+/// Drives clients that are in and subscribed through a plan. `broker_time` tells the processor time the broker has
+/// used.
 pub fn drive(
     clients: Vec<Link>,
     traffic: &mut impl Traffic,
     plan: Plan,
     broker_time: impl Fn() -> Result<Duration>,
-) -> Result<Stretch> {
+) -> Result<Measured> {
     let mut poll = Poll::new()?;
     let mut events = Events::with_capacity(clients.len().max(16));
     let mut links = Links { all: clients, to_flush: Vec::new() };
@@ -115,7 +116,7 @@ pub fn drive(
     let mut pongs = 0;
     let mut phase = Phase::WarmUp;
     let mut before = (0, Duration::ZERO, Duration::ZERO, Instant::now());
-    let mut stretch = None;
+    let mut measured = None;
     let started = Instant::now();
     let (mut heard, mut next_turn) = (started, started);
     loop {
@@ -160,7 +161,7 @@ pub fn drive(
                 phase = Phase::Measured;
             }
             Phase::Measured if now >= until => {
-                stretch = Some(Stretch {
+                measured = Some(Measured {
                     delivered: traffic.delivered() - before.0,
                     elapsed: now - before.3,
                     broker_time: broker_time()? - before.1,
@@ -176,7 +177,7 @@ pub fn drive(
                 }
                 phase = Phase::Ping;
             }
-            Phase::Ping if pongs == links.all.len() => return Ok(stretch.expect("a drain follows a stretch")),
+            Phase::Ping if pongs == links.all.len() => return Ok(measured.expect("a drain follows a stretch")),
             Phase::Drain | Phase::Ping if now >= until => {
                 bail!(
                     "nothing came for {} s: of {} messages delivered, {} more are outstanding; {pongs} pongs",

@@ -1,4 +1,4 @@
-//! One client's socket once it is in: packets to go out, and what came in cut into packets where it lies.
+//! One client's socket after CONNACK: packets to send, and received bytes that are cut into packets in place.
 
 use super::packet::{self, Arrival};
 use anyhow::{Context, Result, bail};
@@ -53,7 +53,8 @@ impl Link {
         Ok(())
     }
 
-    /// Reads all that has come into `buffer`, which all links share, and hands it over packet by packet. Answers go to the outbox.
+    /// Reads all that has come into `buffer`, which all links share, and hands it over packet by packet. Answers go to
+    /// the outbox.
     #[inline]
     pub fn receive(
         &mut self,

@@ -1,6 +1,6 @@
-//! The few packets of MQTT 3.1.1 that a load is made of, encoded once and patched, cut from a stream without a copy.
+//! The few packets of MQTT 3.1.1 that a load needs, encoded once and patched, and cut from a stream without a copy.
 //!
-//! Why not the codec that the server uses: a load that shares a mistake with what it measures would not see it, and a packet
+//! Why not the codec that the server uses: a load that shares a bug with the server would not detect it, and a packet
 //! that is known in advance is compared and patched at a tenth of the cost of decoding it.
 
 use anyhow::{Result, bail, ensure};
@@ -17,7 +17,7 @@ pub enum QoS {
 
 /// What a client asks for when it connects.
 #[derive(Clone, Debug)]
-pub struct Guest {
+pub struct ConnectOptions {
     /// Its client id.
     pub client_id: String,
     /// No session before or after this connection.
@@ -36,10 +36,10 @@ const KEEP_ALIVE_S: u16 = 1200;
 /// Filters in one SUBSCRIBE packet, at most: what every broker takes.
 const FILTERS_PER_PACKET: usize = 100;
 
-impl Guest {
+impl ConnectOptions {
     /// One with a clean session that subscribes at QoS 0, if at all.
-    pub fn new(client_id: String, filters: Vec<String>) -> Guest {
-        Guest { client_id, clean: true, filters, qos: QoS::Zero, keep_alive_s: KEEP_ALIVE_S }
+    pub fn new(client_id: String, filters: Vec<String>) -> ConnectOptions {
+        ConnectOptions { client_id, clean: true, filters, qos: QoS::Zero, keep_alive_s: KEEP_ALIVE_S }
     }
 
     /// The bytes of CONNECT.

@@ -1,6 +1,7 @@
-//! When messages of an open load are due, whatever became of those before: the load of people who do not wait for one another.
+//! When messages of an open load are due, independent of earlier messages: like clients that do not wait for each
+//! other.
 //!
-//! Why: a closed load slows down with the broker and so measures its good moments more often than its bad ones (coordinated
+//! Why: a closed load slows down with the broker, so it measures fast moments more often than slow ones (coordinated
 //! omission). Here latency counts from the moment at which a message was due, also when the load itself was late.
 
 /// Evenly spaced times, shared out among publishers in turn.

@@ -1,4 +1,5 @@
-//! What a message of a load carries: who sent it, its number, and when it was due; and the check that all come, once, in order.
+//! The content of a load's message: its publisher, its number, and when it was due; and the check that all arrive,
+//! once, in order.
 
 use anyhow::{Result, ensure};
 

@@ -1,7 +1,7 @@
-//! A certificate for one run, and clients that trust nothing else.
+//! A certificate for one run, and TLS clients that trust only this certificate.
 
-use super::entry;
-use super::packet::Guest;
+use super::handshake;
+use super::packet::ConnectOptions;
 use anyhow::{Context, Result};
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -43,12 +43,13 @@ impl Certificate {
 pub struct Clients(Arc<ClientConfig>);
 
 impl Clients {
-    /// Connects and subscribes. The client's own half of TLS is forgotten afterwards: it goes on to be connected, silently.
-    pub fn enter(&self, address: SocketAddr, index: usize, guest: &Guest) -> Result<TcpStream> {
-        let socket = entry::dial_to_wait(address, index)?;
+    /// Connects and subscribes. The client's own half of TLS is forgotten afterwards: it goes on to be connected,
+    /// silently.
+    pub fn connect(&self, address: SocketAddr, index: usize, options: &ConnectOptions) -> Result<TcpStream> {
+        let socket = handshake::dial_blocking(address, index)?;
         let name = ServerName::IpAddress(Ipv4Addr::LOCALHOST.into());
         let mut stream = StreamOwned::new(ClientConnection::new(self.0.clone(), name)?, socket);
-        entry::introduce(&mut stream, guest).with_context(|| format!("client {index}, over TLS"))?;
+        handshake::connect_and_subscribe(&mut stream, options).with_context(|| format!("client {index}, over TLS"))?;
         Ok(stream.sock)
     }
 }

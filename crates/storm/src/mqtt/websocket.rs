@@ -1,7 +1,7 @@
-//! MQTT over WebSocket as a client speaks it: the upgrade, then masked binary frames around the same bytes.
+//! MQTT over WebSocket, client side: the upgrade, then masked binary frames around the same bytes.
 
-use super::entry;
-use super::packet::Guest;
+use super::handshake;
+use super::packet::ConnectOptions;
 use anyhow::{Context, Result, ensure};
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,11 +13,12 @@ const FRAME_BYTES_MAX: usize = 1024;
 const HEAD_BYTES_MAX: usize = 4096;
 
 /// Connects and subscribes.
-pub fn enter(address: SocketAddr, path: &str, index: usize, guest: &Guest) -> Result<TcpStream> {
-    let mut socket = entry::dial_to_wait(address, index)?;
+pub fn connect(address: SocketAddr, path: &str, index: usize, options: &ConnectOptions) -> Result<TcpStream> {
+    let mut socket = handshake::dial_blocking(address, index)?;
     upgrade(&mut socket, path).with_context(|| format!("client {index}: no upgrade to WebSocket"))?;
     let mut stream = Framed { socket, unread: Vec::new() };
-    entry::introduce(&mut stream, guest).with_context(|| format!("client {index}, over WebSocket"))?;
+    handshake::connect_and_subscribe(&mut stream, options)
+        .with_context(|| format!("client {index}, over WebSocket"))?;
     Ok(stream.socket)
 }
 
@@ -26,7 +27,8 @@ fn upgrade(socket: &mut TcpStream, path: &str) -> Result<()> {
     write!(
         socket,
         "GET {path} HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n",
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Protocol: mqtt\r\n\r\n",
         socket.peer_addr()?
     )?;
     let mut head = Vec::new();

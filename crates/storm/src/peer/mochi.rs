@@ -1,5 +1,6 @@
-//! mochi-mqtt, a broker in Go that uses all cores: the program that its authors ship, with its defaults, which cannot be changed
-//! from outside. One of them matters: beyond 8,192 messages that wait for a client it drops, so no case lets more wait.
+//! mochi-mqtt, a broker in Go that uses all cores: the program that its authors ship, with its defaults, which cannot
+//! be changed from outside. One of them matters: it drops messages when more than 8,192 wait for a client, so no case
+//! lets more wait.
 
 use crate::process::{self, Server};
 use anyhow::{Context, Result};

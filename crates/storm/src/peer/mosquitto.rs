@@ -1,8 +1,8 @@
 //! Mosquitto as Debian ships it: one thread, one epoll loop.
 //!
-//! In its favour: no bound on what waits for a client or is in flight (it would drop, and a run that lost something is no figure),
-//! no Nagle, no log. Its journal of sessions is a file written on exit and every half hour, so that its acknowledgement of a
-//! message for a durable session promises less than ours: nothing is synced.
+//! In its favour: no bound on messages that wait for a client or are in flight (it would drop messages, and a run with
+//! losses fails), no Nagle, no log. Its journal of sessions is a file written on exit and every half hour, so its
+//! acknowledgement of a message for a durable session promises less than ours: nothing is synced.
 
 use crate::mqtt::tls::Certificate;
 use crate::process::{self, Server};

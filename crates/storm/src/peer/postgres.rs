@@ -1,8 +1,9 @@
-//! A wallet in PostgreSQL: a function over arrays, called in batches by several connections, each call one transaction that
-//! is on disk before it returns (`synchronous_commit=on`, `fsync=on`, all other settings as shipped but for memory and WAL size).
+//! A wallet in PostgreSQL: a function over arrays, called in batches by several connections, each call one transaction
+//! that is on disk before it returns (`synchronous_commit=on`, `fsync=on`, all other settings as shipped but for memory
+//! and WAL size).
 //!
-//! In its favour: connections pay among accounts of their own, so that no call waits for another's row locks and none can
-//! deadlock; batches are as large as made it fastest here.
+//! In its favour: connections pay among accounts of their own, so that no call waits for another's row locks and none
+//! can deadlock; batches have the size that was fastest here.
 
 use crate::load::Outcomes;
 use crate::process::{self, Server};
@@ -15,8 +16,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 const SCHEMA: &str = include_str!("wallet.sql");
-/// Connections, and transfers a call. Tried: 2 to 8 connections and 100 to 8,190 transfers, 49,000 to 86,000 transfers/s on two
-/// cores; these are among the best.
+/// Connections, and transfers a call. Tried: 2 to 8 connections and 100 to 8,190 transfers, 49,000 to 86,000
+/// transfers/s on two cores; these are among the best.
 const CONNECTIONS: u32 = 4;
 const BATCH: usize = 1_000;
 

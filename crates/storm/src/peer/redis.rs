@@ -1,7 +1,7 @@
-//! A wallet in Redis: one Lua script per transfer, append-only file synced before every reply (`appendfsync always`), which
-//! Redis does once per turn of its event loop, so that pipelined clients share a sync.
+//! A wallet in Redis: one Lua script per transfer, append-only file synced before every reply (`appendfsync always`),
+//! which Redis does once per turn of its event loop, so that pipelined clients share a sync.
 //!
-//! In its favour: only the payer gets a history row (ours gives one to both), and its keys live in memory only.
+//! In its favour: only the payer gets a history row (Tidegate writes one for both), and its keys are in memory only.
 
 use crate::load::{Answer, Dialect, Outcomes};
 use crate::process::{self, Server};

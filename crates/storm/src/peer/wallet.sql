@@ -1,5 +1,5 @@
--- A wallet in PostgreSQL as one would write it: accounts with balances, one row per transfer with both balances after it
--- (the history of both accounts), and a function that decides a batch row by row.
+-- A wallet in PostgreSQL as one would write it: accounts with balances, one row per transfer with both balances after
+-- it (the history of both accounts), and a function that decides a batch row by row.
 CREATE TABLE account (
     id text PRIMARY KEY,
     balance bigint NOT NULL,

@@ -5,41 +5,31 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
-use tidegate_broker::{TOPICS, TopicsFamily};
-use tidegate_gateway::recovery::FAMILIES;
+use tidegate_broker::TopicsFamily;
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::{LocalLogs, LogId, Sequence};
+use tidegate_journal::{Family, LocalLogs, LogId, Sequence};
 use tidegate_ledger::audit::{audit_between, audit_shard};
 use tidegate_ledger::{LEDGER, LedgerFamily};
 use tidegate_machines::ledger::Ledger;
-use tidegate_machines::topic::Topics;
 use tidegate_shard::{Findings, OpenError, ShardFamily, Snapshots, audit};
 
+use crate::extension::{Extension, KnownFamily};
 use crate::output::{complain, say};
 
-/// Audits every shard of the ledger, what lies between them, and every shard of topics. Reads only; exit 0 only if all agree.
-pub fn run(data: &Path) -> Result<ExitCode> {
-    let directory = Directory::open(data, &FAMILIES)?;
-    let logs = LocalLogs::new(RealDisk, data, &FAMILIES);
+/// Audits every shard of the ledger, what lies between them, and every shard of all other families. Reads only; exit 0 only if all agree.
+pub fn run<P>(data: &Path, extensions: &[&dyn Extension<P>]) -> Result<ExitCode> {
+    let mut others = vec![KnownFamily::of::<TopicsFamily>()];
+    others.extend(extensions.iter().flat_map(|extension| extension.families()));
+    let families: Vec<Family> = std::iter::once(LEDGER).chain(others.iter().map(|known| known.family)).collect();
+    let directory = Directory::open(data, &families)?;
+    let logs = LocalLogs::new(RealDisk, data, &families);
     let mut problems = Vec::new();
-    let mut findings = Vec::new();
-    for log in directory.logs(LEDGER) {
-        let snapshots = snapshots::<LedgerFamily>(data, log);
-        let audited =
-            with_bar(|bar| audit_shard(&logs, &snapshots, directory.shards(LEDGER), |at, end| tell(bar, at, end)));
-        if let Some(audited) = keep::<LedgerFamily>(log, audited, &mut problems) {
-            report_money(&audited);
-            findings.push(audited);
-        }
+    audit_ledger(data, &directory, &logs, &mut problems);
+    for known in others {
+        (known.audit)(data, &directory, &logs, &mut problems);
     }
-    problems.extend(audit_between(&findings));
-    for log in directory.logs(TOPICS) {
-        let snapshots = snapshots::<TopicsFamily>(data, log);
-        let audited = with_bar(|bar| audit(&logs, &snapshots, directory.shards(TOPICS), |at, end| tell(bar, at, end)));
-        let _: Option<Findings<Topics>> = keep::<TopicsFamily>(log, audited, &mut problems);
-    }
-    for family in directory.others(&FAMILIES) {
+    for family in directory.others(&families) {
         say(format_args!("logs of family \"{family}\" were not looked at: this program does not know it"));
     }
     for problem in &problems {
@@ -51,6 +41,36 @@ pub fn run(data: &Path) -> Result<ExitCode> {
     }
     complain(format_args!("{} problem(s) found", problems.len()));
     Ok(ExitCode::from(2))
+}
+
+/// The ledger: beside each shard also what lies between shards, and the sums of each asset.
+fn audit_ledger(data: &Path, directory: &Directory, logs: &LocalLogs<RealDisk>, problems: &mut Vec<String>) {
+    let mut findings = Vec::new();
+    for log in directory.logs(LEDGER) {
+        let snapshots = snapshots::<LedgerFamily>(data, log);
+        let audited =
+            with_bar(|bar| audit_shard(logs, &snapshots, directory.shards(LEDGER), |at, end| tell(bar, at, end)));
+        if let Some(audited) = keep::<LedgerFamily>(log, audited, problems) {
+            report_money(&audited);
+            findings.push(audited);
+        }
+    }
+    problems.extend(audit_between(&findings));
+}
+
+/// All logs of a family whose shards stand for themselves.
+pub fn audit_family<F: ShardFamily>(
+    data: &Path,
+    directory: &Directory,
+    logs: &LocalLogs<RealDisk>,
+    problems: &mut Vec<String>,
+) {
+    let shards = directory.shards(F::FAMILY);
+    for log in directory.logs(F::FAMILY) {
+        let snapshots = snapshots::<F>(data, log);
+        let audited = with_bar(|bar| audit(logs, &snapshots, shards, |at, end| tell(bar, at, end)));
+        keep::<F>(log, audited, problems);
+    }
 }
 
 fn snapshots<F: ShardFamily>(data: &Path, log: LogId) -> Snapshots<F, RealDisk> {

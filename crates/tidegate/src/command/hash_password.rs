@@ -13,6 +13,6 @@ pub fn run() -> Result<ExitCode> {
     std::io::stdin().lock().read_line(&mut password).context("cannot read a password from standard input")?;
     let password = password.trim_end_matches(['\r', '\n']);
     ensure!(!password.is_empty(), "no password on standard input; try: printf '%s' PASSWORD | tidegate hash-password");
-    say(format_args!("{}", tidegate_gateway::auth::hash_password(password).as_str()));
+    say(format_args!("{}", tidegate_doors::auth::hash_password(password).as_str()));
     Ok(ExitCode::SUCCESS)
 }

@@ -4,5 +4,5 @@ pub mod audit;
 pub mod doctor;
 pub mod drain;
 pub mod hash_password;
-mod reload;
+pub(crate) mod reload;
 pub mod serve;

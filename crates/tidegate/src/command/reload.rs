@@ -1,14 +1,16 @@
 //! SIGHUP: users, services, rules and certificates are read again while everybody stays connected.
 //!
-//! Promise: all or nothing. Everything is read and checked before anything is replaced; a file that is wrong changes nothing and is
-//! said. What cannot change in a running process (addresses, bounds) is said too, so that nobody waits for it to take effect.
+//! Promise: all or nothing. Everything is read and checked before anything is replaced; a file that is wrong changes
+//! nothing and is said. Keys that have changed in the file but cannot change in a running process (addresses, bounds)
+//! are named in one warning, so that nobody waits for them to take effect.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
-use tidegate_gateway::auth::{Authenticator, Secret};
-use tidegate_gateway::tls::{
+use tidegate_config::Schema;
+use tidegate_doors::auth::{Authenticator, Secret};
+use tidegate_doors::tls::{
     Authorities, Certificate, ClientAuthorities, ServerCertificate, read_authorities, read_certificate,
 };
 
@@ -25,6 +27,7 @@ pub struct Files {
 /// Reads everything again when asked to.
 pub struct Reload {
     file: Option<PathBuf>,
+    schema: Schema,
     overrides: Overrides,
     /// As it is served.
     config: Config,
@@ -45,6 +48,7 @@ impl Reload {
     /// For a process that was started with these.
     pub fn new(
         file: Option<&Path>,
+        schema: Schema,
         overrides: &Overrides,
         config: Config,
         files: Files,
@@ -52,7 +56,7 @@ impl Reload {
         secret: Secret,
     ) -> Reload {
         let (file, overrides) = (file.map(Path::to_owned), overrides.clone());
-        Reload { file, overrides, config, files, authenticator, secret }
+        Reload { file, schema, overrides, config, files, authenticator, secret }
     }
 
     /// Reads everything again, and says how that went.
@@ -60,39 +64,24 @@ impl Reload {
         match self.replace() {
             Ok(waiting) if waiting.is_empty() => tracing::info!("reloaded users, services, rules and certificates"),
             Ok(waiting) => tracing::warn!(
-                "reloaded users, services, rules and certificates; changed too, but only a restart makes it so: {}",
+                "reloaded users, services, rules and certificates; changed too, but only a restart applies it: {}",
                 waiting.join(", ")
             ),
             Err(error) => tracing::error!("nothing was reloaded: {error:#}"),
         }
     }
 
-    /// Returns the sections that have changed and need a restart.
-    fn replace(&mut self) -> Result<Vec<&'static str>> {
-        let config = Config::load(self.file.as_deref(), &self.overrides)?;
+    /// Returns the keys that have changed and need a restart.
+    fn replace(&mut self) -> Result<Vec<String>> {
+        let config = Config::load(self.file.as_deref(), &self.schema, &self.overrides)?;
         let (certificate, authorities) = read(&config)?;
-        let waiting = self.waiting(&config);
+        let waiting = self.config.waiting_for_restart(&config);
         if let (Some(served), Some(certificate)) = (&self.files.certificate, certificate) {
             served.replace(certificate);
         }
         self.files.clients.replace(authorities);
         self.authenticator.reload(config.auth_settings(self.secret.clone()));
         Ok(waiting)
-    }
-
-    fn waiting(&self, new: &Config) -> Vec<&'static str> {
-        let old = &self.config;
-        let doors = |config: &Config| config.tls.as_ref().map(|tls| (tls.http, tls.binary));
-        let differ = [
-            ("[listen]", new.listen != old.listen),
-            ("[tls] http, binary", doors(new) != doors(old)),
-            ("[data]", new.data != old.data),
-            ("[limits]", new.limits != old.limits),
-            ("[mqtt], [listener] and [topics]", new.mqtt != old.mqtt),
-            ("[auth] jwt_secret_file", new.jwt_secret_file != old.jwt_secret_file),
-            ("[auth] open_paths", new.open_paths != old.open_paths),
-        ];
-        differ.into_iter().filter(|(_, differs)| *differs).map(|(section, _)| section).collect()
     }
 }
 

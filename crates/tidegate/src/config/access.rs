@@ -1,90 +1,96 @@
 //! Who may use which topics: `[[acl]]`, and the policies of `[mqtt]` behind it.
 
-use tidegate_gateway::auth::acl::{Acl, Effect, OrdinaryTopics, Role, Rule, TopicPattern, Verbs, Who};
-use tidegate_gateway::auth::{CertificateUsers, Pattern, TopicAccess};
+use tidegate_config::{ConfigError, Document, NoDefault, Optional, Required, Text, Texts, config, words};
+use tidegate_doors::auth::acl::{Acl, Effect, OrdinaryTopics, Role, Rule, TopicPattern, Verbs, Who};
+use tidegate_doors::auth::{CertificateUsers, Pattern, TopicAccess};
 
-use super::error::ConfigError;
-use super::raw::{RawAcl, RawConfig};
-use super::source::Source;
+words! {
+    /// Who may use ordinary topics.
+    pub struct OrdinaryTopicsWord(OrdinaryTopics) {
+        "anyone" => OrdinaryTopics::Anyone,
+        "authenticated" => OrdinaryTopics::Authenticated,
+        "nobody" => OrdinaryTopics::Nobody,
+    }
+}
+
+words! {
+    /// Whose certificates are good.
+    pub struct CertificateUsersWord(CertificateUsers) {
+        "listed" => CertificateUsers::Listed,
+        "any" => CertificateUsers::Any,
+    }
+}
+
+words! {
+    /// What a rule does.
+    pub struct EffectWord(Effect) { "permit" => Effect::Permit, "deny" => Effect::Deny }
+}
+
+words! {
+    /// What a rule is about.
+    pub struct VerbsWord(Verbs) { "publish" => Verbs::Publish, "subscribe" => Verbs::Subscribe, "both" => Verbs::Both }
+}
+
+words! {
+    /// How a client came in.
+    pub struct RoleWord(Role) {
+        "viewer" => Role::Viewer,
+        "service" => Role::Service,
+        "certificate" => Role::Certificate,
+        "anonymous" => Role::Anonymous,
+    }
+}
+
+config! {
+    /// `[mqtt]`, as far as rights go.
+    pub struct TopicAccessKeys in "mqtt" {
+        ordinary_topics: OrdinaryTopicsWord = "anyone", .., live,
+            "who may use topics without $ where no [[acl]] rule fits";
+        certificate_users: CertificateUsersWord = "listed", .., live,
+            "whose client certificates are good: \"listed\" are those that name a [[user]], \"any\" also others";
+    }
+}
+
+config! {
+    /// `[[acl]]`
+    pub struct AclKeys in [["acl"]] {
+        effect: Required<EffectWord> = NoDefault, .., live, "whether the rule permits or denies";
+        action: VerbsWord = "both", .., live, "what the rule is about";
+        topics: Required<Texts> = NoDefault, .., live,
+            "a list of topic filters; %c is the client id, %u the user name: \"chat/%u/#\"";
+        user: Optional<Text> = NoDefault, .., live, "only the user of this name";
+        role: Optional<RoleWord> = NoDefault, .., live,
+            "only clients of this role; \"certificate\" is a client with the certificate of somebody not in this file";
+        client_id: Optional<Text> = NoDefault, .., live, "only clients of this id, or whose id begins so: \"sensor-*\"";
+    }
+}
 
 /// Checks the rules and policies.
-pub fn topics(raw: &RawConfig, source: &Source) -> Result<TopicAccess, ConfigError> {
-    let ordinary = [
-        ("anyone", OrdinaryTopics::Anyone),
-        ("authenticated", OrdinaryTopics::Authenticated),
-        ("nobody", OrdinaryTopics::Nobody),
-    ];
-    let certificates = [("listed", CertificateUsers::Listed), ("any", CertificateUsers::Any)];
-    let rules = raw.acl.iter().enumerate().map(|(index, acl)| rule(index, acl, source));
+pub fn topics(document: &Document) -> Result<TopicAccess, ConfigError> {
+    let keys: TopicAccessKeys = document.section()?;
+    let rules: Vec<AclKeys> = document.list()?;
+    let rules = rules.into_iter().enumerate().map(|(index, acl)| rule(index, acl, document));
     Ok(TopicAccess {
-        acl: Acl {
-            rules: rules.collect::<Result<_, _>>()?,
-            ordinary_topics: one_of(source, "mqtt.ordinary_topics", raw.mqtt.ordinary_topics.as_deref(), &ordinary)?
-                .unwrap_or_default(),
-        },
-        certificate_users: one_of(
-            source,
-            "mqtt.certificate_users",
-            raw.mqtt.certificate_users.as_deref(),
-            &certificates,
-        )?
-        .unwrap_or_default(),
+        acl: Acl { rules: rules.collect::<Result<_, _>>()?, ordinary_topics: keys.ordinary_topics },
+        certificate_users: keys.certificate_users,
     })
 }
 
-fn rule(index: usize, raw: &RawAcl, source: &Source) -> Result<Rule, ConfigError> {
-    let at = |key: &str| format!("acl[{index}].{key}");
-    let effects = [("permit", Effect::Permit), ("deny", Effect::Deny)];
-    let verbs = [("publish", Verbs::Publish), ("subscribe", Verbs::Subscribe), ("both", Verbs::Both)];
-    let roles = [
-        ("viewer", Role::Viewer),
-        ("service", Role::Service),
-        ("certificate", Role::Certificate),
-        ("anonymous", Role::Anonymous),
-    ];
-    let Some(effect) = one_of(source, &at("effect"), raw.effect.as_deref(), &effects)? else {
-        return Err(source.error_at(&at("effect"), "acl.effect is missing: \"permit\" or \"deny\""));
-    };
-    let topics = raw.topics.as_deref().unwrap_or_default();
-    if topics.is_empty() {
-        return Err(source.error_at(&at("topics"), "acl.topics is missing: a list of topic filters"));
-    }
-    let topic = |text: &String| {
-        text.parse::<TopicPattern>().map_err(|error| source.error_at(&at("topics"), format!("acl.topics: {error}")))
-    };
-    let client_id = |text: &String| {
-        Pattern::parse(text).ok_or_else(|| {
+fn rule(index: usize, keys: AclKeys, document: &Document) -> Result<Rule, ConfigError> {
+    let error_at = |key: &str, message| document.error_at(&format!("acl[{index}].{key}"), message);
+    let topic =
+        |text: &str| text.parse::<TopicPattern>().map_err(|error| error_at("topics", format!("acl.topics: {error}")));
+    let client_id = |text: Box<str>| {
+        Pattern::parse(&text).ok_or_else(|| {
             let message =
                 format!("acl.client_id = {text:?}: expected a client id, or the beginning of one, as \"sensor-*\"");
-            source.error_at(&at("client_id"), message)
+            error_at("client_id", message)
         })
     };
     Ok(Rule {
-        who: Who {
-            user: raw.user.as_deref().map(Box::from),
-            role: one_of(source, &at("role"), raw.role.as_deref(), &roles)?,
-            client_id: raw.client_id.as_ref().map(client_id).transpose()?,
-        },
-        verbs: one_of(source, &at("action"), raw.action.as_deref(), &verbs)?.unwrap_or(Verbs::Both),
-        topics: topics.iter().map(topic).collect::<Result<_, _>>()?,
-        effect,
+        who: Who { user: keys.user, role: keys.role, client_id: keys.client_id.map(client_id).transpose()? },
+        verbs: keys.action,
+        topics: keys.topics.iter().map(|text| topic(text)).collect::<Result<_, _>>()?,
+        effect: keys.effect,
     })
-}
-
-/// What the word written at `path` means; `None` if nothing is written there.
-pub fn one_of<T: Copy>(
-    source: &Source,
-    path: &str,
-    written: Option<&str>,
-    known: &[(&str, T)],
-) -> Result<Option<T>, ConfigError> {
-    let Some(written) = written else { return Ok(None) };
-    match known.iter().find(|(word, _)| *word == written) {
-        Some((_, meaning)) => Ok(Some(*meaning)),
-        None => {
-            let words: Vec<String> = known.iter().map(|(word, _)| format!("{word:?}")).collect();
-            let message = format!("{path} = {written:?}: expected {}", words.join(" or "));
-            Err(source.error_at(path, message))
-        }
-    }
 }

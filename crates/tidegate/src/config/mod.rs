@@ -1,24 +1,69 @@
 //! What an operator wrote becomes what the server uses, or a sentence that says which line to change.
 //!
 //! ```text
-//!   file ─▶ Source (known keys, types, lines) ─▶ RawConfig (all optional) ─▶ Config (validated, no options left)
-//!                                                flags of the command line ──┘
+//!   rows of each owner ─▶ schema ─▶ Document (known keys, types, lines) ─▶ Config (validated)
+//!   data, http, mqtt …                  ▲ file                               ▲ flags of the command line
 //! ```
 //!
-//! Why two steps: serde's own errors name neither the section nor the unit, and a missing value is a decision (its default)
-//! that belongs in one place. An unknown key is an error, because a key that does nothing is a promise that is not kept.
+//! Each file here holds the rows of one owner, and what its keys demand together. `config/dev.toml` has the comments of
+//! keys, and `docs/configuration.md` its tables, from the same rows; tests hold them equal.
+//!
+//! Why two steps: a missing value is a decision (its default) that belongs in one place. An unknown key is an error,
+//! because a key that does nothing would let its author believe that it holds.
 
 mod access;
 mod accounts;
-mod error;
-mod limits;
+mod audit;
+mod auth;
+mod binary;
+mod data;
+mod http;
+mod ledger;
+mod listen;
+mod listeners;
 mod mqtt;
-mod raw;
+mod seed;
 mod settled;
-mod source;
+mod tls;
+mod topics;
+mod workers;
 
 #[cfg(test)]
 mod tests;
 
-pub use mqtt::Door;
-pub use settled::{Config, Overrides, Seed};
+use tidegate_config::{Schema, Section};
+
+pub use listeners::Door;
+pub use seed::Seed;
+pub use settled::{Config, Overrides};
+
+/// The rows of all owners, in the order in which people read about them.
+const OWNERS: &[&[Section]] = &[
+    listen::ListenKeys::SECTIONS,
+    listen::MqttListenKeys::SECTIONS,
+    tls::TlsKeys::SECTIONS,
+    data::DataKeys::SECTIONS,
+    audit::AuditKeys::SECTIONS,
+    workers::WorkerKeys::SECTIONS,
+    ledger::LedgerKeys::SECTIONS,
+    binary::BinaryKeys::SECTIONS,
+    http::HttpKeys::SECTIONS,
+    auth::LoginKeys::SECTIONS,
+    listeners::ListenerKeys::SECTIONS,
+    listeners::PacketKeys::SECTIONS,
+    listeners::WebSocketKeys::SECTIONS,
+    access::TopicAccessKeys::SECTIONS,
+    mqtt::MqttKeys::SECTIONS,
+    topics::TopicsKeys::SECTIONS,
+    access::AclKeys::SECTIONS,
+    auth::AuthKeys::SECTIONS,
+    accounts::UserKeys::SECTIONS,
+    accounts::ServiceKeys::SECTIONS,
+    seed::SeedAccountKeys::SECTIONS,
+    seed::SeedTransferKeys::SECTIONS,
+];
+
+/// Every key that a file can have, those of `others` included.
+pub fn schema(others: &[&[Section]]) -> Schema {
+    Schema::of(&[OWNERS, others].concat(), "config/dev.toml")
+}

@@ -1,20 +1,91 @@
-//! `[mqtt]`, `[listener.…]` and `[topics]`: every bound with its default and the range in which it makes sense.
-
-use std::net::SocketAddr;
-use std::ops::RangeInclusive;
+//! `[mqtt]`: every bound of the broker and of its door.
 
 use tidegate_broker::{BrokerLimits, DrainPlan, InboxPolicy as CleanInboxPolicy};
-use tidegate_gateway::auth::Pattern;
-use tidegate_gateway::mqtt::{AdmissionLimits, Origins};
+use tidegate_config::{
+    Bytes, ConfigError, Count, Document, Milliseconds, NoDefault, Optional, PerSecond, Seconds, Text, config, words,
+};
+use tidegate_doors::mqtt::AdmissionLimits;
 use tidegate_ledger::announcer::AnnounceRules;
 use tidegate_machines::topic::{InboxLimits, InboxPolicy};
 
-use super::access::one_of;
-use super::error::ConfigError;
-use super::limits::in_range;
-use super::raw::{RawConfig, RawMqtt, RawTopics};
-use super::settled::Listen;
-use super::source::Source;
+use super::listen::Listen;
+use super::listeners::{self, Door, WebSocket};
+use super::topics;
+
+words! {
+    /// What a full inbox in the journal does.
+    pub struct InboxPolicyWord(InboxPolicy) {
+        "drop_oldest" => InboxPolicy::DropOldest,
+        "drop_newest" => InboxPolicy::DropNewest,
+        "refuse" => InboxPolicy::Refuse,
+    }
+}
+
+words! {
+    /// What a full inbox in memory does.
+    pub struct CleanInboxPolicyWord(CleanInboxPolicy) {
+        "drop_oldest" => CleanInboxPolicy::DropOldest,
+        "drop_newest" => CleanInboxPolicy::DropNewest,
+        "refuse" => CleanInboxPolicy::Refuse,
+    }
+}
+
+config! {
+    /// `[mqtt]`
+    pub struct MqttKeys in "mqtt" {
+        connections_max: Count<usize> = 1 << 21, 1..=(1 << 24), restart,
+            "clients at once, over all listeners and workers; more are told 0x97";
+        connections_per_address_max: Count<u32> = 0, 0..=4_294_967_295, restart,
+            "clients at once of one address (IPv6: of one /64); more are told 0x97. 0 for no bound";
+        overload_turn_ms: Milliseconds<u32> = 500, 0..=60_000, restart,
+            "a worker whose turns take longer tells new clients 0x89 until it has caught up; 0 for no bound";
+        handshake_timeout_ms: Milliseconds = 10_000, 10..=3_600_000, restart,
+            "milliseconds from accept to CONNECT, TLS included";
+        // A packet of MQTT holds no more than 256 MiB.
+        packet_bytes_max: Bytes<u32> = 512 << 10, 128..=(256 << 20), restart,
+            "bytes of a packet from a client; larger ones may be too large to be kept for who is away (0x97)";
+        receive_maximum: Count<u16> = 1_024, 1..=65_535, restart,
+            "publications of QoS 1 and 2 that a client may have unanswered";
+        inflight_max: Count<u16> = 1_024, 1..=65_535, restart,
+            "publications of QoS 1 and 2 under way to one client, whatever it allows";
+        topic_alias_max: Count<u16> = 32, 0..=65_535, restart, "topic aliases that a client may set";
+        topic_alias_out_max: Count<u16> = 16, 0..=65_535, restart,
+            "topic aliases that the server sets for a client that allows them";
+        keep_alive_max_s: Seconds<u16> = 0, 0..=65_535, restart, "seconds of the longest keep-alive; 0 for no bound";
+        session_expiry_max_s: Seconds<u32> = 604_800, 0..=4_294_967_294, restart,
+            "seconds that a session lives without a connection, at most";
+        subscriptions_max: Count<usize> = 10_000, 1..=10_000_000, restart, "subscriptions of one session";
+        outbox_bytes_max: Bytes<usize> = 1 << 20, 1024..=(1 << 30), restart,
+            "bytes that wait for one client's socket; beyond, QoS 0 is dropped and QoS 1 and 2 wait in the inbox";
+        pressure_bytes_max: Bytes = 64 << 20, (1 << 20)..=(1 << 40), restart,
+            "bytes on their way to clients that take them, per worker; above, publishers are not read";
+        inbox_messages_max: Count<u32> = 10_000, 1..=4_294_967_295, restart,
+            "messages that wait for a session that outlives its connection (in the journal)";
+        inbox_bytes_max: Bytes = 16 << 20, 1024..=(1 << 40), restart,
+            "bytes that wait for a session that outlives its connection (in the journal)";
+        inbox_age_max_s: Seconds = 0, 0..=3_155_760_000, restart,
+            "seconds that a message waits for a session; 0 for no bound";
+        inbox_policy: InboxPolicyWord = "drop_oldest", .., restart,
+            "what makes room in such an inbox; with \"refuse\" the publisher is told 0x97";
+        clean_inbox_messages_max: Count<u32> = 1_000, 1..=4_294_967_295, restart,
+            "messages that wait for a session that ends with its connection (in memory)";
+        clean_inbox_bytes_max: Bytes<usize> = 1 << 20, 1024..=(1 << 40), restart,
+            "bytes that wait for a session that ends with its connection (in memory)";
+        clean_inbox_policy: CleanInboxPolicyWord = "drop_newest", .., restart,
+            "what makes room in such an inbox; \"refuse\" disconnects the client with 0x97";
+        publishes_per_s: PerSecond<u32> = 0, 0..=4_294_967_295, restart,
+            "publications per second of one client; one that is faster is read more slowly. 0 for no bound";
+        publish_bytes_per_s: PerSecond = 0, 0..=(1 << 40), restart,
+            "bytes of publications per second of one client; one that is faster is read more slowly. 0 for no bound";
+        sys_interval_s: Seconds = 10, 0..=86_400, restart, "seconds between figures on $SYS; 0 for none";
+        server_reference: Optional<Text> = NoDefault, .., restart,
+            "where clients that are sent away should go, such as \"mqtt2.example.org:1883\"; without it none is named";
+        drain_per_s: PerSecond<u32> = 2_000, 1..=4_294_967_295, restart,
+            "clients sent away per second when the server stops; `tidegate drain --rate N` does it without stopping";
+        drain_timeout_ms: Milliseconds = 5_000, 0..=86_400_000, restart,
+            "milliseconds that a stopping server spends on that; who is left then is disconnected at once";
+    }
+}
 
 /// MQTT as the server uses it.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,342 +112,58 @@ pub struct Mqtt {
     pub announce: AnnounceRules,
 }
 
-/// Who may come in through one listener.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Door {
-    /// Whether without credentials.
-    pub anonymous: bool,
-    /// Clients at once.
-    pub connections_max: usize,
-    /// Clients per second; 0 for no bound.
-    pub connections_per_s: u32,
-    /// Bytes of a packet; 0 for the broker's bound.
-    pub packet_bytes_max: u32,
-}
-
-/// MQTT over WebSocket.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WebSocket {
-    /// Path on the HTTP door.
-    pub path: Box<str>,
-    /// Which pages.
-    pub origins: Origins,
-    /// Who.
-    pub door: Door,
-}
-
-/// Reads numbers of one section.
-struct Numbers<'a> {
-    source: &'a Source,
-    section: &'static str,
-}
-
-impl Numbers<'_> {
-    fn read<T: TryFrom<u64>>(
-        &self,
-        key: &str,
-        written: Option<u64>,
-        default: u64,
-        range: RangeInclusive<u64>,
-    ) -> Result<T, ConfigError> {
-        let number = in_range(self.source, &format!("{}.{key}", self.section), written, default, range)?;
-        Ok(T::try_from(number).unwrap_or_else(|_| unreachable!("{}.{key}: its range fits its type", self.section)))
-    }
-}
-
 impl Mqtt {
-    /// Fills in defaults and checks ranges. `listen` says which doors are on loopback.
-    pub fn settle(raw: &RawConfig, source: &Source, listen: &Listen, workers: usize) -> Result<Mqtt, ConfigError> {
-        let numbers = Numbers { source, section: "mqtt" };
-        let limits = limits(&raw.mqtt, &numbers)?;
-        let listeners = Listeners { source, connections_max: limits.connections_max };
-        let (mqtt, mqtts, websocket) = (&raw.listener.mqtt, &raw.listener.mqtts, &raw.listener.websocket);
-        let web_door = listeners.door(
-            "websocket",
-            ("http", listen.http),
-            websocket.anonymous,
-            [websocket.connections_max, websocket.connects_per_s, None],
-        )?;
-        let tcp = listeners.door(
-            "mqtt",
-            ("mqtt", listen.mqtt),
-            mqtt.anonymous,
-            [mqtt.connections_max, mqtt.connects_per_s, mqtt.packet_bytes_max],
-        )?;
-        let tls = listeners.door(
-            "mqtts",
-            ("mqtts", listen.mqtts),
-            mqtts.anonymous,
-            [mqtts.connections_max, mqtts.connects_per_s, mqtts.packet_bytes_max],
-        )?;
-        let path = websocket_path(raw.listen.websocket.as_deref(), source)?;
-        let origins = origins(websocket.origins.as_deref().unwrap_or_default(), source)?;
+    /// Everything about MQTT for `workers` workers. `listen` says which doors are on loopback.
+    pub fn settle(document: &Document, listen: &Listen, workers: usize) -> Result<Mqtt, ConfigError> {
+        let keys: MqttKeys = document.section()?;
+        let listeners = listeners::settle(document, listen, keys.connections_max)?;
+        let (topic_shards, announce) = topics::settle(document, workers)?;
         Ok(Mqtt {
-            tcp,
-            tls,
-            websocket: path.filter(|_| listen.http.is_some()).map(|path| WebSocket { path, origins, door: web_door }),
-            inbox: inbox(&raw.mqtt, &numbers)?,
+            tcp: listeners.tcp,
+            tls: listeners.tls,
+            websocket: listeners.websocket,
+            limits: limits(&keys),
+            inbox: InboxLimits {
+                messages_max: keys.inbox_messages_max,
+                bytes_max: keys.inbox_bytes_max,
+                age_max_ms: 1_000 * keys.inbox_age_max_s,
+                policy: keys.inbox_policy,
+            },
             admission: AdmissionLimits {
-                connections_max: limits.connections_max,
-                connections_per_address_max: numbers.read(
-                    "connections_per_address_max",
-                    raw.mqtt.connections_per_address_max,
-                    0,
-                    0..=u64::from(u32::MAX),
-                )?,
-                turn_ms_max: numbers.read("overload_turn_ms", raw.mqtt.overload_turn_ms, 500, 0..=60_000)?,
+                connections_max: keys.connections_max,
+                connections_per_address_max: keys.connections_per_address_max,
+                turn_ms_max: keys.overload_turn_ms,
             },
             drain: DrainPlan {
-                per_second: numbers.read("drain_per_s", raw.mqtt.drain_per_s, 2_000, 1..=u64::from(u32::MAX))?,
-                server_reference: raw.mqtt.server_reference.as_deref().filter(|text| !text.is_empty()).map(Box::from),
+                per_second: keys.drain_per_s,
+                server_reference: keys.server_reference.filter(|text| !text.is_empty()),
             },
-            drain_timeout_ms: numbers.read("drain_timeout_ms", raw.mqtt.drain_timeout_ms, 5_000, 0..=24 * 3_600_000)?,
-            topic_shards: topic_shards(&raw.topics, source, workers)?,
-            announce: announce(&raw.topics, source)?,
-            limits,
+            drain_timeout_ms: keys.drain_timeout_ms,
+            topic_shards,
+            announce,
         })
     }
 }
 
-fn limits(raw: &RawMqtt, numbers: &Numbers<'_>) -> Result<BrokerLimits, ConfigError> {
-    let default = BrokerLimits::default();
-    let policies = policies::<CleanInboxPolicy>();
-    let policy = one_of(numbers.source, "mqtt.clean_inbox_policy", raw.clean_inbox_policy.as_deref(), &policies)?;
-    Ok(BrokerLimits {
-        connections_max: numbers.read(
-            "connections_max",
-            raw.connections_max,
-            default.connections_max as u64,
-            1..=1 << 24,
-        )?,
-        handshake_ms: numbers.read(
-            "handshake_timeout_ms",
-            raw.handshake_timeout_ms,
-            default.handshake_ms,
-            10..=3_600_000,
-        )?,
-        // A packet of MQTT holds no more than 256 MiB.
-        packet_bytes_max: numbers.read(
-            "packet_bytes_max",
-            raw.packet_bytes_max,
-            default.packet_bytes_max.into(),
-            128..=256 << 20,
-        )?,
-        receive_maximum: numbers.read(
-            "receive_maximum",
-            raw.receive_maximum,
-            default.receive_maximum.into(),
-            1..=65_535,
-        )?,
-        window_max: numbers.read("inflight_max", raw.inflight_max, default.window_max.into(), 1..=65_535)?,
-        topic_alias_maximum: numbers.read(
-            "topic_alias_max",
-            raw.topic_alias_max,
-            default.topic_alias_maximum.into(),
-            0..=65_535,
-        )?,
-        topic_aliases_out_max: numbers.read(
-            "topic_alias_out_max",
-            raw.topic_alias_out_max,
-            default.topic_aliases_out_max.into(),
-            0..=65_535,
-        )?,
-        keep_alive_max_s: numbers.read(
-            "keep_alive_max_s",
-            raw.keep_alive_max_s,
-            default.keep_alive_max_s.into(),
-            0..=65_535,
-        )?,
-        session_expiry_max_s: numbers.read(
-            "session_expiry_max_s",
-            raw.session_expiry_max_s,
-            default.session_expiry_max_s.into(),
-            0..=u64::from(u32::MAX - 1),
-        )?,
-        outbox_bytes_max: numbers.read(
-            "outbox_bytes_max",
-            raw.outbox_bytes_max,
-            default.outbox_bytes_max as u64,
-            1 << 10..=1 << 30,
-        )?,
-        pressure_bytes_max: numbers.read(
-            "pressure_bytes_max",
-            raw.pressure_bytes_max,
-            default.pressure_bytes_max,
-            1 << 20..=1 << 40,
-        )?,
-        clean_inbox_messages_max: numbers.read(
-            "clean_inbox_messages_max",
-            raw.clean_inbox_messages_max,
-            default.clean_inbox_messages_max.into(),
-            1..=u64::from(u32::MAX),
-        )?,
-        clean_inbox_bytes_max: numbers.read(
-            "clean_inbox_bytes_max",
-            raw.clean_inbox_bytes_max,
-            default.clean_inbox_bytes_max as u64,
-            1 << 10..=1 << 40,
-        )?,
-        clean_inbox_policy: policy.unwrap_or(default.clean_inbox_policy),
-        subscriptions_max: numbers.read(
-            "subscriptions_max",
-            raw.subscriptions_max,
-            default.subscriptions_max as u64,
-            1..=10_000_000,
-        )?,
-        publishes_per_s: numbers.read(
-            "publishes_per_s",
-            raw.publishes_per_s,
-            default.publishes_per_s.into(),
-            0..=u64::from(u32::MAX),
-        )?,
-        publish_bytes_per_s: numbers.read(
-            "publish_bytes_per_s",
-            raw.publish_bytes_per_s,
-            default.publish_bytes_per_s,
-            0..=1 << 40,
-        )?,
-        sys_interval_ms: 1_000
-            * numbers.read::<u64>("sys_interval_s", raw.sys_interval_s, default.sys_interval_ms / 1_000, 0..=86_400)?,
-    })
-}
-
-fn inbox(raw: &RawMqtt, numbers: &Numbers<'_>) -> Result<InboxLimits, ConfigError> {
-    let default = InboxLimits::default();
-    let policies = policies::<InboxPolicy>();
-    Ok(InboxLimits {
-        messages_max: numbers.read(
-            "inbox_messages_max",
-            raw.inbox_messages_max,
-            default.messages_max.into(),
-            1..=u64::from(u32::MAX),
-        )?,
-        bytes_max: numbers.read("inbox_bytes_max", raw.inbox_bytes_max, default.bytes_max, 1 << 10..=1 << 40)?,
-        age_max_ms: 1_000
-            * numbers.read::<u64>(
-                "inbox_age_max_s",
-                raw.inbox_age_max_s,
-                default.age_max_ms / 1_000,
-                0..=3_155_760_000,
-            )?,
-        policy: one_of(numbers.source, "mqtt.inbox_policy", raw.inbox_policy.as_deref(), &policies)?
-            .unwrap_or(default.policy),
-    })
-}
-
-/// The policies of full inboxes, in memory and in the journal.
-trait Policy: Copy {
-    const DROP_OLDEST: Self;
-    const DROP_NEWEST: Self;
-    const REFUSE: Self;
-}
-
-impl Policy for CleanInboxPolicy {
-    const DROP_OLDEST: Self = Self::DropOldest;
-    const DROP_NEWEST: Self = Self::DropNewest;
-    const REFUSE: Self = Self::Refuse;
-}
-
-impl Policy for InboxPolicy {
-    const DROP_OLDEST: Self = Self::DropOldest;
-    const DROP_NEWEST: Self = Self::DropNewest;
-    const REFUSE: Self = Self::Refuse;
-}
-
-fn policies<P: Policy>() -> [(&'static str, P); 3] {
-    [("drop_oldest", P::DROP_OLDEST), ("drop_newest", P::DROP_NEWEST), ("refuse", P::REFUSE)]
-}
-
-/// Reads the sections of listeners.
-struct Listeners<'a> {
-    source: &'a Source,
-    connections_max: usize,
-}
-
-impl Listeners<'_> {
-    /// One listener, whose address stands at `listen.{listen.0}`. `written` are its bounds: clients, clients per second, bytes.
-    fn door(
-        &self,
-        name: &str,
-        listen: (&str, Option<SocketAddr>),
-        anonymous: Option<bool>,
-        written: [Option<u64>; 3],
-    ) -> Result<Door, ConfigError> {
-        let number =
-            |key: &str, written, most| in_range(self.source, &format!("listener.{name}.{key}"), written, 0, 0..=most);
-        let [connections_max, connects_per_s, packet_bytes_max] = written;
-        let connections_max = number("connections_max", connections_max, 1 << 24)? as usize;
-        let anonymous = anonymous.unwrap_or(false);
-        match listen {
-            (key, Some(address)) if anonymous && !address.ip().is_loopback() => {
-                let path = format!("listener.{name}.anonymous");
-                let message = format!(
-                    "{path} = true: clients without credentials may only come from this machine, but listen.{key} is {address}; \
-                     bind it to 127.0.0.1, or set anonymous to false"
-                );
-                return Err(self.source.error_at(&path, message));
-            }
-            _ => {}
-        }
-        Ok(Door {
-            anonymous,
-            connections_max: if connections_max == 0 { self.connections_max } else { connections_max },
-            connections_per_s: number("connects_per_s", connects_per_s, u64::from(u32::MAX))? as u32,
-            packet_bytes_max: number("packet_bytes_max", packet_bytes_max, 256 << 20)? as u32,
-        })
+fn limits(keys: &MqttKeys) -> BrokerLimits {
+    BrokerLimits {
+        connections_max: keys.connections_max,
+        handshake_ms: keys.handshake_timeout_ms,
+        packet_bytes_max: keys.packet_bytes_max,
+        receive_maximum: keys.receive_maximum,
+        window_max: keys.inflight_max,
+        topic_alias_maximum: keys.topic_alias_max,
+        topic_aliases_out_max: keys.topic_alias_out_max,
+        keep_alive_max_s: keys.keep_alive_max_s,
+        session_expiry_max_s: keys.session_expiry_max_s,
+        outbox_bytes_max: keys.outbox_bytes_max,
+        pressure_bytes_max: keys.pressure_bytes_max,
+        clean_inbox_messages_max: keys.clean_inbox_messages_max,
+        clean_inbox_bytes_max: keys.clean_inbox_bytes_max,
+        clean_inbox_policy: keys.clean_inbox_policy,
+        subscriptions_max: keys.subscriptions_max,
+        publishes_per_s: keys.publishes_per_s,
+        publish_bytes_per_s: keys.publish_bytes_per_s,
+        sys_interval_ms: 1_000 * keys.sys_interval_s,
     }
-}
-
-fn websocket_path(written: Option<&str>, source: &Source) -> Result<Option<Box<str>>, ConfigError> {
-    match written.unwrap_or("/mqtt") {
-        "off" => Ok(None),
-        path if path.starts_with('/') && path.len() > 1 && path.bytes().all(|byte| byte.is_ascii_graphic()) => {
-            Ok(Some(path.into()))
-        }
-        path => {
-            let message = format!("listen.websocket = {path:?}: expected a path such as \"/mqtt\", or \"off\"");
-            Err(source.error_at("listen.websocket", message))
-        }
-    }
-}
-
-fn origins(written: &[String], source: &Source) -> Result<Origins, ConfigError> {
-    let is_origin = |origin: &str| {
-        let host = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
-        host.is_some_and(|host| !host.is_empty() && !host.contains(['/', '?', '#', '@', '*']))
-    };
-    match written {
-        [] => Ok(Origins::SameHost),
-        [all] if all == "*" => Ok(Origins::Any),
-        listed => match listed.iter().find(|origin| !is_origin(origin)) {
-            Some(wrong) => {
-                let path = "listener.websocket.origins";
-                let message = format!(
-                    "{path}: {wrong:?}: expected origins such as \"https://example.org\" or \"http://localhost:3000\", or \"*\" alone"
-                );
-                Err(source.error_at(path, message))
-            }
-            None => Ok(Origins::Listed(listed.iter().map(|origin| origin.as_str().into()).collect())),
-        },
-    }
-}
-
-fn topic_shards(raw: &RawTopics, source: &Source, workers: usize) -> Result<u16, ConfigError> {
-    let shards = in_range(source, "topics.shards", raw.shards, 0, 0..=1_024)?;
-    Ok(if shards == 0 { workers as u16 } else { shards as u16 })
-}
-
-fn announce(raw: &RawTopics, source: &Source) -> Result<AnnounceRules, ConfigError> {
-    let per_s = in_range(source, "topics.announcements_per_s", raw.announcements_per_s, 10, 1..=1_000)?;
-    let account = |text: &String| match Pattern::parse(text) {
-        Some(_) => Ok(text.as_str().into()),
-        None => {
-            let message = format!(
-                "topics.announce: {text:?}: expected \"*\", a beginning such as \"wallet:*\", or one account id"
-            );
-            Err(source.error_at("topics.announce", message))
-        }
-    };
-    let accounts = raw.announce.iter().flatten().map(account).collect::<Result<_, _>>()?;
-    Ok(AnnounceRules { accounts, interval_ms: 1_000 / per_s })
 }

@@ -4,16 +4,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_broker::{Access, Rights as _};
-use tidegate_gateway::auth::acl::{ClientRights, Holder};
-use tidegate_gateway::mqtt::Origins;
+use tidegate_config::Document;
+use tidegate_doors::auth::acl::{ClientRights, Holder};
+use tidegate_doors::mqtt::Origins;
 
 use super::mqtt::Mqtt;
-use super::raw::SECTIONS;
-use super::source::Source;
-use super::{Config, Overrides};
+use super::{Config, Overrides, schema};
+
+mod pages;
+mod rows;
 
 fn settle(text: &str) -> Result<Config, String> {
-    Config::settle(&Source::new("test.toml", text), &Overrides::default(), 2).map_err(|error| error.to_string())
+    settle_with(text, &Overrides::default())
+}
+
+fn settle_with(text: &str, overrides: &Overrides) -> Result<Config, String> {
+    let document = Document::of("test.toml", text, &schema(&[]));
+    document.and_then(|document| Config::settle(document, overrides, 2)).map_err(|error| error.to_string())
 }
 
 #[track_caller]
@@ -44,12 +51,13 @@ fn says_what_was_written_and_what_was_expected() {
     for (text, error) in [
         (
             "[limits]\nworkers = 1\nhttp_connections_max = \"4k\"",
-            "test.toml:3: limits.http_connections_max = \"4k\": expected an integer, zero or more: open connections per edge thread",
+            "test.toml:3: limits.http_connections_max = \"4k\": expected an integer, zero or more: open \
+             connections per edge thread; one more is answered 503",
         ),
         (
             "[data]\nshards = -1",
-            "test.toml:2: data.shards = -1: expected an integer, zero or more: shards of a new data directory; one that exists \
-             keeps its own",
+            "test.toml:2: data.shards = -1: expected an integer, zero or more: shards of a new data directory; \
+             one that exists keeps its own. One is fastest on few cores",
         ),
         ("[data]\nshards = 0", "test.toml:2: data.shards = 0: expected 1 to 1024"),
         (
@@ -58,11 +66,13 @@ fn says_what_was_written_and_what_was_expected() {
         ),
         (
             "[listen]\nhttp = \"localhost\"",
-            "test.toml:2: listen.http = \"localhost\": expected an IP address and port such as \"127.0.0.1:8080\", or \"off\"",
+            "test.toml:2: listen.http = \"localhost\": expected an IP address and port such as \
+             \"127.0.0.1:8080\", or \"off\"",
         ),
         (
             "[listen]\nhttp = 8080",
-            "test.toml:2: listen.http = 8080: expected a quoted text: address and port of the HTTP/JSON door, or \"off\"",
+            "test.toml:2: listen.http = 8080: expected a quoted text: address and port of the HTTP/JSON door (API, \
+             /healthz, /metrics, /openapi.json), or \"off\"",
         ),
         ("[user]\nname = \"a\"", "test.toml:1: user: expected [[user]], in two brackets, as there may be several"),
         ("[[data]]\nshards = 1", "test.toml:1: data: expected a section, [data]"),
@@ -70,7 +80,8 @@ fn says_what_was_written_and_what_was_expected() {
         ("[tls]\nhttp = true", "test.toml:1: tls.cert_file is missing: PEM file with the certificate chain"),
         (
             "[auth]\nopen_paths = [\"/v1/accounts\"]",
-            "test.toml:2: auth.open_paths: \"/v1/accounts\" cannot be opened; only \"/openapi.json\", \"/metrics\" and \"/demo\" can",
+            "test.toml:2: auth.open_paths: \"/v1/accounts\" cannot be opened; only \"/openapi.json\", \
+             \"/metrics\" and \"/demo\" can",
         ),
         ("[[service]]\nname = \"a\"\ngrants = []", "test.toml:1: service: token_sha256 (or token) is missing"),
         (
@@ -79,7 +90,7 @@ fn says_what_was_written_and_what_was_expected() {
         ),
         (
             "[[seed.transfer]]\nid = \"a\"\ndebit = \"b\"\ncredit = \"c\"",
-            "test.toml:1: seed.transfer[0].amount is missing",
+            "test.toml:1: seed.transfer[0].amount is missing: minor units",
         ),
     ] {
         refused(text, error);
@@ -111,8 +122,8 @@ fn an_empty_file_is_all_defaults_and_lets_nobody_in() {
     assert_eq!(config.listen.http.unwrap().to_string(), "127.0.0.1:8080");
     assert_eq!(config.listen.binary.unwrap().to_string(), "127.0.0.1:7420");
     assert_eq!((config.data.dir.to_str().unwrap(), config.data.shards), ("data", 1));
-    assert_eq!(config.jwt_secret_file.to_str().unwrap(), "data/jwt.key");
-    assert!(config.users.is_empty() && config.services.is_empty() && config.open_paths.is_empty());
+    assert_eq!(config.auth.jwt_secret_file.to_str().unwrap(), "data/jwt.key");
+    assert!(config.users.is_empty() && config.services.is_empty() && config.auth.open_paths.is_empty());
     assert_eq!((config.listen.mqtt.unwrap().to_string(), config.listen.mqtts), ("127.0.0.1:1883".to_owned(), None));
     let websocket = config.mqtt.websocket.unwrap();
     assert_eq!((&*websocket.path, websocket.origins), ("/mqtt", Origins::SameHost));
@@ -124,8 +135,8 @@ fn an_empty_file_is_all_defaults_and_lets_nobody_in() {
 fn clients_without_credentials_come_from_this_machine_only() {
     refused(
         "[listen]\nmqtt = \"0.0.0.0:1883\"\n[listener.mqtt]\nanonymous = true",
-        "test.toml:4: listener.mqtt.anonymous = true: clients without credentials may only come from this machine, but listen.mqtt is \
-         0.0.0.0:1883; bind it to 127.0.0.1, or set anonymous to false",
+        "test.toml:4: listener.mqtt.anonymous = true: clients without credentials may only come from this \
+         machine, but listen.mqtt is 0.0.0.0:1883; bind it to 127.0.0.1, or set anonymous to false",
     );
     let error = settle("[listen]\nhttp = \"[::]:8080\"\n[listener.websocket]\nanonymous = true").unwrap_err();
     assert!(error.starts_with("test.toml:4: listener.websocket.anonymous = true: "), "{error}");
@@ -137,7 +148,7 @@ fn clients_without_credentials_come_from_this_machine_only() {
     // A flag that opens the door of a configuration for this machine alone.
     let overrides = Overrides { mqtt: Some("10.0.0.1:1883".parse().unwrap()), ..Overrides::default() };
     let (path, _) = shipped("dev.toml");
-    let error = Config::load(Some(path.as_ref()), &overrides).unwrap_err().to_string();
+    let error = Config::load(Some(path.as_ref()), &schema(&[]), &overrides).unwrap_err().to_string();
     assert!(error.contains("listen.mqtt is 10.0.0.1:1883"), "{error}");
 }
 
@@ -145,13 +156,18 @@ fn clients_without_credentials_come_from_this_machine_only() {
 fn says_what_is_wrong_with_mqtt() {
     let acl = |lines: &str| format!("[[acl]]\neffect = \"permit\"\ntopics = [\"a\"]\n{lines}");
     for (text, error) in [
-        ("[listen]\nmqtts = \"127.0.0.1:8883\"".to_owned(), "test.toml: tls.cert_file is missing: PEM file with the certificate chain"),
+        (
+            "[listen]\nmqtts = \"127.0.0.1:8883\"".to_owned(),
+            "test.toml: tls.cert_file is missing: PEM file with the certificate chain",
+        ),
         (
             "[tls]\nclient_ca_file = \"ca.pem\"".to_owned(),
             "test.toml:2: tls.client_ca_file: only listen.mqtts looks at client certificates; give it an address",
         ),
         (
-            "[listen]\nmqtts = \"127.0.0.1:8883\"\n[tls]\ncert_file = \"a\"\nkey_file = \"b\"\nclient_certificate = \"required\"".to_owned(),
+            "[listen]\nmqtts = \"127.0.0.1:8883\"\n[tls]\ncert_file = \"a\"\nkey_file = \"b\"\n\
+             client_certificate = \"required\""
+                .to_owned(),
             "test.toml:6: tls.client_ca_file is missing: PEM file with the authorities that sign clients",
         ),
         (
@@ -160,10 +176,13 @@ fn says_what_is_wrong_with_mqtt() {
         ),
         (
             "[listener.websocket]\norigins = [\"example.org\"]".to_owned(),
-            "test.toml:2: listener.websocket.origins: \"example.org\": expected origins such as \"https://example.org\" or \
-             \"http://localhost:3000\", or \"*\" alone",
+            "test.toml:2: listener.websocket.origins: \"example.org\": expected origins such as \
+             \"https://example.org\" or \"http://localhost:3000\", or \"*\" alone",
         ),
-        ("[listener.mqtt]\norigins = []".to_owned(), "test.toml:2: unknown key \"listener.mqtt.origins\"; config/dev.toml documents every key"),
+        (
+            "[listener.mqtt]\norigins = []".to_owned(),
+            "test.toml:2: unknown key \"listener.mqtt.origins\"; config/dev.toml documents every key",
+        ),
         (
             "[mqtt]\ninbox_policy = \"drop\"".to_owned(),
             "test.toml:2: mqtt.inbox_policy = \"drop\": expected \"drop_oldest\" or \"drop_newest\" or \"refuse\"",
@@ -171,11 +190,23 @@ fn says_what_is_wrong_with_mqtt() {
         ("[mqtt]\nreceive_maximum = 0".to_owned(), "test.toml:2: mqtt.receive_maximum = 0: expected 1 to 65535"),
         (
             "[topics]\nannounce = [\"a*b\"]".to_owned(),
-            "test.toml:2: topics.announce: \"a*b\": expected \"*\", a beginning such as \"wallet:*\", or one account id",
+            "test.toml:2: topics.announce: \"a*b\": expected \"*\", a beginning such as \"wallet:*\", \
+             or one account id",
         ),
-        ("[[acl]]\ntopics = [\"a\"]".to_owned(), "test.toml:1: acl.effect is missing: \"permit\" or \"deny\""),
-        ("[[acl]]\neffect = \"deny\"".to_owned(), "test.toml:1: acl.topics is missing: a list of topic filters"),
-        (acl("action = \"read\""), "test.toml:4: acl[0].action = \"read\": expected \"publish\" or \"subscribe\" or \"both\""),
+        (
+            "[[acl]]\ntopics = [\"a\"]".to_owned(),
+            "test.toml:1: acl[0].effect is missing: whether the rule permits or denies; expected \"permit\" or \
+             \"deny\"",
+        ),
+        (
+            "[[acl]]\neffect = \"deny\"".to_owned(),
+            "test.toml:1: acl[0].topics is missing: a list of topic filters; %c is the client id, %u the user name: \
+             \"chat/%u/#\"",
+        ),
+        (
+            acl("action = \"read\""),
+            "test.toml:4: acl[0].action = \"read\": expected \"publish\" or \"subscribe\" or \"both\"",
+        ),
         (
             acl("client_id = \"*-1\""),
             "test.toml:4: acl.client_id = \"*-1\": expected a client id, or the beginning of one, as \"sensor-*\"",
@@ -190,7 +221,8 @@ fn says_what_is_wrong_with_mqtt() {
 #[test]
 fn mqtt_is_as_it_was_written() {
     let config = settle(
-        "[mqtt]\nconnections_max = 50\nclean_inbox_policy = \"refuse\"\ninbox_age_max_s = 3\nserver_reference = \"b:1\"\n\
+        "[mqtt]\nconnections_max = 50\nclean_inbox_policy = \"refuse\"\ninbox_age_max_s = 3\n\
+         server_reference = \"b:1\"\n\
          [listener.mqtt]\nconnections_max = 7\npacket_bytes_max = 1000\n[listener.websocket]\norigins = [\"*\"]\n\
          [topics]\nannounce = [\"wallet:*\"]\nannouncements_per_s = 4",
     );
@@ -211,38 +243,28 @@ fn flags_win_over_the_file() {
         http: Some("127.0.0.1:9".parse().unwrap()),
         ..Overrides::default()
     };
-    let config = Config::settle(&Source::new("test.toml", text), &overrides, 2).unwrap();
+    let config = settle_with(text, &overrides).unwrap();
     assert_eq!(config.listen.http.unwrap().port(), 9);
     assert_eq!(config.listen.binary.unwrap().port(), 1);
-    assert_eq!(config.jwt_secret_file.to_str().unwrap(), "/tmp/show/jwt.key");
-    let missing = Config::load(Some("no/such.toml".as_ref()), &Overrides::default()).unwrap_err().to_string();
+    assert_eq!(config.auth.jwt_secret_file.to_str().unwrap(), "/tmp/show/jwt.key");
+    let missing =
+        Config::load(Some("no/such.toml".as_ref()), &schema(&[]), &Overrides::default()).unwrap_err().to_string();
     assert!(missing.starts_with("no/such.toml: cannot be read: "), "{missing}");
 }
 
 #[test]
-fn dev_toml_documents_every_key_and_writes_the_defaults() {
-    let (path, text) = shipped("dev.toml");
-    let dev = Config::load(Some(path.as_ref()), &Overrides::default()).unwrap();
-    for section in SECTIONS {
-        let brackets = if section.repeated { format!("[[{}]]", section.path) } else { format!("[{}]", section.path) };
-        let lines: Vec<&str> = text
-            .split(&format!("\n{brackets}\n"))
-            .skip(1)
-            .flat_map(|part| part.lines().take_while(|line| !line.starts_with('[')))
-            .chain(text.split(&format!("\n# {brackets}\n")).skip(1).flat_map(|part| part.lines().take(8)))
-            .collect();
-        for key in section.keys {
-            let documented = lines.iter().any(|line| {
-                line.trim_start_matches("# ").strip_prefix(key.name).is_some_and(|rest| rest.starts_with(" = "))
-            });
-            assert!(documented, "{brackets} {} is not in config/dev.toml", key.name);
-        }
-    }
+fn dev_toml_writes_the_defaults() {
+    let (path, _) = shipped("dev.toml");
+    let dev = Config::load(Some(path.as_ref()), &schema(&[]), &Overrides::default()).unwrap();
     let defaults = settle("").unwrap();
-    let dev_limits = super::limits::Limits { workers: defaults.limits.workers, ..dev.limits.clone() };
+    let dev_limits = super::settled::Limits { workers: defaults.limits.workers, ..dev.limits.clone() };
     assert_eq!(dev_limits, defaults.limits);
     assert_eq!((dev.listen, &dev.tls, &dev.data), (defaults.listen, &defaults.tls, &defaults.data));
-    assert_eq!((dev.token_ttl, &dev.jwt_secret_file), (defaults.token_ttl, &defaults.jwt_secret_file));
+    assert_eq!(dev.audit_interval, defaults.audit_interval);
+    assert_eq!(
+        (dev.auth.token_ttl, &dev.auth.jwt_secret_file),
+        (defaults.auth.token_ttl, &defaults.auth.jwt_secret_file)
+    );
     // The number of workers is this machine's.
     let mut dev_mqtt = Mqtt { topic_shards: defaults.mqtt.topic_shards, ..dev.mqtt.clone() };
     dev_mqtt.tcp.anonymous = false;
@@ -255,7 +277,7 @@ fn dev_toml_documents_every_key_and_writes_the_defaults() {
 #[test]
 fn dev_toml_seeds_the_show_on_loopback() {
     let (path, _) = shipped("dev.toml");
-    let config = Config::load(Some(path.as_ref()), &Overrides::default()).unwrap();
+    let config = Config::load(Some(path.as_ref()), &schema(&[]), &Overrides::default()).unwrap();
     assert!(config.listen.http.unwrap().ip().is_loopback() && config.listen.binary.unwrap().ip().is_loopback());
     let dave = config.users.iter().find(|user| &*user.name == "dave").unwrap();
     assert!(dave.password_hash.verify("dave") && !dave.password_hash.verify("carol"));
@@ -266,14 +288,14 @@ fn dev_toml_seeds_the_show_on_loopback() {
     }
     let gift = config.seed.transfers.iter().find(|transfer| &*transfer.credit == "wallet:dave").unwrap();
     assert_eq!((&*gift.debit, gift.amount), ("source:shop", 10));
-    assert_eq!(config.services[0].token_sha256, tidegate_gateway::auth::service_token_hash("dev-service-token"));
+    assert_eq!(config.services[0].token_sha256, tidegate_doors::auth::service_token_hash("dev-service-token"));
     assert_eq!(*config.mqtt.announce.accounts, ["candidate:*".into(), "wallet:*".into()]);
 }
 
 #[test]
 fn dev_toml_lets_anybody_use_ordinary_topics_and_look_at_sys() {
     let (path, _) = shipped("dev.toml");
-    let config = Config::load(Some(path.as_ref()), &Overrides::default()).unwrap();
+    let config = Config::load(Some(path.as_ref()), &schema(&[]), &Overrides::default()).unwrap();
     assert!(config.mqtt.tcp.anonymous && config.mqtt.websocket.unwrap().door.anonymous);
     let nobody = ClientRights::new(Holder::Anonymous, Arc::new(config.topics.acl));
     let allowed =
@@ -288,10 +310,10 @@ fn dev_toml_lets_anybody_use_ordinary_topics_and_look_at_sys() {
 #[test]
 fn production_toml_is_valid_and_keeps_to_its_comments() {
     let (path, _) = shipped("production.toml");
-    let config = Config::load(Some(path.as_ref()), &Overrides::default()).unwrap();
+    let config = Config::load(Some(path.as_ref()), &schema(&[]), &Overrides::default()).unwrap();
     let tls = config.tls.unwrap();
-    assert!(tls.http && tls.binary && config.open_paths.is_empty());
-    assert_eq!(config.token_ttl, Duration::from_secs(43_200));
+    assert!(tls.http && tls.binary && config.auth.open_paths.is_empty());
+    assert_eq!(config.auth.token_ttl, Duration::from_secs(43_200));
     assert!(config.listen.mqtt.is_none() && config.listen.mqtts.is_some() && !config.mqtt.tls.anonymous);
     assert!(config.mqtt.drain.server_reference.is_some());
     let shop = &config.services[0].rights;

@@ -1,7 +1,7 @@
 //! Rust source as a reader of rules sees it: without comments and without tests.
 //!
 //! ```text
-//!   text ─▶ tokens (comments gone) ─▶ without #[cfg(test)] ─▶ + each path of each `use`, written out ─▶ mentions("std::thread")?
+//!   text ─▶ tokens (comments gone) ─▶ without #[cfg(test)] ─▶ + each path of each `use` ─▶ mentions("std::thread")?
 //! ```
 
 /// A piece of source.
@@ -32,8 +32,8 @@ impl Code {
         Code { tokens, imports, test_modules }
     }
 
-    /// Whether it says `pattern`: a word (`ledger` stands in `LedgerTicket`, `"$ledger/"` and `ledgers`), or a piece of code
-    /// (`std::time::Instant`, also if it is imported as `std::time::{Duration, Instant}`).
+    /// Whether it says `pattern`: a word (`ledger` stands in `LedgerTicket`, `"$ledger/"` and `ledgers`), or a piece of
+    /// code (`std::time::Instant`, also if it is imported as `std::time::{Duration, Instant}`).
     pub fn mentions(&self, pattern: &str) -> bool {
         if is_word(pattern) {
             let is_said = |said: String| said == pattern || said.strip_suffix('s') == Some(pattern);
@@ -45,6 +45,18 @@ impl Code {
         let pattern = tokens(pattern);
         let stands_in = |code: &[Token]| code.windows(pattern.len()).any(|window| window == pattern);
         stands_in(&self.tokens) || self.imports.iter().any(|path| stands_in(path))
+    }
+
+    /// The modules at the root of its crate that it names, if `depth` times `super` leads there.
+    pub fn modules_known(&self, depth: usize) -> Vec<String> {
+        let mut known: Vec<String> = self.imports.iter().filter_map(|path| at_root(path, depth)).collect();
+        known.extend((0..self.tokens.len()).filter_map(|place| {
+            let goes_on = place >= 2 && is(self.tokens.get(place - 1), ":") && is(self.tokens.get(place - 2), ":");
+            at_root(&self.tokens[place..], depth).filter(|_| !goes_on)
+        }));
+        known.sort();
+        known.dedup();
+        known
     }
 
     /// What stands in its strings.
@@ -170,6 +182,22 @@ fn raw_text(letters: &[char], begin: usize, hashes: usize) -> (String, usize) {
     };
     let end = (begin..letters.len()).find(is_end).unwrap_or(letters.len());
     (letters[begin..end].iter().collect(), end + 1 + hashes)
+}
+
+/// The `a` of a path that begins with `crate::a`, or with as many `super` as lead to the root.
+fn at_root(path: &[Token], depth: usize) -> Option<String> {
+    let leads =
+        |word: &str, at: usize| is(path.get(at), word) && is(path.get(at + 1), ":") && is(path.get(at + 2), ":");
+    let supers = (0..).take_while(|step| leads("super", 3 * step)).count();
+    let begin = match supers {
+        0 if leads("crate", 0) => 3,
+        supers if supers > 0 && supers == depth => 3 * supers,
+        _ => return None,
+    };
+    match path.get(begin) {
+        Some(Token::Name(name)) => Some(name.clone()),
+        _ => None,
+    }
 }
 
 fn is(token: Option<&Token>, expected: &str) -> bool {

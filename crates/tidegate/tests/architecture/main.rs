@@ -1,6 +1,7 @@
 //! What `ARCHITECTURE.md` says that parts of the house must not know, they do not know.
 
 mod code;
+mod layers;
 mod table;
 mod tree;
 
@@ -43,4 +44,12 @@ fn what_belongs_into_one_file_stands_in_no_other() {
 #[test]
 fn the_name_of_a_metric_stands_once() {
     nothing_wrong(tree().repeated_metrics());
+}
+
+#[test]
+fn modules_know_only_what_stands_below_them() {
+    let tree = tree();
+    let (with_table, wrong) = tree.out_of_order();
+    assert!(!with_table.is_empty(), "no crate has a table of its modules any more");
+    assert!(wrong.is_empty(), "the table at the head of lib.rs:\n  {}", wrong.join("\n  "));
 }

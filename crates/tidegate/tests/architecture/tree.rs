@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::code::{Code, is_word};
+use crate::layers;
 use crate::table::{Only, Rule, Unsaid};
 
 /// All crates, by the names of their folders.
@@ -17,6 +18,8 @@ pub struct Tree {
 #[derive(Debug, Default)]
 struct Crate {
     dependencies: Vec<String>,
+    /// The order of its modules, if `lib.rs` tells it.
+    layers: Option<Vec<Vec<String>>>,
     /// Sources that are not tests, by their paths below `src/`.
     sources: BTreeMap<String, Code>,
 }
@@ -38,14 +41,17 @@ impl Tree {
 
     /// Adds a crate: its manifest, and its sources by their paths below `src/`.
     pub fn add<'a>(&mut self, name: &str, manifest: &str, sources: impl Iterator<Item = (&'a str, &'a str)>) {
+        let sources: Vec<_> = sources.collect();
+        let lib = sources.iter().find(|(path, _)| *path == "lib.rs");
+        let layers = lib.and_then(|(_, source)| layers::rows(source));
         let mut sources: BTreeMap<String, Code> =
-            sources.map(|(path, source)| (path.to_owned(), Code::of(source))).collect();
+            sources.into_iter().map(|(path, source)| (path.to_owned(), Code::of(source))).collect();
         let of_tests: Vec<String> = sources
             .iter()
             .flat_map(|(path, code)| code.test_modules.iter().map(|module| format!("{}{module}", folder_of(path))))
             .collect();
         sources.retain(|path, _| !of_tests.iter().any(|module| is_of_module(path, module)));
-        self.crates.insert(name.to_owned(), Crate { dependencies: dependencies(manifest), sources });
+        self.crates.insert(name.to_owned(), Crate { dependencies: dependencies(manifest), layers, sources });
     }
 
     /// The crates' names.
@@ -95,6 +101,13 @@ impl Tree {
         wrong
     }
 
+    /// The crates whose `lib.rs` tells the order of its modules, and what breaks it.
+    pub fn out_of_order(&self) -> (Vec<&str>, Vec<String>) {
+        let with_table = self.crates.iter().filter_map(|(name, found)| Some((&**name, found.layers.as_ref()?, found)));
+        let wrong = with_table.clone().flat_map(|(name, rows, found)| layers::violations(name, rows, &found.sources));
+        (with_table.clone().map(|(name, ..)| name).collect(), wrong.collect())
+    }
+
     /// Where code stands that belongs into one file.
     pub fn strays(&self, only: &Only) -> Vec<String> {
         let files = self.files().filter(|(_, code)| code.mentions(&only.pattern)).map(|(path, _)| path);
@@ -142,7 +155,8 @@ fn is_metric(text: &str) -> bool {
     text.strip_prefix("tidegate_").is_some_and(|rest| !rest.is_empty() && rest.bytes().all(is_lower))
 }
 
-/// What a manifest says that the crate cannot do without: also for building it and on some targets, but not for its tests.
+/// What a manifest says that the crate cannot do without: also for building it and on some targets, but not for its
+/// tests.
 fn dependencies(manifest: &str) -> Vec<String> {
     let manifest: toml::Table = manifest.parse().expect("cargo reads it, too");
     let targets = manifest.get("target").and_then(toml::Value::as_table);

@@ -135,6 +135,31 @@ fn a_reload_ends_who_is_gone_and_nobody_else() {
     assert!(server.terminate().status.success());
 }
 
+/// What is not live is named, once for each reload, and what is live takes effect all the same.
+#[test]
+fn a_reload_names_the_keys_that_wait_for_a_restart() {
+    let folder = folder();
+    let server = Server::start(&settings(folder.path(), DAVE.into()));
+    let changed = "[mqtt]\nordinary_topics = \"nobody\"\nsys_interval_s = 3\n";
+    let seed = "[[seed.account]]\nid = \"wallet:new\"\nasset = \"credit\"\nkind = \"wallet\"\n";
+    let new = settings(folder.path(), format!("{changed}{DAVE}{CAROL}{seed}"));
+    Settings { limits: "http_headers_max = 32".into(), ..new }.write();
+    reload(&server, 1, "only a restart applies it: ");
+    let log = server.log();
+    let line = log.lines().find(|line| line.contains("only a restart applies it: ")).expect("it was said");
+    assert!(line.contains("WARN"), "{line}");
+    let (_, keys) = line.rsplit_once("applies it: ").expect("it was said");
+    assert_eq!(keys.trim(), "limits.http_headers_max, mqtt.sys_interval_s, seed.account");
+    let (mut carol, answer) = Client::connect(&server, Some("carol"), Some("carol"));
+    assert_eq!(answer, "connack 0x0");
+    assert_eq!(carol.subscribe("chat/1"), "suback 0x87", "ordinary topics are closed");
+
+    settings(folder.path(), DAVE.into()).write();
+    reload(&server, 2, "reloaded users, services, rules and certificates");
+    assert_eq!(server.log().matches("only a restart").count(), 1, "nothing waits any more");
+    assert!(server.terminate().status.success());
+}
+
 #[test]
 fn drained_clients_hear_where_to_go_and_nobody_new_comes_in() {
     let folder = folder();

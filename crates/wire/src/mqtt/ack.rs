@@ -19,7 +19,8 @@ pub enum AckKind {
 }
 
 impl AckKind {
-    /// The first byte of such a packet, flags included [MQTT-3.6.1-1].
+    /// The first byte of such a packet, flags included.
+    /// `[MQTT-3.6.1-1]`: the flags of PUBREL are 0010.
     #[inline]
     pub(crate) const fn first_byte(self) -> u8 {
         match self {
@@ -84,7 +85,8 @@ impl<'a> Ack<'a> {
     }
 }
 
-/// The properties of all packets that may have a reason string and user properties and nothing else: the string, the block.
+/// The properties of all packets that may have a reason string and user properties and nothing else: the string, the
+/// block.
 pub(crate) fn reason_properties<'a>(reader: &mut Reader<'a>) -> Result<(Option<&'a str>, &'a [u8]), Malformed> {
     let mut reason_string = None;
     let block = property::take(reader, ALLOWED, property::USER, |_, value| {

@@ -161,7 +161,8 @@ impl<'a> ConnAck<'a> {
     }
 }
 
-/// CONNACK's own reason codes [MQTT-3.2.2-8].
+/// CONNACK's own reason codes.
+/// `[MQTT-3.2.2-8]`: the reason code of CONNACK is one of those listed.
 const fn check_reason(reason: ReasonCode) -> Result<ReasonCode, Malformed> {
     match reason.0 {
         0x00 | 0x80..=0x8a | 0x8c | 0x90 | 0x95 | 0x97 | 0x99..=0x9d | 0x9f => Ok(reason),

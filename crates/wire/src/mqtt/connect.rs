@@ -1,4 +1,4 @@
-//! CONNECT: who comes, in which version, and what shall happen when they leave.
+//! CONNECT: the client, its version, and its will.
 
 use crate::mqtt::fixed_header::{kind, open};
 use crate::mqtt::property::{self, IdSet, UserProperties, Value, id};
@@ -14,15 +14,17 @@ pub struct Connect<'a> {
     pub clean_start: bool,
     /// The client promises to send something in so many seconds; zero: it promises nothing.
     pub keep_alive_s: u16,
-    /// May be empty: then the server assigns one [MQTT-3.1.3-6].
+    /// May be empty: then the server assigns one.
+    /// `[MQTT-3.1.3-6]`: an empty client id is allowed: the server assigns one.
     pub client_id: &'a str,
     /// The message for when the client is lost.
     pub will: Option<Will<'a>>,
-    /// Who it is.
+    /// The user name.
     pub user_name: Option<&'a str>,
     /// How it shows that.
     pub password: Option<&'a [u8]>,
-    /// How long the session outlives the connection; `u32::MAX`: for ever, which is what MQTT 3.1.1 means without clean session.
+    /// How long the session outlives the connection; `u32::MAX`: without limit, which is what MQTT 3.1.1 means without
+    /// clean session.
     pub session_expiry_s: u32,
     /// How many QoS 1 and 2 messages the client takes before it acknowledges; never zero.
     pub receive_maximum: u16,
@@ -32,7 +34,9 @@ pub struct Connect<'a> {
     pub topic_alias_maximum: u16,
     /// Whether it wants response information in the CONNACK.
     pub request_response_information: bool,
-    /// Whether it wants reason strings and user properties on others than PUBLISH, CONNACK and DISCONNECT [MQTT-3.1.2-29].
+    /// Whether it wants reason strings and user properties on others than PUBLISH, CONNACK and DISCONNECT.
+    /// `[MQTT-3.1.2-29]`: with Request Problem Information 0, reason strings and user properties only on PUBLISH,
+    /// CONNACK and DISCONNECT.
     pub request_problem_information: bool,
     /// Enhanced authentication: which.
     pub authentication_method: Option<&'a str>,
@@ -140,7 +144,10 @@ fn read(mut reader: Reader<'_>, version: Version) -> Result<Connect<'_>, Malform
         Version::V311 if !connect.clean_start => connect.session_expiry_s = u32::MAX,
         Version::V311 => {}
     }
-    // The fields in the order of their flags [MQTT-3.1.3-1], the client id first [MQTT-3.1.3-3] and as UTF-8 [MQTT-3.1.3-4].
+    // The fields in the order of their flags, the client id first and as UTF-8.
+    // [MQTT-3.1.3-1]: the payload fields of CONNECT are in the order of the standard.
+    // [MQTT-3.1.3-3]: the client id is present, as the first payload field.
+    // [MQTT-3.1.3-4]: the client id is a UTF-8 string.
     connect.client_id = reader.text()?;
     if version == Version::V311 && connect.client_id.is_empty() && !connect.clean_start {
         return Err(Malformed::because(
@@ -149,27 +156,32 @@ fn read(mut reader: Reader<'_>, version: Version) -> Result<Connect<'_>, Malform
             "an empty client identifier without clean session",
         ));
     }
-    // [MQTT-3.1.2-9]: with the flag set, the fields must be there; a missing one shows as a field that ends beyond the packet.
+    // [MQTT-3.1.2-9]: with the will flag, the payload has will properties, will topic and will payload.
+    // A missing field shows as one that ends beyond the packet.
     if has(flag::WILL) {
         let (properties, delay_s) = match version {
             Version::V5 => PublishProperties::take_will(&mut reader)?,
             Version::V311 => Default::default(),
         };
-        let topic = reader.text()?; // [MQTT-3.1.3-11]
+        // [MQTT-3.1.3-11]: the will topic is a UTF-8 string.
+        let topic = reader.text()?;
         check_topic(topic)?;
         let payload = reader.binary()?;
         connect.will =
             Some(Will { topic, payload, qos: will_qos, retain: has(flag::WILL_RETAIN), delay_s, properties });
     }
-    // [MQTT-3.1.2-17], and UTF-8 [MQTT-3.1.3-12].
+    // [MQTT-3.1.2-17]: with the user name flag there is a user name.
+    // [MQTT-3.1.3-12]: the user name is a UTF-8 string.
     if has(flag::USER_NAME) {
         connect.user_name = Some(reader.text()?);
     }
-    // [MQTT-3.1.2-19]
+    // [MQTT-3.1.2-19]: with the password flag there is a password.
     if has(flag::PASSWORD) {
         connect.password = Some(reader.binary()?);
     }
-    // A field whose flag is clear must not be there [MQTT-3.1.2-16, MQTT-3.1.2-18].
+    // A field whose flag is clear must not be there.
+    // [MQTT-3.1.2-16]: without the user name flag there is no user name.
+    // [MQTT-3.1.2-18]: without the password flag there is no password.
     reader.end()?;
     Ok(connect)
 }

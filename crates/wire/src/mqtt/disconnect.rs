@@ -9,8 +9,8 @@ use crate::mqtt::{Malformed, ReasonCode, Version};
 pub struct Disconnect<'a> {
     /// Why.
     pub reason: ReasonCode,
-    /// From a client: the session expiry that shall hold from now on. That it may not become other than 0 once CONNECT said 0 is the
-    /// session's to know.
+    /// From a client: the session expiry that shall hold from now on. That it may not become other than 0 once CONNECT
+    /// said 0 is the session's to know.
     pub session_expiry_s: Option<u32>,
     /// For people.
     pub reason_string: Option<&'a str>,
@@ -20,7 +20,8 @@ pub struct Disconnect<'a> {
 }
 
 const FROM_CLIENT: IdSet = IdSet::of(&[id::SESSION_EXPIRY, id::REASON_STRING, id::USER_PROPERTY]);
-// Not the session expiry [MQTT-3.14.2-2].
+// Not the session expiry.
+// [MQTT-3.14.2-2]: a DISCONNECT of the server has no session expiry interval.
 const FROM_SERVER: IdSet = IdSet::of(&[id::REASON_STRING, id::USER_PROPERTY, id::SERVER_REFERENCE]);
 
 impl<'a> Disconnect<'a> {
@@ -68,7 +69,8 @@ impl<'a> Disconnect<'a> {
     }
 }
 
-/// MQTT 5 table 3-10, with its column "sent by" [MQTT-3.14.2-1].
+/// MQTT 5 table 3-10, with its column "sent by".
+/// `[MQTT-3.14.2-1]`: the reason code of DISCONNECT is one of those listed.
 const fn check_reason(reason: ReasonCode, from_client: bool) -> Result<(), Malformed> {
     let both = matches!(reason.0, 0x00 | 0x80..=0x83 | 0x90 | 0x93..=0x99);
     let client = reason.0 == ReasonCode::DISCONNECT_WITH_WILL.0;

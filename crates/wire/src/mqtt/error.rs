@@ -1,4 +1,6 @@
-//! What can be wrong with a packet: any of it ends the connection [MQTT-4.13.1-1], so one shape is enough, and it says what was broken.
+//! Why a packet is malformed. Every such error ends the connection, so one type is enough; it names the statement that
+//! was violated.
+//! `[MQTT-4.13.1-1]`: a malformed packet or protocol error closes the connection.
 
 use crate::mqtt::{ReasonCode, Version};
 
@@ -8,7 +10,8 @@ use crate::mqtt::{ReasonCode, Version};
 pub struct Malformed {
     /// What a CONNACK or DISCONNECT of MQTT 5 says about it.
     pub reason: ReasonCode,
-    /// The normative statement that was broken (`MQTT-1.5.4-2`), or the section where the text gives it no number (`MQTT5 3.1.2.11.3`).
+    /// The normative statement that was broken (`MQTT-1.5.4-2`), or the section where the text gives it no number
+    /// (`MQTT5 3.1.2.11.3`).
     pub statement: &'static str,
     /// The same in words.
     pub what: &'static str,
@@ -37,7 +40,8 @@ impl Malformed {
 /// Why the first packet of a connection is no CONNECT that can be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConnectError {
-    /// The client speaks a version that we do not [MQTT-3.1.2-2].
+    /// The client uses a version that is not supported.
+    /// `[MQTT-3.1.2-2]`: another protocol version: the server may send CONNACK 0x84, then closes.
     #[error("protocol version {level}, but only 4 (MQTT 3.1.1) and 5 are spoken here")]
     UnsupportedVersion {
         /// The version that it asked for.
@@ -55,17 +59,20 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// The CONNACK that tells the client, in the version that it understands; `None` when nothing shows that it speaks MQTT at all,
-    /// or when its version has no word for it: then the connection is closed without one.
+    /// The CONNACK that tells the client, in the version that it understands; `None` when nothing shows that it speaks
+    /// MQTT at all, or when its version has no word for it: then the connection is closed without one.
     pub const fn answer(&self) -> Option<(Version, ReasonCode)> {
         match *self {
-            // Older than 3.1.1: they read its CONNACK [MQTT-3.1.1 3.1.2-2].
+            // Older than 3.1.1: they read its CONNACK.
+            // [MQTT-3.1.1 3.1.2-2]: another protocol level gets return code 0x01.
             ConnectError::UnsupportedVersion { level: 0..=3 } => {
                 Some((Version::V311, ReasonCode::UNSUPPORTED_PROTOCOL_VERSION))
             }
             ConnectError::UnsupportedVersion { .. } => Some((Version::V5, ReasonCode::UNSUPPORTED_PROTOCOL_VERSION)),
             ConnectError::Malformed { version: Some(Version::V5), malformed } => Some((Version::V5, malformed.reason)),
-            // MQTT 3.1.1 closes on a malformed CONNECT [MQTT-3.1.1 3.1.4-1]; only a refused client id has a code of its own.
+            // MQTT 3.1.1 closes on a malformed CONNECT; only a refused client id has a code of its own.
+            // [MQTT-3.1.1 3.1.4-1]: a CONNECT that is not well-formed: the server closes the connection without
+            // CONNACK.
             ConnectError::Malformed {
                 version: Some(Version::V311),
                 malformed: Malformed { reason: ReasonCode::CLIENT_IDENTIFIER_NOT_VALID, .. },

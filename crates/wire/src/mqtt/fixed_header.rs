@@ -1,5 +1,5 @@
-//! The two to five bytes before each packet: what it is, and how long. Everything that they can show is decided from them, so that
-//! nobody waits for, or buffers, what will be refused.
+//! The fixed header, two to five bytes: packet type and length. Everything that it shows is checked at once, so that a
+//! packet that will be refused is neither awaited nor buffered.
 //!
 //! ```text
 //!   ┌──────────────┬──────────────────────────────┬──────────────┐
@@ -49,8 +49,8 @@ pub enum Split {
     Packet(usize),
 }
 
-/// Looks for a packet at the beginning of `buffer`; looks at five bytes at most. A packet of more than `bytes_max` bytes is refused as
-/// soon as its length is there, wrong flags as soon as the first byte is.
+/// Looks for a packet at the beginning of `buffer`; looks at five bytes at most. A packet of more than `bytes_max`
+/// bytes is refused as soon as its length is there, wrong flags as soon as the first byte is.
 #[inline]
 pub fn split(buffer: &[u8], bytes_max: u32) -> Result<Split, Malformed> {
     let Some(&first) = buffer.first() else { return Ok(Split::NeedMore) };
@@ -75,7 +75,8 @@ pub fn split(buffer: &[u8], bytes_max: u32) -> Result<Split, Malformed> {
     if packet_bytes > buffer.len() { Ok(Split::NeedMore) } else { Ok(Split::Packet(packet_bytes)) }
 }
 
-/// The flags in the lower half of the first byte: fixed for all packets but PUBLISH [MQTT-2.1.3-1].
+/// The flags in the lower half of the first byte: fixed for all packets but PUBLISH.
+/// `[MQTT-2.1.3-1]`: reserved flags have the value that the standard lists.
 #[inline]
 fn check_flags(first: u8) -> Result<(), Malformed> {
     let flags = first & 0x0f;
@@ -103,7 +104,8 @@ fn check_flags(first: u8) -> Result<(), Malformed> {
     }
 }
 
-/// A whole packet's first byte and its body. `packet` should be what [`split`] found; bytes too many or too few are refused.
+/// A whole packet's first byte and its body. `packet` should be what [`split`] found; bytes too many or too few are
+/// refused.
 #[inline]
 pub(crate) fn open(packet: &[u8], version: Option<Version>) -> Result<(u8, &[u8]), Malformed> {
     const NOT_WHOLE: Malformed = Malformed::packet("MQTT5 2.1.4", "the remaining length is not that of the packet");
@@ -145,7 +147,8 @@ pub(crate) const fn varint_width(value: u32) -> usize {
     }
 }
 
-/// Appends `value` in the fewest bytes [MQTT-1.5.5-1].
+/// Appends `value` in the fewest bytes.
+/// `[MQTT-1.5.5-1]`: a variable byte integer uses the fewest bytes that can hold its value.
 ///
 /// # Panics
 /// When four bytes cannot say it.

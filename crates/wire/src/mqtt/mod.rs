@@ -1,21 +1,24 @@
-//! MQTT 3.1.1 and MQTT 5 packets: bytes to borrowed packets and back, and the grammar of topics. No session, no socket, no clock.
+//! MQTT 3.1.1 and MQTT 5 packets: bytes to borrowed packets and back, and the grammar of topics. No session, no socket,
+//! no clock.
 //!
 //! ```text
-//!   bytes ─▶ split ─▶ decode_connect ─▶ Connect ─┐ the first packet says the version of all others
+//!   bytes ─▶ split ─▶ decode_connect ─▶ Connect ─┐ the first packet gives the version of all others
 //!                  └▶ decode_client ──▶ Packet ──┴▶ (broker)           the server's way in
 //!   bytes ◀─ encode::{connack, publish, ack, ...} ◀─ (broker)          the server's way out
 //!   bytes ─▶ split ─▶ decode_server ──▶ Packet ───▶ (load generator, simulator, tests)
 //!   bytes ◀─ encode::{connect, subscribe, ...} ◀──  (load generator, simulator, tests)
 //! ```
 //!
-//! Promises: what is wrong with a packet and can be seen without knowing the session is refused here, as [`Malformed`]: the MQTT 5
-//! reason code, the normative statement and words. What is handed out is right, borrows from the packet and was never copied; no
-//! decoder allocates or panics, and each takes time linear in the bytes given. An encoder only appends.
+//! Promises: errors of a packet that can be seen without knowing the session are refused here, as [`Malformed`]: the
+//! MQTT 5 reason code, the normative statement and a text. A decoded packet is valid and borrows from the bytes without
+//! a copy. No decoder allocates or panics, and each takes time linear in the bytes given. An encoder only appends.
 //!
-//! Why our own: a broker's inner loop decodes a packet of some fifty bytes and writes a thousand of them, and crates.io's codecs copy
-//! payloads, allocate properties, or do not say which statement was broken. `docs/formats/mqtt.md` lists bounds and statements.
+//! Why our own: a broker's inner loop decodes a packet of some fifty bytes and writes a thousand of them, and the
+//! codecs on crates.io copy payloads, allocate properties, or do not report which statement was violated.
+//! `docs/formats/mqtt.md` lists bounds and statements.
 //!
-//! Statements are numbered as in MQTT 5, `[MQTT-3.1.2-1]`; `[MQTT-3.1.1 3.1.3-8]` where only MQTT 3.1.1 says so.
+//! A statement is cited by its number in MQTT 5 and with what it demands; as `MQTT-3.1.1 3.1.3-8` if only MQTT 3.1.1
+//! has it.
 
 mod ack;
 mod auth;

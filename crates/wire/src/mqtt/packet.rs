@@ -1,4 +1,4 @@
-//! Which packet it is, and who may send it.
+//! Decodes a packet of any type, and checks that its sender may send it.
 
 use crate::mqtt::fixed_header::{kind, open};
 use crate::mqtt::reader::Reader;
@@ -7,8 +7,8 @@ use crate::mqtt::{
     publish,
 };
 
-/// A packet, borrowed from its bytes. CONNECT is not among them: it is the first packet or wrong, and [`crate::mqtt::decode_connect`]
-/// reads the first one.
+/// A packet, borrowed from its bytes. CONNECT is not among them: it is the first packet or wrong, and
+/// [`crate::mqtt::decode_connect`] reads the first one.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the packets' names are MQTT's")]
 pub enum Packet<'a> {

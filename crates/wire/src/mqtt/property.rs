@@ -1,4 +1,4 @@
-//! MQTT 5's properties: a block of identifiers with values behind many packets' headers.
+//! The properties of MQTT 5: a block of identifiers with values after the header of many packets.
 //!
 //! ```text
 //!   ┌────────┬────────────┬────────────┬─────┐
@@ -6,8 +6,8 @@
 //!   └────────┴────────────┴────────────┴─────┘
 //! ```
 //!
-//! One walk checks a block: identifiers that the packet may have, none twice that must be single, values that can be read. Who needs
-//! a property later walks the checked block again; so a packet with a hundred user properties costs no memory.
+//! One pass checks a block: only identifiers that the packet may have, none twice that must be single, values that can
+//! be read. A property is looked up later by another pass, so a packet with a hundred user properties needs no memory.
 
 use crate::mqtt::Malformed;
 use crate::mqtt::reader::Reader;
@@ -96,7 +96,8 @@ fn value<'a>(reader: &mut Reader<'a>, id: u8) -> Result<Value<'a>, Malformed> {
         }
         id::SUBSCRIPTION_ID => Value::Varint(reader.varint()?),
         id::CORRELATION_DATA | id::AUTHENTICATION_DATA => Value::Binary(reader.binary()?),
-        // Both halves are texts [MQTT-1.5.7-1].
+        // Both halves are texts.
+        // [MQTT-1.5.7-1]: both halves of a string pair are valid strings.
         id::USER_PROPERTY => Value::Pair(reader.text()?, reader.text()?),
         id::CONTENT_TYPE
         | id::RESPONSE_TOPIC
@@ -109,8 +110,8 @@ fn value<'a>(reader: &mut Reader<'a>, id: u8) -> Result<Value<'a>, Malformed> {
     })
 }
 
-/// Takes the block at the reader's position, checks it, and shows each property to `each`. `allowed` are the packet's identifiers,
-/// `repeatable` those that may come more than once. Returns the block without its length.
+/// Takes the block at the reader's position, checks it, and shows each property to `each`. `allowed` are the packet's
+/// identifiers, `repeatable` those that may come more than once. Returns the block without its length.
 #[inline]
 pub(crate) fn take<'a>(
     reader: &mut Reader<'a>,
@@ -118,7 +119,8 @@ pub(crate) fn take<'a>(
     repeatable: IdSet,
     each: impl FnMut(u8, Value<'a>) -> Result<(), Malformed>,
 ) -> Result<&'a [u8], Malformed> {
-    // Zero is written as such, never left out [MQTT-2.2.2-1].
+    // Zero is written as such, never left out.
+    // [MQTT-2.2.2-1]: a packet without properties has a property length of 0.
     let length = reader.varint()?;
     let block = reader.take(length as usize)?;
     if !block.is_empty() {
@@ -176,7 +178,8 @@ impl<'a> Iterator for Checked<'a> {
     }
 }
 
-/// The user properties of a packet, in its order [MQTT-3.3.2-18].
+/// The user properties of a packet, in its order.
+/// `[MQTT-3.3.2-18]`: user properties are forwarded in their order.
 #[derive(Clone, Debug)]
 pub struct UserProperties<'a>(Checked<'a>);
 

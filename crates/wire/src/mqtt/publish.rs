@@ -1,4 +1,4 @@
-//! PUBLISH: a message on its way, the packet that everything else is about.
+//! PUBLISH: an application message.
 
 use crate::mqtt::fixed_header::open;
 use crate::mqtt::property::{self, Checked, IdSet, UserProperties, Value, id};
@@ -16,7 +16,8 @@ pub struct Publish<'a> {
     pub retain: bool,
     /// Empty when a topic alias stands for it, which only MQTT 5 can; otherwise a valid topic name.
     pub topic: &'a str,
-    /// Zero for QoS 0 [MQTT-2.2.1-2], never otherwise.
+    /// Zero for QoS 0, never otherwise.
+    /// `[MQTT-2.2.1-2]`: QoS 0 has no packet id.
     pub packet_id: u16,
     /// Any bytes, also none.
     pub payload: &'a [u8],
@@ -45,7 +46,9 @@ pub struct PublishProperties<'a> {
     has_local: bool,
 }
 
-/// What may stand in a PUBLISH from a client: no subscription identifier [MQTT-3.3.4-6], which is told apart for its reason's sake.
+/// What may stand in a PUBLISH from a client: no subscription identifier, which is checked separately because its
+/// reason code differs.
+/// `[MQTT-3.3.4-6]`: a client sends no subscription identifiers in PUBLISH.
 const PUBLISH: IdSet = IdSet::of(&[
     id::PAYLOAD_FORMAT,
     id::MESSAGE_EXPIRY,
@@ -73,7 +76,8 @@ const FORWARDABLE: IdSet =
 const REPEATABLE: IdSet = IdSet::of(&[id::USER_PROPERTY, id::SUBSCRIPTION_ID]);
 
 impl<'a> PublishProperties<'a> {
-    /// Reads a block without its length, as [`PublishProperties::forwardable`] wrote it; refuses what that does not write.
+    /// Reads a block without its length, as [`PublishProperties::forwardable`] wrote it; refuses what that does not
+    /// write.
     pub fn read(block: &'a [u8]) -> Result<PublishProperties<'a>, Malformed> {
         let mut properties = PublishProperties { block, ..PublishProperties::default() };
         property::walk(block, FORWARDABLE, REPEATABLE, |id, value| properties.set(id, value))?;
@@ -153,8 +157,14 @@ impl<'a> PublishProperties<'a> {
         UserProperties::new(self.block)
     }
 
-    /// Appends what goes on to subscribers unchanged and in order [MQTT-3.3.2-4, -15, -16, -17, -18, -20], without a length: all
-    /// but topic alias, expiry, subscription identifiers and will delay.
+    /// Appends what goes on to subscribers unchanged and in order, without a length: all but topic alias, expiry,
+    /// subscription identifiers and will delay.
+    /// `[MQTT-3.3.2-4]`: Payload Format Indicator is forwarded unchanged.
+    /// `[MQTT-3.3.2-15]`: the response topic is forwarded unchanged.
+    /// `[MQTT-3.3.2-16]`: correlation data is forwarded unchanged.
+    /// `[MQTT-3.3.2-17]`: user properties are forwarded unchanged.
+    /// `[MQTT-3.3.2-18]`: user properties are forwarded in their order.
+    /// `[MQTT-3.3.2-20]`: the content type is forwarded unchanged.
     #[inline]
     pub fn forwardable(&self, out: &mut Vec<u8>) {
         if !self.has_local {
@@ -191,9 +201,11 @@ pub(crate) fn decode(packet: &[u8], version: Version, from_client: bool) -> Resu
     // `open` refused QoS 3.
     let qos = QoS::of(first >> 1 & 3).ok_or(Malformed::packet("MQTT-3.3.1-4", "PUBLISH with QoS 3"))?;
     let mut reader = Reader::new(body);
-    // The topic comes first [MQTT-3.3.2-1].
+    // The topic comes first.
+    // [MQTT-3.3.2-1]: the topic is the first field and a UTF-8 string.
     let topic = reader.text()?;
-    // QoS 0 has none [MQTT-2.2.1-2].
+    // QoS 0 has none.
+    // [MQTT-2.2.1-2]: QoS 0 has no packet id.
     let packet_id = if qos == QoS::AtMostOnce { 0 } else { reader.packet_id()? };
     let properties = match version {
         Version::V5 => PublishProperties::take(&mut reader, from_client)?,

@@ -1,4 +1,4 @@
-//! Takes the fields of a packet's body one after the other. What ends too early is malformed.
+//! Reads the fields of a packet's body one after the other. A field that ends too early is malformed.
 
 use crate::mqtt::Malformed;
 use crate::mqtt::fixed_header::{varint, varint_width};
@@ -62,7 +62,8 @@ impl<'a> Reader<'a> {
         Ok(u32::from_be_bytes(self.array()?))
     }
 
-    /// A variable byte integer in the fewest bytes [MQTT-1.5.5-1]. Only MQTT 5 has them in a body.
+    /// A variable byte integer in the fewest bytes. Only MQTT 5 has them in a body.
+    /// `[MQTT-1.5.5-1]`: a variable byte integer uses the fewest bytes that can hold its value.
     #[inline]
     pub(crate) fn varint(&mut self) -> Result<u32, Malformed> {
         let (value, width) = varint(self.rest)?.ok_or(TRUNCATED)?;
@@ -80,7 +81,8 @@ impl<'a> Reader<'a> {
         self.take(usize::from(length))
     }
 
-    /// A UTF-8 encoded string. A byte order mark is a character like any other [MQTT-1.5.4-3].
+    /// A UTF-8 encoded string. A byte order mark is a character like any other.
+    /// `[MQTT-1.5.4-3]`: the bytes EF BB BF are the character U+FEFF and are not stripped.
     #[inline]
     pub(crate) fn text(&mut self) -> Result<&'a str, Malformed> {
         let bytes = self.binary()?;
@@ -95,7 +97,8 @@ impl<'a> Reader<'a> {
         std::str::from_utf8(bytes).map_err(|_| Malformed::packet("MQTT-1.5.4-1", "a text that is not UTF-8"))
     }
 
-    /// A packet identifier, which is never zero [MQTT-2.2.1-3].
+    /// A packet identifier, which is never zero.
+    /// `[MQTT-2.2.1-3]`: a packet id chosen by the client is not 0 and not in use.
     #[inline]
     pub(crate) fn packet_id(&mut self) -> Result<u16, Malformed> {
         match self.u16()? {
@@ -110,7 +113,8 @@ impl<'a> Reader<'a> {
 fn is_plain(bytes: &[u8]) -> bool {
     const LOW: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
-    // A byte of `word - LOW` gets its high bit if it was zero, or above 0x80, or if a lower byte borrowed, which a zero did.
+    // A byte of `word - LOW` gets its high bit if it was zero, or above 0x80, or if a lower byte borrowed, which a zero
+    // did.
     let odd = |word: u64| (word | word.wrapping_sub(LOW)) & HIGH;
     let mut chunks = bytes.chunks_exact(8);
     let mut found = 0;

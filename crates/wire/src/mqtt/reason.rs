@@ -1,5 +1,5 @@
-//! Why something happened, in MQTT 5's one byte. MQTT 3.1.1's few codes are mapped to and from it at the edge of the codec, so that
-//! nothing else knows two sets.
+//! Reason codes of MQTT 5. The few codes of MQTT 3.1.1 are mapped to and from them in the codec, so that nothing else
+//! knows both sets.
 
 /// An MQTT 5 reason code. Codes from 0x80 on mean failure.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

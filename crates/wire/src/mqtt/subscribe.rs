@@ -1,5 +1,5 @@
-//! SUBSCRIBE, UNSUBSCRIBE and their acknowledgements. A packet's list is checked once, whole, and then iterated from its bytes: a list
-//! of ten thousand filters allocates nothing.
+//! SUBSCRIBE, UNSUBSCRIBE and their acknowledgements. A packet's list is checked once, completely, and then iterated
+//! from its bytes: a list of ten thousand filters allocates nothing.
 
 use crate::mqtt::ack::reason_properties;
 use crate::mqtt::property::{self, IdSet, UserProperties, Value, id};
@@ -24,7 +24,8 @@ pub struct Subscription<'a> {
     pub filter: &'a str,
     /// The highest QoS that the client wants.
     pub qos: QoS,
-    /// Not what this client published itself [MQTT-3.8.3-3].
+    /// Not what this client published itself.
+    /// `[MQTT-3.8.3-3]`: No Local: a message is not sent to the client id that published it.
     pub no_local: bool,
     /// Whether messages keep the retain flag that they were published with.
     pub retain_as_published: bool,
@@ -66,7 +67,8 @@ impl<'a> Subscribe<'a> {
             return Err(Malformed::protocol("MQTT-3.8.3-2", "SUBSCRIBE without a topic filter"));
         }
         while !reader.is_empty() {
-            let filter = reader.text()?; // [MQTT-3.8.3-1]
+            // [MQTT-3.8.3-1]: topic filters are UTF-8 strings.
+            let filter = reader.text()?;
             let options = reader.u8()?;
             check_options(options, version)?;
             // MQTT 3.1.1 knows no shared subscriptions, but we give them to its clients too.
@@ -156,7 +158,8 @@ impl<'a> Unsubscribe<'a> {
             return Err(Malformed::protocol("MQTT-3.10.3-2", "UNSUBSCRIBE without a topic filter"));
         }
         while !reader.is_empty() {
-            check_filter(reader.text()?)?; // [MQTT-3.10.3-1]
+            // [MQTT-3.10.3-1]: topic filters are UTF-8 strings.
+            check_filter(reader.text()?)?;
         }
         Ok(Unsubscribe { packet_id, block, list })
     }
@@ -185,7 +188,7 @@ pub struct SubAck<'a> {
 }
 
 impl<'a> SubAck<'a> {
-    /// What became of each subscription, in order. MQTT 3.1.1 says every failure as [`ReasonCode::UNSPECIFIED_ERROR`].
+    /// The result of each subscription, in order. Every failure of MQTT 3.1.1 is [`ReasonCode::UNSPECIFIED_ERROR`].
     pub fn reasons(&self) -> impl ExactSizeIterator<Item = ReasonCode> + use<'a> {
         self.codes.iter().map(|&code| ReasonCode(code))
     }
@@ -223,7 +226,7 @@ pub struct UnsubAck<'a> {
 }
 
 impl<'a> UnsubAck<'a> {
-    /// What became of each filter, in order; empty in MQTT 3.1.1, which does not tell.
+    /// The result of each filter, in order; empty in MQTT 3.1.1, which does not send it.
     pub fn reasons(&self) -> impl ExactSizeIterator<Item = ReasonCode> + use<'a> {
         self.codes.iter().map(|&code| ReasonCode(code))
     }

@@ -1,4 +1,4 @@
-//! The codec by statement, by round trip, and on any bytes.
+//! Tests of the codec: by statement, by round trip, and with random bytes.
 
 mod round_trips;
 mod statements;

@@ -1,8 +1,9 @@
-//! The grammar of topic names and topic filters, and which match: the reference that tries and access lists are tested against.
+//! The grammar of topic names and topic filters, and which match: the reference that tries and access lists are tested
+//! against.
 //!
 //! ```text
-//!   a/b/c        a name; also a filter that matches itself       $share/group/filter   one of the group gets each message
-//!   a/+/c        + stands for one level                          $queue/filter         the same, with the group "$queue"
+//!   a/b/c        a name; also a filter that matches itself       $share/group/filter   one member gets each message
+//!   a/+/c        + stands for one level                          $queue/filter         the same with group "$queue"
 //!   a/#          # stands for this level and all below
 //! ```
 
@@ -20,8 +21,9 @@ pub struct Filter<'a> {
     pub filter: &'a str,
 }
 
-/// `Ok` when a message can be published on `topic`. Levels may be empty; characters were checked when the text was decoded, but U+0000
-/// is refused here too [MQTT-4.7.3-2], for topics that come from elsewhere.
+/// `Ok` when a message can be published on `topic`. Levels may be empty; characters were checked when the text was
+/// decoded, but U+0000 is refused here too, for topics that come from elsewhere.
+/// `[MQTT-4.7.3-2]`: topics and filters contain no U+0000.
 #[inline]
 pub fn check_topic(topic: &str) -> Result<(), Malformed> {
     const REFUSED: ReasonCode = ReasonCode::TOPIC_NAME_INVALID;
@@ -93,9 +95,11 @@ const fn refused(statement: &'static str, what: &'static str) -> Malformed {
     Malformed::because(ReasonCode::TOPIC_FILTER_INVALID, statement, what)
 }
 
-/// Whether a message on `topic` is for `filter` (without its share group). Compares bytes: no normalisation [MQTT-4.7.3-4].
+/// Whether a message on `topic` is for `filter` (without its share group). Compares bytes: no normalisation.
+/// `[MQTT-4.7.3-4]`: topics are compared byte by byte, without normalisation.
 pub fn filter_matches(filter: &str, topic: &str) -> bool {
-    // Neither wildcard reaches topics of the server's own [MQTT-4.7.2-1].
+    // Neither wildcard reaches topics of the server's own.
+    // [MQTT-4.7.2-1]: a filter that begins with a wildcard matches no topic that begins with $.
     if topic.starts_with('$') && filter.starts_with(['+', '#']) {
         return false;
     }
@@ -112,9 +116,11 @@ pub fn filter_matches(filter: &str, topic: &str) -> bool {
     levels.next().is_none()
 }
 
-/// Whether every topic that `filter` matches is one that `pattern` matches: what an access list asks about a subscription.
+/// Whether every topic that `filter` matches is one that `pattern` matches: what an access list asks about a
+/// subscription.
 pub fn filter_covers(pattern: &str, filter: &str) -> bool {
-    // A wildcard in front matches no topic that begins with $, on either side [MQTT-4.7.2-1].
+    // A wildcard in front matches no topic that begins with $, on either side.
+    // [MQTT-4.7.2-1]: a filter that begins with a wildcard matches no topic that begins with $.
     if filter.starts_with('$') && pattern.starts_with(['+', '#']) {
         return false;
     }

@@ -1,10 +1,11 @@
-//! Reads replies. Outcomes are iterated where they lie; the other bodies are small or rare and become generated types.
+//! Decodes replies. Outcomes are iterated in place; the other bodies are small or rare and become generated types.
 
 use super::{BARE, OutcomeRef, number};
 use crate::error::{BadFrame, DecodeError};
 use crate::field::{Envelope, Fields, Value, for_each, for_each_item};
 use crate::limits::TRANSFERS_MAX;
 use crate::proto::{self, OutcomeKind, reply_frame};
+use crate::room::{ROOM, RoomRef};
 use prost::Message;
 
 /// A reply.
@@ -21,14 +22,17 @@ pub struct ReplyRef<'a> {
 pub enum ReplyBodyRef<'a> {
     /// Outcomes, still in the frame.
     Outcomes(OutcomesRef<'a>),
-    /// Any other body; never [`reply_frame::Body::Outcomes`].
+    /// Of a room that this schema does not know, still in the frame.
+    Room(RoomRef<'a>),
+    /// Any other body; neither [`reply_frame::Body::Outcomes`] nor [`reply_frame::Body::Room`].
     Other(reply_frame::Body),
 }
 
-/// Reads a frame, as [`crate::split`] cut it. Memory is bounded as in requests: no list of more than 8,190 items becomes types.
+/// Reads a frame, as [`crate::split`] cut it. Memory is bounded as in requests: no list of more than 8,190 items
+/// becomes types.
 pub fn decode_reply(frame: &[u8]) -> Result<ReplyRef<'_>, BadFrame> {
     let mut envelope = Envelope::default();
-    let body = match envelope.read(frame, number::ERROR) {
+    let body = match envelope.read(frame, ROOM) {
         Ok(()) => body(&envelope),
         Err(error) => Err(error),
     };
@@ -43,6 +47,7 @@ fn body<'a>(envelope: &Envelope<'a>) -> Result<ReplyBodyRef<'a>, DecodeError> {
     let bytes = envelope.body;
     Ok(ReplyBodyRef::Other(match envelope.number {
         number::OUTCOMES => return Ok(ReplyBodyRef::Outcomes(OutcomesRef { fields: Fields::of(bytes), bytes })),
+        ROOM => return Ok(ReplyBodyRef::Room(RoomRef::read(bytes)?)),
         number::WELCOME => Body::Welcome(generated(bytes)?),
         number::ACCOUNT_OPENED => Body::AccountOpened(generated(bytes)?),
         number::ACCOUNT => Body::Account(generated(bytes)?),

@@ -29,8 +29,8 @@ pub struct OutcomesEncoder<'o> {
 }
 
 impl<'o> OutcomesEncoder<'o> {
-    /// Opens a frame at the end of `out`, with room for `expected` outcomes that are not refused. It must be finished: until
-    /// then `out` ends in half a frame.
+    /// Opens a frame at the end of `out`, with room for `expected` outcomes that are not refused. It must be finished:
+    /// until then `out` ends in half a frame.
     pub fn begin(out: &'o mut Vec<u8>, correlation: u64, expected: usize) -> OutcomesEncoder<'o> {
         // 32 bytes hold any head: two gaps, two tags, a correlation.
         out.reserve(32 + 4 * expected);

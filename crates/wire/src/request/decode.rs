@@ -1,6 +1,6 @@
-//! Reads a request where it lies. Every text of a [`RequestRef`] is a part of the frame, checked to be UTF-8.
+//! Decodes a request in place. Every string of a [`RequestRef`] is a part of the frame, checked to be UTF-8.
 //!
-//! Batches are read through a sink, item by item, so that the caller builds its own type straight away, whatever it is:
+//! Batches are read through a sink, item by item, so that the caller builds its own type directly:
 //!
 //! ```
 //! use tidegate_wire::{BodyRef, Split, TransferRef, TransfersEncoder, decode_request, limits, split};
@@ -25,6 +25,7 @@ use crate::error::{BadFrame, DecodeError};
 use crate::field::{Envelope, Fields, Value, for_each, for_each_item};
 use crate::limits::TRANSFERS_MAX;
 use crate::proto::AccountKind;
+use crate::room::{ROOM, RoomRef};
 use crate::{text, varint};
 
 /// A request, its texts borrowed from the frame.
@@ -62,16 +63,18 @@ pub enum BodyRef<'a> {
     ReadAudit,
     /// Are you there?
     Ping,
+    /// For a room that this schema does not know.
+    Room(RoomRef<'a>),
 }
 
 /// Reads a frame, as [`crate::split`] cut it, in time that grows with its length; batches are left for their `read`.
 ///
-/// Unknown fields are passed over; of a repeated scalar the last one counts. Stricter than protobuf must be: a second body is
-/// refused instead of merged, and so are groups.
+/// Unknown fields are passed over; of a repeated scalar the last one counts. Stricter than protobuf must be: a second
+/// body is refused instead of merged, and so are groups.
 #[inline]
 pub fn decode_request(frame: &[u8]) -> Result<RequestRef<'_>, BadFrame> {
     let mut envelope = Envelope::default();
-    let body = match envelope.read(frame, number::PING) {
+    let body = match envelope.read(frame, ROOM) {
         Ok(()) => body(frame, &envelope),
         Err(error) => Err(error),
     };
@@ -111,6 +114,7 @@ fn body<'a>(frame: &'a [u8], envelope: &Envelope<'a>) -> Result<BodyRef<'a>, Dec
         }
         number::READ_AUDIT => Plain::read(bytes, &[], &[]).map(|_| BodyRef::ReadAudit)?,
         number::PING => Plain::read(bytes, &[], &[]).map(|_| BodyRef::Ping)?,
+        ROOM => BodyRef::Room(RoomRef::read(bytes)?),
         _ => return Err(DecodeError::BodyMissing),
     })
 }
@@ -183,8 +187,8 @@ pub struct TransfersRef<'a> {
 }
 
 impl TransfersRef<'_> {
-    /// Gives each transfer to `sink`, in order, and returns whether they are linked. After an error, what the sink was given is
-    /// not a request and must be dropped.
+    /// Gives each transfer to `sink`, in order, and returns whether they are linked. After an error, what the sink was
+    /// given is not a request and must be dropped.
     #[inline]
     pub fn read(self, mut sink: impl FnMut(TransferSpans)) -> Result<bool, DecodeError> {
         let bytes = self.bytes;
@@ -337,8 +341,8 @@ pub struct PostHoldsRef<'a> {
 }
 
 impl<'a> PostHoldsRef<'a> {
-    /// Gives each hold's id and amount (`None` for all of it) to `sink`, in order. After an error, what the sink was given must
-    /// be dropped.
+    /// Gives each hold's id and amount (`None` for all of it) to `sink`, in order. After an error, what the sink was
+    /// given must be dropped.
     pub fn read(self, mut sink: impl FnMut(&'a str, Option<u64>)) -> Result<(), DecodeError> {
         for_each_item(self.bytes, |item| {
             let (mut id, mut amount) = ("", None);

@@ -1,5 +1,5 @@
-//! Appends whole request frames to a buffer. The batches that carry the load are written straight from borrowed texts; the rest
-//! goes through the generated types.
+//! Appends whole request frames to a buffer. Batches are written directly from borrowed strings; the rest goes through
+//! the generated types.
 
 use super::number;
 use crate::frame::OpenFrame;
@@ -16,7 +16,7 @@ pub fn encode_request(out: &mut Vec<u8>, correlation: u64, body: request_frame::
 /// A transfer to be encoded. The server refuses texts that are not UTF-8.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransferRef<'a> {
-    /// Chosen by the client, 1 to 64 bytes, unique for ever. A retry carries the same one.
+    /// Chosen by the client, 1 to 64 bytes, never reused. A retry carries the same one.
     pub id: &'a [u8],
     /// Account to debit.
     pub debit: &'a [u8],

@@ -28,7 +28,8 @@ impl CloseCode {
     /// Too busy now.
     pub const TRY_AGAIN_LATER: CloseCode = CloseCode(1013);
 
-    /// Whether a close frame may carry it: those of RFC 6455 and its registry, and 3000..4999 for libraries and applications.
+    /// Whether a close frame may carry it: those of RFC 6455 and its registry, and 3000..4999 for libraries and
+    /// applications.
     pub const fn may_be_sent(self) -> bool {
         matches!(self.0, 1000..=1003 | 1007..=1014 | 3000..=4999)
     }

@@ -1,4 +1,4 @@
-//! Reads frames from a socket's bytes, however they were cut, and unmasks them where they lie.
+//! Reads frames from a socket's bytes, however these are split, and unmasks payloads in place.
 //!
 //! ```text
 //!   ┌─────────────────┬──────────┬─────────────────────┬──────────────┬─────────┐
@@ -6,8 +6,8 @@
 //!   └─────────────────┴──────────┴─────────────────────┴──────────────┴─────────┘
 //! ```
 //!
-//! What must be remembered from one call to the next while a frame is under way lies in a box that goes with the frame: between
-//! frames there is nothing but three flags. Why: of a million connections few are inside a frame at any time.
+//! The state of an incomplete frame is in a box that is freed with the frame: between frames there are only three
+//! flags. Why: of a million connections few are inside a frame at any time.
 
 use super::{CONTROL_BYTES_MAX, CloseCode, FRAME_BYTES_MAX, Opcode};
 use std::ops::Range;
@@ -18,7 +18,7 @@ const HEADER_BYTES_MAX: usize = 14;
 /// Decodes what one side sends.
 #[derive(Debug)]
 pub struct FrameDecoder {
-    /// The frame under way; none when the next byte begins a frame.
+    /// The incomplete frame; none when the next byte begins a frame.
     partial: Option<Box<Partial>>,
     /// Whether the peer is a client, who must mask.
     from_client: bool,
@@ -48,8 +48,8 @@ pub enum Event {
     Ping(ControlPayload),
     /// Proof of life.
     Pong,
-    /// The peer closes, with a code that was checked; [`CloseCode::NONE_GIVEN`] without one. To be answered with a close frame, if
-    /// none was sent; nothing follows.
+    /// The peer closes, with a code that was checked; [`CloseCode::NONE_GIVEN`] without one. To be answered with a
+    /// close frame, if none was sent; nothing follows.
     Close(CloseCode),
 }
 
@@ -138,9 +138,9 @@ impl FrameDecoder {
         self.partial.is_none() && !self.in_message
     }
 
-    /// Takes bytes from the front of `buffer` until there is something to tell or none are left. Call it again with what is behind
-    /// `used`, until that is nothing; the next call continues with what the socket gives next. After a [`Violation`] the connection
-    /// is done.
+    /// Takes bytes from the front of `buffer` until there is something to tell or none are left. Call it again with
+    /// what is behind `used`, until that is nothing; the next call continues with what the socket gives next. After a
+    /// [`Violation`] the connection is done.
     pub fn next(&mut self, buffer: &mut [u8]) -> Result<Step, Violation> {
         let mut used = 0;
         while used < buffer.len() {
@@ -277,7 +277,8 @@ fn close_code(payload: &[u8]) -> Result<CloseCode, Violation> {
     Ok(code)
 }
 
-/// Reads and checks a header; `None` when it is not whole. What the first bytes show is refused before the others are there.
+/// Reads and checks a header; `None` when it is not whole. What the first bytes show is refused before the others are
+/// there.
 fn read_header(bytes: &[u8], from_client: bool, in_message: bool) -> Result<Option<Header>, Violation> {
     let Some(&first) = bytes.first() else { return Ok(None) };
     let fin = first & 0x80 != 0;

@@ -1,9 +1,10 @@
-//! Frames around bytes. A server does not mask, a client must (RFC 6455 5.1).
+//! Encodes frames. A server does not mask, a client must (RFC 6455 5.1).
 
 use super::decoder::unmask;
 use super::{CONTROL_BYTES_MAX, CloseCode, Opcode};
 
-/// Appends the header of an unmasked frame of its own message, with the shortest form of its length. The payload follows.
+/// Appends the header of an unmasked frame of its own message, with the shortest form of its length. The payload
+/// follows.
 #[inline]
 pub fn frame_header(payload_bytes: usize, opcode: Opcode, out: &mut Vec<u8>) {
     header(payload_bytes, opcode, 0, out);
@@ -30,7 +31,8 @@ pub fn encode_pong(payload: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(payload);
 }
 
-/// Appends a server's close frame. A reason is cut at 123 bytes, between characters. A code that no frame may carry is left out.
+/// Appends a server's close frame. A reason is cut at 123 bytes, between characters. A code that no frame may carry is
+/// left out.
 pub fn encode_close(code: CloseCode, reason: &str, out: &mut Vec<u8>) {
     if !code.may_be_sent() {
         frame_header(0, Opcode::Close, out);

@@ -1,10 +1,12 @@
-//! The two words of the HTTP upgrade that are WebSocket's own. The upgrade itself is the HTTP door's.
+//! The accept key and the subprotocol of the HTTP upgrade. The HTTP listener does the upgrade itself.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest as _, Sha1};
 
-/// The subprotocol that a client must offer [MQTT-6.0.0-3] and the server answers [MQTT-6.0.0-4].
+/// The subprotocol that a client must offer and the server answers.
+/// `[MQTT-6.0.0-3]`: WebSocket: the client requests the subprotocol mqtt.
+/// `[MQTT-6.0.0-4]`: WebSocket: the server answers with the subprotocol mqtt.
 pub const SUBPROTOCOL: &str = "mqtt";
 
 /// RFC 6455 1.3.

@@ -1,4 +1,4 @@
-//! WebSocket frames (RFC 6455) around MQTT's bytes, for whoever already has the connection: no sockets, no HTTP.
+//! WebSocket frames (RFC 6455) around MQTT's bytes, on a connection that is already upgraded: no sockets, no HTTP.
 //!
 //! ```text
 //!   bytes of a socket ─▶ FrameDecoder::next ─┬─ Data(range) ──▶ MQTT's bytes, unmasked where they lie
@@ -7,8 +7,9 @@
 //!   MQTT's bytes ─▶ frame_header + the bytes ─▶ bytes of a socket
 //! ```
 //!
-//! MQTT is a stream here too: a packet may span frames, and a frame may hold several [MQTT-6.0.0-2]. So no message is ever
-//! assembled: data is handed on as it comes, however the frames are cut, and an idle decoder is [`IDLE_BYTES_MAX`] bytes.
+//! MQTT is a stream here too: a packet may span frames, and a frame may hold several. So no message is ever assembled:
+//! data is passed on as it arrives, and an idle decoder is [`IDLE_BYTES_MAX`] bytes.
+//! `[MQTT-6.0.0-2]`: WebSocket: packets need not be aligned with frames.
 
 mod close;
 mod decoder;
@@ -41,7 +42,8 @@ pub enum Opcode {
     Continuation = 0,
     /// A message of text, which MQTT never is.
     Text = 1,
-    /// A message of bytes, as MQTT is [MQTT-6.0.0-1].
+    /// A message of bytes, as MQTT is.
+    /// `[MQTT-6.0.0-1]`: WebSocket: binary frames only.
     Binary = 2,
     /// The last frame of each side.
     Close = 8,

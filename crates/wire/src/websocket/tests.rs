@@ -1,4 +1,4 @@
-//! Frames however they are cut, and every way of breaking RFC 6455 that a decoder can see.
+//! Frames split in every way, and every violation of RFC 6455 that a decoder can see.
 
 use super::*;
 use proptest::prelude::*;
@@ -121,7 +121,7 @@ fn the_example_of_rfc_6455() {
     assert_eq!(accept_key("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
 }
 
-/// [MQTT-6.0.0-3]
+/// `[MQTT-6.0.0-3]`: WebSocket: the client requests the subprotocol mqtt.
 #[test]
 fn the_subprotocol_is_mqtt_and_nothing_like_it() {
     assert!(offers_mqtt("mqtt"));
@@ -144,7 +144,7 @@ fn a_close_frame_is_never_too_long_nor_cut_inside_a_character() {
 }
 
 proptest! {
-    /// [MQTT-6.0.0-2]
+    /// `[MQTT-6.0.0-2]`: WebSocket: packets need not be aligned with frames.
     #[test]
     fn data_comes_through_in_any_pieces_both_ways(
         payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..400), 1..6),

@@ -101,7 +101,9 @@ for (const [door, url] of Object.entries(DOORS)) {
     for (const [name, run] of Object.entries(CASES)) {
       const label = `mqtt.js over ${door}, ${version}: ${name}`;
       let timer;
-      const late = new Promise((_, reject) => { timer = setTimeout(() => reject(new Error(`not done in ${SECONDS_MAX} s`)), SECONDS_MAX * 1000); });
+      const late = new Promise((_, reject) => {
+        timer = setTimeout(() => reject(new Error(`not done in ${SECONDS_MAX} s`)), SECONDS_MAX * 1000);
+      });
       try {
         await Promise.race([run(url, level), late]);
         console.log(`${label}: ok`);

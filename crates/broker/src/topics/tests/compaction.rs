@@ -1,4 +1,5 @@
-//! Snapshots of topics: made beside a shard that serves, and what is left when a machine stops, or a file is harmed, meanwhile.
+//! Snapshots of topics: written while a shard serves, and what is left when the machine stops or a file is damaged
+//! meanwhile.
 
 use tidegate_journal::segment::{parse_segment_name, segment_name};
 
@@ -140,8 +141,8 @@ fn a_compaction_from_an_older_snapshot_replaces_the_damaged_one() {
     assert_eq!(check(&disk, &asked).snapshot_sequence, made.cursor.sequence.0);
 }
 
-/// Files that look newer than all that the shard will have for long: rubbish, a snapshot of another directory, and one of another state
-/// with a good hash at a place that the log does not have.
+/// Files that look newer than all that the shard will have for long: rubbish, a snapshot of another directory, and one
+/// of another state with a good hash at a place that the log does not have.
 fn unusable(disk: &FakeDisk, commands: &[Command]) {
     let rubbish = data().join("snapshots/topics-2/snapshot-00000000009999999998.tgs");
     let file = disk.create_new(&rubbish).unwrap();

@@ -1,4 +1,4 @@
-//! Replay equals live, wherever a machine stops.
+//! Replay gives the live state, wherever the machine stops.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! A client of a script: makes packets of commands, and lines of packets.
+//! A client of a script: turns commands into packets, and packets into lines.
 
 use tidegate_broker::ConnectionKey;
 use tidegate_wire::mqtt::{

@@ -1,33 +1,38 @@
-//! A little world: some workers' brokers in one thread, their logs on a disk that can lose its power, clients that follow a script.
+//! A test world: some workers' brokers in one thread, their logs on a disk that can lose power, clients that follow a
+//! script.
 //!
 //! ```text
 //!   "a: CONNECT; a: SUBSCRIBE t/#; b@1: CONNECT v3; b: PUBLISH t/1 hello"  ─▶  "a < PUBLISH t/1 hello"
 //! ```
 //!
-//! [`check`] runs a script and compares what the clients heard, command by command. Between two commands the world settles: everything
-//! is read, decided, synced, told and written. A script is a list of commands, separated by `;` or line ends:
+//! [`check`] runs a script and compares what the clients received, command by command. Between two commands everything
+//! is read, decided, synced, sent to peers and written. A script is a list of commands, separated by `;` or line ends:
 //!
-//! | command | meaning |
-//! |---|---|
-//! | `a: CONNECT [v3] [keep] [expiry=S] [recv=N] [alias=N] [max=BYTES] [keepalive=S] [user=NAME] [method=M] [noproblem] [why] [will=TOPIC,PAYLOAD[,qos=N][,retain][,delay=S][,expiry=S]]` | opens a connection to worker 0, MQTT 5, clean start (`keep`: not), with client id `a`. `a@1:` opens it to worker 1; `why`: reason strings are shown; `id=X` another client id, `id=` none; `a` is then only the connection's name |
-//! | `a: open` | opens a connection as CONNECT does, but sends nothing |
-//! | `a: SUBSCRIBE f [g ...] [qos=N] [nl] [rap] [rh=N] [sid=N] [id=N]`, `a: UNSUBSCRIBE f ...` | packet ids count from 1 for each connection, if none is given |
-//! | `a: PUBLISH topic [payload] [qos=N] [retain] [dup] [id=N] [alias=N] [expiry=S] [response=T] [correlation=X] [up=NAME=VALUE]` | topic `-` is the empty one |
-//! | `a: PUBACK id [0xCODE]`, `PUBREC`, `PUBREL`, `PUBCOMP` | |
-//! | `a: PING`, `a: DISCONNECT [0xCODE] [expiry=S]`, `a: AUTH method` | |
-//! | `a: HEX 30 00` | these bytes |
-//! | `a: drop` | the socket closes without a word |
-//! | `a: stall`, `a: flow` | the client stops and goes on taking bytes |
-//! | `a: HURRY N` | the client connects N times more, `keep expiry=100`, without waiting; its earlier connections are `a-1`, `a-2` ... |
-//! | `a: auto` | the client acknowledges by itself from now on, in silence |
-//! | `wait MS` | time passes, in steps of a hundred milliseconds |
-//! | `crash`, `kill` | the power fails, or the process ends; the brokers start again from the disk |
-//! | `drain N [REFERENCE]`, `reload`, `announce TOPIC PAYLOAD` | |
+//! * `a: CONNECT [v3] [keep] [expiry=S] [recv=N] [alias=N] [max=BYTES] [keepalive=S] [user=NAME] [method=M] [noproblem]
+//!   [why] [will=TOPIC,PAYLOAD[,qos=N][,retain][,delay=S][,expiry=S]]` opens a connection to worker 0, MQTT 5, clean
+//!   start (`keep`: not), with client id `a`. `a@1:` opens it to worker 1. `why`: reason strings are shown. `id=X` sets
+//!   another client id, `id=` none; `a` is then only the connection's name.
+//! * `a: open` opens a connection as CONNECT does, but sends nothing.
+//! * `a: SUBSCRIBE f [g ...] [qos=N] [nl] [rap] [rh=N] [sid=N] [id=N]`, `a: UNSUBSCRIBE f ...`: packet ids count from 1
+//!   for each connection, if none is given.
+//! * `a: PUBLISH topic [payload] [qos=N] [retain] [dup] [id=N] [alias=N] [expiry=S] [response=T] [correlation=X]
+//!   [up=NAME=VALUE]`: topic `-` is the empty one.
+//! * `a: PUBACK id [0xCODE]`, `PUBREC`, `PUBREL`, `PUBCOMP`.
+//! * `a: PING`, `a: DISCONNECT [0xCODE] [expiry=S]`, `a: AUTH method`.
+//! * `a: HEX 30 00` sends these bytes.
+//! * `a: drop` closes the socket without DISCONNECT.
+//! * `a: stall`, `a: flow`: the client stops reading, and continues.
+//! * `a: HURRY N`: the client connects N times more, `keep expiry=100`, without waiting; its earlier connections are
+//!   `a-1`, `a-2` ...
+//! * `a: auto`: the client acknowledges by itself from now on; its acknowledgements are not shown.
+//! * `wait MS`: time passes, in steps of a hundred milliseconds.
+//! * `crash`, `kill`: the power fails, or the process ends; the brokers start again from the disk.
+//! * `drain N [REFERENCE]`, `reload`, `announce TOPIC PAYLOAD`.
 //!
-//! Users: `nobody` is refused; `gone` has no rights after `reload`; topics that begin with `secret/` are for nobody, `$SYS` may be
-//! read, after `reload` `closed/` is for nobody either. `$ledger/accounts/X` may be subscribed to if X is a collector, which those are
-//! whose name begins with `candidate`. A request on
-//! `$ledger/transfers` is answered with `ok:` and what was asked, one on `other/service` with `other:` and that.
+//! Users: `nobody` is refused; `gone` has no rights after `reload`; topics that begin with `secret/` are for nobody,
+//! `$SYS` may be read, after `reload` `closed/` is for nobody either. `$ledger/accounts/X` may be subscribed to if X is
+//! a collector, which those are whose name begins with `candidate`. A request on `$ledger/transfers` is answered with
+//! `ok:` and what was asked, one on `other/service` with `other:` and that.
 
 // Several test programs share it, and none of them needs all of it.
 #![allow(dead_code)]
@@ -41,7 +46,7 @@ pub use world::{World, WorldOptions};
 
 use expect_test::Expect;
 
-/// Runs a script on two workers and compares what was heard.
+/// Runs a script on two workers and compares what was received.
 #[track_caller]
 pub fn check(script: &str, heard: Expect) {
     check_with(WorldOptions::default(), script, heard);

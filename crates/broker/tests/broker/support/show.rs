@@ -1,4 +1,4 @@
-//! What a client heard, as a line.
+//! What a client received, as a line.
 
 use std::fmt::Write;
 
@@ -50,7 +50,7 @@ fn connack(ack: &tidegate_wire::mqtt::ConnAck<'_>) -> String {
         line += " present";
     }
     if let Some(id) = ack.assigned_client_id {
-        // Drawn by chance: its length is all that can be expected.
+        // Drawn at random: only its length is known.
         write!(line, " assigned={}", "x".repeat(id.len())).unwrap();
     }
     if let Some(seconds) = ack.session_expiry_s {

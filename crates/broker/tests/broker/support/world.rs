@@ -69,7 +69,7 @@ impl World {
         world
     }
 
-    /// The brokers, for who looks inside.
+    /// The brokers, for tests that check their state.
     pub fn brokers(&self) -> &[TestBroker] {
         &self.brokers
     }
@@ -108,7 +108,7 @@ impl World {
         topics::open_shard(back.expect("the log is whole"), self.options.inboxes.clone()).expect("the log goes on")
     }
 
-    /// Runs a script. Returns each command with what was heard until the world had settled.
+    /// Runs a script. Returns each command with what was received after it.
     pub fn run(&mut self, script: &str) -> String {
         let mut told = String::new();
         for command in script.split(['\n', ';']).map(str::trim).filter(|command| !command.is_empty()) {
@@ -176,7 +176,7 @@ impl World {
         }
     }
 
-    /// So many connections of one client id, one after the other without waiting for an answer.
+    /// Several connections of one client id, one after the other without waiting for an answer.
     fn hurry(&mut self, name: &str, count: usize, heard: &mut Heard) {
         for nth in 1..=count {
             let mut client = Client::new(self.clients[name].worker);
@@ -350,7 +350,7 @@ impl World {
     }
 }
 
-/// What clients heard, by client.
+/// What clients received, by client.
 #[derive(Default)]
 struct Heard(BTreeMap<String, Vec<String>>);
 

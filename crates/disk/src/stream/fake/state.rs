@@ -1,4 +1,4 @@
-//! One fake stream: what is stored, what is on its way, and who waits for what.
+//! One fake stream: stored messages, messages in flight, and waiting callers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -138,7 +138,7 @@ impl State {
         }
     }
 
-    /// Lets a step pass; wakes whoever has an outcome by it.
+    /// Lets a step pass; wakes callers that have an outcome now.
     pub fn advance(state: &Mutex<State>) {
         let wakes = lock(state).step();
         wakes.into_iter().for_each(|wake| wake());
@@ -188,7 +188,7 @@ impl State {
                 self.answer(client, ticket, Outcome::Found { number, message });
             }
             Moving::Outcome { client, ticket, outcome } => {
-                // Whoever was told that nobody knows is not told again.
+                // A caller that got "unknown" gets no second outcome.
                 if let Some(client) = self.clients.get_mut(&client)
                     && client.asked.remove(&ticket).is_some()
                 {

@@ -1,4 +1,4 @@
-//! Bit rot, lost files, foreign files: found at open, repaired by replay; found by a lookup, said.
+//! Bit rot, lost files, foreign files: found at open and repaired by replay, or found by a lookup and reported.
 
 use super::*;
 

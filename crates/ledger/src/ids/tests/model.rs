@@ -6,8 +6,8 @@ use super::*;
 
 #[derive(Clone, Debug)]
 enum Act {
-    /// A hash of a few, at both ends of the range or with the same low half, for one of the ids that share it: both get several
-    /// positions.
+    /// A hash of a few, at both ends of the range or with the same low half, for one of the ids that share it: both get
+    /// several positions.
     InsertKnown {
         hash: u64,
         id: u64,

@@ -19,7 +19,7 @@ fn siphash_1_3_is_the_standard_librarys() {
 #[test]
 fn siphash_2_4_agrees_with_the_papers_vector() {
     // Appendix A of the SipHash paper: 15 bytes 00..0e give a129ca6149be45e5.
-    let mut sip = Sip::<2, 4>::new(REFERENCE_KEY, false);
+    let mut sip = SipHasher::<2, 4>::new(REFERENCE_KEY, false);
     sip.write(&(0..15).collect::<Vec<u8>>());
     assert_eq!(sip.finish_64(), 0xa129_ca61_49be_45e5);
 }
@@ -27,7 +27,7 @@ fn siphash_2_4_agrees_with_the_papers_vector() {
 #[test]
 fn siphash_2_4_128_agrees_with_the_reference_vector() {
     // vectors_sip128[0] of the reference implementation: no bytes.
-    let sip = Sip::<2, 4>::new(REFERENCE_KEY, true);
+    let sip = SipHasher::<2, 4>::new(REFERENCE_KEY, true);
     assert_eq!(
         sip.finish_128(),
         [0xa3, 0x81, 0x7f, 0x04, 0xba, 0x25, 0xa8, 0xe6, 0x6d, 0xf6, 0x72, 0x14, 0xc7, 0x55, 0x02, 0x93]
@@ -37,9 +37,9 @@ fn siphash_2_4_128_agrees_with_the_reference_vector() {
 #[test]
 fn writes_in_pieces_are_one_write() {
     let bytes: Vec<u8> = (0..50).collect();
-    let mut whole = Sip::<2, 4>::new([1, 2], true);
+    let mut whole = SipHasher::<2, 4>::new([1, 2], true);
     whole.write(&bytes);
-    let mut pieces = Sip::<2, 4>::new([1, 2], true);
+    let mut pieces = SipHasher::<2, 4>::new([1, 2], true);
     for piece in bytes.chunks(3) {
         pieces.write(piece);
     }

@@ -1,7 +1,7 @@
 //! The rules, case by case. One step a `;`:
 //!
-//! `open wallet a [asset]`, `t1: a>b 5 [memo]`, `hold h1: a>b 5 for 1000`, `post h1 [3]`, `void h1`, `expire h1`, `clock 5000`,
-//! `linked t1: a>b 5 & t2: b>c 5`, `show a`, `rows a`.
+//! `open wallet a [asset]`, `t1: a>b 5 [memo]`, `hold h1: a>b 5 for 1000`, `post h1 [3]`, `void h1`, `expire h1`,
+//! `clock 5000`, `linked t1: a>b 5 & t2: b>c 5`, `show a`, `rows a`.
 
 use expect_test::{Expect, expect};
 
@@ -46,7 +46,9 @@ fn run(node: &mut Node, step: &str) -> String {
             let words: Vec<Vec<&str>> =
                 step["linked".len()..].split('&').map(|part| part.split_whitespace().collect()).collect();
             let transfers: Vec<Transfer<'_>> = words.iter().map(|words| transfer(words)).collect();
-            return node.linked(&transfers).into_iter().map(word).collect::<Vec<_>>().join(", ");
+            let outcomes: Vec<_> = node.linked(&transfers).into_iter().map(word).collect();
+            // One a line, if a line would be too long.
+            return outcomes.join(if outcomes.concat().len() > 60 { ",\n    " } else { ", " });
         }
         _ => Command::Transfer { transfer: transfer(&words), credit_missing: false },
     };
@@ -218,7 +220,8 @@ fn accounts_are_opened_once() {
 #[test]
 fn sources_together_issue_no_more_than_a_balance_can_hold() {
     check(
-        "open source s; open source t; open wallet a; t1: s>a max; t2: s>a 1; t3: t>a 1; t4: a>s 1; t5: t>a 1; t6: s>t 1; \
+        "open source s; open source t; open wallet a; t1: s>a max; t2: s>a 1; t3: t>a 1; t4: a>s 1; t5: t>a 1; \
+         t6: s>t 1; \
          show s; show t; show a",
         expect![[r#"
             t1: s>a max -> applied
@@ -358,7 +361,8 @@ fn a_post_after_expiry_is_refused_before_the_tick_ran_and_stays_so() {
 #[test]
 fn posts_and_placements_are_repeated_safely() {
     at_the_shop(
-        "hold h1: a>c 4 for 1000; hold h1: a>c 4 for 1000; hold h1: a>c 4 for 1001; post h1 3; post h1 3; post h1; post h1 4; \
+        "hold h1: a>c 4 for 1000; hold h1: a>c 4 for 1000; hold h1: a>c 4 for 1001; post h1 3; post h1 3; post h1; \
+         post h1 4; \
          void h1; hold h1: a>c 4 for 1000; hold h1: a>b 4 for 1000",
         expect![[r#"
             c1: shop>a 5 -> applied
@@ -394,7 +398,8 @@ fn posting_all_is_the_same_as_posting_the_amount() {
 #[test]
 fn transfers_and_holds_share_their_ids() {
     at_the_shop(
-        "hold x: a>c 1 for 1000; x: a>c 1; y: a>c 1; hold y: a>c 1 for 1000; post y; void y; post z; z: a>c 1; z: a>c 1; \
+        "hold x: a>c 1 for 1000; x: a>c 1; y: a>c 1; hold y: a>c 1 for 1000; post y; void y; post z; z: a>c 1; \
+         z: a>c 1; \
          hold r: a>c 99 for 1000; r: a>c 99; post r; hold r: a>c 99 for 1000",
         expect![[r#"
             c1: shop>a 5 -> applied
@@ -418,7 +423,8 @@ fn transfers_and_holds_share_their_ids() {
 #[test]
 fn holds_have_their_form() {
     at_the_shop(
-        "hold h: a>c 1 for 0; hold h: a>c 1 for 3155760000001; hold h: a>c 0 for 1; hold h: a>a 1 for 1; hold h: a>c 5 for 1000; \
+        "hold h: a>c 1 for 0; hold h: a>c 1 for 3155760000001; hold h: a>c 0 for 1; hold h: a>a 1 for 1; \
+         hold h: a>c 5 for 1000; \
          post h 0; post h 6; post h max; hold i: a>c 1 for 1000",
         expect![[r#"
             c1: shop>a 5 -> applied
@@ -464,15 +470,17 @@ fn a_linked_group_is_all_or_nothing() {
     "#]],
     );
     at_the_shop(
-        "linked t1: a>b 5 & t2: b>c 4 & t3: b>c 2; show a; show b; t1: a>b 5; t3: b>c 2; t1: a>b 1",
+        "linked t: a>b 5 & u: b>c 4 & v: b>c 2; show a; show b; t: a>b 5; v: b>c 2; t: a>b 1",
         expect![[r#"
             c1: shop>a 5 -> applied
-            linked t1: a>b 5 & t2: b>c 4 & t3: b>c 2 -> refused: linked_failed, refused: linked_failed, refused: insufficient_funds available=1
+            linked t: a>b 5 & u: b>c 4 & v: b>c 2 -> refused: linked_failed,
+                refused: linked_failed,
+                refused: insufficient_funds available=1
             show a -> balance 5, held 0, credited 5, debited 0
             show b -> balance 0, held 0, credited 0, debited 0
-            t1: a>b 5 -> refused: linked_failed
-            t3: b>c 2 -> refused: insufficient_funds available=1
-            t1: a>b 1 -> refused: id_reused
+            t: a>b 5 -> refused: linked_failed
+            v: b>c 2 -> refused: insufficient_funds available=1
+            t: a>b 1 -> refused: id_reused
         "#]],
     );
 }
@@ -493,7 +501,8 @@ fn a_member_with_a_wrong_form_fails_the_group_and_keeps_its_id_free() {
 #[test]
 fn a_linked_group_keeps_the_issuance_cap() {
     check(
-        "open source s; open source t; open wallet a; linked x: s>a max & y: t>a 1; linked v: s>a max & w: a>t max & z: t>a max",
+        "open source s; open source t; open wallet a; linked x: s>a max & y: t>a 1; \
+         linked v: s>a max & w: a>t max & z: t>a max",
         expect![[r#"
             linked x: s>a max & y: t>a 1 -> refused: linked_failed, refused: overflow
             linked v: s>a max & w: a>t max & z: t>a max -> applied, applied, applied

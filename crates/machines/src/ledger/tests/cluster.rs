@@ -1,5 +1,5 @@
-//! Some shards, and what stands between them: claims of ids, facts of accounts, credits that follow. A stand-in for the
-//! router, which messages reach in any order the test likes.
+//! Some shards and the messages between them: claims of ids, facts of accounts, credits. It replaces the router, and
+//! the test chooses the order of messages.
 
 use super::node::Node;
 use crate::ledger::{
@@ -121,8 +121,8 @@ impl Cluster {
         true
     }
 
-    /// Carries at most `max` credits of `from` to `to`, starting `back` before the first one that `to` lacks (repeats do
-    /// nothing). Returns how many were taken in.
+    /// Carries at most `max` credits of `from` to `to`, starting `back` before the first one that `to` lacks (repeats
+    /// do nothing). Returns how many were taken in.
     pub fn deliver(&mut self, from: usize, to: usize, back: u64, max: usize) -> usize {
         let watermark = self.nodes[to].ledger.watermark(ShardIndex(from as u16));
         let (sender, receiver) = pair(&mut self.nodes, from, to);

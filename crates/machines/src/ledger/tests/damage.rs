@@ -1,4 +1,4 @@
-//! What is damaged in memory is found: by the next event about it, or by the walk over everything.
+//! Damage in memory is found by the next event about it, or by the full check.
 
 use super::cluster::Cluster;
 use super::node::Node;

@@ -1,5 +1,5 @@
-//! The ledger's rules written down a second time, as plainly as possible: no shards but for where money is, no records, no
-//! slots, unbounded integers. The properties compare the real one with it.
+//! The ledger's rules written down a second time, as plainly as possible: shards only say where money is, no records,
+//! no slots, unbounded integers. The properties compare the real one with it.
 
 use std::collections::BTreeMap;
 

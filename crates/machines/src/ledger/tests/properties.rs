@@ -1,5 +1,5 @@
-//! Random commands on one to three shards, credits between them late and repeated, restarts in between: after every step the
-//! ledger says what the model says, and every promise of the module holds.
+//! Random commands on one to three shards, with late and repeated credits and with restarts: after every step the
+//! ledger agrees with the model, and every promise of the module holds.
 
 use proptest::prelude::*;
 
@@ -193,7 +193,8 @@ impl Twins {
     }
 
     fn time_of_hold(&self, id: &str) -> u64 {
-        let holder = |node: &&super::node::Node| matches!(node.prior(id), Some(event) if !matches!(event, crate::ledger::Event::IdClaimed { .. }));
+        let is_claim = |event: &crate::ledger::Event<'_>| matches!(event, crate::ledger::Event::IdClaimed { .. });
+        let holder = |node: &&super::node::Node| node.prior(id).is_some_and(|event| !is_claim(&event));
         self.real.nodes.iter().find(holder).map_or(0, |node| node.now.max(node.ledger.time().0))
     }
 

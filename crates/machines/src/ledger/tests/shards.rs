@@ -1,4 +1,4 @@
-//! What only happens between shards: claims, adopted facts, credits that follow, and the bugs of a router.
+//! What only happens between shards: claims, adopted facts, credits, and the bugs of a router.
 
 use tidegate_planted::BalanceChange;
 

@@ -1,4 +1,4 @@
-//! Snapshots: they come back the same, and damage is found.
+//! Snapshots: reading gives the same state, and damage is found.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -8,7 +8,7 @@ use crate::ledger::{AccountKind, Hold, Ledger, Mismatch, SnapshotError, Transfer
 use crate::machine::tests::{place, read_changed, read_forged, restore, snapshot};
 use crate::{Machine, ShardIndex};
 
-/// Three shards with a bit of everything: two assets, holds, credits under way and confirmed.
+/// Three shards with all kinds of state: two assets, holds, credits pending and confirmed.
 pub fn cluster() -> Cluster {
     let mut cluster = Cluster::new(3);
     for (id, kind) in [("shop", AccountKind::Source), ("c", AccountKind::Collector)] {

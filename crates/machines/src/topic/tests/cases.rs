@@ -1,8 +1,9 @@
 //! The rules, case by case. One step a `;`:
 //!
-//! `open a 60 [will 5]`, `attach a`, `detach a 60 [quietly]`, `end a`, `clear a`, `sub a f/+ 7`, `unsub a f/+`,
-//! `pub hi a:1 b:2 [from 9] [until 5000]`, `ack a 0`, `rec a 0`, `forget 9`, `forget all`, `retain t hi`, `delay t hi 5000`, `sent 3`,
-//! `limit 2 messages drop_oldest`, `limit 5000 ms`, `clock 5000`, `obey`, `due`, `show a`, `facts`. Times are from the start.
+//! `open a 60 [will 5]`, `attach a`, `detach a 60 [quietly]`, `end a`, `clear a`, `sub a f/+ 7`, `unsub a f/+`, `pub hi
+//! a:1 b:2 [from 9] [until 5000]`, `ack a 0`, `rec a 0`, `forget 9`, `forget all`, `retain t hi`, `delay t hi 5000`,
+//! `sent 3`, `limit 2 messages drop_oldest`, `limit 5000 ms`, `clock 5000`, `obey`, `due`, `show a`, `facts`. Times are
+//! from the start.
 
 use std::sync::Arc;
 
@@ -258,7 +259,8 @@ fn a_slot_is_used_again_by_a_new_session_with_nothing_of_the_old_one() {
 #[test]
 fn acknowledged_out_of_order() {
     check(
-        "open a 60; pub p0 a:1; pub p1 a:1; pub p2 a:1; pub p3 a:1; ack a 1; ack a 2; show a; ack a 0; show a; ack a 3; show a",
+        "open a 60; pub p0 a:1; pub p1 a:1; pub p2 a:1; pub p3 a:1; ack a 1; ack a 2; show a; ack a 0; show a;
+         ack a 3; show a",
         expect![[r#"
             open a 60 -> slot 0
             pub p0 a:1 -> 1 got it, 0 made room, 0 did not
@@ -275,7 +277,8 @@ fn acknowledged_out_of_order() {
 #[test]
 fn what_its_receiver_has_is_never_dropped_for_others() {
     check(
-        "open a 60; limit 2 messages drop_oldest; pub p0 a:2; rec a 0; rec a 0; show a; pub p1 a:2; pub p2 a:2; pub p3 a:2; show a;
+        "open a 60; limit 2 messages drop_oldest; pub p0 a:2; rec a 0; rec a 0; show a; pub p1 a:2; pub p2 a:2;
+         pub p3 a:2; show a;
          rec a 3; pub p4 a:1; show a; ack a 0; pub p4 a:1; show a; facts",
         expect![[r#"
             open a 60 -> slot 0
@@ -342,7 +345,8 @@ fn bytes_are_bounded_too() {
 #[test]
 fn an_origin_is_taken_once_until_it_is_forgotten() {
     check(
-        "open a 60; pub x a:2 from 9; pub x a:2 from 9; ack a 0; pub x a:2 from 9; forget 9; forget 9; pub x a:2 from 9; pub y a:2 from 8;
+        "open a 60; pub x a:2 from 9; pub x a:2 from 9; ack a 0; pub x a:2 from 9; forget 9; forget 9;
+         pub x a:2 from 9; pub y a:2 from 8;
          pub z nobody:2 from 7; forget all; forget all; pub y a:2 from 8; show a",
         expect![[r#"
             open a 60 -> slot 0
@@ -363,8 +367,10 @@ fn an_origin_is_taken_once_until_it_is_forgotten() {
 #[test]
 fn sessions_end_and_wills_are_sent_in_time() {
     check(
-        "open a 60 will 5; open b 3 will 5; open c never will 0; open d 60 will 5; due; detach a 60; detach b 3; detach c never;
-         detach d 60 quietly; due; clear c; clear c; clear d; clock 2999; due; clock 3000; due; clock 5000; due; attach a; due;
+        "open a 60 will 5; open b 3 will 5; open c never will 0; open d 60 will 5; due; detach a 60; detach b 3;
+         detach c never;
+         detach d 60 quietly; due; clear c; clear c; clear d; clock 2999; due; clock 3000; due; clock 5000; due;
+         attach a; due;
          detach a 10; clock 15000; due; obey; clock 99999999; due; obey; show c",
         expect![[r#"
             open a 60 will 5 -> slot 0
@@ -389,7 +395,8 @@ fn sessions_end_and_wills_are_sent_in_time() {
 #[test]
 fn entries_age_and_messages_expire() {
     check(
-        "open a 60; limit 5000 ms; pub p0 a:1; pub p1 a:1 until 3000; pub p2 a:2; pub p3 a:1 until 9000; rec a 2; ack a 0; clock 3000; due;
+        "open a 60; limit 5000 ms; pub p0 a:1; pub p1 a:1 until 3000; pub p2 a:2; pub p3 a:1 until 9000; rec a 2;
+         ack a 0; clock 3000; due;
          obey; clock 5000; due; obey; limit 0 ms; pub p4 a:1; clock 99999; obey; show a; facts",
         expect![[r#"
             open a 60 -> slot 0
@@ -423,7 +430,8 @@ fn retained_messages_are_replaced_and_cleared() {
 #[test]
 fn delayed_messages_come_in_the_order_of_their_times() {
     check(
-        "delay t late 5000; delay t soon 1000; due; clock 1000; due; clock 5000; due; sent 2; sent 2; due; sent 1; facts",
+        "delay t late 5000; delay t soon 1000; due; clock 1000; due; clock 5000; due; sent 2; sent 2; due; sent 1;
+         facts",
         expect![[r#"
             due -> delayed 2
             due -> delayed 2, delayed 1
@@ -437,7 +445,8 @@ fn delayed_messages_come_in_the_order_of_their_times() {
 #[test]
 fn a_session_may_get_two_copies() {
     check(
-        "open a 60; pub x a:1 a:2; show a; facts; ack a 0; facts; limit 1 messages drop_oldest; pub y a:1 a:1; show a; ack a 4; facts",
+        "open a 60; pub x a:1 a:2; show a; facts; ack a 0; facts; limit 1 messages drop_oldest; pub y a:1 a:1;
+         show a; ack a 4; facts",
         expect![[r#"
             open a 60 -> slot 0
             pub x a:1 a:2 -> 2 got it, 0 made room, 0 did not

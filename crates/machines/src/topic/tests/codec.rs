@@ -1,4 +1,4 @@
-//! Bytes of events: pinned, and never trusted.
+//! Encoded events: pinned examples, and damaged ones.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What is damaged in memory is found by the walk over everything, or by the next event about it.
+//! Damage in memory is found by the full check, or by the next event about it.
 
 use super::shard::message;
 use super::snapshots::shard;

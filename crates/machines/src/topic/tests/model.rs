@@ -1,4 +1,4 @@
-//! The same rules again, the slow and plain way: lists that are searched from the front.
+//! The same rules in the simplest form: lists that are searched from the front.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ pub struct Model {
 }
 
 /// What is published.
-pub struct Letter<'a> {
+pub struct TestMessage<'a> {
     pub payload: &'a str,
     pub bytes: u64,
     pub expires_at: Option<u64>,
@@ -66,7 +66,7 @@ impl Model {
     /// Each receiver's number, or none where it did not get it.
     pub fn publish(
         &mut self,
-        letter: &Letter<'_>,
+        letter: &TestMessage<'_>,
         receivers: &[(Slot, u8)],
         limits: &InboxLimits,
         now: u64,

@@ -1,4 +1,4 @@
-//! What is taken once: each part of a message with more receivers than one record has room for, and what is delayed.
+//! What is taken once: each part of a message with more receivers than fit in one record, and delayed messages.
 
 use super::shard::{Shard, message};
 use crate::TimeMs;

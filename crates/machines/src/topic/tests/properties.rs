@@ -1,8 +1,8 @@
-//! Random commands, restarts in between: after every step the shard says what the model says.
+//! Random commands, with restarts: after every step the shard agrees with the model.
 
 use proptest::prelude::*;
 
-use super::model::{Letter, Model, Owner, word};
+use super::model::{Model, Owner, TestMessage, word};
 use super::shard::{Shard, message};
 use crate::machine::tests::{restore, snapshot};
 use crate::topic::{Command, Due, InboxPolicy, Origin, Receiver, Refusal, Slot, Will};
@@ -198,7 +198,7 @@ impl Pair {
         let origin = packet_id.map(origin_of);
         let message = message("t", &payload, 2, expires_at.map(TimeMs));
         let bytes = message.body_bytes() as u64;
-        let letter = Letter { payload: &payload, bytes, expires_at, origin };
+        let letter = TestMessage { payload: &payload, bytes, expires_at, origin };
         let receivers: Vec<(Slot, u8)> = receivers.iter().map(|(slot, qos)| (Slot(*slot), *qos)).collect();
         let expected = self.model.publish(&letter, &receivers, &self.shard.limits, now);
         let receiver = |(slot, qos): (Slot, u8)| Receiver { slot, qos, retain: false, subscription_ids: [9].into() };
@@ -309,7 +309,8 @@ proptest! {
         pair.shard.check();
     }
 
-    /// A share group's copy comes besides the others: both were decided on one state, and the second finds what the first has left.
+    /// A share group's copy comes besides the others: both were decided on one state, and the second finds what the
+    /// first has left.
     #[test]
     fn copies_for_one_inbox_replay_as_they_came(
         messages_max in 1..6u32,

@@ -1,4 +1,4 @@
-//! Snapshots: they come back the same, and damage is found.
+//! Snapshots: reading gives the same state, and damage is found.
 
 use proptest::prelude::*;
 use proptest::sample::Index;

@@ -1,4 +1,5 @@
-//! Logs in streams with a replicated network's manners: answers come late, in bursts or never, and somebody else may take over.
+//! Logs in streams with a replicated network's manners: answers come late, in bursts or never, and somebody else may
+//! take over.
 
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::stream::{FakeStream, FakeStreams, StreamWeather, message_name};

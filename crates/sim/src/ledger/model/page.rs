@@ -77,8 +77,8 @@ impl Model {
         Ok(())
     }
 
-    /// A row is the same whenever it is seen. Where parts of a collector are merged, only its balance may depend on what came
-    /// in between.
+    /// A row is the same whenever it is seen. Where parts of a collector are merged, only its balance may depend on
+    /// what came in between.
     fn remember(&mut self, account: &str, row: &HistoryRow) -> Result<(), Violation> {
         let merged = self.shard_count > 1
             && self

@@ -1,4 +1,5 @@
-//! A census: faults pause, everything on its way arrives, and then every account is read through the door, with its history.
+//! A census: faults pause, everything on its way arrives, and then every account is read through the door, with its
+//! history.
 
 use std::collections::BTreeMap;
 

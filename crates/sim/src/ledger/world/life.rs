@@ -59,7 +59,8 @@ impl<S: Store> LedgerWorld<S> {
         self.inspect(false)
     }
 
-    /// Every request ever made is made once more and gets the answer it got; time passes, holds expire; all is compared.
+    /// Every request ever made is made once more and gets the answer it got; time passes, holds expire; all is
+    /// compared.
     fn reckoning(&mut self) -> Result<(), Violation> {
         note!(self.site.trace, "reckoning");
         let answered = |world: &LedgerWorld<S>| world.load.wishes.open() == 0;
@@ -81,7 +82,8 @@ impl<S: Store> LedgerWorld<S> {
         self.inspect(true)
     }
 
-    /// Every shard is compared with its journal once more. A power failure that was drawn before the peace may still come.
+    /// Every shard is compared with its journal once more. A power failure that was drawn before the peace may still
+    /// come.
     fn last_audits(&mut self) -> Result<(), Violation> {
         let enough = self.site.tally.of("a reconciliation") + u64::from(self.load.plan.shards);
         for _ in 0..AUDIT_ATTEMPTS {

@@ -1,9 +1,10 @@
 //! The life of the process: it starts, takes turns, and dies.
 
 use tidegate_ledger::message::AuditReport;
-use tidegate_ledger::operation::{EndpointIndex, Message, Outgoing};
+use tidegate_ledger::operation::{Message, Outgoing};
 use tidegate_ledger::router::Finished;
 use tidegate_machines::TimeMs;
+use tidegate_runtime::Address;
 
 use super::LedgerWorld;
 use crate::harness::End;
@@ -25,7 +26,7 @@ impl<S: Store> LedgerWorld<S> {
         self.step_auditors()
     }
 
-    fn deliver(&mut self, to: EndpointIndex, message: Message) -> Result<(), Violation> {
+    fn deliver(&mut self, to: Address, message: Message) -> Result<(), Violation> {
         let Some(node) = &mut self.node else { return Ok(()) };
         let (mut out, mut finished) = (Outgoing::new(), Finished::new());
         match (node.endpoint(to), message) {
@@ -53,7 +54,7 @@ impl<S: Store> LedgerWorld<S> {
     }
 
     /// What an endpoint made leaves it, unless the machine stopped meanwhile: then nothing did.
-    pub(super) fn pass_on(&mut self, from: EndpointIndex, out: Outgoing, finished: Finished) -> Result<(), Violation> {
+    pub(super) fn pass_on(&mut self, from: Address, out: Outgoing, finished: Finished) -> Result<(), Violation> {
         if self.site.disk.has_stopped() {
             self.end(End::Power)
         } else {

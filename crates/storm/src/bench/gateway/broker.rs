@@ -1,9 +1,9 @@
-//! The brokers that are measured, each started from nothing for every case.
+//! The brokers that are measured, each started with fresh data for every case.
 
-use crate::door::server::{Configuration, Place, Tidegate};
 use crate::mqtt::tls::Certificate;
 use crate::peer::{mochi, mosquitto};
 use crate::process::{self, Server};
+use crate::tidegate::server::{Configuration, Paths, Tidegate};
 use anyhow::{Context, Result};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -91,7 +91,7 @@ impl Brokers {
             cert_file: self.certificate.cert_file.clone(),
             key_file: self.certificate.key_file.clone(),
         };
-        let tidegate = Tidegate::start_fresh(&Place { program: self.tidegate.clone(), directory, configuration })?;
+        let tidegate = Tidegate::start_fresh(&Paths { program: self.tidegate.clone(), directory, configuration })?;
         let (tcp, http) = (tidegate.mqtt(), tidegate.http());
         Ok(Broker { server: tidegate.into_server(), tcp, tls: Some(tls), websocket: Some((http, "/mqtt")) })
     }

@@ -1,19 +1,20 @@
-//! How fast clients get in: connect, CONNECT, CONNACK, and stay.
+//! How fast clients connect: TCP, CONNECT, CONNACK; the connections stay open.
 
 use super::broker::{Broker, Kind};
-use crate::mqtt::entry;
+use crate::mqtt::handshake;
 use crate::mqtt::link::Link;
-use crate::mqtt::packet::{Arrival, Guest};
+use crate::mqtt::packet::{Arrival, ConnectOptions};
 use crate::process;
 use crate::report::Report;
 use anyhow::{Context, Result, bail, ensure};
 use mio::{Events, Interest, Poll, Token};
 use std::time::{Duration, Instant};
 
-/// Clients on their way in at any time: fewer than any broker's backlog (Mosquitto's is 100), so that the kernel turns nobody away.
+/// Clients that connect at the same time: fewer than any broker's backlog (Mosquitto's is 100), so that the kernel
+/// refuses none.
 const AT_ONCE: usize = 96;
 
-/// A broker that lets nobody in for so long has failed.
+/// A broker that accepts no client for this long has failed.
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 /// Measures one broker.
@@ -27,7 +28,7 @@ pub fn measure(broker: &Broker, kind: Kind, clients: usize, report: &mut Report)
     let started = Instant::now();
     while inside < clients {
         while links.len() < clients && links.len() - inside < AT_ONCE {
-            links.push(knock(broker, &poll, links.len())?);
+            links.push(connect(broker, &poll, links.len())?);
         }
         poll.poll(&mut events, Some(SILENCE_MAX))?;
         ensure!(!events.is_empty(), "of {clients} clients {inside} are inside, the next are not answered");
@@ -50,10 +51,10 @@ pub fn measure(broker: &Broker, kind: Kind, clients: usize, report: &mut Report)
     Ok(())
 }
 
-fn knock(broker: &Broker, poll: &Poll, index: usize) -> Result<Link> {
-    let guest = Guest::new(format!("connect-{index:06}"), vec![]);
-    let mut link = Link::new(entry::dial(broker.tcp, index)?)?;
-    link.outbox().extend(guest.connect());
+fn connect(broker: &Broker, poll: &Poll, index: usize) -> Result<Link> {
+    let options = ConnectOptions::new(format!("connect-{index:06}"), vec![]);
+    let mut link = Link::new(handshake::dial(broker.tcp, index)?)?;
+    link.outbox().extend(options.connect());
     link.flush()?;
     poll.registry().register(link.socket(), Token(index), Interest::READABLE)?;
     Ok(link)

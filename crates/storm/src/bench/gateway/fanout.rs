@@ -1,11 +1,12 @@
-//! One publisher, many subscribers to one topic, QoS 0, as fast as it goes; every subscriber must get every message in order.
+//! One publisher, many subscribers to one topic, QoS 0, as fast as possible; every subscriber must get every message in
+//! order.
 
 use super::broker::{Broker, Kind};
 use super::{Settings, report_costs};
 use crate::mqtt::drive::{Links, Traffic, drive};
-use crate::mqtt::entry;
+use crate::mqtt::handshake;
 use crate::mqtt::link::Link;
-use crate::mqtt::packet::{Arrival, Guest, Publish, QoS};
+use crate::mqtt::packet::{Arrival, ConnectOptions, Publish, QoS};
 use crate::mqtt::stamp::{Expected, PAYLOAD_BYTES, Stamp};
 use crate::report::Report;
 use anyhow::{Result, bail};
@@ -29,8 +30,8 @@ pub fn measure(broker: &Broker, kind: Kind, settings: &Settings, report: &mut Re
     let mut links = Vec::new();
     for index in 0..=settings.subscribers {
         let filters = if index == 0 { vec![] } else { vec![TOPIC.to_owned()] };
-        let guest = Guest::new(format!("fanout-{index}"), filters);
-        links.push(Link::new(entry::enter(broker.tcp, index, &guest)?)?);
+        let options = ConnectOptions::new(format!("fanout-{index}"), filters);
+        links.push(Link::new(handshake::connect(broker.tcp, index, &options)?)?);
     }
     let mut fanout = Fanout {
         publish: Publish::new(TOPIC, QoS::Zero, PAYLOAD_BYTES),
@@ -38,9 +39,9 @@ pub fn measure(broker: &Broker, kind: Kind, settings: &Settings, report: &mut Re
         window: settings.fanout_window,
         expected: vec![Expected::default(); settings.subscribers],
     };
-    let stretch = drive(links, &mut fanout, settings.plan(), || broker.processor_time())?;
-    report.add(&kind.key("fanout_delivered_per_s"), stretch.per_second());
-    report_costs(kind, "fanout", &stretch, report);
+    let measured = drive(links, &mut fanout, settings.plan(), || broker.processor_time())?;
+    report.add(&kind.key("fanout_delivered_per_s"), measured.per_second());
+    report_costs(kind, "fanout", &measured, report);
     Ok(())
 }
 

@@ -1,11 +1,12 @@
-//! Many subscriptions with wildcards, and publishes that match exactly one of them, picked at random: what finding it costs.
+//! Many subscriptions with wildcards, and publishes that match exactly one of them, picked at random: the cost of
+//! matching.
 
 use super::broker::{Broker, Kind};
 use super::{Settings, report_costs};
 use crate::mqtt::drive::{Links, Traffic, drive};
-use crate::mqtt::entry;
+use crate::mqtt::handshake;
 use crate::mqtt::link::Link;
-use crate::mqtt::packet::{Arrival, Guest, Publish, QoS};
+use crate::mqtt::packet::{Arrival, ConnectOptions, Publish, QoS};
 use crate::mqtt::stamp::{PAYLOAD_BYTES, Stamp};
 use crate::report::Report;
 use anyhow::{Context, Result, bail, ensure};
@@ -63,8 +64,8 @@ pub fn measure(
         let subscriber = index.checked_sub(PUBLISHERS);
         let own = |subscriber: usize| (subscriber as u32..subscriptions).step_by(SUBSCRIBERS).map(filter).collect();
         let filters = subscriber.map_or(vec![], own);
-        let guest = Guest::new(format!("match-{index:03}"), filters);
-        links.push(Link::new(entry::enter(broker.tcp, index, &guest)?)?);
+        let options = ConnectOptions::new(format!("match-{index:03}"), filters);
+        links.push(Link::new(handshake::connect(broker.tcp, index, &options)?)?);
     }
     let publisher = || Publisher { published: 0, delivered: 0, next_at_least: vec![0; SUBSCRIBERS] };
     let mut traffic = Matching {
@@ -73,9 +74,9 @@ pub fn measure(
         publishers: std::iter::repeat_with(publisher).take(PUBLISHERS).collect(),
         chance: 0x9E37_79B9_7F4A_7C15,
     };
-    let stretch = drive(links, &mut traffic, settings.plan(), || broker.processor_time())?;
-    report.add(&kind.key(&format!("{figure}_per_s")), stretch.per_second());
-    report_costs(kind, figure, &stretch, report);
+    let measured = drive(links, &mut traffic, settings.plan(), || broker.processor_time())?;
+    report.add(&kind.key(&format!("{figure}_per_s")), measured.per_second());
+    report_costs(kind, figure, &measured, report);
     Ok(())
 }
 

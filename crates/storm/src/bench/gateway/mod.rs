@@ -1,5 +1,5 @@
-//! `storm bench-gateway`: every case of the gateway bench, our broker and the peers in turn, as many times as asked; then the
-//! medians. Every case starts a broker from nothing and checks that nothing was lost, repeated or overtaken: else it fails.
+//! `storm bench-gateway`: every case of the gateway bench, our broker and the others in turn, for the number of runs;
+//! then the medians. Every case starts a broker with fresh data and fails if a message was lost, repeated or overtaken.
 
 mod broker;
 mod connects;
@@ -10,13 +10,13 @@ mod pairs;
 mod sessions;
 
 use crate::machine;
-use crate::mqtt::drive::{Plan, Stretch};
+use crate::mqtt::drive::{Measured, Plan};
 use crate::mqtt::tls::Certificate;
 use crate::report::Report;
 use anyhow::{Context, Result};
 use broker::{Brokers, Kind};
-use idle::Way;
-use pairs::Promise;
+use idle::Transport;
+use pairs::Guarantee;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -128,7 +128,7 @@ impl Case {
             // Debian builds Mosquitto without WebSocket; one program of mochi-mqtt listens with TLS or without.
             Case::IdleTls => kind != Kind::Mochi,
             Case::IdleWs => kind != Kind::Mosquitto,
-            // Nobody else can be asked without sockets.
+            // Other brokers cannot be measured without sockets.
             Case::Sessions => kind == Kind::Tidegate,
             // It keeps sessions in memory only.
             Case::PairsDurable => kind != Kind::Mochi,
@@ -188,23 +188,23 @@ fn measure(case: Case, kind: Kind, brokers: &Brokers, settings: &Settings, repor
     let broker = brokers.start(kind)?;
     match case {
         Case::Sessions => unreachable!("it needs no broker"),
-        Case::Idle => idle::measure(&broker, kind, &Way::Plain, settings.clients, report),
+        Case::Idle => idle::measure(&broker, kind, &Transport::Plain, settings.clients, report),
         Case::IdleTls => {
             let clients = brokers.certificate.clients()?;
-            idle::measure(&broker, kind, &Way::Tls(&clients), settings.clients, report)
+            idle::measure(&broker, kind, &Transport::Tls(&clients), settings.clients, report)
         }
-        Case::IdleWs => idle::measure(&broker, kind, &Way::WebSocket, settings.clients, report),
+        Case::IdleWs => idle::measure(&broker, kind, &Transport::WebSocket, settings.clients, report),
         Case::Connects => connects::measure(&broker, kind, settings.clients, report),
         Case::Fanout => fanout::measure(&broker, kind, settings, report),
         Case::PairsQos0 => {
-            let reached = pairs::measure(&broker, kind, Promise::QoS0, settings, report)?;
+            let reached = pairs::measure(&broker, kind, Guarantee::QoS0, settings, report)?;
             drop(broker);
             let broker = brokers.start(kind)?;
             let load = settings.latency_load.unwrap_or(reached / 2.0);
             pairs::measure_latency(&broker, kind, load, settings, report)
         }
-        Case::PairsQos1 => pairs::measure(&broker, kind, Promise::QoS1, settings, report).map(drop),
-        Case::PairsDurable => pairs::measure(&broker, kind, Promise::Durable, settings, report).map(drop),
+        Case::PairsQos1 => pairs::measure(&broker, kind, Guarantee::QoS1, settings, report).map(drop),
+        Case::PairsDurable => pairs::measure(&broker, kind, Guarantee::Durable, settings, report).map(drop),
         Case::Match => {
             matching::measure(&broker, kind, "match_1k", 1_000, settings, report)?;
             drop(broker);
@@ -215,10 +215,10 @@ fn measure(case: Case, kind: Kind, brokers: &Brokers, settings: &Settings, repor
 }
 
 /// What a message cost either side in processor time.
-fn report_costs(kind: Kind, case: &str, stretch: &Stretch, report: &mut Report) {
-    let nanoseconds = |time: Duration| time.as_nanos() as f64 / stretch.delivered as f64;
-    report.add(&kind.key(&format!("{case}_server_cpu_ns")), nanoseconds(stretch.broker_time));
-    report.add(&kind.key(&format!("{case}_client_cpu_ns")), nanoseconds(stretch.load_time));
+fn report_costs(kind: Kind, case: &str, measured: &Measured, report: &mut Report) {
+    let nanoseconds = |time: Duration| time.as_nanos() as f64 / measured.delivered as f64;
+    report.add(&kind.key(&format!("{case}_server_cpu_ns")), nanoseconds(measured.broker_time));
+    report.add(&kind.key(&format!("{case}_client_cpu_ns")), nanoseconds(measured.load_time));
 }
 
 /// Ours against the peers', and many subscriptions against few.

@@ -1,12 +1,12 @@
-//! Pairs of one publisher and one subscriber, each with a topic of its own: chats. Closed, each with so many messages on their way,
-//! to see how much goes through; then open at a part of that, to see how long a message takes.
+//! Pairs of one publisher and one subscriber, each with its own topic, like chats. First a closed load, a fixed number
+//! of messages in flight per pair, to measure throughput; then an open load at a fraction of that, to measure latency.
 
 use super::broker::{Broker, Kind};
 use super::{Settings, report_costs};
-use crate::mqtt::drive::{Links, Plan, Stretch, Traffic, drive};
-use crate::mqtt::entry;
+use crate::mqtt::drive::{Links, Measured, Plan, Traffic, drive};
+use crate::mqtt::handshake;
 use crate::mqtt::link::Link;
-use crate::mqtt::packet::{self, Arrival, Guest, Publish, QoS};
+use crate::mqtt::packet::{self, Arrival, ConnectOptions, Publish, QoS};
 use crate::mqtt::schedule::Schedule;
 use crate::mqtt::stamp::{Expected, PAYLOAD_BYTES, Stamp};
 use crate::report::Report;
@@ -19,7 +19,7 @@ const OPEN_TURN: Duration = Duration::from_micros(250);
 
 /// What is promised to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Promise {
+pub enum Guarantee {
     /// Nothing.
     QoS0,
     /// Acknowledged, to subscribers whose session ends with their connection.
@@ -28,17 +28,17 @@ pub enum Promise {
     Durable,
 }
 
-impl Promise {
+impl Guarantee {
     fn name(self) -> &'static str {
         match self {
-            Promise::QoS0 => "pairs_qos0",
-            Promise::QoS1 => "pairs_qos1",
-            Promise::Durable => "pairs_durable",
+            Guarantee::QoS0 => "pairs_qos0",
+            Guarantee::QoS1 => "pairs_qos1",
+            Guarantee::Durable => "pairs_durable",
         }
     }
 
     fn qos(self) -> QoS {
-        if self == Promise::QoS0 { QoS::Zero } else { QoS::One }
+        if self == Guarantee::QoS0 { QoS::Zero } else { QoS::One }
     }
 }
 
@@ -72,12 +72,18 @@ struct Pairs {
 }
 
 /// Measures how much goes through one broker; messages per second.
-pub fn measure(broker: &Broker, kind: Kind, promise: Promise, settings: &Settings, report: &mut Report) -> Result<f64> {
+pub fn measure(
+    broker: &Broker,
+    kind: Kind,
+    guarantee: Guarantee,
+    settings: &Settings,
+    report: &mut Report,
+) -> Result<f64> {
     let pace = Pace::Closed { window: settings.window };
-    let (stretch, _) = run(broker, promise, pace, settings.pairs, settings.plan())?;
-    report.add(&kind.key(&format!("{}_per_s", promise.name())), stretch.per_second());
-    report_costs(kind, promise.name(), &stretch, report);
-    Ok(stretch.per_second())
+    let (measured, _) = run(broker, guarantee, pace, settings.pairs, settings.plan())?;
+    report.add(&kind.key(&format!("{}_per_s", guarantee.name())), measured.per_second());
+    report_costs(kind, guarantee.name(), &measured, report);
+    Ok(measured.per_second())
 }
 
 /// Measures how long a message of QoS 0 takes when `per_second` of them are due.
@@ -90,37 +96,37 @@ pub fn measure_latency(
 ) -> Result<()> {
     let pace = Pace::Open { schedule: Schedule::new(per_second), burst: settings.burst };
     let plan = Plan { turn: OPEN_TURN, ..settings.plan() };
-    let (stretch, latency_ns) = run(broker, Promise::QoS0, pace, settings.pairs, plan)?;
-    report.add(&kind.key("pairs_latency_load_per_s"), stretch.per_second());
+    let (measured, latency_ns) = run(broker, Guarantee::QoS0, pace, settings.pairs, plan)?;
+    report.add(&kind.key("pairs_latency_load_per_s"), measured.per_second());
     for (name, quantile) in [("p50", 0.5), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)] {
         let bucket = latency_ns.quantile_bucket(quantile).ok().flatten();
         let milliseconds = bucket.map_or(f64::NAN, |bucket| bucket.end() as f64 / 1e6);
         report.add(&kind.key(&format!("pairs_latency_{name}_ms")), milliseconds);
     }
-    report_costs(kind, "pairs_latency", &stretch, report);
+    report_costs(kind, "pairs_latency", &measured, report);
     Ok(())
 }
 
-fn run(broker: &Broker, promise: Promise, pace: Pace, pairs: usize, plan: Plan) -> Result<(Stretch, Histogram)> {
+fn run(broker: &Broker, guarantee: Guarantee, pace: Pace, pairs: usize, plan: Plan) -> Result<(Measured, Histogram)> {
     let topic = |pair: usize| format!("pair/{pair:05}");
     let mut links = Vec::new();
     for index in 0..2 * pairs {
-        let guest = match index.checked_sub(pairs) {
-            None => Guest::new(format!("from-{index:05}"), vec![]),
-            Some(pair) => Guest {
-                clean: promise != Promise::Durable,
-                qos: promise.qos(),
-                ..Guest::new(format!("to-{pair:05}"), vec![topic(pair)])
+        let options = match index.checked_sub(pairs) {
+            None => ConnectOptions::new(format!("from-{index:05}"), vec![]),
+            Some(pair) => ConnectOptions {
+                clean: guarantee != Guarantee::Durable,
+                qos: guarantee.qos(),
+                ..ConnectOptions::new(format!("to-{pair:05}"), vec![topic(pair)])
             },
         };
-        links.push(Link::new(entry::enter(broker.tcp, index, &guest)?)?);
+        links.push(Link::new(handshake::connect(broker.tcp, index, &options)?)?);
     }
     let mut traffic = Pairs {
-        qos: promise.qos(),
+        qos: guarantee.qos(),
         pace,
         pairs: (0..pairs)
             .map(|pair| Pair {
-                publish: Publish::new(&topic(pair), promise.qos(), PAYLOAD_BYTES),
+                publish: Publish::new(&topic(pair), guarantee.qos(), PAYLOAD_BYTES),
                 published: 0,
                 acknowledged: 0,
                 expected: Expected::default(),
@@ -134,8 +140,8 @@ fn run(broker: &Broker, promise: Promise, pace: Pace, pairs: usize, plan: Plan) 
         // Seven bits of grouping: buckets 0.8 % wide, up to 2^37 ns = 137 s.
         latency_ns: Histogram::new(7, 37)?,
     };
-    let stretch = drive(links, &mut traffic, plan, || broker.processor_time())?;
-    Ok((stretch, traffic.latency_ns))
+    let measured = drive(links, &mut traffic, plan, || broker.processor_time())?;
+    Ok((measured, traffic.latency_ns))
 }
 
 impl Pairs {

@@ -1,13 +1,14 @@
-//! `storm bench-ledger`: every case of the ledger bench, ours and the peers in turn, as many times as asked; then the medians.
+//! `storm bench-ledger`: every case of the ledger bench, Tidegate and the others in turn, for the number of runs; then
+//! the medians.
 
-mod ours;
 mod peers;
+mod tidegate;
 
-use crate::door::server::Tidegate;
 use crate::machine;
 use crate::peer::postgres::Postgres;
 use crate::peer::redis::Redis;
 use crate::report::Report;
+use crate::tidegate::server::Tidegate;
 use crate::workload::Names;
 use anyhow::{Context, Result};
 use std::path::PathBuf;
@@ -85,7 +86,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     for run in 1..=settings.runs {
         for case in &settings.cases {
             eprintln!("run {run} of {}: {case}", settings.runs);
-            let ours = || ours::Bench::new(settings, &names, &out);
+            let ours = || tidegate::Bench::new(settings, &names, &out);
             match case {
                 Case::Batched => ours()?.batched(&mut report),
                 Case::Hot => ours()?.hot(&mut report),

@@ -1,4 +1,4 @@
-//! The same payments through what people use instead.
+//! The same payments through Redis and PostgreSQL.
 
 use crate::load::{self, Outcomes, Pressure};
 use crate::peer::postgres::Postgres;

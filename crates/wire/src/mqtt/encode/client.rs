@@ -1,4 +1,4 @@
-//! What only clients send, for load generators, the simulator and tests.
+//! Packets that only clients send, for load generators, the simulator and tests.
 
 use super::{
     packet, properties, push_binary, push_binary_property, push_byte_property, push_text_property, push_u16_property,
@@ -9,7 +9,7 @@ use crate::mqtt::property::id;
 use crate::mqtt::subscribe::option;
 use crate::mqtt::{QoS, ReasonCode, Version};
 
-/// What a CONNECT shall say. Properties are not written in MQTT 3.1.1; `None` means what MQTT 5 says it means.
+/// The fields of a CONNECT. Properties are not written in MQTT 3.1.1; `None` means what MQTT 5 says it means.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConnectOut<'a> {
     /// Whether a session that there is shall be forgotten.
@@ -20,7 +20,7 @@ pub struct ConnectOut<'a> {
     pub client_id: &'a str,
     /// For when the client is lost.
     pub will: Option<WillOut<'a>>,
-    /// Who it is.
+    /// The user name.
     pub user_name: Option<&'a str>,
     /// How it shows that. MQTT 3.1.1 wants a user name with it.
     pub password: Option<&'a [u8]>,

@@ -1,10 +1,10 @@
-//! Packets to bytes. Each encoder appends one whole packet to a buffer that may hold others.
+//! Encodes packets. Each encoder appends one whole packet to a buffer that may hold others.
 //!
-//! The packets that a broker writes by the million (PUBLISH, acknowledgements) know their lengths beforehand. The others are written
-//! with one byte left for each length, which is widened in the rare case that it does not suffice.
+//! The frequent packets (PUBLISH, acknowledgements) know their lengths beforehand. The others are written with one byte
+//! for each length, which is widened if it does not suffice.
 //!
-//! A text longer than 65,535 bytes or a packet longer than [`crate::mqtt::PACKET_BYTES_MAX`] cannot be said in MQTT: encoders panic,
-//! since whoever made it should have refused it.
+//! A string longer than 65,535 bytes or a packet longer than [`crate::mqtt::PACKET_BYTES_MAX`] cannot be encoded:
+//! encoders panic, since the caller should have refused it.
 
 mod client;
 mod publish;
@@ -22,7 +22,9 @@ use crate::mqtt::property::id;
 use crate::mqtt::{AckKind, ReasonCode, Version};
 
 /// Appends one of the four acknowledgements. MQTT 3.1.1 has neither reason nor text. Whether a client wants the text
-/// [MQTT-3.1.2-29] and takes so long a packet is for the caller to know.
+/// and takes so long a packet is for the caller to know.
+/// `[MQTT-3.1.2-29]`: with Request Problem Information 0, reason strings and user properties only on PUBLISH, CONNACK
+/// and DISCONNECT.
 #[inline]
 pub fn encode_ack(
     out: &mut Vec<u8>,
@@ -45,8 +47,8 @@ pub fn encode_ack(
     }
 }
 
-/// Appends a DISCONNECT. A client's MQTT 3.1.1 one says nothing but itself; a server of MQTT 3.1.1 has none and must not call this.
-/// A session expiry is for clients only, a server reference for servers only.
+/// Appends a DISCONNECT. A client's MQTT 3.1.1 one says nothing but itself; a server of MQTT 3.1.1 has none and must
+/// not call this. A session expiry is for clients only, a server reference for servers only.
 pub fn encode_disconnect(
     out: &mut Vec<u8>,
     version: Version,

@@ -1,14 +1,15 @@
-//! PUBLISH to bytes: once per version and QoS, then patched for each subscriber.
+//! Encodes PUBLISH: once per version and QoS, then patched for each subscriber.
 
 use super::push_binary;
 use crate::mqtt::fixed_header::{kind, push_varint, varint_width};
 use crate::mqtt::property::id;
 use crate::mqtt::{QoS, Version};
 
-/// What a PUBLISH shall say.
+/// The fields of a PUBLISH.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PublishOut<'a> {
-    /// Perhaps sent before; never with QoS 0 [MQTT-3.3.1-2].
+    /// Perhaps sent before; never with QoS 0.
+    /// `[MQTT-3.3.1-2]`: QoS 0 never has DUP set.
     pub dup: bool,
     /// How surely it shall arrive.
     pub qos: QoS,
@@ -16,7 +17,8 @@ pub struct PublishOut<'a> {
     pub retain: bool,
     /// A valid topic name; empty when `topic_alias` stands for it.
     pub topic: &'a str,
-    /// Not written for QoS 0 [MQTT-2.2.1-2]. Zero is a place to be patched.
+    /// Not written for QoS 0. Zero is a place to be patched.
+    /// `[MQTT-2.2.1-2]`: QoS 0 has no packet id.
     pub packet_id: u16,
     /// Not written in MQTT 3.1.1, like all that follows but the payload.
     pub topic_alias: Option<u16>,

@@ -1,4 +1,4 @@
-//! What only servers send.
+//! Packets that only servers send.
 
 use super::{
     packet, properties, push_binary_property, push_byte_property, push_text_property, push_u16_property,
@@ -8,10 +8,11 @@ use crate::mqtt::fixed_header::kind;
 use crate::mqtt::property::id;
 use crate::mqtt::{QoS, ReasonCode, Version};
 
-/// What a CONNACK shall say. `None` is not written, and means what MQTT 5 says it means.
+/// The fields of a CONNACK. `None` is not written, and means what MQTT 5 says it means.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnAckOut<'a> {
-    /// Whether there was a session; not written with an error [MQTT-3.2.2-6].
+    /// Whether there was a session; not written with an error.
+    /// `[MQTT-3.2.2-6]`: a CONNACK with an error has Session Present 0.
     pub session_present: bool,
     /// For MQTT 3.1.1 the return code that comes nearest.
     pub reason: ReasonCode,
@@ -37,7 +38,8 @@ pub struct ConnAckOut<'a> {
     pub subscription_ids_available: Option<bool>,
     /// Whether subscriptions may be shared.
     pub shared_available: Option<bool>,
-    /// The keep-alive that the client must use [MQTT-3.1.2-21].
+    /// The keep-alive that the client must use.
+    /// `[MQTT-3.1.2-21]`: a client uses the keep alive that the server returns.
     pub server_keep_alive_s: Option<u16>,
     /// Where to build response topics.
     pub response_information: Option<&'a str>,
@@ -116,7 +118,8 @@ pub fn encode_connack(out: &mut Vec<u8>, version: Version, connack: &ConnAckOut<
     });
 }
 
-/// Appends a SUBACK with one reason for each subscription, in order [MQTT-3.8.4-6]. MQTT 3.1.1 has one word for every failure.
+/// Appends a SUBACK with one reason for each subscription, in order. MQTT 3.1.1 has one return code for every failure.
+/// `[MQTT-3.8.4-6]`: SUBACK has a reason code for each filter.
 pub fn encode_suback(
     out: &mut Vec<u8>,
     version: Version,
@@ -136,7 +139,8 @@ pub fn encode_suback(
     });
 }
 
-/// Appends an UNSUBACK with one reason for each filter, in order [MQTT-3.11.3-1]. MQTT 3.1.1 does not tell them.
+/// Appends an UNSUBACK with one reason for each filter, in order. MQTT 3.1.1 does not send them.
+/// `[MQTT-3.11.3-1]`: the reason codes of UNSUBACK are in the order of the filters.
 pub fn encode_unsuback(
     out: &mut Vec<u8>,
     version: Version,

@@ -1,5 +1,5 @@
-//! Every statement that the codec decides, with packets that break it. `cases_cover_what_the_code_refuses` holds the table complete:
-//! a statement in the code without a case here fails, and the other way round.
+//! Every statement that the codec checks, with packets that violate it. `cases_cover_what_the_code_refuses` fails if a
+//! statement in the code has no case here, or a case has no statement in the code.
 
 use crate::mqtt::Version::{V5, V311};
 use crate::mqtt::*;
@@ -197,12 +197,15 @@ fn data_types(add: Add<'_>) {
     // A block that ends inside a property, or beyond the packet.
     add("MQTT5 1.5", Client(V5), MALFORMED, publish_with(&[0x02, 0, 0]));
     add("MQTT5 1.5", Client(V5), MALFORMED, packet(0x30, &[&text("a"), &[9, 0x01, 0]]));
-    // [MQTT-2.2.2-1] no properties are written as length 0.
+    // [MQTT-2.2.2-1]: a packet without properties has a property length of 0.
     add("MQTT5 1.5", Client(V5), MALFORMED, packet(0x30, &[&text("a")]));
-    // [MQTT-1.5.7-1] both halves of a user property are texts.
+    // [MQTT-1.5.7-1]: both halves of a string pair are valid strings.
     add("MQTT-1.5.4-1", Client(V5), MALFORMED, publish_with(&[0x26, 0, 1, 0xff, 0, 1, b'v']));
     add("MQTT-1.5.4-2", Client(V5), MALFORMED, publish_with(&[0x26, 0, 1, b'n', 0, 1, 0]));
-    // [MQTT-3.3.2-13], [MQTT-3.3.2-19], [MQTT-3.8.3-1], [MQTT-3.10.3-1]: texts.
+    // [MQTT-3.3.2-13]: the response topic is a UTF-8 string.
+    // [MQTT-3.3.2-19]: the content type is a UTF-8 string.
+    // [MQTT-3.8.3-1]: topic filters are UTF-8 strings.
+    // [MQTT-3.10.3-1]: topic filters are UTF-8 strings.
     add("MQTT-1.5.4-1", Client(V5), MALFORMED, publish_with(&[0x08, 0, 1, 0xff]));
     add("MQTT-1.5.4-1", Client(V5), MALFORMED, publish_with(&[0x03, 0, 1, 0xff]));
     add("MQTT-1.5.4-1", Client(V311), MALFORMED, packet(0x82, &[&[0, 1], &text([0xff]), &[0]]));
@@ -228,15 +231,22 @@ fn connects(add: Add<'_>) {
         add("MQTT-3.1.2-11", First, MALFORMED, flagged(0x1a, &[]));
         add("MQTT-3.1.2-12", First, MALFORMED, flagged(0x1e, &[&will]));
         add("MQTT-3.1.2-13", First, MALFORMED, flagged(0x22, &[]));
-        // [MQTT-3.1.2-9], [MQTT-3.1.2-17], [MQTT-3.1.2-19]: a flag without its field.
+        // [MQTT-3.1.2-9]: with the will flag, the payload has will properties, will topic and will payload.
+        // [MQTT-3.1.2-17]: with the user name flag there is a user name.
+        // [MQTT-3.1.2-19]: with the password flag there is a password.
+        // A flag without its field.
         add("MQTT5 1.5", First, MALFORMED, flagged(0x06, &[]));
         add("MQTT5 1.5", First, MALFORMED, flagged(0x06, &[none, &text("w")]));
         add("MQTT5 1.5", First, MALFORMED, flagged(0x82, &[]));
         add("MQTT5 1.5", First, MALFORMED, flagged(0xc2, &[&text("user")]));
-        // [MQTT-3.1.2-16], [MQTT-3.1.2-18]: a field without its flag.
+        // [MQTT-3.1.2-16]: without the user name flag there is no user name.
+        // [MQTT-3.1.2-18]: without the password flag there is no password.
+        // A field without its flag.
         add("MQTT5 2.1.4", First, MALFORMED, flagged(0x02, &[&text("user")]));
         add("MQTT5 2.1.4", First, MALFORMED, flagged(0x82, &[&text("user"), &text("password")]));
-        // [MQTT-3.1.3-4], [MQTT-3.1.3-11], [MQTT-3.1.3-12]: texts.
+        // [MQTT-3.1.3-4]: the client id is a UTF-8 string.
+        // [MQTT-3.1.3-11]: the will topic is a UTF-8 string.
+        // [MQTT-3.1.3-12]: the user name is a UTF-8 string.
         add("MQTT-1.5.4-1", First, MALFORMED, connect(version, 2, &[none, &text([0xff])]));
         add("MQTT-1.5.4-2", First, MALFORMED, connect(version, 2, &[none, &text("\0")]));
         add("MQTT-1.5.4-1", First, MALFORMED, flagged(0x06, &[none, &text([0xff]), &text("")]));
@@ -244,7 +254,7 @@ fn connects(add: Add<'_>) {
         // A will is a message on a topic.
         add("MQTT-3.3.2-2", First, NAME, flagged(0x06, &[none, &text("w/#"), &text("")]));
         add("MQTT-4.7.3-1", First, NAME, flagged(0x06, &[none, &text(""), &text("")]));
-        // [MQTT-3.1.3-3]: the client id cannot be left out.
+        // [MQTT-3.1.3-3]: the client id is present, as the first payload field.
         add("MQTT5 1.5", First, MALFORMED, connect(version, 2, &[none]));
     }
     add("MQTT-3.1.1 3.1.2-22", First, MALFORMED, connect(V311, 0x42, &[&text("c"), &text("password")]));
@@ -374,7 +384,8 @@ fn ends(add: Add<'_>) {
     for code in [0x04, 0x84, 0x86, 0x91, 0xa3] {
         add("MQTT-3.14.2-1", Server(V5), PROTOCOL, vec![0xe0, 1, code]);
     }
-    // [MQTT-3.14.2-2]: a server sends no session expiry; a client no server reference.
+    // [MQTT-3.14.2-2]: a DISCONNECT of the server has no session expiry interval.
+    // A server sends no session expiry; a client no server reference.
     add("MQTT5 2.2.2.2", Server(V5), MALFORMED, packet(0xe0, &[&[0], &properties(&[0x11, 0, 0, 0, 0])]));
     add("MQTT5 2.2.2.2", Client(V5), MALFORMED, packet(0xe0, &[&[0], &properties(&[0x1c, 0, 1, b'x'])]));
     add("MQTT-3.1.1 2.2.1", Client(V311), MALFORMED, vec![0xf0, 0]);
@@ -429,7 +440,8 @@ fn statements_of_the_code() -> BTreeSet<&'static str> {
     texts.flat_map(|line| line.split('"').skip(1).step_by(2)).filter(|text| text.starts_with("MQTT")).collect()
 }
 
-/// Decided by functions that take no packet: `split` with a bound, and topics that come from elsewhere. Tested beside them.
+/// Decided by functions that take no packet: `split` with a bound, and topics that come from elsewhere. Tested beside
+/// them.
 const ELSEWHERE: [&str; 3] = ["MQTT-3.2.2-15", "MQTT-4.7.3-2", "MQTT-4.7.3-3"];
 
 #[test]
@@ -450,7 +462,8 @@ fn the_table_of_the_documentation_names_each_statement() {
     assert_eq!(missing, Vec::<&str>::new());
 }
 
-/// [MQTT-3.1.2-2]: a client of another version is told so, in a CONNACK that it can read.
+/// `[MQTT-3.1.2-2]`: another protocol version: the server may send CONNACK 0x84, then closes.
+/// A client of another version is told so, in a CONNACK that it can read.
 #[test]
 fn other_versions_are_told_apart() {
     for (name, level, answer) in
@@ -482,7 +495,8 @@ fn what_may_be_is_taken() {
     let taken: &[(Way, Vec<u8>)] = &[
         // MQTT 3.1.1 says nothing against padding.
         (Client(V311), lengthened),
-        // [MQTT-1.5.4-3]: a byte order mark is a character; control characters and noncharacters may be refused, but are not.
+        // [MQTT-1.5.4-3]: the bytes EF BB BF are the character U+FEFF and are not stripped.
+        // A byte order mark is a character; control characters and noncharacters may be refused, but are not.
         (Client(V5), packet(0x30, &[&text("\u{feff}\u{1}\u{ffff}"), &[0]])),
         // Empty levels, spaces, $.
         (Client(V5), packet(0x30, &[&text("/ // "), &[0]])),

@@ -1,0 +1,241 @@
+//! Retained messages for new subscriptions: each subscription scans the retained messages in steps, a session's scans
+//! one after the other.
+//!
+//! ```text
+//!   SUBSCRIBE ─▶ ready ─step─▶ some messages ─┬─ taken ─────▶ ready, or done
+//!                  ▲                          └─ not taken ─▶ blocked ─┐
+//!                  └──────────── its client took something ◀───────────┘
+//! ```
+//!
+//! Promise: a client that does not read delays no other client, however many filters it subscribed to. So the queues
+//! hold sessions and not scans, and blocked sessions have a queue of their own.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use tidegate_journal::LogStore;
+use tidegate_machines::TimeMs;
+use tidegate_machines::topic::{Command, Message, Receiver};
+use tidegate_wire::mqtt::check_filter;
+
+use super::retain::RetainedMessage;
+use super::{Broker, Wait};
+use crate::Access;
+use crate::connection::NONE;
+use crate::flow::QueuedMessage;
+use crate::limits::{RETAINED_NODES_PER_STEP, RETAINED_PER_PUMP};
+use crate::retained::{Cursor, Progress};
+use crate::session::{SessionFlags, SessionRef};
+
+/// A new subscription on its way through the retained messages.
+struct Scan {
+    cursor: Cursor,
+    qos: u8,
+    subscription_id: u32,
+}
+
+/// All scans of one session; the front one is active.
+#[derive(Default)]
+struct SessionScans {
+    scans: VecDeque<Scan>,
+    is_blocked: bool,
+    /// It stands among the blocked, perhaps because it did rest.
+    is_listed: bool,
+}
+
+/// The scans of all sessions.
+#[derive(Default)]
+pub(super) struct Scans {
+    of: HashMap<SessionRef, SessionScans>,
+    /// Sessions that may take more, each once.
+    ready: VecDeque<SessionRef>,
+    /// Sessions whose clients must first read what they were sent, each once; some of them may have read it by now.
+    blocked: VecDeque<SessionRef>,
+}
+
+impl Scans {
+    /// Scans of a session that are not over.
+    pub fn count(&self, session: SessionRef) -> usize {
+        self.of.get(&session).map_or(0, |session_scans| session_scans.scans.len())
+    }
+
+    fn add(&mut self, session: SessionRef, scan: Scan) {
+        let session_scans = self.of.entry(session).or_default();
+        session_scans.scans.push_back(scan);
+        assert!(session_scans.scans.len() > 1 || !session_scans.is_blocked, "a new session is not blocked");
+        if session_scans.scans.len() == 1 {
+            self.ready.push_back(session);
+        }
+    }
+
+    fn block(&mut self, session: SessionRef) {
+        let Some(session_scans) = self.of.get_mut(&session) else { return };
+        session_scans.is_blocked = true;
+        if !std::mem::replace(&mut session_scans.is_listed, true) {
+            self.blocked.push_back(session);
+        }
+    }
+
+    /// Scans of all sessions.
+    pub fn len(&self) -> usize {
+        self.of.values().map(|session_scans| session_scans.scans.len()).sum()
+    }
+
+    /// Panics if a session with scans is not in its queue exactly once. Visits everything: for tests and simulation.
+    pub fn assert_sound(&self) {
+        let count = |queue: &VecDeque<SessionRef>| {
+            let mut counts: HashMap<SessionRef, usize> = HashMap::new();
+            queue.iter().for_each(|session| *counts.entry(*session).or_default() += 1);
+            counts
+        };
+        let (ready, blocked) = (count(&self.ready), count(&self.blocked));
+        for (session, session_scans) in &self.of {
+            assert!(!session_scans.scans.is_empty(), "{session:?} has no scans");
+            let is_ready = usize::from(!session_scans.is_blocked);
+            assert_eq!(ready.get(session).copied().unwrap_or(0), is_ready, "{session:?} among the ready");
+            let is_listed = usize::from(session_scans.is_listed);
+            assert_eq!(blocked.get(session).copied().unwrap_or(0), is_listed, "{session:?} among the blocked");
+            assert!(session_scans.is_listed || !session_scans.is_blocked, "{session:?} is_blocked and is not listed");
+        }
+    }
+
+    /// A session's client has read something: its scans may continue.
+    #[inline]
+    pub fn unblock(&mut self, session: impl FnOnce() -> SessionRef) {
+        if !self.of.is_empty() {
+            self.unblock_session(session());
+        }
+    }
+
+    fn unblock_session(&mut self, session: SessionRef) {
+        if let Some(session_scans) = self.of.get_mut(&session)
+            && std::mem::take(&mut session_scans.is_blocked)
+        {
+            self.ready.push_back(session);
+        }
+    }
+}
+
+impl<L: LogStore> Broker<L> {
+    /// A new subscription gets the retained messages: the first step at once, the others later.
+    /// `[MQTT-3.3.1-9]`: Retain Handling 0: retained messages are sent on SUBSCRIBE.
+    pub(super) fn send_retained(&mut self, place: u32, filter: &str, qos: u8, subscription_id: u32, now: TimeMs) {
+        let Ok(parts) = check_filter(filter) else { return };
+        if self.retained.is_empty() {
+            return;
+        }
+        let session = self.clients.session_ref(place);
+        let mut scan = Scan { cursor: self.retained.open(parts.filter), qos, subscription_id };
+        let is_first = self.scans.count(session) == 0;
+        if is_first && self.may_take_retained(place) && self.scan(place, &mut scan, now) == Progress::Done {
+            return self.retained.close(scan.cursor);
+        }
+        self.scans.add(session, scan);
+    }
+
+    /// One step of the scans of some sessions. Whether any came further.
+    pub(super) fn step_scans(&mut self, now: TimeMs) -> bool {
+        let mut worked = false;
+        for _ in 0..self.scans.ready.len().min(RETAINED_PER_PUMP) {
+            let Some(session) = self.scans.ready.pop_front() else { break };
+            worked |= self.continue_scan(session, now);
+        }
+        // Most are unblocked by their client; a full inbox does not unblock its scan, so it is checked here.
+        for _ in 0..self.scans.blocked.len().min(RETAINED_PER_PUMP) {
+            let Some(session) = self.scans.blocked.pop_front() else { break };
+            let Some(session_scans) = self.scans.of.get_mut(&session) else { continue };
+            session_scans.is_listed = false;
+            if !session_scans.is_blocked {
+                continue;
+            }
+            if self.clients.session(session).is_none_or(|place| self.may_take_retained(place)) {
+                worked = true;
+                self.scans.unblock_session(session);
+            } else {
+                self.scans.block(session);
+            }
+        }
+        worked
+    }
+
+    /// The next step of a session. Whether it could go.
+    fn continue_scan(&mut self, session: SessionRef, now: TimeMs) -> bool {
+        let Some(place) = self.clients.session(session) else {
+            for scan in self.scans.of.remove(&session).into_iter().flat_map(|session_scans| session_scans.scans) {
+                self.retained.close(scan.cursor);
+            }
+            return true;
+        };
+        if !self.may_take_retained(place) {
+            self.scans.block(session);
+            return false;
+        }
+        let Some(mut scan) = self.scans.of.get_mut(&session).and_then(|session_scans| session_scans.scans.pop_front())
+        else {
+            return false;
+        };
+        let progress = self.scan(place, &mut scan, now);
+        let Some(session_scans) = self.scans.of.get_mut(&session) else { return true };
+        assert!(!session_scans.is_blocked, "a session that scans is not blocked");
+        match progress {
+            Progress::More => session_scans.scans.push_front(scan),
+            Progress::Done => self.retained.close(scan.cursor),
+        }
+        if session_scans.scans.is_empty() {
+            self.scans.of.remove(&session);
+        } else {
+            self.scans.ready.push_back(session);
+        }
+        true
+    }
+
+    /// One step of a scan.
+    fn scan(&mut self, place: u32, scan: &mut Scan, now: TimeMs) -> Progress {
+        let session = &mut self.clients.sessions[place];
+        assert!(session.connection != NONE, "who is given something is there");
+        let rights = self.rights.get(self.clients.connections[session.connection].rights);
+        let is_resumed = session.flags.has(SessionFlags::RESUMED);
+        let client_id = if is_resumed { session.client_id.to_string() } else { String::new() };
+        let (slot, shard, qos_max) = (session.slot, session.shard, scan.qos);
+        let ids: &[u32] = if scan.subscription_id == 0 { &[] } else { &[scan.subscription_id] };
+        let mut journaled: Vec<Arc<Message>> = Vec::new();
+        let waiting = &mut session.flow().backlog;
+        let mut room = RETAINED_PER_PUMP;
+        let progress =
+            self.retained.step(&mut scan.cursor, now.0, RETAINED_NODES_PER_STEP, |RetainedMessage(message)| {
+                // The session may have been another user's when it subscribed.
+                if is_resumed && rights.may_subscribe(&client_id, message.topic()) == Access::Denied {
+                    return true;
+                }
+                let qos = message.qos().min(qos_max);
+                if slot.is_some() && qos > 0 {
+                    journaled.push(Arc::clone(message));
+                } else {
+                    // It is sent because of a subscription, so RETAIN is 1 (MQTT 5, 3.3.1.3).
+                    let queued =
+                        QueuedMessage { message: Arc::clone(message), qos, retain: true, subscription_ids: ids.into() };
+                    waiting.push_retained(queued);
+                }
+                room -= 1;
+                room > 0
+            });
+        for message in journaled {
+            let qos = message.qos().min(qos_max);
+            let slot = slot.expect("only durable sessions journal");
+            let receivers = [Receiver { slot, qos, retain: true, subscription_ids: ids.into() }];
+            let command = Command::Publish { message, receivers: receivers.into(), origin: None };
+            self.call(shard, command, Wait::Published { ack_to: None });
+        }
+        self.clients.pump_backlog(place, now);
+        progress
+    }
+
+    /// Whether a session's client is there and has taken most of what it was given before.
+    fn may_take_retained(&self, place: u32) -> bool {
+        let session = &self.clients.sessions[place];
+        let waiting = session.flow.as_ref().map_or(0, |flow| flow.backlog.retained_len());
+        let kept = session.slot.map_or(0, |slot| self.shards[session.shard as usize].state_ahead().inbox(slot).len());
+        session.connection != NONE && waiting < RETAINED_PER_PUMP && kept < 4 * RETAINED_PER_PUMP
+    }
+}

@@ -1,0 +1,66 @@
+//! A message inside one worker, borrowed from a client's packet or from a message in memory.
+//!
+//! Why: a QoS 0 message between two clients of one worker is copied once, from the packet that came in to the outbox it
+//! leaves from. Code that must keep it, or send it to another worker, makes an owned [`Message`] of it, once for all
+//! receivers.
+
+use std::sync::Arc;
+
+use tidegate_machines::TimeMs;
+use tidegate_machines::topic::{Message, MessageMeta};
+
+/// One message on its way to its receivers.
+#[derive(Debug)]
+pub(crate) struct MessageRef<'a> {
+    pub topic: &'a str,
+    /// Encoded MQTT 5 properties that go on unchanged.
+    pub properties: &'a [u8],
+    pub payload: &'a [u8],
+    pub qos: u8,
+    pub retain: bool,
+    pub expires_at: Option<TimeMs>,
+    message: Option<Arc<Message>>,
+}
+
+impl<'a> MessageRef<'a> {
+    /// A message that stands in a packet.
+    pub fn new(topic: &'a str, properties: &'a [u8], payload: &'a [u8], meta: MessageMeta) -> MessageRef<'a> {
+        let MessageMeta { qos, retain, expires_at } = meta;
+        MessageRef { topic, properties, payload, qos, retain, expires_at, message: None }
+    }
+
+    /// A message that is kept already.
+    pub fn of(message: &'a Arc<Message>) -> MessageRef<'a> {
+        MessageRef {
+            topic: message.topic(),
+            properties: message.properties(),
+            payload: message.payload(),
+            qos: message.qos(),
+            retain: message.retain(),
+            expires_at: message.expires_at(),
+            message: Some(Arc::clone(message)),
+        }
+    }
+
+    /// The message as an owned value.
+    pub fn shared_message(&mut self) -> Arc<Message> {
+        let MessageRef { topic, properties, payload, qos, retain, expires_at, ref mut message } = *self;
+        let meta = MessageMeta { qos, retain, expires_at };
+        Arc::clone(message.get_or_insert_with(|| Arc::new(Message::new(topic, properties, payload, meta))))
+    }
+
+    /// Seconds until it expires, rounded up; `Err` when it has.
+    /// `[MQTT-3.3.2-5]`: a message whose expiry interval has passed before delivery began is deleted.
+    /// `[MQTT-3.3.2-6]`: the forwarded expiry interval is the received one minus the time the message waited.
+    pub fn expiry_s(&self, now: TimeMs) -> Result<Option<u32>, Expired> {
+        match self.expires_at {
+            None => Ok(None),
+            Some(at) if at <= now => Err(Expired),
+            Some(at) => Ok(Some((at.0 - now.0).div_ceil(1000).min(u64::from(u32::MAX)) as u32)),
+        }
+    }
+}
+
+/// The message is too old to be delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Expired;

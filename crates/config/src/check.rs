@@ -1,0 +1,91 @@
+//! Whether each key of a file is known and each value of its type.
+
+use std::ops::Range;
+
+use crate::document::Document;
+use crate::error::ConfigError;
+use crate::schema::{KnownSection, Schema};
+use crate::tree::{Entry, Node, Shape};
+
+/// Names this unlike are not suggested.
+const SIMILARITY_MIN: f64 = 0.7;
+
+/// The first key that is unknown or has a value of another type is an error.
+pub(crate) fn check(document: &Document, schema: &Schema) -> Result<(), ConfigError> {
+    Check { document, schema }.table("", document.root().entries().unwrap_or_default())
+}
+
+struct Check<'a> {
+    document: &'a Document,
+    schema: &'a Schema,
+}
+
+impl Check<'_> {
+    /// A table at `path`, which is empty for the whole file: a section, a group of sections, or both.
+    fn table(&self, path: &str, entries: &[Entry]) -> Result<(), ConfigError> {
+        let section = self.schema.section(path);
+        for entry in entries {
+            let row = section.and_then(|section| section.rows.iter().find(|row| row.name == entry.name));
+            let inner = if path.is_empty() { entry.name.clone() } else { format!("{path}.{}", entry.name) };
+            match row {
+                Some(row) if entry.node.value(row.expected).is_some() => {}
+                Some(row) => {
+                    let written = self.document.text_of(&entry.node.span);
+                    let message = format!("{inner} = {written}: expected {}: {}", row.expected.words(), row.meaning);
+                    return Err(self.document.error_in(&entry.node.span, message));
+                }
+                None => self.inner(path, &inner, section, entry)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// What is no key: a section or a group of them, or unknown.
+    fn inner(&self, path: &str, inner: &str, around: Option<&KnownSection>, entry: &Entry) -> Result<(), ConfigError> {
+        if let Some(section) = self.schema.section(inner) {
+            return self.section(section, &entry.node);
+        }
+        if self.schema.below(inner).next().is_none() {
+            let keys = around.into_iter().flat_map(|section| section.rows.iter().map(|row| row.name));
+            return Err(self.unknown(&entry.name, inner, &entry.name_span, keys.chain(self.schema.below(path))));
+        }
+        match entry.node.entries() {
+            Some(entries) => self.table(inner, entries),
+            None => Err(self.document.error_in(&entry.node.span, format!("{inner}: expected a section, [{inner}]"))),
+        }
+    }
+
+    fn section(&self, section: &KnownSection, node: &Node) -> Result<(), ConfigError> {
+        let path = section.path;
+        let wrong = |node: &Node, message| Err(self.document.error_in(&node.span, message));
+        match &node.shape {
+            Shape::Table(entries) if !section.repeated => self.table(path, entries),
+            Shape::List(tables) if section.repeated => tables.iter().try_for_each(|table| match table.entries() {
+                Some(entries) => self.table(path, entries),
+                None => wrong(table, format!("{path}: expected sections, [[{path}]]")),
+            }),
+            _ if section.repeated => {
+                wrong(node, format!("{path}: expected [[{path}]], in two brackets, as there may be several"))
+            }
+            _ => wrong(node, format!("{path}: expected a section, [{path}]")),
+        }
+    }
+
+    fn unknown<'n>(
+        &self,
+        key: &str,
+        path: &str,
+        span: &Range<usize>,
+        known: impl Iterator<Item = &'n str>,
+    ) -> ConfigError {
+        let nearest = known
+            .map(|known| (strsim::jaro_winkler(known, key), known))
+            .filter(|(likeness, _)| *likeness >= SIMILARITY_MIN)
+            .max_by(|(one, _), (other, _)| one.total_cmp(other));
+        let message = match nearest {
+            Some((_, nearest)) => format!("unknown key {path:?}; did you mean {nearest:?}?"),
+            None => format!("unknown key {path:?}; {} documents every key", self.schema.documented_in()),
+        };
+        self.document.error_in(span, message)
+    }
+}

@@ -1,0 +1,185 @@
+//! How many clients may come in, and how fast: counts that all workers and edges share, without a lock.
+//!
+//! ```text
+//!   accept? ─ Throttle (per listener) ─▶ enter ─┬─ Welcome
+//!                                               ├─ Polite: let in to be told why not (CONNACK 0x97, 0x89)
+//!                                               └─ Shut: closed at once
+//! ```
+//!
+//! Why polite at all: MQTT has a word for "too many" only after the client's CONNECT was read. So some above the bound
+//! are let in for that, as many as `POLITE_PART` allows; a flood beyond them costs an accept each and nothing more.
+
+mod addresses;
+mod arrival;
+mod throttle;
+
+use std::net::IpAddr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use tidegate_broker::ReasonCode;
+
+pub use addresses::AddressMark;
+use addresses::Addresses;
+pub use arrival::Arrival;
+pub use throttle::Throttle;
+
+/// One in so many above a bound may come in to be told that it is reached.
+const POLITE_PART: usize = 16;
+/// And at least so many.
+const POLITE_MIN: usize = 64;
+
+/// Which listener a client came by: its place among those that [`Admission::new`] got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenerIndex(pub u8);
+
+/// Bounds that keep new clients from harming those who are there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdmissionLimits {
+    /// Clients at once, over all listeners and workers; more are answered with 0x97 (quota exceeded).
+    pub connections_max: usize,
+    /// Clients at once of one address (IPv6: of one /64); 0 for no bound. More are answered with 0x97.
+    pub connections_per_address_max: u32,
+    /// A worker whose turns take longer than this, in milliseconds, is overloaded: new clients are answered with 0x89
+    /// (server busy) until turns are short again; 0 for no bound.
+    pub turn_ms_max: u32,
+}
+
+/// How many clients may come in by one listener, and how fast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListenerLimits {
+    /// Clients at once, over all workers.
+    pub connections_max: usize,
+    /// Clients taken per second, over all workers; 0 for no bound.
+    pub connections_per_s: u32,
+}
+
+/// The counts of all clients.
+pub struct Admission {
+    limits: AdmissionLimits,
+    listeners: Vec<Counted>,
+    all: AtomicUsize,
+    addresses: Addresses,
+    /// One per worker: it has no time for new clients.
+    overloaded: Box<[AtomicBool]>,
+}
+
+/// One listener's.
+struct Counted {
+    connections: AtomicUsize,
+    connections_max: usize,
+    throttle: Throttle,
+}
+
+/// Whether a client may come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// It may. It is counted until [`Admission::leave`].
+    Welcome(AddressMark),
+    /// It may send its CONNECT and is then refused with this reason. Counted like a welcome one.
+    Polite(AddressMark, ReasonCode),
+    /// It may not. Not counted.
+    Shut,
+}
+
+impl Admission {
+    /// For these bounds, these listeners and so many workers.
+    pub fn new(limits: AdmissionLimits, listeners: &[ListenerLimits], workers: u16) -> Admission {
+        let counted = |listener: &ListenerLimits| Counted {
+            connections: AtomicUsize::new(0),
+            connections_max: listener.connections_max,
+            throttle: Throttle::new(listener.connections_per_s),
+        };
+        Admission {
+            addresses: Addresses::new(limits.connections_per_address_max),
+            limits,
+            listeners: listeners.iter().map(counted).collect(),
+            all: AtomicUsize::new(0),
+            overloaded: (0..workers).map(|_| AtomicBool::new(false)).collect(),
+        }
+    }
+
+    /// How fast clients may come in by this listener.
+    pub fn throttle(&self, listener: ListenerIndex) -> &Throttle {
+        &self.listeners[usize::from(listener.0)].throttle
+    }
+
+    /// A client has connected.
+    pub fn enter(&self, listener: ListenerIndex, address: IpAddr) -> Entry {
+        let counted = &self.listeners[usize::from(listener.0)];
+        let mark = self.addresses.mark(address);
+        let over = [
+            over(&self.all, self.limits.connections_max),
+            over(&counted.connections, counted.connections_max),
+            self.addresses.enter(mark),
+        ];
+        if over.contains(&Over::Far) {
+            self.leave(listener, mark);
+            return Entry::Shut;
+        }
+        if over.contains(&Over::Barely) {
+            return Entry::Polite(mark, ReasonCode::QUOTA_EXCEEDED);
+        }
+        if self.is_overloaded() {
+            return Entry::Polite(mark, ReasonCode::SERVER_BUSY);
+        }
+        Entry::Welcome(mark)
+    }
+
+    /// A client that was let in is gone.
+    pub fn leave(&self, listener: ListenerIndex, mark: AddressMark) {
+        self.all.fetch_sub(1, Ordering::Relaxed);
+        self.listeners[usize::from(listener.0)].connections.fetch_sub(1, Ordering::Relaxed);
+        self.addresses.leave(mark);
+    }
+
+    /// Clients now.
+    pub fn connections(&self) -> usize {
+        self.all.load(Ordering::Relaxed)
+    }
+
+    /// Worker `worker` says whether it has time for new clients.
+    pub fn set_overloaded(&self, worker: u16, overloaded: bool) {
+        self.overloaded[usize::from(worker)].store(overloaded, Ordering::Relaxed);
+    }
+
+    /// Whether a worker has no time: a new client may belong to any of them.
+    fn is_overloaded(&self) -> bool {
+        self.overloaded.iter().any(|worker| worker.load(Ordering::Relaxed))
+    }
+}
+
+/// How a count stands to its bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Over {
+    Not,
+    Barely,
+    Far,
+}
+
+impl Over {
+    /// Of the `count`-th of at most `max`.
+    fn of(count: usize, max: usize) -> Over {
+        match count {
+            _ if count <= max => Over::Not,
+            _ if count <= max + (max / POLITE_PART).max(POLITE_MIN) => Over::Barely,
+            _ => Over::Far,
+        }
+    }
+}
+
+/// Counts one more.
+fn over(count: &AtomicUsize, max: usize) -> Over {
+    Over::of(count.fetch_add(1, Ordering::Relaxed) + 1, max)
+}
+
+/// A clock that never goes back, the same for all threads.
+pub fn monotonic_ns() -> u64 {
+    static BEGAN: OnceLock<Instant> = OnceLock::new();
+    // From one second on, so that a throttle's first burst is as large as any.
+    BEGAN.get_or_init(Instant::now).elapsed().as_nanos() as u64 + 1_000_000_000
+}
+
+#[cfg(test)]
+mod tests;

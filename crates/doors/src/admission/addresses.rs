@@ -1,0 +1,71 @@
+//! How many clients an address has, for all addresses in a fixed piece of memory: a count-min sketch.
+//!
+//! ```text
+//!   address ─ keyed hash ─▶ ┌ row 0: · · 3 · · · · ┐
+//!                           └ row 1: · 5 · · · · · ┘   at most min(3, 5) clients
+//! ```
+//!
+//! Why not a map: workers would share it under a lock, and it would grow with the addresses of a flood. The sketch
+//! never says too few, so a bound holds; it says too many only for an address that shares both its cells with busy
+//! ones, and which ones those are nobody outside knows.
+
+use std::hash::BuildHasher;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::Over;
+
+/// Cells of a row. Two rows take half a megabyte, of which untouched pages cost nothing.
+const CELLS: usize = 1 << 16;
+
+/// Where an address is counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AddressMark(u32);
+
+pub(super) struct Addresses {
+    /// Row after row; none if addresses have no bound.
+    cells: Box<[AtomicU32]>,
+    connections_max: u32,
+    hasher: foldhash::quality::RandomState,
+}
+
+impl Addresses {
+    pub fn new(connections_max: u32) -> Addresses {
+        let cells = if connections_max == 0 { 0 } else { 2 * CELLS };
+        Addresses {
+            cells: (0..cells).map(|_| AtomicU32::new(0)).collect(),
+            connections_max,
+            hasher: foldhash::quality::RandomState::default(),
+        }
+    }
+
+    /// Where `address` is counted. Of IPv6 the /64 is: who has one address of it has all.
+    pub fn mark(&self, address: IpAddr) -> AddressMark {
+        let hash = match address.to_canonical() {
+            IpAddr::V4(v4) => self.hasher.hash_one(v4.octets()),
+            IpAddr::V6(v6) => self.hasher.hash_one(&v6.octets()[..8]),
+        };
+        AddressMark(hash as u32)
+    }
+
+    /// Counts one more client.
+    pub fn enter(&self, mark: AddressMark) -> Over {
+        let Some([a, b]) = self.cells_of(mark) else { return Over::Not };
+        let count = a.fetch_add(1, Ordering::Relaxed).min(b.fetch_add(1, Ordering::Relaxed)) + 1;
+        Over::of(count as usize, self.connections_max as usize)
+    }
+
+    /// Counts one less.
+    pub fn leave(&self, mark: AddressMark) {
+        for cell in self.cells_of(mark).into_iter().flatten() {
+            cell.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn cells_of(&self, AddressMark(hash): AddressMark) -> Option<[&AtomicU32; 2]> {
+        let (first, second) = (hash as usize % CELLS, hash as usize >> 16);
+        Some([self.cells.get(first)?, self.cells.get(CELLS + second)?])
+    }
+}
+
+const _: () = assert!(CELLS == 1 << 16, "a mark is the places in both rows, 16 bits each");

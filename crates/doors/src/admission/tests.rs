@@ -1,0 +1,73 @@
+//! Bounds over listeners, addresses and all.
+
+use super::*;
+
+const HERE: ListenerIndex = ListenerIndex(0);
+const THERE: ListenerIndex = ListenerIndex(1);
+
+fn admission(all: usize, per_listener: usize, per_address: u32) -> Admission {
+    let limits = AdmissionLimits { connections_max: all, connections_per_address_max: per_address, turn_ms_max: 0 };
+    Admission::new(limits, &[ListenerLimits { connections_max: per_listener, connections_per_s: 0 }; 2], 2)
+}
+
+fn address(n: u8) -> IpAddr {
+    IpAddr::from([10, 0, 0, n])
+}
+
+/// How many are welcome, and how many are told that they are not, before the door is shut.
+fn flood(admission: &Admission, listener: ListenerIndex, address: impl Fn(usize) -> IpAddr) -> (usize, usize) {
+    let (mut welcome, mut polite) = (0, 0);
+    for n in 0.. {
+        match admission.enter(listener, address(n)) {
+            Entry::Welcome(_) => welcome += 1,
+            Entry::Polite(_, reason) => {
+                assert_eq!(reason, ReasonCode::QUOTA_EXCEEDED);
+                polite += 1;
+            }
+            Entry::Shut => break,
+        }
+    }
+    (welcome, polite)
+}
+
+#[test]
+fn a_listener_has_its_bound_and_some_are_told() {
+    let admission = admission(10_000, 3_200, 0);
+    assert_eq!(flood(&admission, HERE, |_| address(1)), (3_200, 200));
+    assert_eq!(flood(&admission, THERE, |_| address(1)), (3_200, 200));
+    assert_eq!(admission.connections(), 6_800);
+}
+
+#[test]
+fn all_together_have_a_bound() {
+    let admission = admission(100, 1_000, 0);
+    assert_eq!(flood(&admission, HERE, |_| address(1)), (100, POLITE_MIN));
+    // Who leaves makes room.
+    for _ in 0..POLITE_MIN + 1 {
+        admission.leave(HERE, AddressMark::default());
+    }
+    assert_eq!(flood(&admission, THERE, |_| address(1)), (1, POLITE_MIN));
+}
+
+#[test]
+fn an_address_has_its_bound_and_others_have_theirs() {
+    let admission = admission(10_000, 10_000, 5);
+    assert_eq!(flood(&admission, HERE, |_| address(1)), (5, POLITE_MIN));
+    assert!(matches!(admission.enter(HERE, address(2)), Entry::Welcome(_)));
+    // The same, as a socket of IPv6 shows it.
+    assert_eq!(admission.enter(THERE, "::ffff:10.0.0.1".parse().unwrap()), Entry::Shut);
+    let sixes = |n: usize| IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, n as u16]);
+    assert_eq!(flood(&admission, THERE, sixes), (5, POLITE_MIN), "a /64 is one address");
+    let Entry::Welcome(mark) = admission.enter(HERE, address(3)) else { panic!("a new address is welcome") };
+    admission.leave(HERE, mark);
+    assert_eq!(flood(&admission, HERE, |_| address(3)), (5, POLITE_MIN));
+}
+
+#[test]
+fn an_overloaded_worker_is_busy_for_all() {
+    let admission = admission(10, 10, 0);
+    admission.set_overloaded(1, true);
+    assert!(matches!(admission.enter(HERE, address(1)), Entry::Polite(_, ReasonCode::SERVER_BUSY)));
+    admission.set_overloaded(1, false);
+    assert!(matches!(admission.enter(HERE, address(1)), Entry::Welcome(_)));
+}

@@ -1,0 +1,30 @@
+//! Who may publish and subscribe where: ordered rules of the configuration, the first that fits decides; behind them
+//! the defaults.
+//!
+//! ```text
+//!   topic or filter ─▶ rules, in order ─none fits─▶ grants, own wallets ─none─▶ $…: no; others: as the policy says
+//! ```
+//!
+//! | | publish | subscribe |
+//! |---|---|---|
+//! | a permit fits | if its filter matches the topic | if its filter covers the whole filter asked for |
+//! | a deny fits | if its filter matches the topic | if its filter overlaps the one asked for anywhere |
+//!
+//! Promise: nobody hears a message that a rule keeps from them, whatever filter they ask for; and a client cannot widen
+//! a rule by what it calls itself, see [`TopicPattern`].
+//!
+//! Why the defaults differ by `$`: ordinary topics belong to the clients; `$ledger`, `$SYS` and their like belong to
+//! the server.
+
+mod overlap;
+mod pattern;
+mod rights;
+mod rule;
+
+#[cfg(test)]
+mod tests;
+
+pub use overlap::filter_overlaps;
+pub use pattern::{TopicPattern, TopicPatternError};
+pub use rights::{ClientRights, Holder};
+pub use rule::{Acl, Effect, OrdinaryTopics, Role, Rule, Verbs, Who};

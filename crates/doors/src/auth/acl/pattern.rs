@@ -1,0 +1,116 @@
+//! A topic filter with places for the client's names: `devices/%c/#`, `chat/%u/inbox`.
+//!
+//! Promise: a name never widens a rule. A client chooses its id, so one that is called `#` or `+/x` must not get more
+//! than its own place: a name with `/`, `+`, `#` or `$` fits no permit, and a deny that it would have escaped holds for
+//! every name.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use tidegate_wire::mqtt::check_filter;
+
+/// The client id's place.
+const CLIENT_ID: &str = "%c";
+/// The user name's place.
+const USER: &str = "%u";
+
+/// A topic filter in which `%c` stands for the client id and `%u` for the user name.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TopicPattern {
+    text: Box<str>,
+    has_places: bool,
+}
+
+/// Why a text is not a topic pattern.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a topic filter: {reason}")]
+pub struct TopicPatternError {
+    text: String,
+    reason: &'static str,
+}
+
+/// What a client is called.
+#[derive(Clone, Copy, Debug)]
+pub struct Names<'a> {
+    /// Its client id.
+    pub client_id: &'a str,
+    /// Its user name, if it has shown that it is this user.
+    pub user: Option<&'a str>,
+}
+
+impl FromStr for TopicPattern {
+    type Err = TopicPatternError;
+
+    fn from_str(text: &str) -> Result<TopicPattern, TopicPatternError> {
+        let error = |reason| TopicPatternError { text: text.to_owned(), reason };
+        let filled = text.replace(CLIENT_ID, "c").replace(USER, "u");
+        match check_filter(&filled) {
+            Err(malformed) => Err(error(malformed.what)),
+            Ok(filter) if filter.share_group.is_some() => {
+                Err(error("write the filter alone; a rule holds for shared subscriptions as well"))
+            }
+            Ok(_) => Ok(TopicPattern { text: text.into(), has_places: filled != text }),
+        }
+    }
+}
+
+impl TopicPattern {
+    /// The filter for a client of these names: what a permit may use. `None` if a name is missing or does not fit into
+    /// a level.
+    pub fn narrow(&self, names: Names<'_>) -> Option<Cow<'_, str>> {
+        if !self.has_places {
+            return Some(Cow::Borrowed(&self.text));
+        }
+        let mut filter = String::with_capacity(self.text.len() + names.client_id.len());
+        for (number, level) in self.text.split('/').enumerate() {
+            if number > 0 {
+                filter.push('/');
+            }
+            fill(level, names, &mut filter)?;
+        }
+        Some(Cow::Owned(filter))
+    }
+
+    /// The filter for a client of these names: what a deny must use. A level whose name does not fit becomes `+`.
+    pub fn wide(&self, names: Names<'_>) -> Cow<'_, str> {
+        if !self.has_places {
+            return Cow::Borrowed(&self.text);
+        }
+        let level = |level| {
+            let mut filled = String::new();
+            fill(level, names, &mut filled).map_or_else(|| "+".to_owned(), |()| filled)
+        };
+        Cow::Owned(self.text.split('/').map(level).collect::<Vec<_>>().join("/"))
+    }
+}
+
+/// Adds `level` with its names filled in. What a name contains is not looked at for further places.
+fn fill(level: &str, names: Names<'_>, filter: &mut String) -> Option<()> {
+    let mut rest = level;
+    while let Some(at) = rest.find('%') {
+        let (before, place) = rest.split_at(at);
+        filter.push_str(before);
+        let (name, length) = match place {
+            _ if place.starts_with(CLIENT_ID) => (Some(names.client_id), CLIENT_ID.len()),
+            _ if place.starts_with(USER) => (names.user, USER.len()),
+            _ => (Some("%"), 1),
+        };
+        filter.push_str(name.filter(|name| !name.is_empty() && !name.contains(['/', '+', '#', '$', '\0']))?);
+        rest = &place[length..];
+    }
+    filter.push_str(rest);
+    Some(())
+}
+
+impl fmt::Display for TopicPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for TopicPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.text, f)
+    }
+}

@@ -1,0 +1,168 @@
+//! What one user may do over MQTT. One object for all connections of a user, on all workers; a connection keeps a
+//! pointer.
+
+use std::sync::Arc;
+
+use tidegate_broker::Access;
+use tidegate_wire::mqtt::{filter_covers, filter_matches};
+
+use super::pattern::Names;
+use super::rule::{Acl, Effect, OrdinaryTopics, Role};
+use crate::auth::grant::{Grant, Pattern};
+use crate::auth::identity::{self, Identity, Rights};
+use crate::topic_names::{ACCOUNTS, ALL_ACCOUNTS, PREFIX, TRANSFERS};
+
+/// Where the server says how it is doing.
+const SYS: &str = "$SYS/#";
+
+/// Whom rights belong to: what to look for when they are to be had again after a reload.
+#[derive(Clone, Debug)]
+pub enum Holder {
+    /// A user of the configuration.
+    User(Identity),
+    /// A service, known by the hash of its token.
+    Service(Identity, [u8; 32]),
+    /// Somebody of whom only a certificate is known, by its common name.
+    Certificate(Box<str>),
+    /// Nobody.
+    Anonymous,
+}
+
+/// What the clients of one holder may do.
+#[derive(Debug)]
+pub struct ClientRights {
+    holder: Holder,
+    acl: Arc<Acl>,
+    /// Places of the rules that can concern the holder, so that others are not looked at with each message.
+    rules: Box<[u32]>,
+}
+
+impl Holder {
+    /// How they came in.
+    fn role(&self) -> Role {
+        match self {
+            Holder::User(identity) if matches!(identity.rights(), Rights::Viewer { .. }) => Role::Viewer,
+            Holder::User(_) | Holder::Service(..) => Role::Service,
+            Holder::Certificate(_) => Role::Certificate,
+            Holder::Anonymous => Role::Anonymous,
+        }
+    }
+
+    fn name(&self) -> Option<&str> {
+        match self {
+            Holder::User(identity) | Holder::Service(identity, _) => Some(identity.name()),
+            Holder::Certificate(name) => Some(name),
+            Holder::Anonymous => None,
+        }
+    }
+}
+
+impl ClientRights {
+    /// The rights that `acl` gives `holder`.
+    pub fn new(holder: Holder, acl: Arc<Acl>) -> ClientRights {
+        let concerning = acl.rules.iter().enumerate();
+        let concerning = concerning.filter(|(_, rule)| rule.who.may_concern(holder.name(), holder.role()));
+        let rules = concerning.map(|(place, _)| place as u32).collect();
+        ClientRights { holder, acl, rules }
+    }
+
+    /// Whose they are.
+    pub fn holder(&self) -> &Holder {
+        &self.holder
+    }
+
+    /// Whom the ledger knows behind them.
+    pub fn identity(&self) -> Option<&Identity> {
+        match &self.holder {
+            Holder::User(identity) | Holder::Service(identity, _) => Some(identity),
+            Holder::Certificate(_) | Holder::Anonymous => None,
+        }
+    }
+
+    fn names<'a>(&'a self, client_id: &'a str) -> Names<'a> {
+        Names { client_id, user: self.holder.name() }
+    }
+
+    fn rule(&self, says: impl FnMut(&super::Rule) -> Option<Effect>) -> Option<Access> {
+        let effect = self.rules.iter().map(|place| &self.acl.rules[*place as usize]).find_map(says)?;
+        Some(allowed_if(effect == Effect::Permit))
+    }
+
+    /// Publishing, where no rule speaks.
+    fn publishes(&self, names: Names<'_>, topic: &str) -> bool {
+        // The doors check each transfer itself.
+        if topic == TRANSFERS {
+            return self.identity().is_some();
+        }
+        let granted = self.granted(|grant| match grant {
+            // What the server says there must be its own word: a grant of everything does not make up balances.
+            Grant::Everything => !topic.starts_with("$SYS/") && !topic.starts_with(PREFIX),
+            Grant::Publish(pattern) => pattern.narrow(names).is_some_and(|filter| filter_matches(&filter, topic)),
+            _ => false,
+        });
+        granted || !topic.starts_with('$') && self.uses_ordinary_topics()
+    }
+
+    /// Subscribing, where no rule speaks.
+    fn subscribes(&self, names: Names<'_>, filter: &str) -> Access {
+        let granted = self.granted(|grant| match grant {
+            Grant::Everything => true,
+            Grant::Subscribe(pattern) => {
+                pattern.narrow(names).is_some_and(|permitted| filter_covers(&permitted, filter))
+            }
+            Grant::Sys => filter_covers(SYS, filter),
+            // Balances of more than one account at once.
+            Grant::Read(Pattern::Any) => filter_covers(ALL_ACCOUNTS, filter),
+            _ => false,
+        });
+        match filter.strip_prefix(ACCOUNTS) {
+            _ if granted => Access::Allowed,
+            Some(account) if !account.contains(['+', '#', '/']) => self.reads(account),
+            _ => allowed_if(!filter.starts_with('$') && self.uses_ordinary_topics()),
+        }
+    }
+
+    fn reads(&self, account: &str) -> Access {
+        let Some(identity) = self.identity() else { return Access::Denied };
+        match identity.rights().may_read(account, None) {
+            identity::Access::Allowed => Access::Allowed,
+            identity::Access::Forbidden => Access::Denied,
+            identity::Access::IfCollector => Access::IfConfirmed(account.into()),
+        }
+    }
+
+    fn uses_ordinary_topics(&self) -> bool {
+        match (self.acl.ordinary_topics, self.holder.role()) {
+            (OrdinaryTopics::Nobody, _) | (_, Role::Service) => false,
+            (OrdinaryTopics::Authenticated, role) => role != Role::Anonymous,
+            (OrdinaryTopics::Anyone, _) => true,
+        }
+    }
+
+    fn granted(&self, allows: impl Fn(&Grant) -> bool) -> bool {
+        match self.identity().map(Identity::rights) {
+            Some(Rights::Service { grants }) => grants.iter().any(allows),
+            _ => false,
+        }
+    }
+}
+
+impl tidegate_broker::Rights for ClientRights {
+    fn user(&self) -> Option<&str> {
+        self.holder.name()
+    }
+
+    fn may_publish(&self, client_id: &str, topic: &str) -> Access {
+        let names = self.names(client_id);
+        self.rule(|rule| rule.on_publish(names, topic)).unwrap_or_else(|| allowed_if(self.publishes(names, topic)))
+    }
+
+    fn may_subscribe(&self, client_id: &str, filter: &str) -> Access {
+        let names = self.names(client_id);
+        self.rule(|rule| rule.on_subscribe(names, filter)).unwrap_or_else(|| self.subscribes(names, filter))
+    }
+}
+
+fn allowed_if(allowed: bool) -> Access {
+    if allowed { Access::Allowed } else { Access::Denied }
+}

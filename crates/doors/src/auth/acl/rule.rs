@@ -1,0 +1,123 @@
+//! One rule, and all of them in their order.
+
+use tidegate_wire::mqtt::{filter_covers, filter_matches};
+
+use super::overlap::filter_overlaps;
+use super::pattern::{Names, TopicPattern};
+use crate::auth::grant::Pattern;
+
+/// What a rule does to whom it concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// They may.
+    Permit,
+    /// They may not.
+    Deny,
+}
+
+/// What a rule is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verbs {
+    /// Publishing.
+    Publish,
+    /// Subscribing.
+    Subscribe,
+    /// Both.
+    Both,
+}
+
+/// How a client came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// As a user of role viewer.
+    Viewer,
+    /// As a service, or a user of role service.
+    Service,
+    /// With a certificate of somebody whom the configuration does not list.
+    Certificate,
+    /// With nothing.
+    Anonymous,
+}
+
+/// Whom a rule concerns: those to whom all that is written applies; everybody, if nothing is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Who {
+    /// The user of this name.
+    pub user: Option<Box<str>>,
+    /// Those of this role.
+    pub role: Option<Role>,
+    /// Clients whose id is one of these.
+    pub client_id: Option<Pattern>,
+}
+
+/// One rule of the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Whom it concerns.
+    pub who: Who,
+    /// What it is about.
+    pub verbs: Verbs,
+    /// Where.
+    pub topics: Vec<TopicPattern>,
+    /// What it says.
+    pub effect: Effect,
+}
+
+/// Who may use ordinary topics (those without `$`) as far as no rule speaks of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OrdinaryTopics {
+    /// Whoever came in; a service only as its grants say.
+    #[default]
+    Anyone,
+    /// The same, but for anonymous clients.
+    Authenticated,
+    /// Only whom a rule or a grant permits it.
+    Nobody,
+}
+
+/// All rules, in their order, and what holds without them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Acl {
+    /// The rules; the first that fits decides.
+    pub rules: Vec<Rule>,
+    /// The policy for ordinary topics.
+    pub ordinary_topics: OrdinaryTopics,
+}
+
+impl Who {
+    /// Whether a client of this name and role can be one of them, whatever its client id.
+    pub(super) fn may_concern(&self, user: Option<&str>, role: Role) -> bool {
+        self.user.as_deref().is_none_or(|name| user == Some(name)) && self.role.is_none_or(|wanted| wanted == role)
+    }
+}
+
+impl Rule {
+    /// What the rule says about publishing to `topic`; `None` if it does not concern the client, whose name and role
+    /// fit.
+    pub(super) fn on_publish(&self, names: Names<'_>, topic: &str) -> Option<Effect> {
+        if self.verbs == Verbs::Subscribe || !self.concerns(names) {
+            return None;
+        }
+        let fits = |pattern: &TopicPattern| match self.effect {
+            Effect::Permit => pattern.narrow(names).is_some_and(|filter| filter_matches(&filter, topic)),
+            Effect::Deny => filter_matches(&pattern.wide(names), topic),
+        };
+        self.topics.iter().any(fits).then_some(self.effect)
+    }
+
+    /// The same about subscribing to `filter`.
+    pub(super) fn on_subscribe(&self, names: Names<'_>, filter: &str) -> Option<Effect> {
+        if self.verbs == Verbs::Publish || !self.concerns(names) {
+            return None;
+        }
+        let fits = |pattern: &TopicPattern| match self.effect {
+            Effect::Permit => pattern.narrow(names).is_some_and(|permitted| filter_covers(&permitted, filter)),
+            Effect::Deny => filter_overlaps(&pattern.wide(names), filter),
+        };
+        self.topics.iter().any(fits).then_some(self.effect)
+    }
+
+    fn concerns(&self, names: Names<'_>) -> bool {
+        self.who.client_id.as_ref().is_none_or(|pattern| pattern.matches(names.client_id))
+    }
+}

@@ -1,0 +1,163 @@
+//! From a bearer token to an [`Identity`]: shared by all threads, never waits, replaced as a whole by a reload.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use arc_swap::ArcSwap;
+use sha2::{Digest, Sha256};
+
+use super::identity::{Identity, Rights};
+use super::login::{IssuedToken, LoginDesk, LoginError, LoginLimits};
+use super::password::PasswordHash;
+use super::roster::{Roster, TopicAccess, User};
+use super::secret::Secret;
+use super::token::{Claims, Signer};
+
+/// Everything that decides who may come in.
+#[derive(Clone, Debug)]
+pub struct AuthSettings {
+    /// People, who log in with a password.
+    pub users: Vec<UserSettings>,
+    /// Programs, which send a fixed token.
+    pub services: Vec<ServiceSettings>,
+    /// Key that signs tokens.
+    pub secret: Secret,
+    /// How long a log-in is good for.
+    pub token_ttl: Duration,
+    /// How many log-ins are worked on.
+    pub login_limits: LoginLimits,
+    /// Who may use which topics of MQTT.
+    pub topics: TopicAccess,
+}
+
+/// A person.
+#[derive(Clone, Debug)]
+pub struct UserSettings {
+    /// Log-in name.
+    pub name: Box<str>,
+    /// Hash of the password.
+    pub password_hash: PasswordHash,
+    /// What they may do.
+    pub rights: Rights,
+}
+
+/// A program.
+#[derive(Clone, Debug)]
+pub struct ServiceSettings {
+    /// Name, for logs.
+    pub name: Box<str>,
+    /// SHA-256 of the token.
+    pub token_sha256: [u8; 32],
+    /// What it may do.
+    pub rights: Rights,
+}
+
+/// Why a request is not let in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AuthError {
+    /// No token.
+    #[error("send a token as `Authorization: Bearer TOKEN`; POST /v1/login gives one")]
+    Missing,
+    /// Not a token of ours, or of a user who is gone or has a new password.
+    #[error("the token is not valid; POST /v1/login gives a new one")]
+    Invalid,
+    /// It was good once.
+    #[error("the token has expired; POST /v1/login gives a new one")]
+    Expired,
+}
+
+/// A caller and until when the token behind them is good.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// Who.
+    pub identity: Identity,
+    /// First second since the epoch at which the token is no longer good; `u64::MAX` for services.
+    pub expires_at_s: u64,
+}
+
+/// Knows all users and services. Shared by all threads; a reload replaces whom it knows under their hands.
+pub struct Authenticator {
+    roster: Arc<ArcSwap<Roster>>,
+    signer: Signer,
+    desk: LoginDesk,
+}
+
+impl Authenticator {
+    /// Takes the settings and starts the threads that check passwords.
+    pub fn new(settings: AuthSettings) -> Authenticator {
+        Authenticator {
+            signer: Signer::new(&settings.secret),
+            desk: LoginDesk::open(settings.login_limits),
+            roster: Arc::new(ArcSwap::from_pointee(Roster::new(settings, 0))),
+        }
+    }
+
+    /// From now on, users, services and rules are these. The key that signs tokens and the threads that check passwords
+    /// stay.
+    pub fn reload(&self, settings: AuthSettings) {
+        let generation = self.roster.load().generation + 1;
+        self.roster.store(Arc::new(Roster::new(settings, generation)));
+    }
+
+    /// How often there was a reload: whoever remembers an identity asks again when this has changed.
+    pub fn generation(&self) -> u64 {
+        self.roster.load().generation
+    }
+
+    /// Who `bearer` is, now.
+    pub fn authenticate(&self, bearer: &str) -> Result<Identity, AuthError> {
+        self.authenticate_at(bearer, now_s()).map(|session| session.identity)
+    }
+
+    /// Who `bearer` is at `now_s` (seconds since the epoch), and until when.
+    pub fn authenticate_at(&self, bearer: &str, now_s: u64) -> Result<Session, AuthError> {
+        let roster = self.roster.load();
+        let (known, expires_at_s) = roster.bearer(&self.signer, bearer, now_s)?;
+        Ok(known.session(expires_at_s))
+    }
+
+    /// Checks a password on one of few threads and gives a token. `Busy` when too many wait already; a wrong password
+    /// and an unknown user take the same time and give the same answer.
+    pub async fn log_in(&self, user: &str, password: &str) -> Result<IssuedToken, LoginError> {
+        let roster = self.roster.load_full();
+        let known = roster.user(user);
+        let hash = known.map_or(&roster.decoy, |user| &user.password_hash);
+        let correct = self.desk.verify(hash.clone(), password.to_owned()).await?;
+        match known {
+            Some(known) if correct => Ok(self.issue(known, roster.token_ttl, now_s())),
+            _ => Err(LoginError::Wrong),
+        }
+    }
+
+    /// Everybody of now.
+    pub(super) fn roster(&self) -> &Arc<ArcSwap<Roster>> {
+        &self.roster
+    }
+
+    /// Who signs tokens.
+    pub(super) fn signer(&self) -> &Signer {
+        &self.signer
+    }
+
+    /// Where passwords are checked.
+    pub(super) fn desk(&self) -> &LoginDesk {
+        &self.desk
+    }
+
+    fn issue(&self, user: &User, token_ttl: Duration, now_s: u64) -> IssuedToken {
+        let expires_at_s = now_s.saturating_add(token_ttl.as_secs());
+        let sub = user.known.identity.name().to_owned();
+        let token = self.signer.sign(&Claims { sub, iat: now_s, exp: expires_at_s, pwd: user.stamp.clone() });
+        IssuedToken { token, expires_at_s }
+    }
+}
+
+/// What a service's token is known by: its SHA-256.
+pub fn service_token_hash(token: &str) -> [u8; 32] {
+    Sha256::digest(token.as_bytes()).into()
+}
+
+/// Seconds since the epoch.
+pub fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}

@@ -1,0 +1,50 @@
+//! What an MQTT port asks about a client, and who answers it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use rustls::pki_types::CertificateDer;
+use tidegate_broker::{Admitted, Denied, Rights};
+
+use super::identity::Identity;
+
+/// What a client shows, as far as it has shown it.
+pub struct Credentials {
+    /// Client id; one that the server chose if the client has none.
+    pub client_id: Box<str>,
+    /// User name of CONNECT.
+    pub user_name: Option<Box<str>>,
+    /// Password of CONNECT: a password, or a token.
+    pub password: Option<Box<[u8]>>,
+    /// The client's certificate, which TLS has verified against the listener's authorities.
+    pub certificate: Option<CertificateDer<'static>>,
+    /// Where the client comes from.
+    pub address: IpAddr,
+    /// Name of its listener; `websocket` for the HTTP port.
+    pub listener: Box<str>,
+    /// Whether its listener takes clients without credentials.
+    pub anonymous_allowed: bool,
+}
+
+/// Yes, with these rights; or no, for this reason.
+pub type Verdict = Result<Admitted, Denied>;
+
+/// Takes a verdict that comes later, from any thread.
+pub type VerdictReply = Box<dyn FnOnce(Verdict) + Send>;
+
+/// Who decides on clients. Shared by all workers; never waits.
+pub trait MqttAuthenticator: Send + Sync {
+    /// Decides. `Some` at once where that takes no more than microseconds (anonymous, token, certificate); `reply` is
+    /// dropped then. `None` where it takes longer (argon2): `reply` gets the verdict, from another thread.
+    fn begin(&self, credentials: Credentials, reply: VerdictReply) -> Option<Verdict>;
+
+    /// Whom the ledger knows behind these rights; `None` for somebody whom it does not know.
+    fn identity(&self, rights: &dyn Rights) -> Option<Identity>;
+
+    /// The rights that their owner has by the configuration of now; `None` when the owner has none any more and must
+    /// go.
+    fn renew(&self, rights: &dyn Rights) -> Option<Arc<dyn Rights>>;
+
+    /// Changes with each reload: a worker that sees another number than before renews the rights of all its clients.
+    fn generation(&self) -> u64;
+}

@@ -1,0 +1,222 @@
+//! What a service may do, as its configuration writes it: one word per right, with an account pattern where it makes
+//! sense.
+//!
+//! | grant | allows |
+//! |---|---|
+//! | `*` | everything |
+//! | `accounts:open`, `accounts:open:PATTERN` | opening accounts |
+//! | `transfers:PATTERN` | debiting and crediting; `transfers:*` settles holds too |
+//! | `debit:PATTERN`, `credit:PATTERN` | one side of a transfer or hold |
+//! | `read:PATTERN` | balances and histories |
+//! | `holds:settle` | posting and voiding any hold |
+//! | `audit`, `metrics` | the operator's pages |
+//! | `drain` | sending the MQTT clients away |
+//! | `publish:FILTER`, `subscribe:FILTER` | MQTT topics; `%c` is the client id, `%u` the service's name |
+//! | `sys` | subscribing to `$SYS/#` |
+//! | `room:ROOM:read:PATTERN`, `room:ROOM:write:PATTERN` | reading and changing in another room than the ledger |
+//!
+//! PATTERN is `*` (any account), `wallet:*` (ids that begin so) or one whole id. In a room it is about the names that
+//! the room gives to what it holds. Which rooms a server has is not known here: a grant for a room that is not there
+//! allows nothing.
+
+use std::str::FromStr;
+
+use super::acl::TopicPattern;
+
+/// Which account ids a grant is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pattern {
+    /// Every account.
+    Any,
+    /// Ids that begin so.
+    Prefix(Box<str>),
+    /// One id.
+    Exactly(Box<str>),
+}
+
+impl Pattern {
+    /// Whether `account` is one of them.
+    pub fn matches(&self, account: &str) -> bool {
+        match self {
+            Pattern::Any => true,
+            Pattern::Prefix(prefix) => account.starts_with(&**prefix),
+            Pattern::Exactly(id) => **id == *account,
+        }
+    }
+
+    /// Reads one as it is written.
+    pub fn parse(text: &str) -> Option<Pattern> {
+        match text.strip_suffix('*') {
+            _ if text.is_empty() => None,
+            Some("") => Some(Pattern::Any),
+            Some(prefix) if !prefix.contains('*') => Some(Pattern::Prefix(prefix.into())),
+            None if !text.contains('*') => Some(Pattern::Exactly(text.into())),
+            _ => None,
+        }
+    }
+}
+
+/// One right of a service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Grant {
+    /// Everything.
+    Everything,
+    /// Opening these accounts.
+    OpenAccounts(Pattern),
+    /// Debiting and crediting these accounts.
+    Transfers(Pattern),
+    /// Debiting these accounts.
+    Debit(Pattern),
+    /// Crediting these accounts.
+    Credit(Pattern),
+    /// Reading these accounts.
+    Read(Pattern),
+    /// Posting and voiding holds.
+    SettleHolds,
+    /// Reading the last reconciliation.
+    Audit,
+    /// Reading metrics.
+    Metrics,
+    /// Sending the MQTT clients away.
+    Drain,
+    /// Publishing to these topics.
+    Publish(TopicPattern),
+    /// Subscribing to these topics.
+    Subscribe(TopicPattern),
+    /// Subscribing to what the server says about itself.
+    Sys,
+    /// An action of one kind in a room, on what has these names.
+    Room {
+        /// The room's name.
+        room: Box<str>,
+        /// What may be done there.
+        action: Action,
+        /// On what.
+        names: Pattern,
+    },
+}
+
+/// What somebody wants to do in a room. A right to change is no right to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Look at something.
+    Read,
+    /// Change, make or delete something.
+    Write,
+}
+
+/// A grant that means nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "grant {0:?} is unknown; write \"*\", \"accounts:open\", \"transfers:*\", \"debit:PATTERN\", \"credit:PATTERN\", \
+     \"read:PATTERN\", \"holds:settle\", \"audit\", \"metrics\", \"drain\", \"publish:FILTER\", \"subscribe:FILTER\", \
+     \"sys\", \"room:ROOM:read:PATTERN\" or \"room:ROOM:write:PATTERN\", with PATTERN as \"*\", \"wallet:*\" or one \
+     account id and FILTER as an MQTT topic filter"
+)]
+pub struct GrantError(pub String);
+
+impl FromStr for Grant {
+    type Err = GrantError;
+
+    fn from_str(text: &str) -> Result<Grant, GrantError> {
+        let unknown = || GrantError(text.to_owned());
+        match text {
+            "*" => return Ok(Grant::Everything),
+            "accounts:open" => return Ok(Grant::OpenAccounts(Pattern::Any)),
+            "holds:settle" => return Ok(Grant::SettleHolds),
+            "audit" => return Ok(Grant::Audit),
+            "metrics" => return Ok(Grant::Metrics),
+            "drain" => return Ok(Grant::Drain),
+            "sys" => return Ok(Grant::Sys),
+            _ => {}
+        }
+        let (verb, pattern) = match text.strip_prefix("accounts:open:") {
+            Some(pattern) => ("accounts:open", pattern),
+            None => text.split_once(':').ok_or_else(unknown)?,
+        };
+        match verb {
+            "publish" => return pattern.parse().map(Grant::Publish).map_err(|_| unknown()),
+            "subscribe" => return pattern.parse().map(Grant::Subscribe).map_err(|_| unknown()),
+            "room" => return in_room(pattern).ok_or_else(unknown),
+            _ => {}
+        }
+        let pattern = Pattern::parse(pattern).ok_or_else(unknown)?;
+        match verb {
+            "accounts:open" => Ok(Grant::OpenAccounts(pattern)),
+            "transfers" => Ok(Grant::Transfers(pattern)),
+            "debit" => Ok(Grant::Debit(pattern)),
+            "credit" => Ok(Grant::Credit(pattern)),
+            "read" => Ok(Grant::Read(pattern)),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+/// Reads `ROOM:ACTION:PATTERN`.
+fn in_room(text: &str) -> Option<Grant> {
+    let (room, rest) = text.split_once(':')?;
+    let (action, names) = rest.split_once(':')?;
+    let action = match action {
+        "read" => Action::Read,
+        "write" => Action::Write,
+        _ => return None,
+    };
+    let is_name =
+        !room.is_empty() && room.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    Some(Grant::Room { room: room.into(), action, names: Pattern::parse(names)? }).filter(|_| is_name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn room(action: Action, names: Pattern) -> Grant {
+        Grant::Room { room: "counters".into(), action, names }
+    }
+
+    #[test]
+    fn reads_what_configurations_write() {
+        for (text, grant) in [
+            ("*", Grant::Everything),
+            ("accounts:open", Grant::OpenAccounts(Pattern::Any)),
+            ("accounts:open:wallet:*", Grant::OpenAccounts(Pattern::Prefix("wallet:".into()))),
+            ("transfers:*", Grant::Transfers(Pattern::Any)),
+            ("debit:source:shop", Grant::Debit(Pattern::Exactly("source:shop".into()))),
+            ("credit:wallet:*", Grant::Credit(Pattern::Prefix("wallet:".into()))),
+            ("read:*", Grant::Read(Pattern::Any)),
+            ("holds:settle", Grant::SettleHolds),
+            ("audit", Grant::Audit),
+            ("metrics", Grant::Metrics),
+            ("drain", Grant::Drain),
+            ("sys", Grant::Sys),
+            ("publish:chat/%c/#", Grant::Publish("chat/%c/#".parse().unwrap())),
+            ("subscribe:#", Grant::Subscribe("#".parse().unwrap())),
+            ("room:counters:read:*", room(Action::Read, Pattern::Any)),
+            ("room:counters:write:hits:*", room(Action::Write, Pattern::Prefix("hits:".into()))),
+            ("room:counters:write:hits", room(Action::Write, Pattern::Exactly("hits".into()))),
+        ] {
+            assert_eq!(text.parse(), Ok(grant), "{text}");
+        }
+        for text in [
+            "",
+            "read",
+            "read:",
+            "transfer:*",
+            "read:a*b",
+            "debit:**",
+            "audit:*",
+            "publish:",
+            "subscribe:a/#/b",
+            "publish:$share/g/a",
+            "sys:*",
+            "room:counters",
+            "room:counters:write",
+            "room:counters:write:",
+            "room:counters:add:*",
+            "room:*:write:*",
+            "room::write:*",
+        ] {
+            assert_eq!(text.parse::<Grant>(), Err(GrantError(text.to_owned())));
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! What the door has learned about accounts: their kinds. A kind never changes and an account is never deleted, so what
+//! is remembered is never stale; that an account is missing is not remembered, because the next request may open it.
+
+use tidegate_machines::ledger::AccountKind;
+
+use super::generations::Generations;
+
+/// Kinds of the accounts that viewers asked about lately: at most a set number, one cache per thread.
+#[derive(Debug)]
+pub struct AccountKinds {
+    kinds: Generations<Box<str>, AccountKind>,
+}
+
+impl AccountKinds {
+    /// Remembers at most `entries_max` accounts.
+    pub fn new(entries_max: usize) -> AccountKinds {
+        AccountKinds { kinds: Generations::new(entries_max) }
+    }
+
+    /// The kind of `account`, if it was learned and not yet forgotten.
+    pub fn get(&mut self, account: &str) -> Option<AccountKind> {
+        self.kinds.get(account)
+    }
+
+    /// Remembers what a reply of the ledger said.
+    pub fn learn(&mut self, account: &str, kind: AccountKind) {
+        if self.kinds.peek(account).is_none() {
+            self.kinds.insert(account.into(), kind);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Who is asking, and what may they do? Nothing behind a door moves or shows money before this module said yes.
+//!
+//! ```text
+//!   user, password ──▶ LoginDesk (argon2, few threads) ──▶ token (JWT, HS256)
+//!   bearer token   ──▶ Authenticator ──▶ Identity ──┐
+//!   request        ─────────────────────────────────┴▶ gate::check ──▶ allowed | denied | needs kinds
+//!   MQTT CONNECT   ──▶ credentials   ──▶ acl::ClientRights ◀── may this client publish, subscribe? ── broker
+//! ```
+//!
+//! Why apart from the doors: the HTTP door and the binary door must never disagree about a right. [`Authenticator`] is
+//! shared by all threads without a lock, and a reload swaps whom it knows; whatever else changes (caches) belongs to
+//! one thread and is bounded.
+//!
+//! A token is looked at when it is shown: with each HTTP request, with the Hello of a binary connection, with the
+//! CONNECT of an MQTT client. A connection lives on when its token expires, for it would only come back with the next
+//! one; who must go at once is taken out of the configuration, and a reload ends their MQTT connections.
+//!
+//! Invariant: nothing here reads a socket or waits for a shard. A question that only the ledger can answer (of what
+//! kind is this account?) goes back to the door as [`gate::Verdict::NeedsKinds`].
+
+pub mod acl;
+mod authenticator;
+pub mod clients;
+mod credentials;
+pub mod gate;
+mod generations;
+mod grant;
+mod identity;
+mod kinds;
+mod login;
+mod password;
+mod roster;
+mod secret;
+mod token;
+mod token_cache;
+
+#[cfg(test)]
+mod tests;
+
+pub use authenticator::{
+    AuthError, AuthSettings, Authenticator, ServiceSettings, Session, UserSettings, now_s, service_token_hash,
+};
+pub use generations::Generations;
+pub use grant::{Action, Grant, GrantError, Pattern};
+pub use identity::{Access, Identity, Rights};
+pub use kinds::AccountKinds;
+pub use login::{IssuedToken, LoginError, LoginLimits};
+pub use password::{PasswordHash, PasswordHashError, hash_password};
+pub use roster::{CertificateUsers, TopicAccess};
+pub use secret::{Secret, SecretError};
+pub use token_cache::TokenCache;

@@ -1,0 +1,26 @@
+//! The bounds of one binary connection.
+
+use tidegate_wire::limits::{FRAME_BYTES_MAX, FRAME_BYTES_MAX_UNAUTHENTICATED};
+
+/// Requests of one connection under way; beyond it the socket is not read.
+pub const IN_FLIGHT_MAX: usize = 256;
+/// Those of them that may ask for a page of accounts or history: 24 bytes of request, up to half a megabyte of reply.
+pub const PAGES_IN_FLIGHT_MAX: usize = 8;
+/// Unsent replies of one connection; beyond it the socket is not read, so that memory never grows with a slow reader.
+pub const OUTBOX_BYTES_MAX: usize = 1 << 20;
+/// How long a client may take from connecting to its Hello.
+pub const HELLO_TIMEOUT_MS: u64 = 5_000;
+/// How long half a frame may stand without another byte of it.
+pub const FRAME_TIMEOUT_MS: u64 = 30_000;
+/// Bytes of one read from a socket.
+pub const READ_BYTES: usize = 256 << 10;
+/// Bytes read from one connection before the others get their turn.
+pub const READ_BYTES_PER_TURN: usize = 1 << 20;
+/// Requests of viewers parked until the kinds of their credit accounts are known, per worker.
+pub const PARKED_MAX: usize = 1_024;
+/// Accounts whose kind a worker remembers.
+pub const KINDS_REMEMBERED: usize = 1 << 16;
+
+const _: () = assert!(READ_BYTES <= READ_BYTES_PER_TURN);
+// A connection that has not shown a token can hold only a small frame.
+const _: () = assert!(FRAME_BYTES_MAX_UNAUTHENTICATED * 256 < FRAME_BYTES_MAX);

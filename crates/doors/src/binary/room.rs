@@ -1,0 +1,88 @@
+//! The binary port as a room of a node: its listener, and a port for each worker.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow};
+use rustls::ServerConfig;
+use tidegate_ledger::operation::Message;
+use tidegate_ledger::room;
+use tidegate_runtime::{Address, Carries, Port, Room, Site};
+
+use super::frames::{Frames, OpenFrames};
+use super::port::BinaryPort;
+use super::{BINARY, BinaryMetrics};
+use crate::auth::Authenticator;
+use crate::listener::listen;
+
+/// What the binary port is told.
+pub struct BinarySettings {
+    /// Where it listens; `None` keeps it shut.
+    pub address: Option<SocketAddr>,
+    /// Certificates; `None` for plain TCP.
+    pub tls: Option<Arc<ServerConfig>>,
+    /// Connections per worker.
+    pub connections_max: usize,
+}
+
+/// The binary ports of all workers.
+pub struct BinaryRoom<P> {
+    settings: BinarySettings,
+    authenticator: Arc<Authenticator>,
+    /// Frames of rooms that the schema does not know.
+    rooms: Vec<OpenFrames<P>>,
+    /// One per worker.
+    listeners: Vec<TcpListener>,
+}
+
+impl<P: Carries<Message>> BinaryRoom<P> {
+    /// Ports that do as `settings` say, and serve frames of `rooms` beside those of the schema.
+    pub fn new(
+        settings: BinarySettings,
+        authenticator: Arc<Authenticator>,
+        rooms: Vec<OpenFrames<P>>,
+    ) -> BinaryRoom<P> {
+        BinaryRoom { settings, authenticator, rooms, listeners: Vec::new() }
+    }
+
+    /// The rooms at the port of `me`. Two of one family are an error.
+    fn open_rooms(&self, site: &Site<P>, me: Address) -> Result<Vec<Box<dyn Frames<P>>>> {
+        let mut rooms: Vec<Box<dyn Frames<P>>> = Vec::new();
+        for open in &self.rooms {
+            let room = open(site, me);
+            let family = room.family();
+            if rooms.iter().any(|other| other.family() == family) {
+                return Err(anyhow!("two rooms register frames of family {family}; change the number of one of them"));
+            }
+            rooms.push(room);
+        }
+        Ok(rooms)
+    }
+}
+
+impl<P: Carries<Message>> Room<P> for BinaryRoom<P> {
+    fn has_port(&self) -> bool {
+        true
+    }
+
+    fn open(&mut self, site: &mut Site<P>) -> Result<()> {
+        if let Some(address) = self.settings.address {
+            self.listeners = listen(address, site.placement().workers().into())?;
+            site.listening("binary", self.listeners[0].local_addr()?);
+        }
+        Ok(())
+    }
+
+    fn port(&mut self, site: &mut Site<P>, me: Address) -> Result<Box<dyn Port<P>>> {
+        Ok(Box::new(BinaryPort::new(
+            me,
+            room::client(site, me),
+            self.listeners.pop(),
+            self.settings.tls.clone(),
+            self.authenticator.clone(),
+            self.settings.connections_max,
+            BinaryMetrics::register(site.registry(), BINARY, me.endpoint.0),
+            self.open_rooms(site, me)?,
+        )))
+    }
+}

@@ -1,0 +1,259 @@
+//! One client of the binary port: its life, its bytes, and what it has under way.
+
+use std::io;
+
+use bytes::{Bytes, BytesMut};
+use mio::Interest;
+use tidegate_runtime::PortSockets;
+use tidegate_wire::limits::{FRAME_BYTES_MAX, FRAME_BYTES_MAX_UNAUTHENTICATED};
+use tidegate_wire::{FrameError, Split, split};
+
+use super::limits::{
+    FRAME_TIMEOUT_MS, HELLO_TIMEOUT_MS, IN_FLIGHT_MAX, OUTBOX_BYTES_MAX, PAGES_IN_FLIGHT_MAX, READ_BYTES,
+    READ_BYTES_PER_TURN,
+};
+use crate::auth::Identity;
+use crate::stream::{Scratch, Stream};
+
+/// The life of a connection.
+///
+/// ```text
+///   Greeting ──Hello──▶ Serving ──client ends, or error──▶ Draining ──outbox empty, nothing in flight──▶ closed
+///       └──no Hello in time, bad token, rubbish──────────────▲
+/// ```
+#[derive(Clone, Debug)]
+pub enum Life {
+    /// Has not shown a token.
+    Greeting,
+    /// May ask what its rights allow.
+    Serving(Identity),
+    /// Reads nothing more; what is owed is still sent.
+    Draining,
+}
+
+/// What the client's socket takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Takes {
+    /// All that it was given.
+    All,
+    /// Nothing more for now. Under TLS, records may wait below an outbox that is empty.
+    Later,
+    /// Nothing any more.
+    Nothing,
+}
+
+/// One connection.
+pub struct Session {
+    stream: Stream<mio::net::TcpStream>,
+    takes: Takes,
+    /// Where the connection is in its life.
+    pub life: Life,
+    input: BytesMut,
+    outbox: Vec<u8>,
+    sent: usize,
+    /// Requests under way.
+    pub in_flight: usize,
+    /// Those of them that ask for a page, whose replies are large.
+    pub pages_in_flight: usize,
+    /// The socket had more to read when we last looked.
+    pub readable: bool,
+    /// Whole frames that were read wait until replies have made room; nothing is read on top of them.
+    pub backlog: bool,
+    /// The client sends nothing more; what it sent before is still served.
+    ended: bool,
+    /// Whose token was shown, also while draining.
+    identity: Option<Identity>,
+    /// The session stands in its worker's list of sessions to look at.
+    pub listed: bool,
+    /// When the client must have sent the Hello, or the next byte of a frame; milliseconds of the worker's clock.
+    deadline_ms: Option<u64>,
+}
+
+impl Session {
+    /// A client that just connected.
+    pub fn new(stream: Stream<mio::net::TcpStream>, now_ms: u64) -> Session {
+        Session {
+            stream,
+            takes: Takes::All,
+            life: Life::Greeting,
+            input: BytesMut::new(),
+            outbox: Vec::new(),
+            sent: 0,
+            in_flight: 0,
+            pages_in_flight: 0,
+            readable: true,
+            backlog: false,
+            ended: false,
+            identity: None,
+            listed: false,
+            deadline_ms: Some(now_ms + HELLO_TIMEOUT_MS),
+        }
+    }
+
+    /// Registers the socket with the worker's poll.
+    pub fn register(&mut self, poll: &PortSockets, token: usize) -> io::Result<()> {
+        poll.register(self.stream.socket(), token, Interest::READABLE | Interest::WRITABLE)
+    }
+
+    /// Tells a client under TLS that nothing more comes, and takes the socket out of the worker's poll. The caller
+    /// drops the session.
+    pub fn close(&mut self, poll: &PortSockets, scratch: &mut Scratch) {
+        self.stream.close(scratch);
+        poll.deregister(self.stream.socket());
+    }
+
+    /// Whether more should be read now: everything that would hold it is below its bound.
+    pub fn may_read(&self) -> bool {
+        self.readable && !matches!(self.life, Life::Draining) && self.may_ask()
+    }
+
+    /// Whether one more request of this client may begin: the replies that it leaves unread are below their bounds.
+    pub fn may_ask(&self) -> bool {
+        self.in_flight < IN_FLIGHT_MAX
+            && self.pages_in_flight < PAGES_IN_FLIGHT_MAX
+            && self.outbox.len() - self.sent < OUTBOX_BYTES_MAX
+    }
+
+    /// Reads what is there, up to one turn's worth, through the worker's `scratch`. Returns how many bytes that were.
+    pub fn read(&mut self, scratch: &mut Scratch, now_ms: u64) -> io::Result<usize> {
+        let mut taken = 0;
+        while taken < READ_BYTES_PER_TURN {
+            let heard = self.stream.read(scratch, READ_BYTES)?;
+            let bytes = scratch.bytes(&heard);
+            self.input.extend_from_slice(bytes);
+            taken += bytes.len();
+            if matches!(self.life, Life::Serving(_)) && !bytes.is_empty() {
+                self.deadline_ms = Some(now_ms + FRAME_TIMEOUT_MS);
+            }
+            if heard.ended {
+                self.readable = false;
+                self.ended = true;
+                return Ok(taken);
+            }
+            if !heard.more {
+                self.readable = false;
+                return Ok(taken);
+            }
+            // Before the Hello nobody gets to fill more than a small frame.
+            if matches!(self.life, Life::Greeting) && self.input.len() > FRAME_BYTES_MAX_UNAUTHENTICATED {
+                return Ok(taken);
+            }
+        }
+        Ok(taken)
+    }
+
+    /// The next whole frame that was read, without its length.
+    pub fn next_frame(&mut self) -> Result<Option<Bytes>, FrameError> {
+        let frame_bytes_max = match self.life {
+            Life::Greeting => FRAME_BYTES_MAX_UNAUTHENTICATED,
+            Life::Serving(_) | Life::Draining => FRAME_BYTES_MAX,
+        };
+        match split(&self.input, frame_bytes_max)? {
+            Split::Frame(range) => {
+                let mut whole = self.input.split_to(range.end);
+                Ok(Some(whole.split_off(range.start).freeze()))
+            }
+            Split::NeedMore { bytes } => {
+                if self.input.is_empty() {
+                    // An idle client keeps no buffer.
+                    self.input = BytesMut::new();
+                    if matches!(self.life, Life::Serving(_)) {
+                        self.deadline_ms = None;
+                    }
+                } else {
+                    // No more room than was filled already: who announces 4 MiB and sends 4 bytes shall not get 4 MiB.
+                    // (Reserved memory is not free: with transparent huge pages its first byte costs 2 MiB.)
+                    self.input.reserve(bytes.min(self.input.len()));
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Whether a frame was begun and not finished, no Hello came, or the last replies are not taken, for too long.
+    pub fn is_overdue(&self, now_ms: u64) -> bool {
+        self.in_flight == 0 && self.deadline_ms.is_some_and(|deadline| now_ms > deadline)
+    }
+
+    /// Whose token was shown.
+    pub fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref()
+    }
+
+    /// Reads nothing more from now on; the client gets some time to take what it is owed.
+    pub fn drain(&mut self, now_ms: u64) {
+        self.life = Life::Draining;
+        self.readable = false;
+        self.deadline_ms = Some(now_ms + FRAME_TIMEOUT_MS);
+    }
+
+    /// The client has ended, and all that it sent before is served.
+    pub fn has_said_all(&self) -> bool {
+        self.ended && !self.backlog && !matches!(self.life, Life::Draining)
+    }
+
+    /// The token was good.
+    pub fn welcome(&mut self, identity: Identity) {
+        self.identity = Some(identity.clone());
+        self.life = Life::Serving(identity);
+        self.deadline_ms = None;
+    }
+
+    /// Where replies are appended.
+    pub fn outbox(&mut self) -> &mut Vec<u8> {
+        &mut self.outbox
+    }
+
+    /// Sends what the socket takes of the outbox. Returns how many bytes that were.
+    pub fn flush(&mut self, scratch: &mut Scratch) -> io::Result<usize> {
+        if self.takes == Takes::Nothing {
+            self.forget_outbox();
+            return Ok(0);
+        }
+        let written = self.stream.write(&self.outbox[self.sent..], scratch)?;
+        self.sent += written.taken;
+        self.takes = if written.blocked { Takes::Later } else { Takes::All };
+        if self.sent < self.outbox.len() {
+            self.forget_sent();
+        } else {
+            self.sent = 0;
+            self.outbox.clear();
+            self.outbox.shrink_to(64 << 10);
+        }
+        Ok(written.taken)
+    }
+
+    /// Gives back what was sent, once it is most of the outbox: a client that reads steadily but never all must not
+    /// keep it all.
+    fn forget_sent(&mut self) {
+        if self.sent > OUTBOX_BYTES_MAX / 4 && self.sent >= self.outbox.len() / 2 {
+            self.outbox.drain(..self.sent);
+            self.outbox.shrink_to(OUTBOX_BYTES_MAX);
+            self.sent = 0;
+        }
+    }
+
+    /// The client takes nothing any more.
+    pub fn forget_outbox(&mut self) {
+        self.takes = Takes::Nothing;
+        self.sent = 0;
+        self.outbox = Vec::new();
+    }
+
+    /// Whether nothing is owed to a client that nothing more is read from.
+    pub fn is_over(&self) -> bool {
+        matches!(self.life, Life::Draining) && self.in_flight == 0 && !self.has_unsent()
+    }
+
+    /// Whether something is to be sent: of the outbox, or of what TLS made of it.
+    pub fn has_unsent(&self) -> bool {
+        match self.takes {
+            Takes::All => self.sent < self.outbox.len(),
+            Takes::Later => true,
+            Takes::Nothing => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+//! Between the binary port's messages and those of the shards.
+
+use bytes::Bytes;
+use tidegate_ledger::limits::PAGE_ROWS_MAX;
+use tidegate_ledger::message::{
+    AuditReport, HoldRequest, Reply, Request, Span, TransferBatch, TransferItem, Unavailable,
+};
+use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, Outcome, Refusal, RowKind};
+use tidegate_wire::proto::{self, reply_frame::Body};
+use tidegate_wire::{BodyRef, DecodeError, OutcomesEncoder, TextSpan, encode_reply};
+
+use super::Refused;
+use super::room_call::RoomCall;
+use crate::json::codes;
+
+/// What a frame asks of the ledger; `frame` is shared by the transfers read from it, not copied.
+pub fn to_request(body: BodyRef<'_>, frame: &Bytes) -> Result<Request, Refused> {
+    Ok(match body {
+        BodyRef::Hello { .. } | BodyRef::Ping => unreachable!("the session answers these itself"),
+        BodyRef::OpenAccount { kind: None, .. } => {
+            return Err(Refused::new("account_kind_invalid", "kind must be wallet (1), source (2) or collector (3)"));
+        }
+        BodyRef::OpenAccount { id, asset, kind: Some(kind) } => {
+            Request::OpenAccount { id: id.into(), asset: asset.into(), kind: from_proto_kind(kind) }
+        }
+        BodyRef::Transfers(transfers) => {
+            let mut items = Vec::new();
+            let linked = transfers.read(|item| {
+                items.push(TransferItem {
+                    id: span(item.id),
+                    debit: span(item.debit),
+                    credit: span(item.credit),
+                    memo: span(item.memo),
+                    amount: item.amount,
+                })
+            })?;
+            let batch = TransferBatch::new(frame.clone(), items).map_err(|_| DecodeError::NotUtf8)?;
+            Request::Transfers { linked, batch }
+        }
+        BodyRef::Holds(holds) => {
+            let mut requests = Vec::new();
+            holds.read(|hold| {
+                requests.push(HoldRequest {
+                    id: hold.id.into(),
+                    debit: hold.debit.into(),
+                    credit: hold.credit.into(),
+                    amount: hold.amount,
+                    expires_in_ms: hold.expires_in_ms,
+                    memo: hold.memo.into(),
+                })
+            })?;
+            Request::PlaceHolds(requests)
+        }
+        BodyRef::PostHolds(posts) => {
+            let mut requests = Vec::new();
+            posts.read(|id, amount| requests.push((id.into(), amount)))?;
+            Request::PostHolds(requests)
+        }
+        BodyRef::VoidHolds(voids) => {
+            let mut ids = Vec::new();
+            voids.read(|id| ids.push(id.into()))?;
+            Request::VoidHolds(ids)
+        }
+        BodyRef::ReadAccount { id } => Request::ReadAccount { id: id.into() },
+        BodyRef::ListAccounts { prefix, after, limit } => Request::ListAccounts {
+            prefix: prefix.into(),
+            after: (!after.is_empty()).then(|| after.into()),
+            limit: page_rows(limit),
+        },
+        BodyRef::ReadHistory { id, before, limit } => Request::ReadHistory {
+            id: id.into(),
+            before: (!before.is_empty()).then(|| before.into()),
+            limit: page_rows(limit),
+        },
+        BodyRef::ReadAudit => Request::ReadAudit,
+        // Those that are served do not come here.
+        BodyRef::Room(room) => return Err(RoomCall::of(room, frame).unknown()),
+    })
+}
+
+/// Appends the frame that carries `reply`; `next` is where the page after a list of accounts begins.
+pub fn encode_page(out: &mut Vec<u8>, correlation: u64, reply: Reply, next: String) {
+    let body = match reply {
+        Reply::Outcomes(outcomes) => return encode_outcomes(out, correlation, &outcomes),
+        Reply::AccountOpened { created, account } => {
+            Body::AccountOpened(proto::AccountOpened { created, account: Some(to_account(account)) })
+        }
+        Reply::Account(account) => Body::Account(to_account(account)),
+        Reply::Accounts(accounts) => {
+            Body::Accounts(proto::Accounts { accounts: accounts.into_iter().map(to_account).collect(), next })
+        }
+        Reply::History { rows, next } => Body::History(proto::History {
+            rows: rows.into_iter().map(to_row).collect(),
+            next: next.map(String::from).unwrap_or_default(),
+        }),
+        Reply::Audit(reports) => Body::Audit(proto::Audit { shards: reports.into_iter().map(to_audit).collect() }),
+        Reply::Refused(refusal) => return encode_error(out, correlation, refusal.code(), ""),
+        Reply::Unavailable(reason) => {
+            let (code, detail, retry_after_ms) = unavailable(reason);
+            Body::Error(proto::Error { code: code.into(), detail: detail.into(), retry_after_ms })
+        }
+    };
+    encode_reply(out, correlation, body);
+}
+
+/// Appends an error frame.
+pub fn encode_error(out: &mut Vec<u8>, correlation: u64, code: &str, detail: &str) {
+    let error = proto::Error { code: code.into(), detail: detail.into(), retry_after_ms: 0 };
+    encode_reply(out, correlation, Body::Error(error));
+}
+
+fn encode_outcomes(out: &mut Vec<u8>, correlation: u64, outcomes: &[Outcome]) {
+    let mut frame = OutcomesEncoder::begin(out, correlation, outcomes.len());
+    for outcome in outcomes {
+        match outcome {
+            Outcome::Applied => frame.applied(),
+            Outcome::Duplicate => frame.duplicate(),
+            Outcome::Refused(refusal) => {
+                let available = match refusal {
+                    Refusal::InsufficientFunds { available } => *available,
+                    _ => 0,
+                };
+                frame.refused(refusal.code(), available);
+            }
+        }
+    }
+    frame.finish();
+}
+
+/// Code, words, and when to ask again in milliseconds.
+pub fn unavailable(reason: Unavailable) -> (&'static str, &'static str, u32) {
+    match reason {
+        Unavailable::Busy => {
+            (codes::BUSY.name(), "too many requests are under way; send this one again with the same ids", 100)
+        }
+        Unavailable::DiskFull => {
+            (codes::DISK_FULL.name(), "no room on the server's disk; send this again with the same ids", 5_000)
+        }
+        Unavailable::ShardFailed => {
+            (codes::SHARD_FAILED.name(), "the server's journal failed and it must be restarted", 10_000)
+        }
+        Unavailable::Recovering => (codes::RECOVERING.name(), "the server is replaying its journal", 1_000),
+        Unavailable::Stopping => (codes::STOPPING.name(), "the server is stopping; connect again", 1_000),
+    }
+}
+
+fn span(text: TextSpan) -> Span {
+    Span { offset: text.offset, length: text.length }
+}
+
+fn page_rows(limit: u32) -> u32 {
+    const DEFAULT: u32 = 100;
+    if limit == 0 { DEFAULT } else { limit.min(PAGE_ROWS_MAX) }
+}
+
+fn from_proto_kind(kind: proto::AccountKind) -> AccountKind {
+    match kind {
+        proto::AccountKind::Source => AccountKind::Source,
+        proto::AccountKind::Collector => AccountKind::Collector,
+        proto::AccountKind::Wallet | proto::AccountKind::Unspecified => AccountKind::Wallet,
+    }
+}
+
+fn to_kind(kind: AccountKind) -> i32 {
+    match kind {
+        AccountKind::Wallet => proto::AccountKind::Wallet,
+        AccountKind::Source => proto::AccountKind::Source,
+        AccountKind::Collector => proto::AccountKind::Collector,
+    }
+    .into()
+}
+
+fn to_account(account: AccountView) -> proto::Account {
+    let available = account.available();
+    proto::Account {
+        kind: to_kind(account.kind),
+        balance: account.balance,
+        held: account.held,
+        available: available as i64,
+        credited: account.credited.to_string(),
+        debited: account.debited.to_string(),
+        id: account.id.into(),
+        asset: account.asset.into(),
+    }
+}
+
+fn to_row(row: HistoryRow) -> proto::HistoryRow {
+    let kind = match row.kind {
+        RowKind::Transfer => proto::RowKind::Transfer,
+        RowKind::Hold => proto::RowKind::Hold,
+        RowKind::Post => proto::RowKind::Post,
+        RowKind::Void => proto::RowKind::Void,
+        RowKind::Expire => proto::RowKind::Expire,
+    };
+    proto::HistoryRow {
+        id: row.id.into(),
+        kind: kind.into(),
+        debit: row.debit.into(),
+        credit: row.credit.into(),
+        amount: row.amount,
+        memo: row.memo.into(),
+        time_ms: row.time_ms,
+        balance_after: row.balance_after,
+    }
+}
+
+fn to_audit(report: AuditReport) -> proto::AuditReport {
+    let differences = report.differences.into_iter().map(|difference| proto::AuditDifference {
+        account: difference.account.into(),
+        figure: difference.figure.into(),
+        live: difference.live.to_string(),
+        journal: difference.journal.to_string(),
+        agreed_at_sequence: difference.agreed_at_sequence,
+    });
+    proto::AuditReport {
+        shard: report.shard.into(),
+        finished_at_ms: report.finished_at_ms,
+        sequence: report.sequence,
+        accounts_compared: report.accounts_compared,
+        differences: differences.collect(),
+        damage: report.damage.unwrap_or_default(),
+    }
+}

@@ -1,0 +1,111 @@
+//! The node as the HTTP door of one edge thread sees it.
+
+use std::sync::Arc;
+
+use tidegate_ledger::message::{Reply, Request};
+use tidegate_ledger::router::Router;
+use tidegate_runtime::pump::EdgeHandle;
+use tidegate_runtime::{Address, Client, Outgoing, Phase, Replies, Site, Status};
+use tidegate_telemetry::{Registry, render_prometheus};
+
+use crate::admission::Arrival;
+use crate::http::{DrainStatus, Health, Operations};
+use crate::ledger_http::Backend;
+
+/// The ledger behind a door.
+#[derive(Clone)]
+pub struct EdgeBackend {
+    /// Asks it.
+    pub ledger: EdgeHandle<Router>,
+}
+
+/// What operators ask of a node.
+pub struct NodeOperations {
+    status: Arc<Status>,
+    registry: Registry,
+}
+
+impl NodeOperations {
+    /// Of the node that is built at `site`.
+    pub fn of<P: Send + 'static>(site: &Site<P>) -> NodeOperations {
+        NodeOperations { status: site.status().clone(), registry: site.registry().clone() }
+    }
+}
+
+impl Backend for EdgeBackend {
+    fn call(&self, request: Request) -> impl Future<Output = Reply> + Send + 'static {
+        let answer = self.ledger.ask(request);
+        async move { answer.await.unwrap_or_else(|unasked| Reply::Unavailable(unasked.into())) }
+    }
+}
+
+impl Operations for NodeOperations {
+    fn health(&self) -> Health {
+        match self.status.phase() {
+            Phase::Serving => Health::Serving,
+            Phase::Stopping => Health::Stopping,
+            Phase::Failed => Health::Failed { reason: self.status.failure() },
+            Phase::Recovering => {
+                let (done, total) = self.status.replayed();
+                Health::Recovering { progress: if total == 0 { 0.0 } else { done as f64 / total as f64 } }
+            }
+        }
+    }
+
+    fn metrics(&self) -> String {
+        render_prometheus(&self.registry.snapshot())
+    }
+
+    fn drain(&self, per_second: u32) {
+        self.status.drain(per_second);
+    }
+
+    fn drain_status(&self) -> DrainStatus {
+        DrainStatus { per_second: self.status.drain_per_second(), clients: self.status.clients() }
+    }
+}
+
+/// Gives connections to the MQTT ports of the workers, in turn. Any of them will do: it sends the connection on to the one that has its
+/// session.
+pub struct ArrivalClient {
+    ports: Vec<Address>,
+    next: usize,
+}
+
+impl ArrivalClient {
+    /// To these ports.
+    pub fn new(ports: Vec<Address>) -> ArrivalClient {
+        assert!(!ports.is_empty(), "somebody takes what arrives");
+        ArrivalClient { ports, next: 0 }
+    }
+}
+
+impl Client for ArrivalClient {
+    type Request = Box<Arrival>;
+    type Reply = ();
+    type Message = Box<Arrival>;
+
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    fn pending(&self) -> usize {
+        0
+    }
+
+    fn start(
+        &mut self,
+        token: u64,
+        arrival: Box<Arrival>,
+        out: &mut Outgoing<Box<Arrival>>,
+        replies: &mut Replies<()>,
+    ) {
+        out.push((self.ports[self.next], arrival));
+        self.next = (self.next + 1) % self.ports.len();
+        replies.push((token, ()));
+    }
+
+    fn deliver(&mut self, _: Address, _: Box<Arrival>, _: &mut Outgoing<Box<Arrival>>, _: &mut Replies<()>) {
+        unreachable!("ports give nothing back");
+    }
+}

@@ -1,0 +1,39 @@
+//! From the `Authorization` header to who sends a request.
+
+use axum::http::{HeaderMap, header};
+
+use super::door::Door;
+use crate::auth::{AuthError, Identity, now_s};
+use crate::json::{Problem, codes};
+
+impl Door {
+    /// Who sends the request with these headers. What they may do is for the room to ask of the [`Identity`].
+    pub fn caller(&self, headers: &HeaderMap) -> Result<Identity, Problem> {
+        let bearer = bearer(headers)?;
+        let mut tokens = self.tokens.lock().expect("no thread panics while it holds the cache");
+        Ok(tokens.authenticate(&self.authenticator, bearer, now_s())?)
+    }
+}
+
+/// The token of `Authorization: Bearer TOKEN`; the scheme's name is case-insensitive by RFC 9110.
+fn bearer(headers: &HeaderMap) -> Result<&str, AuthError> {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let value = values.next().ok_or(AuthError::Missing)?;
+    if values.next().is_some() {
+        return Err(AuthError::Invalid);
+    }
+    let value = value.to_str().map_err(|_| AuthError::Invalid)?;
+    let (scheme, token) = value.split_once(' ').ok_or(AuthError::Missing)?;
+    if scheme.eq_ignore_ascii_case("bearer") { Ok(token.trim()) } else { Err(AuthError::Missing) }
+}
+
+impl From<AuthError> for Problem {
+    fn from(error: AuthError) -> Problem {
+        let code = match error {
+            AuthError::Missing => codes::TOKEN_MISSING,
+            AuthError::Invalid => codes::TOKEN_INVALID,
+            AuthError::Expired => codes::TOKEN_EXPIRED,
+        };
+        Problem::new(code, error.to_string())
+    }
+}

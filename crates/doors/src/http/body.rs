@@ -1,0 +1,89 @@
+//! Reading a request's body in bounded memory and time.
+
+use axum::body::Bytes;
+use axum::http::{HeaderMap, header};
+use http_body_util::BodyExt;
+use hyper::body::Body;
+
+use super::door::Door;
+use super::limits::HttpLimits;
+use crate::json::{Problem, codes};
+
+/// What is read and thrown away of a body that is too large, as a multiple of the bound. A client that is still sending
+/// when we close sees a reset instead of the answer; one that sends a little too much shall see 413.
+const DISCARD_FACTOR: usize = 8;
+
+impl Door {
+    /// The whole body, which must be JSON by its content type (or have none): at most [`HttpLimits::body_bytes_max`]
+    /// bytes, within [`HttpLimits::body_timeout`].
+    pub async fn read_json<B: Body<Data = Bytes>>(&self, headers: &HeaderMap, body: B) -> Result<Bytes, Problem> {
+        read_json(headers, body, &self.limits).await
+    }
+
+    /// The same for a request that needs no body; empty if there is none, and then the content type is not looked at.
+    pub async fn read_optional_json<B: Body<Data = Bytes>>(
+        &self,
+        headers: &HeaderMap,
+        body: B,
+    ) -> Result<Bytes, Problem> {
+        if body.is_end_stream() {
+            return Ok(Bytes::new());
+        }
+        self.read_json(headers, body).await
+    }
+}
+
+async fn read_json<B: Body<Data = Bytes>>(headers: &HeaderMap, body: B, limits: &HttpLimits) -> Result<Bytes, Problem> {
+    check_content_type(headers)?;
+    let read = tokio::time::timeout(limits.body_timeout, read(body, limits.body_bytes_max));
+    read.await.unwrap_or_else(|_| {
+        let detail = format!("the body did not arrive within {} ms", limits.body_timeout.as_millis());
+        Err(Problem::new(codes::BODY_TIMEOUT, detail))
+    })
+}
+
+async fn read<B: Body<Data = Bytes>>(body: B, bytes_max: usize) -> Result<Bytes, Problem> {
+    let mut body = std::pin::pin!(body);
+    let declared = body.size_hint().lower();
+    let mut whole = Bytes::new();
+    let mut joined: Vec<u8> = Vec::new();
+    let mut seen = 0;
+    while let Some(frame) = body.frame().await {
+        let broken = |_| Problem::new(codes::BODY_BROKEN, "the connection broke within the body");
+        let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
+        seen += data.len();
+        if declared > bytes_max as u64 || seen > bytes_max {
+            joined = Vec::new();
+            if seen >= bytes_max.saturating_mul(DISCARD_FACTOR) {
+                break;
+            }
+        } else if seen == data.len() {
+            // Nearly every body comes in one piece and is not copied.
+            whole = data;
+        } else {
+            if joined.is_empty() {
+                joined.reserve(declared.min(bytes_max as u64) as usize);
+                joined.extend_from_slice(&whole);
+            }
+            joined.extend_from_slice(&data);
+        }
+    }
+    match seen {
+        _ if declared > bytes_max as u64 || seen > bytes_max => {
+            let detail = format!("a body may have at most {bytes_max} bytes");
+            Err(Problem::new(codes::BODY_TOO_LARGE, detail))
+        }
+        _ if joined.is_empty() => Ok(whole),
+        _ => Ok(joined.into()),
+    }
+}
+
+fn check_content_type(headers: &HeaderMap) -> Result<(), Problem> {
+    let Some(value) = headers.get(header::CONTENT_TYPE) else { return Ok(()) };
+    let essence = value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    if essence.eq_ignore_ascii_case(b"application/json") {
+        return Ok(());
+    }
+    let detail = "send the body as JSON, with the header `Content-Type: application/json`";
+    Err(Problem::new(codes::CONTENT_TYPE_UNSUPPORTED, detail))
+}

@@ -1,0 +1,166 @@
+//! One connection: TLS if asked for, then HTTP/1.1 with every wait bounded; and the way of each of its requests to an
+//! answer.
+
+use std::convert::Infallible;
+use std::net::{IpAddr, Ipv4Addr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request as HttpRequest;
+use axum::http::{Response, StatusCode, header};
+use axum::response::IntoResponse;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+use tower::Service;
+
+use super::door::Door;
+use super::limits::HttpLimits;
+use super::rooms::{Answer, Routing};
+use super::upgrade;
+use crate::json::Problem;
+
+/// Tells when the process stops.
+#[derive(Clone)]
+pub struct Stopping(watch::Receiver<bool>);
+
+impl Stopping {
+    /// Follows this channel.
+    pub fn new(stop: watch::Receiver<bool>) -> Stopping {
+        Stopping(stop)
+    }
+
+    /// Waits until the process stops.
+    pub async fn wait(&self) {
+        // An error means that the sender is gone, and with it whoever could stop us.
+        let _ = self.0.clone().wait_for(|stop| *stop).await;
+    }
+}
+
+/// Serves one connection to its end.
+pub async fn serve(
+    stream: TcpStream,
+    acceptor: Option<TlsAcceptor>,
+    door: Door,
+    routing: Arc<Routing>,
+    stopping: Stopping,
+) {
+    let metrics = door.metrics.clone();
+    metrics.connections_open.add(1);
+    // An answer is one write; waiting for more to send with it would only add Nagle's delay.
+    let _ = stream.set_nodelay(true);
+    // A client that is gone already has no address; what it asks for matters to nobody.
+    let address = stream.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
+    let service = ConnectionService { door: door.clone(), routing, address };
+    match acceptor {
+        None => serve_http(stream, door.limits, service, stopping).await,
+        Some(acceptor) => match tokio::time::timeout(door.limits.handshake_timeout, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => serve_http(stream, door.limits, service, stopping).await,
+            Ok(Err(_)) | Err(_) => {
+                metrics.handshakes_failed.increment();
+            }
+        },
+    }
+    metrics.connections_open.add(-1);
+}
+
+async fn serve_http<S>(stream: S, limits: HttpLimits, service: ConnectionService, stopping: Stopping)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    // Not `pipeline_flush`: with it, the answer to a head that cannot be parsed never leaves (hyper 1.12).
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(limits.head_timeout)
+        .max_buf_size(limits.head_bytes_max)
+        .max_headers(limits.headers_max)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        // An error here is the client's: it broke off, or did not speak HTTP. hyper has answered what can be answered.
+        _ = connection.as_mut() => return,
+        () = stopping.wait() => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    let _ = connection.await;
+}
+
+/// One connection's way to the rooms.
+struct ConnectionService {
+    door: Door,
+    routing: Arc<Routing>,
+    /// The client's.
+    address: IpAddr,
+}
+
+impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Answering;
+
+    fn call(&self, request: hyper::Request<Incoming>) -> Answering {
+        Answering { answer: self.answer(request), door: self.door.clone() }
+    }
+}
+
+impl ConnectionService {
+    fn answer(&self, request: hyper::Request<Incoming>) -> Answer {
+        if let Some(hot) = self.routing.hot(request.method(), request.uri().path()) {
+            let (head, body) = request.into_parts();
+            return hot(head, body);
+        }
+        // Past the routes, because it must have hyper's own request.
+        if let Some(handler) = self.door.upgrade.as_ref().filter(|handler| *handler.path() == *request.uri().path()) {
+            let answer = upgrade::begin(handler, request, self.address, &self.door.operations.health());
+            let answer = answer.unwrap_or_else(|problem| problem.into_response());
+            return Box::pin(std::future::ready(answer));
+        }
+        // Cloning the routes costs as much as a small request; only requests that need them pay.
+        let router = self.routing.router().clone();
+        Box::pin(async move { explain_method(route(router, request).await) })
+    }
+}
+
+/// An answer that is counted when it is there.
+struct Answering {
+    answer: Answer,
+    door: Door,
+}
+
+impl Future for Answering {
+    type Output = Result<Response<Body>, Infallible>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = std::task::ready!(self.answer.as_mut().poll(context));
+        self.door.metrics.answered(answer.status());
+        Poll::Ready(Ok(answer))
+    }
+}
+
+async fn route(mut router: Router, request: hyper::Request<Incoming>) -> Response<Body> {
+    // Routers are always ready.
+    let ready = Service::<HttpRequest>::poll_ready(&mut router, &mut Context::from_waker(std::task::Waker::noop()));
+    debug_assert!(matches!(ready, Poll::Ready(Ok(()))));
+    let answer: Result<_, Infallible> = router.call(request.map(Body::new)).await;
+    answer.unwrap_or_else(|never| match never {})
+}
+
+/// axum answers a wrong method with `Allow` and no body; the body is ours.
+fn explain_method(response: Response<Body>) -> Response<Body> {
+    if response.status() != StatusCode::METHOD_NOT_ALLOWED {
+        return response;
+    }
+    let mut explained = Problem::method_not_allowed().into_response();
+    if let Some(allow) = response.headers().get(header::ALLOW) {
+        explained.headers_mut().insert(header::ALLOW, allow.clone());
+    }
+    explained
+}

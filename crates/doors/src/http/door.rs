@@ -1,0 +1,105 @@
+//! The state of one edge thread, which its rooms share.
+
+use std::ops::Deref;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::extract::Request as HttpRequest;
+
+use super::limits::HttpLimits;
+use super::metrics::HttpMetrics;
+use super::operations::{Operations, OwnRoom};
+use super::rooms::{Documents, HttpRoom, RoomsError, Routing, RoutingBuilder};
+use super::upgrade::Upgrade;
+use crate::auth::{Authenticator, TokenCache};
+use crate::json::{Problem, codes};
+
+/// What all requests of one edge thread share. Cheap to clone.
+#[derive(Clone)]
+pub struct Door {
+    shared: Arc<Shared>,
+}
+
+/// The fields behind a [`Door`]. The mutex is this thread's own: axum wants its state to be `Sync`, nobody contends.
+pub struct Shared {
+    pub(super) authenticator: Arc<Authenticator>,
+    pub(super) operations: Arc<dyn Operations>,
+    pub(super) limits: HttpLimits,
+    pub(super) metrics: HttpMetrics,
+    pub(super) open_paths: Vec<Box<str>>,
+    pub(super) upgrade: Option<Arc<dyn Upgrade>>,
+    pub(super) openapi: String,
+    pub(super) tokens: Mutex<TokenCache>,
+}
+
+/// What a door is made of, beside its rooms.
+pub(super) struct DoorOptions {
+    pub authenticator: Arc<Authenticator>,
+    pub operations: Arc<dyn Operations>,
+    pub limits: HttpLimits,
+    pub metrics: HttpMetrics,
+    pub open_paths: Vec<Box<str>>,
+    pub upgrade: Option<Arc<dyn Upgrade>>,
+}
+
+impl Deref for Door {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+impl Door {
+    /// A door before `rooms`.
+    pub(super) fn open(options: DoorOptions, rooms: Vec<Box<dyn HttpRoom>>) -> Result<(Door, Routing), RoomsError> {
+        let DoorOptions { authenticator, operations, limits, metrics, open_paths, upgrade } = options;
+        let own: Box<dyn HttpRoom> = Box::new(OwnRoom);
+        let rooms: Vec<Box<dyn HttpRoom>> = std::iter::once(own).chain(rooms).collect();
+        let mut documents = Documents::new();
+        let mut documented: Vec<Vec<String>> = Vec::new();
+        for room in &rooms {
+            let part = room.openapi();
+            documented.push(part.paths.paths.keys().cloned().collect());
+            documents.add(room.name(), part, &room.codes())?;
+        }
+        let shared = Shared {
+            authenticator,
+            operations,
+            limits,
+            metrics,
+            openapi: documents.finish(&open_paths),
+            open_paths,
+            upgrade,
+            tokens: Mutex::new(TokenCache::new(limits.tokens_cached_max)),
+        };
+        let door = Door { shared: Arc::new(shared) };
+        let mut routing = RoutingBuilder::new();
+        for (room, documented) in rooms.into_iter().zip(documented) {
+            routing.add(room.name(), room.routes(&door), &documented)?;
+        }
+        Ok((door, routing.finish(answer_unknown)))
+    }
+
+    /// The bounds of this thread's requests.
+    pub fn limits(&self) -> &HttpLimits {
+        &self.limits
+    }
+
+    /// Waits for `answer` as long as a request may take, [`HttpLimits::request_timeout`]. Later, the outcome is unknown
+    /// to the client.
+    pub async fn in_time<T>(&self, answer: impl Future<Output = T>) -> Result<T, Problem> {
+        tokio::time::timeout(self.limits.request_timeout, answer).await.map_err(|_| {
+            let detail = "no answer came in time; the outcome is unknown, a retry with the same id is safe";
+            Problem::new(codes::TIMED_OUT, detail).retry_after_s(1)
+        })
+    }
+
+    /// Whether `path` is served without a token.
+    pub(super) fn is_open(&self, path: &str) -> bool {
+        self.open_paths.iter().any(|open| **open == *path)
+    }
+}
+
+fn answer_unknown(router: Router) -> Router {
+    router.fallback(|request: HttpRequest| async move { Problem::path_unknown(request.uri().path()) })
+}

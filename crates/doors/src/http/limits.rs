@@ -1,0 +1,49 @@
+//! Every bound of the HTTP door, in one place.
+
+use std::time::Duration;
+
+/// Bounds of one edge thread. `Default` is what the configuration gives when it says nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HttpLimits {
+    /// Open connections; one more is answered 503 and closed.
+    pub connections_max: usize,
+    /// Bytes of a request body; more is answered 413.
+    pub body_bytes_max: usize,
+    /// Bytes of a request's head; more is answered 431. At least 8,192.
+    pub head_bytes_max: usize,
+    /// Header fields of a request; more is answered 431.
+    pub headers_max: usize,
+    /// Time for a request's head to arrive, counted from the answer before it: also how long an idle connection is
+    /// kept.
+    pub head_timeout: Duration,
+    /// Time for a request's body to arrive; later is answered 408.
+    pub body_timeout: Duration,
+    /// Time for the ledger to answer; later is answered 503 `timed_out`, and the outcome is unknown.
+    pub request_timeout: Duration,
+    /// Time for a TLS handshake.
+    pub handshake_timeout: Duration,
+    /// Time that connections get to finish when the process stops.
+    pub drain_timeout: Duration,
+    /// Tokens whose signature need not be checked again.
+    pub tokens_cached_max: usize,
+    /// Accounts whose kind need not be asked again.
+    pub kinds_cached_max: usize,
+}
+
+impl Default for HttpLimits {
+    fn default() -> HttpLimits {
+        HttpLimits {
+            connections_max: 10_000,
+            body_bytes_max: 2 << 20,
+            head_bytes_max: 16 << 10,
+            headers_max: 64,
+            head_timeout: Duration::from_secs(30),
+            body_timeout: Duration::from_secs(10),
+            request_timeout: Duration::from_secs(10),
+            handshake_timeout: Duration::from_secs(5),
+            drain_timeout: Duration::from_secs(5),
+            tokens_cached_max: 1 << 16,
+            kinds_cached_max: 1 << 16,
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! `POST /v1/login`: a password for a token.
+
+use axum::body::Body;
+use axum::extract::{Request as HttpRequest, State};
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::door::Door;
+use super::openapi::BodyProblems;
+use super::time::rfc3339;
+use crate::auth::LoginError;
+use crate::json::{Problem, ProblemBody, Text, codes, decode, json};
+
+/// Who wants to come in.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LoginBody<'a> {
+    /// User name.
+    #[serde(borrow)]
+    #[schema(value_type = String, example = "dave")]
+    user: Text<'a>,
+    /// Password.
+    #[serde(borrow)]
+    #[schema(value_type = String, format = "password", example = "dave")]
+    password: Text<'a>,
+}
+
+/// A token.
+#[derive(Serialize, ToSchema)]
+pub struct TokenBody {
+    /// To be sent as `Authorization: Bearer TOKEN`.
+    token: String,
+    /// When it ends, RFC 3339 in UTC.
+    #[schema(format = "date-time", example = "2026-11-21T09:14:49Z")]
+    expires_at: String,
+}
+
+/// Get a token for a password
+#[utoipa::path(
+    post,
+    path = "/v1/login",
+    tag = "login",
+    security(()),
+    request_body = LoginBody,
+    responses(
+        (status = 200, description = "A token", body = TokenBody),
+        (
+            status = 401,
+            description = "User or password is wrong",
+            body = ProblemBody,
+            content_type = "application/problem+json"
+        ),
+        (
+            status = 503,
+            description = "Too many log-ins are waiting",
+            body = ProblemBody,
+            content_type = "application/problem+json"
+        ),
+        BodyProblems,
+    )
+)]
+pub async fn log_in(State(door): State<Door>, request: HttpRequest) -> Result<Response<Body>, Problem> {
+    let (head, body) = request.into_parts();
+    let body = door.read_json(&head.headers, body).await?;
+    let LoginBody { user, password } = decode(&body)?;
+    let issued = door.authenticator.log_in(&user, &password).await.map_err(|error| match error {
+        LoginError::Wrong => {
+            door.metrics.logins_wrong.increment();
+            Problem::new(codes::LOGIN_WRONG, error.to_string())
+        }
+        LoginError::Busy => {
+            door.metrics.logins_busy.increment();
+            Problem::new(codes::BUSY, error.to_string()).retry_after_s(1)
+        }
+    })?;
+    let body = TokenBody { token: issued.token, expires_at: rfc3339(issued.expires_at_s) };
+    let mut response = json(StatusCode::OK, &body);
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}

@@ -1,0 +1,35 @@
+//! What the HTTP door counts, shared by all edge threads: its tasks wander between them, so there are many writers.
+
+use axum::http::StatusCode;
+use tidegate_telemetry::metrics;
+
+metrics! {
+    /// The HTTP door's metrics.
+    #[derive(Clone)]
+    pub struct HttpMetrics() {
+        answers: SharedCounterFamily(status: "2xx" "4xx" "5xx")
+            "tidegate_http_answers_total" "Answers by class of status.";
+        connections_accepted: SharedCounter "tidegate_http_connections_accepted_total" "Connections accepted.";
+        connections_refused: SharedCounter
+            "tidegate_http_connections_refused_total" "Connections refused because an edge thread had its most.";
+        connections_open: SharedGauge "tidegate_http_connections_open" "Connections open now.";
+        handshakes_failed: SharedCounter
+            "tidegate_http_handshakes_failed_total" "TLS handshakes that failed or took too long.";
+        logins_wrong: SharedCounter
+            "tidegate_http_logins_wrong_total" "Log-ins refused for a wrong user or password.";
+        logins_busy: SharedCounter
+            "tidegate_http_logins_busy_total" "Log-ins refused because too many were waiting.";
+    }
+}
+
+impl HttpMetrics {
+    /// Counts one answer.
+    pub fn answered(&self, status: StatusCode) {
+        self.answers.increment(match status.as_u16() / 100 {
+            2 => "2xx",
+            4 => "4xx",
+            5 => "5xx",
+            _ => "other",
+        });
+    }
+}

@@ -1,0 +1,45 @@
+//! The HTTP door: whatever arrives, each request gets one answer in bounded memory and time.
+//!
+//! ```text
+//!                 edge thread: one tokio runtime, its own listener (SO_REUSEPORT)
+//!   socket ─▶ connection (TLS, hyper) ─┬─ a hot path of a room ───▶ its answer, without a look at the routes
+//!                                      ├─ the path of an Upgrade ─▶ 101, and the socket is its own from there on
+//!                                      └─ axum's routes ──────────▶ the door's own, and those of each HttpRoom
+//! ```
+//!
+//! Rooms bring their routes, their part of the OpenAPI document and the codes of their problems; the door merges them
+//! when it opens and refuses to open when two rooms want the same path, name or code. A room asks [`Door::caller`] who
+//! sends a request, reads its body with [`Door::read_json`], and answers with [`json`](crate::json::json) or a
+//! [`Problem`](crate::json::Problem).
+//!
+//! Why on threads of its own: HTTP clients are many, slow and various; tokio serves them well and may wait, the workers
+//! must not.
+//!
+//! Invariant: nothing here knows what a room is about, nor shards, journals or rings.
+
+mod authorize;
+mod body;
+mod connection;
+mod demo;
+mod door;
+mod drain;
+mod limits;
+mod login;
+mod metrics;
+mod openapi;
+mod operations;
+mod path;
+mod rooms;
+mod serve;
+mod time;
+mod upgrade;
+
+pub use door::Door;
+pub use limits::HttpLimits;
+pub use metrics::HttpMetrics;
+pub use openapi::{BodyProblems, GuardProblems, NameProblems, ServiceProblems};
+pub use operations::{DrainStatus, Health, Operations};
+pub use path::PathName;
+pub use rooms::{Answer, HttpRoom, RoomsError, Routes};
+pub use serve::{Edge, EdgeOptions};
+pub use upgrade::{Accepted, Upgrade, Upgraded};

@@ -1,0 +1,171 @@
+//! What an operator asks: is it up, how is it doing, what can it do.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::{get, post};
+use serde::Serialize;
+use utoipa::{OpenApi, ToSchema};
+
+use super::door::Door;
+use super::openapi::GuardProblems;
+use super::rooms::{HttpRoom, Routes, own_codes};
+use super::{demo, drain, login};
+use crate::json::{Problem, ProblemBody, ProblemCode, codes, json};
+
+/// The server as an operator sees it. Nothing here may block.
+pub trait Operations: Send + Sync {
+    /// Whether the server serves.
+    fn health(&self) -> Health;
+
+    /// Everything the server counts, in Prometheus' text format.
+    fn metrics(&self) -> String;
+
+    /// Begins to send MQTT clients away, so many per second over all workers, and takes no new ones. Asked again, the
+    /// new rate holds.
+    fn drain(&self, per_second: u32);
+
+    /// How far that is.
+    fn drain_status(&self) -> DrainStatus;
+}
+
+/// How far the clients are sent away.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DrainStatus {
+    /// Clients sent away per second; `None` as long as they may stay.
+    pub per_second: Option<u32>,
+    /// Clients that are connected.
+    pub clients: u64,
+}
+
+/// Whether the server serves, and if not, why.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Health {
+    /// Replaying its journals.
+    Recovering {
+        /// How far, from 0 to 1.
+        progress: f64,
+    },
+    /// Recovered and serving.
+    Serving,
+    /// A journal failed; the process must be restarted.
+    Failed {
+        /// What happened, for the operator.
+        reason: String,
+    },
+    /// Finishing what is under way.
+    Stopping,
+}
+
+impl Health {
+    /// What to answer to a client that needs a server that serves; `None` when it does.
+    pub fn problem(&self) -> Option<Problem> {
+        match self {
+            Health::Serving => None,
+            Health::Recovering { progress } => {
+                let detail = format!("the journal is being replayed: {:.1} %", progress * 100.0);
+                Some(Problem::new(codes::RECOVERING, detail).retry_after_s(1).with("progress", *progress))
+            }
+            Health::Failed { reason } => Some(Problem::new(codes::SHARD_FAILED, reason.clone()).retry_after_s(30)),
+            Health::Stopping => Some(Problem::new(codes::STOPPING, "the server is stopping").retry_after_s(1)),
+        }
+    }
+}
+
+/// The paths of the door itself.
+pub(super) struct OwnRoom;
+
+#[derive(OpenApi)]
+#[openapi(info(description = ""), paths(login::log_in, drain::begin, drain::progress, health, metrics, openapi))]
+struct Document;
+
+impl HttpRoom for OwnRoom {
+    fn name(&self) -> &'static str {
+        "door"
+    }
+
+    fn openapi(&self) -> utoipa::openapi::OpenApi {
+        Document::openapi()
+    }
+
+    fn codes(&self) -> Vec<ProblemCode> {
+        own_codes().to_vec()
+    }
+
+    fn routes(self: Box<Self>, door: &Door) -> Routes {
+        Routes::new()
+            .route("/healthz", get(health).with_state(door.clone()))
+            .route("/metrics", get(metrics).with_state(door.clone()))
+            .route("/openapi.json", get(openapi).with_state(door.clone()))
+            .route("/v1/login", post(login::log_in).with_state(door.clone()))
+            .route("/v1/drain", post(drain::begin).get(drain::progress).with_state(door.clone()))
+            .hidden(demo::PATH, get(demo::page).with_state(door.clone()))
+            .hidden(&format!("{}/{{part}}", demo::PATH), get(demo::part).with_state(door.clone()))
+    }
+}
+
+/// The server serves.
+#[derive(Serialize, ToSchema)]
+pub struct HealthBody {
+    /// `ok`.
+    #[schema(example = "ok")]
+    status: &'static str,
+}
+
+/// Whether the server has recovered and serves
+#[utoipa::path(
+    get,
+    path = "/healthz",
+    tag = "operations",
+    security(()),
+    responses(
+        (status = 200, description = "It serves", body = HealthBody),
+        (
+            status = 503,
+            description = "Not yet (`recovering`, with `progress` from 0 to 1), or not any more",
+            body = ProblemBody,
+            content_type = "application/problem+json"
+        ),
+    )
+)]
+pub async fn health(State(door): State<Door>) -> Response<Body> {
+    match door.operations.health().problem() {
+        None => json(StatusCode::OK, &HealthBody { status: "ok" }),
+        Some(problem) => problem.into_response(),
+    }
+}
+
+/// Everything the server counts, in Prometheus' text format
+#[utoipa::path(
+    get,
+    path = "/metrics",
+    tag = "operations",
+    responses((status = 200, description = "Metrics", body = String, content_type = "text/plain"), GuardProblems)
+)]
+pub async fn metrics(State(door): State<Door>, headers: HeaderMap) -> Result<Response<Body>, Problem> {
+    if !door.is_open("/metrics") && !door.caller(&headers)?.rights().may_read_metrics() {
+        return Err(Problem::forbidden("this token may not read metrics"));
+    }
+    Ok(with_type(door.operations.metrics(), "text/plain; version=0.0.4; charset=utf-8"))
+}
+
+/// This document
+#[utoipa::path(
+    get,
+    path = "/openapi.json",
+    tag = "operations",
+    responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value), GuardProblems)
+)]
+pub async fn openapi(State(door): State<Door>, headers: HeaderMap) -> Result<Response<Body>, Problem> {
+    if !door.is_open("/openapi.json") {
+        door.caller(&headers)?;
+    }
+    Ok(with_type(door.openapi.clone(), "application/json"))
+}
+
+fn with_type(text: String, content_type: &'static str) -> Response<Body> {
+    let mut response = Response::new(Body::from(text));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}

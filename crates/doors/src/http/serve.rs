@@ -1,0 +1,158 @@
+//! One edge thread: its listener, its tokio runtime, its connections.
+
+use std::io;
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+use super::connection::{self, Stopping};
+use super::door::{Door, DoorOptions};
+use super::limits::HttpLimits;
+use super::metrics::HttpMetrics;
+use super::operations::Operations;
+use super::rooms::{HttpRoom, RoomsError, Routing};
+use super::upgrade::Upgrade;
+use crate::auth::Authenticator;
+use crate::json::{Problem, codes};
+
+/// How long accepting pauses when the system has no descriptor left: trying at once would only burn the core.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What an edge thread needs.
+pub struct EdgeOptions {
+    /// A listening socket, one per edge thread (`SO_REUSEPORT`).
+    pub listener: TcpListener,
+    /// Certificates, to serve HTTPS.
+    pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// Who may come in.
+    pub authenticator: Arc<Authenticator>,
+    /// What operators ask.
+    pub operations: Arc<dyn Operations>,
+    /// Who serves what, beside the door's own paths.
+    pub rooms: Vec<Box<dyn HttpRoom>>,
+    /// Bounds.
+    pub limits: HttpLimits,
+    /// Shared by all edge threads.
+    pub metrics: HttpMetrics,
+    /// Paths served without a token besides `/healthz` and `/v1/login`: of `/openapi.json`, `/metrics` and `/demo`.
+    pub open_paths: Vec<Box<str>>,
+    /// Who takes connections that stop being HTTP.
+    pub upgrade: Option<Arc<dyn Upgrade>>,
+    /// Becomes true when the process stops; a sender that is gone means the same.
+    pub stop: watch::Receiver<bool>,
+}
+
+/// One edge thread before it runs.
+pub struct Edge {
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    door: Door,
+    routing: Arc<Routing>,
+    stopping: Stopping,
+}
+
+impl Edge {
+    /// Opens the rooms, so that what is wrong with them is known before a thread serves them.
+    pub fn open(options: EdgeOptions) -> Result<Edge, RoomsError> {
+        let EdgeOptions { listener, tls, authenticator, operations, rooms, .. } = options;
+        let EdgeOptions { limits, metrics, open_paths, upgrade, stop, .. } = options;
+        let options = DoorOptions { authenticator, operations, limits, metrics, open_paths, upgrade };
+        let (door, routing) = Door::open(options, rooms)?;
+        let (routing, stopping) = (Arc::new(routing), Stopping::new(stop));
+        Ok(Edge { listener, tls: tls.map(TlsAcceptor::from), door, routing, stopping })
+    }
+
+    /// The OpenAPI document that it serves, as JSON.
+    pub fn openapi(&self) -> &str {
+        &self.door.openapi
+    }
+
+    /// Serves until it is told to stop, then lets connections finish within the drain time-out. Blocks its thread.
+    ///
+    /// `companion` runs on the same thread, as long as there is a door: what carries requests from the rooms to the
+    /// shards. It should end when the last room is gone; it gets the drain time-out for that.
+    pub fn serve<C>(self, companion: C) -> io::Result<()>
+    where
+        C: Future<Output = ()> + Send + 'static,
+    {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let drain_timeout = self.door.limits.drain_timeout;
+        runtime.block_on(async {
+            let companion = tokio::spawn(companion);
+            let served = serve(self).await;
+            if tokio::time::timeout(drain_timeout, companion).await.is_err() {
+                tracing::warn!("requests were still under way when the time to drain was over");
+            }
+            served
+        })
+    }
+}
+
+async fn serve(edge: Edge) -> io::Result<()> {
+    let Edge { listener, tls: acceptor, door, routing, stopping } = edge;
+    let (limits, metrics) = (door.limits, door.metrics.clone());
+    listener.set_nonblocking(true)?;
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            // Stop first: a flood of connections must not keep the process alive.
+            biased;
+            () = stopping.wait() => break,
+            accepted = listener.accept() => accepted,
+        };
+        while connections.try_join_next().is_some() {}
+        match accepted {
+            Ok((stream, _)) if connections.len() >= limits.connections_max => {
+                metrics.connections_refused.increment();
+                turn_away(&stream, acceptor.is_some());
+            }
+            Ok((stream, _)) => {
+                metrics.connections_accepted.increment();
+                let connection =
+                    connection::serve(stream, acceptor.clone(), door.clone(), routing.clone(), stopping.clone());
+                connections.spawn(connection);
+            }
+            Err(error) if is_of_one_connection(&error) => {}
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept HTTP connections for a moment");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    let finished = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(limits.drain_timeout, finished).await.is_err() {
+        tracing::warn!("HTTP connections were still open when the time to drain was over");
+        connections.shutdown().await;
+    }
+    Ok(())
+}
+
+/// The peer was gone before we accepted it; the listener is fine.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted
+    )
+}
+
+/// Says "busy" in one packet that fits any socket's buffer, without waiting and without keeping anything.
+fn turn_away(stream: &TcpStream, tls: bool) {
+    if tls {
+        return;
+    }
+    let problem = Problem::new(codes::BUSY, "too many connections");
+    let (status, body) = (codes::BUSY.status(), String::from_utf8(problem.body()).expect("JSON is text"));
+    let answer = format!(
+        "HTTP/1.1 {status}\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    let _ = stream.try_write(answer.as_bytes());
+}

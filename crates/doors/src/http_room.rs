@@ -1,0 +1,119 @@
+//! The HTTP door as a room of a node: its listener, and its edge threads, which answer "recovering" from the first moment on.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Result;
+use rustls::ServerConfig;
+use tidegate_ledger::operation::Message;
+use tidegate_ledger::room;
+use tidegate_runtime::pump::Pump;
+use tidegate_runtime::{Address, Carries, Room, Site};
+use tokio::sync::watch;
+
+use crate::admission::Arrival;
+use crate::auth::Authenticator;
+use crate::edge::{ArrivalClient, EdgeBackend, NodeOperations};
+use crate::http::{Edge, EdgeOptions, HttpLimits, HttpMetrics, HttpRoom, Upgrade};
+use crate::ledger_http::{LedgerHttpMetrics, LedgerRoom};
+use crate::listener::listen;
+use crate::websocket::WebSocketDoor;
+
+/// What the HTTP door is told.
+pub struct HttpSettings {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Certificates; `None` for plain HTTP.
+    pub tls: Option<Arc<ServerConfig>>,
+    /// Edge threads.
+    pub edges: u16,
+    /// Bounds of an edge thread.
+    pub limits: HttpLimits,
+    /// Paths that need no token.
+    pub open_paths: Vec<Box<str>>,
+}
+
+/// MQTT over WebSocket, and where its connections go.
+pub struct WebSockets {
+    /// The door.
+    pub door: WebSocketDoor,
+    /// The number of the MQTT port on each worker.
+    pub port: u16,
+}
+
+/// Brings a room to the door of one edge thread. The pump gives it clients of its shards.
+pub type OpenHttpRoom<P> = Box<dyn Fn(&Site<P>, &mut Pump<P>) -> Box<dyn HttpRoom> + Send>;
+
+/// The HTTP door of a node.
+pub struct HttpDoor<P> {
+    settings: HttpSettings,
+    authenticator: Arc<Authenticator>,
+    websockets: Option<WebSockets>,
+    rooms: Vec<OpenHttpRoom<P>>,
+    stop: watch::Sender<bool>,
+}
+
+/// The ledger at the HTTP door.
+pub fn open_ledger<P: Carries<Message>>() -> OpenHttpRoom<P> {
+    let metrics = std::sync::OnceLock::new();
+    Box::new(move |site, pump| {
+        let metrics = metrics.get_or_init(|| LedgerHttpMetrics::register(site.registry()));
+        let backend = EdgeBackend { ledger: pump.client(|me| room::client(site, me)) };
+        Box::new(LedgerRoom::new(backend, metrics.clone()))
+    })
+}
+
+impl<P: Carries<Box<Arrival>>> HttpDoor<P> {
+    /// A door that does as `settings` say and serves `rooms`.
+    pub fn new(
+        settings: HttpSettings,
+        authenticator: Arc<Authenticator>,
+        websockets: Option<WebSockets>,
+        rooms: Vec<OpenHttpRoom<P>>,
+    ) -> HttpDoor<P> {
+        HttpDoor { settings, authenticator, websockets, rooms, stop: watch::channel(false).0 }
+    }
+
+    /// Who takes connections that become WebSockets: the MQTT ports of the workers, in turn.
+    fn upgrade(&self, site: &Site<P>, pump: &mut Pump<P>) -> Option<Arc<dyn Upgrade>> {
+        let WebSockets { door, port } = self.websockets.as_ref()?;
+        let workers = site.placement().workers();
+        let ports = (0..workers).map(|worker| Address::new(worker, *port)).collect();
+        let arrivals = pump.client(|_| ArrivalClient::new(ports));
+        Some(door.clone().handing_to(move |arrival| arrivals.tell(arrival)))
+    }
+}
+
+impl<P: Carries<Box<Arrival>>> Room<P> for HttpDoor<P> {
+    fn endpoints(&self) -> u16 {
+        self.settings.edges
+    }
+
+    fn open(&mut self, site: &mut Site<P>) -> Result<()> {
+        let listeners = listen(self.settings.address, self.settings.edges.into())?;
+        site.listening("http", listeners[0].local_addr()?);
+        let metrics = HttpMetrics::register(site.registry());
+        for (number, listener) in listeners.into_iter().enumerate() {
+            let mut pump = Pump::new(site.take_endpoint(), site.status().clone());
+            let edge = Edge::open(EdgeOptions {
+                listener,
+                tls: self.settings.tls.clone(),
+                authenticator: self.authenticator.clone(),
+                operations: Arc::new(NodeOperations::of(site)),
+                rooms: self.rooms.iter().map(|open| open(site, &mut pump)).collect(),
+                limits: self.settings.limits,
+                metrics: metrics.clone(),
+                open_paths: self.settings.open_paths.clone(),
+                upgrade: self.upgrade(site, &mut pump),
+                stop: self.stop.subscribe(),
+            })?;
+            site.spawn(format!("edge-{number}"), move || Ok(edge.serve(pump.run())?))?;
+        }
+        Ok(())
+    }
+
+    fn stop(&mut self) {
+        // Whoever listens has already ended if the send fails.
+        let _ = self.stop.send(true);
+    }
+}

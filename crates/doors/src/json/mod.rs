@@ -1,0 +1,18 @@
+//! What every door says in JSON: bodies read without a guess, answers, and problems with a stable code.
+//!
+//! ```text
+//!   body ─▶ decode ─▶ a type of the caller's, borrowed from the body ─▶ … ─▶ encode, or Problem (RFC 9457)
+//! ```
+//!
+//! Why apart from HTTP: MQTT clients send the same bodies and get the same answers.
+//!
+//! Invariant: nothing here knows what a body is about.
+
+pub mod codes;
+mod decode;
+mod encode;
+mod problem;
+
+pub use decode::{Object, Text, Whole, decode, present};
+pub use encode::{encode, json, response};
+pub use problem::{Problem, ProblemBody, ProblemCode};

@@ -1,0 +1,153 @@
+//! What went wrong, as RFC 9457 problem+json with a stable `code`: for people to read, for programs to match.
+
+use std::borrow::Cow;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use axum::response::IntoResponse;
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use super::codes;
+
+/// The stable name of a problem and the HTTP status that goes with it: a constant of whoever answers with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProblemCode {
+    status: StatusCode,
+    name: &'static str,
+}
+
+impl ProblemCode {
+    /// A code. `name` is for programs: lower case, words joined by `_`, never changed.
+    pub const fn new(status: StatusCode, name: &'static str) -> ProblemCode {
+        ProblemCode { status, name }
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        self.name
+    }
+
+    /// The status of answers that carry it.
+    pub const fn status(self) -> StatusCode {
+        self.status
+    }
+}
+
+/// An answer that is not the one asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Problem {
+    code: ProblemCode,
+    detail: Cow<'static, str>,
+    members: Map<String, Value>,
+    retry_after_s: Option<u32>,
+}
+
+/// A problem as JSON, for the OpenAPI document.
+#[derive(ToSchema)]
+#[allow(dead_code, reason = "describes what Problem writes")]
+pub struct ProblemBody {
+    /// `about:blank`: the `code` tells problems apart.
+    #[schema(rename = "type", example = "about:blank")]
+    r#type: String,
+    /// The status in words.
+    #[schema(example = "Forbidden")]
+    title: String,
+    /// The status.
+    #[schema(example = 403)]
+    status: u16,
+    /// Stable name of what went wrong, for programs.
+    #[schema(example = "forbidden")]
+    code: String,
+    /// A sentence for the person who meets it.
+    #[schema(example = "this token may not read metrics")]
+    detail: String,
+}
+
+impl Problem {
+    /// A problem with this code, and a sentence for the person who meets it.
+    pub fn new(code: ProblemCode, detail: impl Into<Cow<'static, str>>) -> Problem {
+        Problem { code, detail: detail.into(), members: Map::new(), retry_after_s: None }
+    }
+
+    /// What went wrong.
+    pub fn code(&self) -> ProblemCode {
+        self.code
+    }
+
+    /// The sentence.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// Adds a member of its own, such as the transfer's `id`.
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Problem {
+        self.members.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Tells the client when to try again.
+    pub fn retry_after_s(mut self, seconds: u32) -> Problem {
+        self.retry_after_s = Some(seconds);
+        self
+    }
+
+    /// 403.
+    pub fn forbidden(detail: impl Into<Cow<'static, str>>) -> Problem {
+        Problem::new(codes::FORBIDDEN, detail)
+    }
+
+    /// 405; the router has put `Allow` into the answer that this one replaces.
+    pub fn method_not_allowed() -> Problem {
+        Problem::new(codes::METHOD_NOT_ALLOWED, "the Allow header lists what this path accepts")
+    }
+
+    /// 404 for a path that is none of ours.
+    pub fn path_unknown(path: &str) -> Problem {
+        Problem::new(codes::PATH_UNKNOWN, format!("{path:?} is not served here; /openapi.json lists what is"))
+    }
+
+    /// The reply was of another kind than the request's: a bug of ours, and the outcome is unknown to the client.
+    pub fn unexpected_reply() -> Problem {
+        Problem::new(codes::UNEXPECTED_REPLY, "the answer does not fit the question; the outcome is unknown")
+    }
+}
+
+impl Problem {
+    /// The problem as JSON.
+    pub fn body(&self) -> Vec<u8> {
+        let mut members = Map::new();
+        members.insert("type".to_owned(), "about:blank".into());
+        members.insert("title".to_owned(), self.code.status.canonical_reason().unwrap_or("Error").into());
+        members.insert("status".to_owned(), self.code.status.as_u16().into());
+        members.insert("code".to_owned(), self.code.name.into());
+        members.insert("detail".to_owned(), (*self.detail).into());
+        members.extend(self.members.clone());
+        serde_json::to_vec(&members).expect("a map of plain values is JSON")
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response<Body> {
+        let body = self.body();
+        let mut response = Response::new(Body::from(body));
+        *response.status_mut() = self.code.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if self.code.status == StatusCode::UNAUTHORIZED {
+            let challenge = match self.code == codes::TOKEN_MISSING {
+                true => "Bearer realm=\"tidegate\"",
+                false => "Bearer realm=\"tidegate\", error=\"invalid_token\"",
+            };
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
+        }
+        if let Some(seconds) = self.retry_after_s {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        // What is left of these bodies is not read, so the connection cannot carry another request.
+        if matches!(self.code.status, StatusCode::PAYLOAD_TOO_LARGE | StatusCode::REQUEST_TIMEOUT) {
+            headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+}

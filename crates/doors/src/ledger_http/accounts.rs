@@ -1,0 +1,353 @@
+//! `/v1/accounts`: opening, reading and listing accounts, and their histories.
+
+use axum::body::Body;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, Request as HttpRequest, State};
+use axum::http::{HeaderMap, Response, StatusCode};
+use serde::{Deserialize, Serialize};
+use tidegate_ledger::message::{Reply, Request};
+use tidegate_machines::ledger::{AccountView, HistoryRow, RowKind};
+use utoipa::{IntoParams, ToSchema};
+
+use super::backend::Backend;
+use super::limits::{LIST_SCAN_ACCOUNTS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
+use super::openapi::{LedgerProblems, ReadProblems};
+use super::room::Ledger;
+use crate::auth::{Grant, Identity, Pattern, Rights};
+use crate::http::{BodyProblems, GuardProblems};
+use crate::json::{Problem, Text, codes, decode, json};
+use crate::ledger_json::account::{AccountBody, KindWord};
+use crate::ledger_json::schemas::{asset_schema, debit_schema};
+
+/// An account to open.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OpenBody<'a> {
+    /// Account id.
+    #[serde(borrow)]
+    #[schema(schema_with = debit_schema)]
+    id: Text<'a>,
+    /// Unit of measure.
+    #[serde(borrow)]
+    #[schema(schema_with = asset_schema)]
+    asset: Text<'a>,
+    /// What it may do.
+    kind: KindWord,
+}
+
+/// A page of accounts in the byte order of their ids.
+#[derive(Serialize, ToSchema)]
+pub struct AccountsBody<'a> {
+    /// Accounts.
+    accounts: Vec<AccountBody<'a>>,
+    /// Send as `after` for the next page; absent after the last. A page may be short and still have a next one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    next: Option<&'a str>,
+}
+
+/// What happened to the account.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RowWord {
+    /// Money moved.
+    Transfer,
+    /// A hold was placed; the balance is unchanged.
+    Hold,
+    /// A hold was posted; money moved.
+    Post,
+    /// A hold was voided; the balance is unchanged.
+    Void,
+    /// A hold expired; the balance is unchanged.
+    Expire,
+}
+
+/// One row of a history.
+#[derive(Serialize, ToSchema)]
+pub struct RowBody<'a> {
+    /// Transfer or hold id.
+    id: &'a str,
+    /// What happened.
+    kind: RowWord,
+    /// Account that was, or would be, debited.
+    debit: &'a str,
+    /// Account that was, or would be, credited.
+    credit: &'a str,
+    /// Minor units moved or held.
+    amount: u64,
+    /// Free text; absent if there is none.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    #[schema(required = false)]
+    memo: &'a str,
+    /// When it was decided, milliseconds since the epoch.
+    time_ms: u64,
+    /// The account's balance after this row.
+    balance_after: i64,
+}
+
+/// A page of history, newest first.
+#[derive(Serialize, ToSchema)]
+pub struct HistoryBody<'a> {
+    /// Rows.
+    transfers: Vec<RowBody<'a>>,
+    /// Send as `before` for the next page; absent at the account's first row.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    next: Option<&'a str>,
+}
+
+/// Which accounts to list.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct ListQuery {
+    /// Only ids that begin so.
+    prefix: String,
+    /// Only ids after this one: the `next` of the page before.
+    after: Option<String>,
+    /// At most so many, 1 to 1,000; 100 if absent.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// Which rows to read.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct HistoryQuery {
+    /// Only rows before this one: the `next` of the page before.
+    before: Option<String>,
+    /// At most so many, 1 to 1,000; 100 if absent.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// Open an account
+#[utoipa::path(
+    post,
+    path = "/v1/accounts",
+    tag = "accounts",
+    request_body = OpenBody,
+    responses(
+        (status = 201, description = "Opened by this request", body = AccountBody),
+        (status = 200, description = "Open already, with the same asset and kind", body = AccountBody),
+        GuardProblems,
+        BodyProblems,
+        LedgerProblems,
+    )
+)]
+pub async fn open<B: Backend>(
+    State(ledger): State<Ledger<B>>,
+    request: HttpRequest,
+) -> Result<Response<Body>, Problem> {
+    let (head, body) = request.into_parts();
+    let caller = ledger.door.caller(&head.headers)?;
+    let body = ledger.door.read_json(&head.headers, body).await?;
+    let OpenBody { id, asset, kind } = decode(&body)?;
+    let request = Request::OpenAccount { id: id.boxed(), asset: asset.boxed(), kind: kind.into() };
+    match ledger.ask_for(&caller, request).await? {
+        Reply::AccountOpened { created, account } => {
+            let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+            Ok(json(status, &AccountBody::from(&account)))
+        }
+        Reply::Refused(refusal) => Err(Problem::from(refusal).with("id", &*id)),
+        _ => Err(Problem::unexpected_reply()),
+    }
+}
+
+/// Read an account's figures
+#[utoipa::path(
+    get,
+    path = "/v1/accounts/{id}",
+    tag = "accounts",
+    params(
+        (
+            "id" = inline(String),
+            Path,
+            description = "Account id, percent-encoded where URLs ask for it",
+            example = "wallet:dave",
+            min_length = 1,
+            max_length = 128
+        )
+    ),
+    responses((status = 200, description = "The figures", body = AccountBody), GuardProblems, ReadProblems)
+)]
+pub async fn read<B: Backend>(
+    State(ledger): State<Ledger<B>>,
+    path: Result<Path<String>, PathRejection>,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    let caller = ledger.door.caller(&headers)?;
+    let id = path_id(path)?;
+    match ledger.ask_for(&caller, Request::ReadAccount { id: id.clone() }).await? {
+        Reply::Account(account) => Ok(json(StatusCode::OK, &AccountBody::from(&account))),
+        Reply::Refused(refusal) => Err(Problem::from(refusal).with("id", &*id)),
+        _ => Err(Problem::unexpected_reply()),
+    }
+}
+
+/// List accounts by id
+///
+/// A viewer sees own wallets and all collectors.
+#[utoipa::path(
+    get,
+    path = "/v1/accounts",
+    tag = "accounts",
+    params(ListQuery),
+    responses((status = 200, description = "A page", body = AccountsBody), GuardProblems, ReadProblems)
+)]
+pub async fn list<B: Backend>(
+    State(ledger): State<Ledger<B>>,
+    query: Result<Query<ListQuery>, QueryRejection>,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    let caller = ledger.door.caller(&headers)?;
+    let ListQuery { prefix, after, limit } = query.map_err(query_problem)?.0;
+    let limit = page_rows(limit)?;
+    let page = ledger.visible_accounts(&caller, prefix.into(), after.map(Into::into), limit).await?;
+    let accounts = page.accounts.iter().map(AccountBody::from).collect();
+    Ok(json(StatusCode::OK, &AccountsBody { accounts, next: page.next.as_deref() }))
+}
+
+/// Read an account's history, newest first
+#[utoipa::path(
+    get,
+    path = "/v1/accounts/{id}/transfers",
+    tag = "accounts",
+    params(
+        (
+            "id" = inline(String),
+            Path,
+            description = "Account id, percent-encoded where URLs ask for it",
+            example = "wallet:dave",
+            min_length = 1,
+            max_length = 128
+        ),
+        HistoryQuery
+    ),
+    responses((status = 200, description = "A page", body = HistoryBody), GuardProblems, ReadProblems)
+)]
+pub async fn history<B: Backend>(
+    State(ledger): State<Ledger<B>>,
+    path: Result<Path<String>, PathRejection>,
+    query: Result<Query<HistoryQuery>, QueryRejection>,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    let caller = ledger.door.caller(&headers)?;
+    let id = path_id(path)?;
+    let HistoryQuery { before, limit } = query.map_err(query_problem)?.0;
+    let limit = page_rows(limit)?;
+    let request = Request::ReadHistory { id: id.clone(), before: before.map(Into::into), limit };
+    match ledger.ask_for(&caller, request).await? {
+        Reply::History { rows, next } => {
+            let transfers = rows.iter().map(RowBody::from).collect();
+            Ok(json(StatusCode::OK, &HistoryBody { transfers, next: next.as_deref() }))
+        }
+        Reply::Refused(refusal) => Err(Problem::from(refusal).with("id", &*id)),
+        _ => Err(Problem::unexpected_reply()),
+    }
+}
+
+struct Page {
+    accounts: Vec<AccountView>,
+    next: Option<Box<str>>,
+}
+
+impl<B: Backend> Ledger<B> {
+    /// A page of those accounts that `caller` may see. It looks at a bounded number of accounts: among a million
+    /// wallets of others, a viewer's page comes back short, with a cursor.
+    async fn visible_accounts(
+        &self,
+        caller: &Identity,
+        prefix: Box<str>,
+        mut after: Option<Box<str>>,
+        limit: u32,
+    ) -> Result<Page, Problem> {
+        let mut accounts: Vec<AccountView> = Vec::new();
+        let mut scanned = 0;
+        // One more than asked, so that it is known whether there is a next page.
+        let chunk =
+            if sees_everything(caller.rights()) { limit.saturating_add(1).min(PAGE_ROWS_MAX) } else { PAGE_ROWS_MAX };
+        loop {
+            let request = Request::ListAccounts { prefix: prefix.clone(), after: after.clone(), limit: chunk };
+            let found = match self.ask_for(caller, request).await? {
+                Reply::Accounts(found) => found,
+                Reply::Refused(refusal) => return Err(refusal.into()),
+                _ => return Err(Problem::unexpected_reply()),
+            };
+            let last_chunk = found.len() < chunk as usize;
+            for account in found {
+                scanned += 1;
+                if accounts.len() == limit as usize {
+                    let next = accounts.last().map(|account| account.id.clone());
+                    return Ok(Page { accounts, next });
+                }
+                after = Some(account.id.clone());
+                if caller.rights().may_see(&account) {
+                    accounts.push(account);
+                }
+            }
+            if last_chunk {
+                return Ok(Page { accounts, next: None });
+            }
+            if scanned >= LIST_SCAN_ACCOUNTS_MAX {
+                return Ok(Page { accounts, next: after });
+            }
+        }
+    }
+}
+
+/// Whether a list needs no filter, so that no more must be read than is asked for.
+fn sees_everything(rights: &Rights) -> bool {
+    match rights {
+        Rights::Viewer { .. } => false,
+        Rights::Service { grants } => {
+            grants.iter().any(|grant| matches!(grant, Grant::Everything | Grant::Read(Pattern::Any)))
+        }
+    }
+}
+
+/// The id in the path, percent-decoded.
+pub fn path_id(path: Result<Path<String>, PathRejection>) -> Result<Box<str>, Problem> {
+    match path {
+        Ok(Path(id)) => Ok(id.into()),
+        Err(_) => Err(Problem::new(codes::PATH_INVALID, "the id in the path is not percent-encoded UTF-8")),
+    }
+}
+
+fn query_problem(rejection: QueryRejection) -> Problem {
+    Problem::new(codes::QUERY_INVALID, rejection.body_text())
+}
+
+fn page_rows(limit: Option<u32>) -> Result<u32, Problem> {
+    match limit {
+        None => Ok(PAGE_ROWS_DEFAULT),
+        Some(rows) if (1..=PAGE_ROWS_MAX).contains(&rows) => Ok(rows),
+        Some(rows) => {
+            let detail = format!("limit = {rows}: expected 1 to {PAGE_ROWS_MAX}");
+            Err(Problem::new(codes::QUERY_INVALID, detail).with("field", "limit"))
+        }
+    }
+}
+
+impl<'a> From<&'a HistoryRow> for RowBody<'a> {
+    fn from(row: &'a HistoryRow) -> RowBody<'a> {
+        let kind = match row.kind {
+            RowKind::Transfer => RowWord::Transfer,
+            RowKind::Hold => RowWord::Hold,
+            RowKind::Post => RowWord::Post,
+            RowKind::Void => RowWord::Void,
+            RowKind::Expire => RowWord::Expire,
+        };
+        RowBody {
+            id: &row.id,
+            kind,
+            debit: &row.debit,
+            credit: &row.credit,
+            amount: row.amount,
+            memo: &row.memo,
+            time_ms: row.time_ms,
+            balance_after: row.balance_after,
+        }
+    }
+}

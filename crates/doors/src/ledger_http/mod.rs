@@ -1,0 +1,30 @@
+//! The ledger behind the HTTP door: accounts, transfers, holds and the audit, as its room.
+//!
+//! ```text
+//!   POST /v1/transfers ─ hot path ─▶ transfers ─┐
+//!                                               ├▶ gate (rights) ─▶ Backend::call ─▶ shards
+//!   all its other paths ─ axum ────▶ handlers ──┘
+//! ```
+//!
+//! Promise: a reply that moves money leaves only after its record is durable, because it leaves only after the ledger's
+//! [`Reply`](tidegate_ledger::message::Reply). Why one hot path: votes are nearly all of the load, and routing is cost
+//! without a question behind it.
+//!
+//! Invariant: nothing here knows shards, journals or rings; the room speaks [`Backend`] only.
+
+mod accounts;
+mod audit;
+mod backend;
+mod holds;
+mod limits;
+mod metrics;
+mod openapi;
+mod room;
+mod transfers;
+
+#[cfg(test)]
+mod tests;
+
+pub use backend::Backend;
+pub use metrics::LedgerHttpMetrics;
+pub use room::LedgerRoom;

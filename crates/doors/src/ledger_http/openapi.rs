@@ -1,0 +1,87 @@
+//! The ledger's part of the OpenAPI document.
+
+use utoipa::openapi::Required;
+use utoipa::{IntoResponses, OpenApi};
+
+use super::{accounts, audit, holds, transfers};
+use crate::json::ProblemBody;
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        description = "A ledger whose balances can never be overdrawn. Amounts are integers in minor units. Transfers \
+                       and holds carry an id of the client's choice: asked again with the same content, they give the \
+                       first outcome.",
+    ),
+    paths(
+        accounts::open,
+        accounts::list,
+        accounts::read,
+        accounts::history,
+        transfers::submit,
+        holds::place,
+        holds::post,
+        holds::void,
+        audit::audit,
+    )
+)]
+struct Document;
+
+/// The document.
+pub fn document() -> utoipa::openapi::OpenApi {
+    let mut document = Document::openapi();
+    for (path, item) in &mut document.paths.paths {
+        // Posting all of a hold, and voiding it, need no body.
+        if path.starts_with("/v1/holds/")
+            && let Some(body) = item.post.as_mut().and_then(|post| post.request_body.as_mut())
+        {
+            body.required = Some(Required::False);
+        }
+    }
+    document
+}
+
+/// Answers to reads.
+#[derive(IntoResponses)]
+#[allow(dead_code, reason = "describes answers")]
+pub enum ReadProblems {
+    /// The path is not percent-encoded UTF-8
+    #[response(status = 400, content_type = "application/problem+json")]
+    Malformed(ProblemBody),
+    /// No such account
+    #[response(status = 404, content_type = "application/problem+json")]
+    NotFound(ProblemBody),
+    /// A query parameter is unknown or not what it must be, or the id could be nobody's
+    #[response(status = 422, content_type = "application/problem+json")]
+    Invalid(ProblemBody),
+    /// A bug of ours
+    #[response(status = 500, content_type = "application/problem+json")]
+    Bug(ProblemBody),
+    /// Not now: `busy`, `shard_failed`, `recovering`, `stopping`, `timed_out`
+    #[response(status = 503, content_type = "application/problem+json")]
+    Unavailable(ProblemBody),
+}
+
+/// Answers of the ledger, or in its place.
+#[derive(IntoResponses)]
+#[allow(dead_code, reason = "describes answers")]
+pub enum LedgerProblems {
+    /// Not JSON, or a broken connection or path
+    #[response(status = 400, content_type = "application/problem+json")]
+    Malformed(ProblemBody),
+    /// No such account or hold
+    #[response(status = 404, content_type = "application/problem+json")]
+    NotFound(ProblemBody),
+    /// The ledger's state says no: `insufficient_funds`, `id_reused`, `account_exists` ...
+    #[response(status = 409, content_type = "application/problem+json")]
+    Conflict(ProblemBody),
+    /// No state could make it a yes: a field is missing or unknown, an amount is zero, an id too long ...
+    #[response(status = 422, content_type = "application/problem+json")]
+    Invalid(ProblemBody),
+    /// A bug of ours; the outcome is unknown
+    #[response(status = 500, content_type = "application/problem+json")]
+    Bug(ProblemBody),
+    /// Not now: `busy`, `disk_full`, `shard_failed`, `recovering`, `stopping`, `timed_out`. Try again with the same ids
+    #[response(status = 503, content_type = "application/problem+json")]
+    Unavailable(ProblemBody),
+}

@@ -1,0 +1,149 @@
+//! The ledger's room at the door of one edge thread: its routes, and the way of a request to the ledger past the gate
+//! of rights.
+
+use std::ops::Deref;
+use std::sync::{Arc, Mutex};
+
+use axum::http::Method;
+use axum::response::IntoResponse;
+use axum::routing::{get, post};
+use tidegate_ledger::message::{Reply, Request, Unavailable};
+use tidegate_machines::ledger::AccountView;
+
+use super::backend::Backend;
+use super::metrics::LedgerHttpMetrics;
+use super::transfers::TRANSFERS;
+use super::{accounts, audit, holds, openapi, transfers};
+use crate::auth::gate::{self, Verdict};
+use crate::auth::{AccountKinds, Identity};
+use crate::http::{Door, HttpRoom, Routes};
+use crate::json::{Problem, ProblemCode};
+use crate::ledger_json::refusal_codes;
+
+/// The ledger before it has a door.
+pub struct LedgerRoom<B> {
+    backend: B,
+    metrics: LedgerHttpMetrics,
+}
+
+impl<B: Backend> LedgerRoom<B> {
+    /// The ledger behind `backend`.
+    pub fn new(backend: B, metrics: LedgerHttpMetrics) -> LedgerRoom<B> {
+        LedgerRoom { backend, metrics }
+    }
+}
+
+impl<B: Backend> HttpRoom for LedgerRoom<B> {
+    fn name(&self) -> &'static str {
+        "ledger"
+    }
+
+    fn openapi(&self) -> utoipa::openapi::OpenApi {
+        openapi::document()
+    }
+
+    fn codes(&self) -> Vec<ProblemCode> {
+        refusal_codes()
+    }
+
+    fn routes(self: Box<Self>, door: &Door) -> Routes {
+        let ledger = Ledger::new(door.clone(), *self);
+        let hot = ledger.clone();
+        Routes::new()
+            .route("/v1/accounts", post(accounts::open::<B>).get(accounts::list::<B>).with_state(ledger.clone()))
+            .route("/v1/accounts/{id}", get(accounts::read::<B>).with_state(ledger.clone()))
+            .route("/v1/accounts/{id}/transfers", get(accounts::history::<B>).with_state(ledger.clone()))
+            .route(TRANSFERS, post(transfers::submit::<B>).with_state(ledger.clone()))
+            .route("/v1/holds", post(holds::place::<B>).with_state(ledger.clone()))
+            .route("/v1/holds/{id}/post", post(holds::post::<B>).with_state(ledger.clone()))
+            .route("/v1/holds/{id}/void", post(holds::void::<B>).with_state(ledger.clone()))
+            .route("/v1/audit", get(audit::audit::<B>).with_state(ledger))
+            .hot(Method::POST, TRANSFERS, move |head, body| {
+                let ledger = hot.clone();
+                Box::pin(async move { ledger.transfer(&head, body).await.into_response() })
+            })
+    }
+}
+
+/// The ledger behind the door of one edge thread. Cheap to clone.
+pub struct Ledger<B> {
+    shared: Arc<Shared<B>>,
+}
+
+/// The fields behind a [`Ledger`]. The mutex is this thread's own: axum wants its state to be `Sync`, nobody contends.
+pub struct Shared<B> {
+    pub(super) door: Door,
+    pub(super) metrics: LedgerHttpMetrics,
+    backend: B,
+    kinds: Mutex<AccountKinds>,
+}
+
+impl<B> Clone for Ledger<B> {
+    fn clone(&self) -> Self {
+        Ledger { shared: self.shared.clone() }
+    }
+}
+
+impl<B> Deref for Ledger<B> {
+    type Target = Shared<B>;
+    fn deref(&self) -> &Shared<B> {
+        &self.shared
+    }
+}
+
+impl<B: Backend> Ledger<B> {
+    fn new(door: Door, room: LedgerRoom<B>) -> Ledger<B> {
+        let kinds = Mutex::new(AccountKinds::new(door.limits().kinds_cached_max));
+        let LedgerRoom { backend, metrics } = room;
+        Ledger { shared: Arc::new(Shared { door, metrics, backend, kinds }) }
+    }
+
+    /// Asks the ledger, without a look at rights.
+    async fn ask(&self, request: Request) -> Result<Reply, Problem> {
+        match self.door.in_time(self.backend.call(request)).await? {
+            Reply::Unavailable(unavailable) => Err(unavailable.into()),
+            reply => Ok(reply),
+        }
+    }
+
+    /// Asks the ledger on behalf of `caller`, if they may.
+    pub async fn ask_for(&self, caller: &Identity, request: Request) -> Result<Reply, Problem> {
+        match self.verdict(caller, &request) {
+            Verdict::Allowed => {}
+            Verdict::Denied(detail) => return Err(Problem::forbidden(detail)),
+            Verdict::NeedsKinds(accounts) => {
+                if let Some(refused) = self.learn_kinds(accounts, &request).await? {
+                    return Ok(refused);
+                }
+                match self.verdict(caller, &request) {
+                    Verdict::Allowed => {}
+                    Verdict::Denied(detail) => return Err(Problem::forbidden(detail)),
+                    // Forgotten between learning and asking: more kinds are asked for at once than the cache holds.
+                    Verdict::NeedsKinds(_) => return Err(Unavailable::Busy.into()),
+                }
+            }
+        }
+        self.ask(request).await
+    }
+
+    fn verdict(&self, caller: &Identity, request: &Request) -> Verdict {
+        let mut kinds = self.kinds.lock().expect("no thread panics while it holds the cache");
+        gate::check(caller, request, &mut kinds)
+    }
+
+    /// Finds out the kinds of `accounts`. `Some` when one is missing: the reply that the request gets instead.
+    async fn learn_kinds(&self, accounts: Vec<Box<str>>, request: &Request) -> Result<Option<Reply>, Problem> {
+        for id in accounts {
+            match self.ask(Request::ReadAccount { id: id.clone() }).await? {
+                Reply::Account(account) => self.learn(&account),
+                Reply::Refused(_) => return Ok(Some(Reply::Refused(gate::not_found(request)))),
+                _ => return Err(Problem::unexpected_reply()),
+            }
+        }
+        Ok(None)
+    }
+
+    fn learn(&self, account: &AccountView) {
+        self.kinds.lock().expect("no thread panics while it holds the cache").learn(&account.id, account.kind);
+    }
+}

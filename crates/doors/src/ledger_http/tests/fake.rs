@@ -1,0 +1,309 @@
+//! A ledger in a map, enough of one to answer every question of the door, with switches to answer badly.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex};
+
+use tidegate_ledger::message::{AuditReport, HoldRequest, Reply, Request, Unavailable};
+use tidegate_machines::ledger::{
+    AccountKind, AccountView, HistoryRow, Hold, Outcome, Refusal, RowKind, Transfer, check_hold, check_transfer,
+    is_account_id,
+};
+use tidegate_telemetry::{Registry, render_prometheus};
+use tokio::sync::oneshot;
+
+use crate::http::{DrainStatus, Health, Operations};
+use crate::ledger_http::Backend;
+
+/// A [`Backend`] over a map.
+#[derive(Clone)]
+pub struct FakeBackend {
+    registry: Registry,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Default)]
+struct State {
+    accounts: BTreeMap<Box<str>, Account>,
+    moves: HashMap<String, (Moved, Outcome)>,
+    holds: HashMap<Box<str>, (HoldRequest, HoldState)>,
+    unavailable: Option<Unavailable>,
+    silent: Vec<oneshot::Sender<Reply>>,
+    is_silent: bool,
+    health: Option<Health>,
+    drain: DrainStatus,
+    asked: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum HoldState {
+    Open,
+    Posted(u64),
+    Voided,
+}
+
+#[derive(PartialEq, Eq)]
+struct Moved {
+    debit: String,
+    credit: String,
+    amount: u64,
+    memo: String,
+}
+
+struct Account {
+    view: AccountView,
+    rows: Vec<HistoryRow>,
+}
+
+impl FakeBackend {
+    /// An empty ledger; `/metrics` shows the registry.
+    pub fn new(registry: Registry) -> FakeBackend {
+        FakeBackend { registry, state: Arc::default() }
+    }
+
+    /// From now on every request is answered so.
+    pub fn unavailable(&self, why: Option<Unavailable>) {
+        self.state.lock().unwrap().unavailable = why;
+    }
+
+    /// From now on no request is answered.
+    pub fn silent(&self) {
+        self.state.lock().unwrap().is_silent = true;
+    }
+
+    /// From now on the house is so.
+    pub fn set_health(&self, health: Health) {
+        self.state.lock().unwrap().health = Some(health);
+    }
+
+    /// From now on so many clients are connected.
+    pub fn set_clients(&self, clients: u64) {
+        self.state.lock().unwrap().drain.clients = clients;
+    }
+
+    /// How many requests came through the door.
+    pub fn asked(&self) -> usize {
+        self.state.lock().unwrap().asked
+    }
+
+    /// Opens the accounts of the show and gives each wallet ten credits.
+    pub fn seed(&self) {
+        let mut state = self.state.lock().unwrap();
+        state.open("source:shop", "credit", AccountKind::Source);
+        for viewer in ["dave", "carol"] {
+            let wallet = format!("wallet:{viewer}");
+            state.open(&wallet, "credit", AccountKind::Wallet);
+            let id = format!("seed:{viewer}");
+            state.transfer(&Transfer { id: &id, debit: "source:shop", credit: &wallet, amount: 10, memo: "" });
+        }
+        for number in 1..=7 {
+            state.open(&format!("candidate:{number}"), "credit", AccountKind::Collector);
+        }
+    }
+}
+
+impl Backend for FakeBackend {
+    fn call(&self, request: Request) -> impl Future<Output = Reply> + Send + 'static {
+        let mut state = self.state.lock().unwrap();
+        state.asked += 1;
+        let (answer, reply) = oneshot::channel();
+        if state.is_silent {
+            state.silent.push(answer);
+        } else {
+            if let Some(Health::Recovering { .. }) = state.health {
+                state.unavailable = Some(Unavailable::Recovering);
+            }
+            let decided = state.unavailable.map(Reply::Unavailable).unwrap_or_else(|| state.decide(request));
+            answer.send(decided).unwrap();
+        }
+        async move { reply.await.unwrap_or(Reply::Unavailable(Unavailable::Stopping)) }
+    }
+}
+
+impl Operations for FakeBackend {
+    fn health(&self) -> Health {
+        self.state.lock().unwrap().health.clone().unwrap_or(Health::Serving)
+    }
+
+    fn metrics(&self) -> String {
+        format!("tidegate_fake 1\n{}", render_prometheus(&self.registry.snapshot()))
+    }
+
+    fn drain(&self, per_second: u32) {
+        self.state.lock().unwrap().drain.per_second = Some(per_second);
+    }
+
+    fn drain_status(&self) -> DrainStatus {
+        self.state.lock().unwrap().drain
+    }
+}
+
+impl State {
+    fn decide(&mut self, request: Request) -> Reply {
+        match request {
+            Request::OpenAccount { id, asset, kind } => match self.accounts.get(&id) {
+                _ if !is_account_id(&id) => Reply::Refused(Refusal::AccountIdInvalid),
+                _ if asset.is_empty() || asset.len() > 32 || asset.contains(char::is_control) => {
+                    Reply::Refused(Refusal::AssetInvalid)
+                }
+                Some(account) if account.view.asset == asset && account.view.kind == kind => {
+                    Reply::AccountOpened { created: false, account: account.view.clone() }
+                }
+                Some(_) => Reply::Refused(Refusal::AccountExists),
+                None => {
+                    self.open(&id, &asset, kind);
+                    Reply::AccountOpened { created: true, account: self.accounts[&id].view.clone() }
+                }
+            },
+            Request::Transfers { batch, .. } => Reply::Outcomes(batch.iter().map(|t| self.transfer(&t)).collect()),
+            Request::PlaceHolds(holds) => Reply::Outcomes(holds.into_iter().map(|hold| self.hold(hold)).collect()),
+            Request::PostHolds(posts) => {
+                Reply::Outcomes(posts.into_iter().map(|(id, amount)| self.post(&id, amount)).collect())
+            }
+            Request::VoidHolds(ids) => Reply::Outcomes(ids.into_iter().map(|id| self.void(&id)).collect()),
+            Request::ReadAccount { id } => match self.accounts.get(&id) {
+                Some(account) => Reply::Account(account.view.clone()),
+                None => Reply::Refused(Refusal::AccountNotFound),
+            },
+            Request::ListAccounts { prefix, after, limit } => {
+                let views = self.accounts.values().map(|account| &account.view);
+                let after = after.unwrap_or_default();
+                let page = views.filter(|view| view.id.starts_with(&*prefix) && *view.id > *after);
+                Reply::Accounts(page.take(limit as usize).cloned().collect())
+            }
+            Request::ReadHistory { id, before, limit } => match self.accounts.get(&id) {
+                None => Reply::Refused(Refusal::AccountNotFound),
+                Some(account) => match before.map_or(Ok(account.rows.len()), |before| before.parse()) {
+                    Ok(end) if end <= account.rows.len() => {
+                        let first = end.saturating_sub(limit as usize);
+                        let rows = account.rows[first..end].iter().rev().cloned().collect();
+                        Reply::History { rows, next: (first > 0).then(|| first.to_string().into()) }
+                    }
+                    _ => Reply::Refused(Refusal::CursorInvalid),
+                },
+            },
+            Request::ReadAudit => Reply::Audit(vec![AuditReport {
+                finished_at_ms: 1,
+                sequence: 9,
+                accounts_compared: self.accounts.len() as u64,
+                ..AuditReport::default()
+            }]),
+        }
+    }
+
+    fn open(&mut self, id: &str, asset: &str, kind: AccountKind) {
+        let view =
+            AccountView { id: id.into(), asset: asset.into(), kind, balance: 0, held: 0, credited: 0, debited: 0 };
+        self.accounts.insert(id.into(), Account { view, rows: Vec::new() });
+    }
+
+    fn transfer(&mut self, transfer: &Transfer<'_>) -> Outcome {
+        if let Err(refusal) = check_transfer(transfer) {
+            return Outcome::Refused(refusal);
+        }
+        let moved = Moved {
+            debit: transfer.debit.to_owned(),
+            credit: transfer.credit.to_owned(),
+            amount: transfer.amount,
+            memo: transfer.memo.to_owned(),
+        };
+        match self.moves.get(transfer.id) {
+            Some((before, _)) if *before != moved => return Outcome::Refused(Refusal::IdReused),
+            Some((_, Outcome::Refused(refusal))) => return Outcome::Refused(*refusal),
+            Some(_) => return Outcome::Duplicate,
+            None => {}
+        }
+        let outcome = match self.refuse(transfer.debit, transfer.credit, transfer.amount) {
+            Some(refusal) => Outcome::Refused(refusal),
+            None => {
+                self.move_money(transfer.id, RowKind::Transfer, transfer.debit, transfer.credit, transfer.amount);
+                Outcome::Applied
+            }
+        };
+        self.moves.insert(transfer.id.to_owned(), (moved, outcome));
+        outcome
+    }
+
+    fn refuse(&self, debit: &str, credit: &str, amount: u64) -> Option<Refusal> {
+        let Some(from) = self.accounts.get(debit) else { return Some(Refusal::DebitAccountNotFound) };
+        let Some(to) = self.accounts.get(credit) else { return Some(Refusal::CreditAccountNotFound) };
+        let available = from.view.available().max(0) as u64;
+        match from.view.kind {
+            _ if from.view.asset != to.view.asset => Some(Refusal::AssetMismatch),
+            AccountKind::Collector => Some(Refusal::CollectorCreditOnly),
+            AccountKind::Wallet if available < amount => Some(Refusal::InsufficientFunds { available }),
+            AccountKind::Source if from.view.debited + u128::from(amount) > i64::MAX as u128 => Some(Refusal::Overflow),
+            _ => None,
+        }
+    }
+
+    fn move_money(&mut self, id: &str, kind: RowKind, debit: &str, credit: &str, amount: u64) {
+        for (account, sign) in [(debit, -1), (credit, 1)] {
+            let Account { view, rows } = self.accounts.get_mut(account).unwrap();
+            view.balance += sign * amount as i64;
+            if sign < 0 {
+                view.debited += u128::from(amount);
+            } else {
+                view.credited += u128::from(amount);
+            }
+            rows.push(HistoryRow {
+                id: id.into(),
+                kind,
+                debit: debit.into(),
+                credit: credit.into(),
+                amount,
+                memo: "".into(),
+                time_ms: 1,
+                balance_after: view.balance,
+            });
+        }
+    }
+
+    fn hold(&mut self, hold: HoldRequest) -> Outcome {
+        let HoldRequest { id, debit, credit, amount, expires_in_ms, memo } = &hold;
+        let (amount, expires_in_ms) = (*amount, *expires_in_ms);
+        if let Err(refusal) = check_hold(&Hold { id, debit, credit, amount, expires_in_ms, memo }) {
+            return Outcome::Refused(refusal);
+        }
+        match self.holds.get(id) {
+            Some((before, _)) if *before == hold => return Outcome::Duplicate,
+            Some(_) => return Outcome::Refused(Refusal::IdReused),
+            None => {}
+        }
+        if let Some(refusal) = self.refuse(debit, credit, amount) {
+            return Outcome::Refused(refusal);
+        }
+        self.accounts.get_mut(debit).unwrap().view.held += amount;
+        self.holds.insert(id.clone(), (hold, HoldState::Open));
+        Outcome::Applied
+    }
+
+    fn post(&mut self, id: &str, amount: Option<u64>) -> Outcome {
+        let Some((hold, state)) = self.holds.get_mut(id) else { return Outcome::Refused(Refusal::HoldNotFound) };
+        let posted = amount.unwrap_or(hold.amount);
+        match *state {
+            _ if posted == 0 => return Outcome::Refused(Refusal::AmountInvalid),
+            HoldState::Posted(before) if before == posted => return Outcome::Duplicate,
+            HoldState::Posted(_) => return Outcome::Refused(Refusal::HoldPosted),
+            HoldState::Voided => return Outcome::Refused(Refusal::HoldVoided),
+            HoldState::Open if posted > hold.amount => return Outcome::Refused(Refusal::PostExceedsHold),
+            HoldState::Open => *state = HoldState::Posted(posted),
+        }
+        let hold = hold.clone();
+        self.accounts.get_mut(&hold.debit).unwrap().view.held -= hold.amount;
+        self.move_money(id, RowKind::Post, &hold.debit, &hold.credit, posted);
+        Outcome::Applied
+    }
+
+    fn void(&mut self, id: &str) -> Outcome {
+        let Some((hold, state)) = self.holds.get_mut(id) else { return Outcome::Refused(Refusal::HoldNotFound) };
+        match *state {
+            HoldState::Posted(_) => Outcome::Refused(Refusal::HoldPosted),
+            HoldState::Voided => Outcome::Duplicate,
+            HoldState::Open => {
+                *state = HoldState::Voided;
+                self.accounts.get_mut(&hold.debit).unwrap().view.held -= hold.amount;
+                Outcome::Applied
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What the ledger refuses, or cannot do now, as problems.
+
+use std::borrow::Cow;
+
+use axum::http::StatusCode;
+use tidegate_ledger::message::Unavailable;
+use tidegate_machines::ledger::Refusal;
+
+use crate::json::{Problem, ProblemCode, codes};
+
+impl From<Unavailable> for Problem {
+    fn from(unavailable: Unavailable) -> Problem {
+        let (code, detail, retry_after_s) = match unavailable {
+            Unavailable::Busy => (codes::BUSY, "too much is under way; try again with the same ids", 1),
+            Unavailable::DiskFull => (codes::DISK_FULL, "the journal's disk is full; nothing was done", 5),
+            Unavailable::ShardFailed => {
+                (codes::SHARD_FAILED, "the journal failed; an operator must look at the server's log", 30)
+            }
+            Unavailable::Recovering => (codes::RECOVERING, "the journal is being replayed; /healthz shows how far", 1),
+            Unavailable::Stopping => (codes::STOPPING, "the server is stopping; try again with the same ids", 1),
+        };
+        Problem::new(code, detail).retry_after_s(retry_after_s)
+    }
+}
+
+macro_rules! refusals {
+    ($($variant:ident = $status:ident $detail:literal;)*) => {
+        /// All but `InsufficientFunds`, which says how much there was.
+        const PLAIN: &[Refusal] = &[$(Refusal::$variant),*];
+
+        /// 409 when each field is right but not together with the ledger's state or with the others, 404 when something
+        /// is not there, 422 when a field is wrong by itself, as the OpenAPI document says.
+        fn worded(refusal: Refusal) -> (StatusCode, Cow<'static, str>) {
+            match refusal {
+                Refusal::InsufficientFunds { available } => {
+                    (StatusCode::CONFLICT, format!("the account to debit has only {available} available").into())
+                }
+                $(Refusal::$variant => (StatusCode::$status, $detail.into()),)*
+            }
+        }
+    };
+}
+
+refusals! {
+    IdReused = CONFLICT "this id was used before with other content; choose a new id for a new transfer or hold";
+    AccountNotFound = NOT_FOUND "there is no account of this id";
+    DebitAccountNotFound = NOT_FOUND "the account to debit does not exist";
+    CreditAccountNotFound = NOT_FOUND "the account to credit does not exist";
+    AccountExists = CONFLICT "the account exists with another asset or kind";
+    AssetMismatch = CONFLICT "the two accounts hold different assets";
+    SameAccount = CONFLICT "the account to debit and the account to credit are the same";
+    CollectorCreditOnly = CONFLICT "a collector can only be credited";
+    Overflow = CONFLICT "the amount would take a total beyond what 64 bits hold";
+    AmountInvalid = UNPROCESSABLE_ENTITY "the amount must be 1 to 9223372036854775807 minor units";
+    IdInvalid = UNPROCESSABLE_ENTITY "a transfer or hold id is 1 to 64 bytes of printable UTF-8";
+    AccountIdInvalid = UNPROCESSABLE_ENTITY "an account id is 1 to 128 bytes of printable UTF-8 without '/'";
+    AssetInvalid = UNPROCESSABLE_ENTITY "an asset is 1 to 32 bytes of printable UTF-8";
+    MemoTooLong = UNPROCESSABLE_ENTITY "a memo is at most 256 bytes";
+    ExpiryInvalid = UNPROCESSABLE_ENTITY "expires_in_ms must be 1 to one hundred years";
+    HoldNotFound = NOT_FOUND "there is no hold of this id";
+    HoldPosted = CONFLICT "the hold was posted already";
+    HoldVoided = CONFLICT "the hold was voided already";
+    HoldExpired = CONFLICT "the hold has expired, and its amount is available again";
+    PostExceedsHold = CONFLICT "a post may take at most what was held";
+    LinkedFailed = CONFLICT "another transfer of the linked group was refused, so none was applied";
+    LinkedAcrossShards = UNPROCESSABLE_ENTITY
+        "the debit accounts of a linked group must share a shard; give them a common {tag}";
+    BatchSizeInvalid = UNPROCESSABLE_ENTITY "a request carries 1 to 8190 transfers";
+    CursorInvalid = NOT_FOUND "the cursor is not one that this account's history gave; begin without `before`";
+}
+
+/// The codes of all refusals.
+pub fn refusal_codes() -> Vec<ProblemCode> {
+    let all = [Refusal::InsufficientFunds { available: 0 }].iter().chain(PLAIN);
+    all.map(|refusal| ProblemCode::new(worded(*refusal).0, refusal.code())).collect()
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Problem {
+        let (status, detail) = worded(refusal);
+        let problem = Problem::new(ProblemCode::new(status, refusal.code()), detail);
+        match refusal {
+            Refusal::InsufficientFunds { available } => problem.with("available", available),
+            _ => problem,
+        }
+    }
+}

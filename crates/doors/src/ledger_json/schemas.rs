@@ -1,0 +1,62 @@
+//! Schemas of what the ledger's bodies are made of, for OpenAPI.
+
+use tidegate_machines::ledger::{ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, MEMO_BYTES_MAX, TRANSFER_ID_BYTES_MAX};
+use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
+
+// JSON Schema counts characters where the ledger counts bytes. Each pattern describes ASCII up to the bound, and other
+// scripts up to a quarter of it, which always fits; the ledger takes longer ones as long as their bytes fit.
+const TRANSFER_ID: &str =
+    "^([ -~]{1,64}|[^\\x00-\\x1f\\x7f-\\x9f\\xad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]{1,16})$";
+const ACCOUNT_ID: &str = "^([ -.0-~]{1,128}|[^/\\x00-\\x1f\\x7f-\\x9f\\xad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]{1,32})$";
+const ASSET: &str =
+    "^([ -~]{1,32}|[^\\x00-\\x1f\\x7f-\\x9f\\xad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]{1,8})$";
+const MEMO: &str = "^([ -~]{0,256}|[\\s\\S]{0,64})$";
+
+/// Schema of a transfer or hold id.
+pub fn transfer_id_schema() -> ObjectBuilder {
+    let text = text(TRANSFER_ID).min_length(Some(1)).max_length(Some(TRANSFER_ID_BYTES_MAX));
+    text.description(Some("Chosen by the client, unique for ever: 1 to 64 bytes of printable UTF-8."))
+        .examples(["vote-1"])
+}
+
+/// Schema of an account id.
+pub fn account_id_schema() -> ObjectBuilder {
+    let text = text(ACCOUNT_ID).min_length(Some(1)).max_length(Some(ACCOUNT_ID_BYTES_MAX));
+    text.description(Some("1 to 128 bytes of printable UTF-8 without '/'."))
+}
+
+/// Schema of the account to debit.
+pub fn debit_schema() -> ObjectBuilder {
+    account_id_schema().examples(["wallet:dave"])
+}
+
+/// Schema of the account to credit.
+pub fn credit_schema() -> ObjectBuilder {
+    account_id_schema().examples(["candidate:3"])
+}
+
+/// Schema of a unit of measure.
+pub fn asset_schema() -> ObjectBuilder {
+    let text = text(ASSET).min_length(Some(1)).max_length(Some(ASSET_BYTES_MAX));
+    text.description(Some("Unit of measure: 1 to 32 bytes of printable UTF-8.")).examples(["credit"])
+}
+
+/// Schema of a memo.
+pub fn memo_schema() -> ObjectBuilder {
+    let text = text(MEMO).max_length(Some(MEMO_BYTES_MAX));
+    text.description(Some("Free text for the history: at most 256 bytes of UTF-8."))
+}
+
+/// Schema of an amount that may be out of bounds.
+pub fn any_amount_schema() -> ObjectBuilder {
+    ObjectBuilder::new()
+        .schema_type(SchemaType::Type(Type::Integer))
+        .minimum(Some(0))
+        .maximum(Some(usize::MAX))
+        .description(Some("Minor units."))
+        .examples([1])
+}
+
+fn text(pattern: &str) -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(SchemaType::Type(Type::String)).pattern(Some(pattern))
+}

@@ -1,0 +1,32 @@
+//! One transfer in JSON.
+
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+use super::schemas::{credit_schema, debit_schema, memo_schema, transfer_id_schema};
+use crate::json::{Text, Whole};
+
+/// Move `amount` from `debit` to `credit`, exactly once for this `id`.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TransferBody<'a> {
+    /// Client-chosen, unique for ever: the same id and content gives the first outcome again.
+    #[serde(borrow)]
+    #[schema(schema_with = transfer_id_schema)]
+    pub(super) id: Text<'a>,
+    /// Account to take from.
+    #[serde(borrow)]
+    #[schema(schema_with = debit_schema)]
+    pub(super) debit: Text<'a>,
+    /// Account to give to.
+    #[serde(borrow)]
+    #[schema(schema_with = credit_schema)]
+    pub(super) credit: Text<'a>,
+    /// Minor units.
+    #[schema(value_type = i64, minimum = 1, example = 1)]
+    pub(super) amount: Whole,
+    /// Free text for the history.
+    #[serde(borrow, default)]
+    #[schema(schema_with = memo_schema, required = false)]
+    pub(super) memo: Text<'a>,
+}

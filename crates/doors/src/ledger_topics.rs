@@ -1,0 +1,178 @@
+//! Where the ledger meets the topics, on a worker.
+//!
+//! ```text
+//!   PUBLISH $ledger/transfers ─▶ JSON ─▶ desk (rights) ─▶ shards ─▶ JSON ─▶ response topic      as POST /v1/transfers
+//!   SUBSCRIBE $ledger/accounts/x ─▶ is x a collector? ─▶ shards ─▶ yes or no                    for viewers
+//!   figures of all shards ─▶ parts of collectors added up ─▶ $ledger/accounts/{id}, retained    as GET /v1/accounts/{id}
+//! ```
+//!
+//! Promise: the same JSON and the same outcomes as over HTTP, because the same code reads, checks and answers it.
+
+use hashbrown::HashMap;
+use tidegate_broker::{ConnectionKey, RequestTicket, RequestTopic};
+use tidegate_ledger::message::{Reply, Request};
+use tidegate_machines::ShardIndex;
+use tidegate_machines::ledger::{AccountKind, AccountView};
+
+use crate::auth::Identity;
+use crate::desk::{Answered, Desk};
+use crate::json::Problem;
+use crate::ledger_json::{TransferCall, account_json};
+pub use crate::topic_names::{ACCOUNTS, ALL_ACCOUNTS, PREFIX, TRANSFERS};
+
+/// Accounts whose kind is remembered, so that a vote need not ask for it again.
+const KINDS_REMEMBERED: usize = 65_536;
+/// Votes that wait for a kind.
+const PARKED_MAX: usize = 4_096;
+/// What is published there is for the ledger to answer. A [`RequestTopic`] is a place in this list.
+pub const REQUEST_TOPICS: [&str; 1] = [TRANSFERS];
+
+/// What the broker wants to know.
+#[derive(Debug)]
+enum Question {
+    Transfer { ticket: RequestTicket, call: TransferCall },
+    Collector { key: ConnectionKey, account: Box<str> },
+}
+
+/// What to tell the broker.
+#[derive(Debug, PartialEq, Eq)]
+pub enum LedgerAnswer {
+    /// To a transfer: the body, JSON.
+    Transfer {
+        /// Which question.
+        ticket: RequestTicket,
+        /// An outcome, or a problem.
+        body: Vec<u8>,
+    },
+    /// Whether an account is a collector; one that is missing is none.
+    Collector {
+        /// Which connection asked.
+        key: ConnectionKey,
+        /// Which account.
+        account: Box<str>,
+        /// The answer.
+        is_collector: bool,
+    },
+}
+
+/// The ledger as the broker of one worker sees it.
+pub struct LedgerTopics {
+    desk: Desk<Question>,
+    /// Of collectors that have parts on several shards: the last figures of each part.
+    parts: HashMap<Box<str>, Vec<(ShardIndex, AccountView)>>,
+    shards: u16,
+}
+
+impl LedgerTopics {
+    /// For a ledger of `shards` shards.
+    pub fn new(shards: u16) -> LedgerTopics {
+        LedgerTopics { desk: Desk::new(KINDS_REMEMBERED, PARKED_MAX), parts: HashMap::new(), shards }
+    }
+
+    /// Answers what was published on one of [`REQUEST_TOPICS`], on behalf of `identity`. `Some` when the answer is there at once.
+    pub fn request(
+        &mut self,
+        topic: RequestTopic,
+        ticket: RequestTicket,
+        identity: Option<&Identity>,
+        payload: &[u8],
+        start: &mut impl FnMut(u64, Request),
+    ) -> Option<LedgerAnswer> {
+        match REQUEST_TOPICS[usize::from(topic.0)] {
+            TRANSFERS => self.transfer(ticket, identity, payload, start),
+            other => unreachable!("{other} is listed and has no answer"),
+        }
+    }
+
+    /// Decides the transfers in `payload`; `None` (anonymous) may not make any.
+    fn transfer(
+        &mut self,
+        ticket: RequestTicket,
+        identity: Option<&Identity>,
+        payload: &[u8],
+        start: &mut impl FnMut(u64, Request),
+    ) -> Option<LedgerAnswer> {
+        let refused = |problem: Problem| Some(LedgerAnswer::Transfer { ticket, body: problem.body() });
+        let Some(identity) = identity else {
+            return refused(Problem::forbidden("an anonymous client may not make transfers"));
+        };
+        match TransferCall::read(payload) {
+            Err(problem) => refused(problem),
+            Ok(call) => {
+                let request = call.request();
+                let answered = self.desk.ask(identity, request, Question::Transfer { ticket, call }, start);
+                answered.map(|(question, answered)| worded(question, answered))
+            }
+        }
+    }
+
+    /// Finds out whether `account` is a collector.
+    pub fn collector(&mut self, key: ConnectionKey, account: Box<str>, start: &mut impl FnMut(u64, Request)) {
+        let request = Request::ReadAccount { id: account.clone() };
+        self.desk.ask_freely(request, Question::Collector { key, account }, start);
+    }
+
+    /// A reply of the shards.
+    pub fn reply(&mut self, token: u64, reply: Reply, start: &mut impl FnMut(u64, Request)) -> Option<LedgerAnswer> {
+        self.desk.reply(token, reply, start).map(|(question, answered)| worded(question, answered))
+    }
+
+    /// New figures of an account, or of a collector's part on `shard`: the topic and the payload to announce. `None` for an id that
+    /// no topic can name.
+    pub fn announcement(&mut self, shard: ShardIndex, account: AccountView) -> Option<(String, Vec<u8>)> {
+        if account.id.contains(['+', '#']) {
+            return None;
+        }
+        let topic = format!("{ACCOUNTS}{}", account.id);
+        if self.shards == 1 || account.kind != AccountKind::Collector {
+            return Some((topic, account_json(&account)));
+        }
+        let parts = self.parts.entry_ref(&*account.id).or_default();
+        match parts.iter_mut().find(|(of, _)| *of == shard) {
+            Some((_, part)) => *part = account,
+            None => parts.push((shard, account)),
+        }
+        Some((topic, account_json(&whole(parts))))
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_quiet(&self) -> bool {
+        self.desk.is_empty()
+    }
+}
+
+/// A collector's figures: the sums over its parts.
+fn whole(parts: &[(ShardIndex, AccountView)]) -> AccountView {
+    let mut parts = parts.iter().map(|(_, part)| part);
+    let mut sum = parts.next().expect("at least the part that was just announced").clone();
+    for part in parts {
+        sum.balance += part.balance;
+        sum.held += part.held;
+        sum.credited += part.credited;
+        sum.debited += part.debited;
+    }
+    sum
+}
+
+fn worded(question: Question, answered: Answered) -> LedgerAnswer {
+    match question {
+        Question::Transfer { ticket, call } => {
+            let answer = match answered {
+                Answered::Reply(reply) => call.answer(reply),
+                Answered::Denied(reason) => Err(Problem::forbidden(reason)),
+            };
+            let body = answer.map_or_else(|problem| problem.body(), |(_, body)| body);
+            LedgerAnswer::Transfer { ticket, body }
+        }
+        Question::Collector { key, account } => {
+            let is_collector = matches!(
+                &answered,
+                Answered::Reply(Reply::Account(found)) if found.kind == AccountKind::Collector
+            );
+            LedgerAnswer::Collector { key, account, is_collector }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

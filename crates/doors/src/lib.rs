@@ -1,0 +1,53 @@
+//! The doors of Tidegate: who may come in, and the protocols in which clients speak.
+//!
+//! ```text
+//!   MQTT, binary clients ─▶ ports on worker threads ◀── rings ──▶ shards
+//!   HTTP clients ─────────▶ edge threads (tokio, axum; WebSockets move on to workers) ──▶ rings ──▶ shards
+//! ```
+//!
+//! Each door is a [room](tidegate_runtime::Room) of the node.
+//!
+//! Invariant: no mutex and no async runtime on a worker's thread. What may wait lives on the other threads.
+//!
+//! # The order of modules
+//!
+//! A module knows only modules that stand above it in this table, so no two know each other in a circle. Those of one
+//! row count as one module. `crates/tidegate/tests/architecture` holds the sources to it.
+//!
+//! | Module | What it is |
+//! |---|---|
+//! | `listener` | listening sockets that threads share |
+//! | `tls` | certificates, and their replacement while the server runs |
+//! | `stream` | one client's bytes: plain, TLS, WebSocket frames |
+//! | `json` | bodies, answers and problems in JSON |
+//! | `topic_names` | names of topics that the ledger owns |
+//! | `auth` | who a caller is, and what they may do |
+//! | `admission` | how many MQTT clients may come in, and how fast |
+//! | `desk` | asks the ledger for a worker's clients, after their rights were checked |
+//! | `ledger_json` | what the ledger is asked and answers in JSON |
+//! | `http` | the HTTP door, which knows no room |
+//! | `ledger_http` | the ledger as a room behind the HTTP door |
+//! | `websocket` | MQTT over WebSocket: from HTTP's socket to an arrival at MQTT |
+//! | `binary` | the binary port |
+//! | `ledger_topics` | the ledger on topics |
+//! | `mqtt` | the MQTT port |
+//! | `edge` | how an edge thread reaches shards and workers |
+//! | `http_room` | the HTTP door as a room of a node |
+
+pub mod admission;
+pub mod auth;
+pub mod binary;
+pub mod desk;
+pub mod edge;
+pub mod http;
+pub mod http_room;
+pub mod json;
+pub mod ledger_http;
+mod ledger_json;
+pub mod ledger_topics;
+pub mod listener;
+pub mod mqtt;
+pub mod stream;
+pub mod tls;
+mod topic_names;
+pub mod websocket;

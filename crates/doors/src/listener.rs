@@ -1,0 +1,72 @@
+//! Listening sockets that several threads share without a lock: each thread has its own, the kernel spreads the
+//! clients.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+/// Clients that may wait to be accepted, per listening socket.
+const BACKLOG: i32 = 4_096;
+
+/// Opens `count` sockets on one address (`SO_REUSEPORT`). With port 0 the system chooses one port for all.
+///
+/// The error names the address and what to do about it.
+pub fn listen(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>> {
+    // Sockets that share an address would share it with another process of ours, too, and each would get half of the
+    // clients. One that does not share it finds out.
+    drop(open(address, false)?);
+    let first = open(address, true)?;
+    let address = first.local_addr()?;
+    let mut listeners = vec![first];
+    for _ in 1..count {
+        listeners.push(open(address, true)?);
+    }
+    Ok(listeners)
+}
+
+fn open(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
+    let listen = || {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+        socket.set_reuse_address(true)?;
+        socket.set_reuse_port(shared)?;
+        socket.set_nonblocking(true)?;
+        // Accepted sockets have it from here: what is written is whole, waiting for more would only add Nagle's delay.
+        socket.set_tcp_nodelay(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        Ok(socket.into())
+    };
+    listen().map_err(|error: io::Error| {
+        let advice = match error.kind() {
+            io::ErrorKind::AddrInUse => "another process has it; stop that one or choose another port",
+            io::ErrorKind::PermissionDenied => "ports below 1024 need a privilege; choose a higher port",
+            io::ErrorKind::AddrNotAvailable => "no interface of this machine has it",
+            _ => "see the listen section of the configuration",
+        };
+        io::Error::new(error.kind(), format!("cannot listen on {address}: {error} ({advice})"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_accepted_does_not_wait_for_more() {
+        let ours = listen("127.0.0.1:0".parse().unwrap(), 1).unwrap().remove(0);
+        let _client = std::net::TcpStream::connect(ours.local_addr().unwrap()).unwrap();
+        let accepted = std::iter::repeat_with(|| ours.accept()).find_map(Result::ok).unwrap();
+        assert!(accepted.0.nodelay().unwrap());
+    }
+
+    #[test]
+    fn threads_share_an_address_but_processes_do_not() {
+        let ours = listen("127.0.0.1:0".parse().unwrap(), 3).unwrap();
+        let address = ours[0].local_addr().unwrap();
+        assert!(ours.iter().all(|listener| listener.local_addr().unwrap() == address));
+        let error = listen(address, 1).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        assert!(error.to_string().contains("another process has it"), "{error}");
+    }
+}

@@ -1,0 +1,111 @@
+//! Clients that come by a listener.
+
+use std::io;
+use std::net::TcpStream;
+
+use mio::Interest;
+use tidegate_journal::LogStore;
+use tidegate_machines::TimeMs;
+use tidegate_runtime::PortSockets;
+
+use super::{LISTENERS, MqttPort};
+use crate::mqtt::admission::{Entry, ListenerIndex, monotonic_ns};
+use crate::mqtt::sockets::Socket;
+use crate::stream::Stream;
+
+/// Clients that one listener lets in before others get their turn.
+const ACCEPTS_PER_TURN: usize = 128;
+
+/// One worker's end of a listener.
+pub(super) struct Door {
+    listener: mio::net::TcpListener,
+    number: usize,
+    /// Somebody may wait before it.
+    waited_for: bool,
+    /// Nobody is let in before the next tick: there are too many, or no descriptors.
+    shut: bool,
+}
+
+impl Door {
+    pub fn new(number: usize, listener: std::net::TcpListener) -> Door {
+        Door { listener: mio::net::TcpListener::from_std(listener), number, waited_for: true, shut: false }
+    }
+
+    pub fn register(&mut self, sockets: &PortSockets) -> io::Result<()> {
+        sockets.register(&mut self.listener, LISTENERS | self.number, Interest::READABLE)
+    }
+
+    pub fn somebody_waits(&mut self) {
+        self.waited_for = true;
+    }
+
+    /// Lets clients in again that could not be let in before.
+    pub fn look_again(&mut self) {
+        self.shut = false;
+    }
+
+    /// Whether somebody may be let in at once.
+    pub fn has_more(&self) -> bool {
+        self.waited_for && !self.shut
+    }
+}
+
+impl<L: LogStore> MqttPort<L> {
+    /// Lets in who waits before the listeners.
+    pub(super) fn accept(&mut self, now: TimeMs) -> bool {
+        let mut worked = false;
+        for number in 0..self.doors.len() {
+            let index = ListenerIndex(number as u8);
+            for _ in 0..ACCEPTS_PER_TURN {
+                let door = &mut self.doors[number];
+                if !door.has_more() {
+                    break;
+                }
+                let throttle = self.admission.throttle(index);
+                if !throttle.take(monotonic_ns()) {
+                    door.shut = true;
+                    self.metrics.turned_away.increment("throttle");
+                    break;
+                }
+                match door.listener.accept() {
+                    Ok((tcp, from)) => {
+                        worked = true;
+                        self.welcome(index, tcp.into(), from.ip(), now);
+                    }
+                    Err(error) => {
+                        throttle.give_back();
+                        match error.kind() {
+                            io::ErrorKind::WouldBlock => door.waited_for = false,
+                            // The client was gone before it was taken.
+                            io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
+                            // Descriptors have run out: trying again at once would only burn the core.
+                            _ => {
+                                door.shut = true;
+                                self.metrics.turned_away.increment("files");
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        worked
+    }
+
+    fn welcome(&mut self, index: ListenerIndex, tcp: TcpStream, address: std::net::IpAddr, now: TimeMs) {
+        let (mark, refusal) = match self.admission.enter(index, address) {
+            Entry::Welcome(mark) => (mark, None),
+            Entry::Polite(mark, reason) => (mark, Some(reason)),
+            Entry::Shut => return self.metrics.turned_away.increment("limit"),
+        };
+        if refusal.is_some() {
+            self.metrics.turned_away.increment("polite");
+        }
+        match Stream::accept(tcp, self.settings.listeners[usize::from(index.0)].tls.as_ref()) {
+            Ok(stream) => {
+                self.admit(Socket::new(stream, index, mark, refusal), now);
+            }
+            // The configuration of TLS was found good when it was read.
+            Err(_) => self.admission.leave(index, mark),
+        }
+    }
+}

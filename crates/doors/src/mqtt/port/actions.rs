@@ -1,0 +1,124 @@
+//! What the broker asks of its shell.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::AsRawFd;
+
+use mio::unix::SourceFd;
+use tidegate_broker::{Action, ConnectionKey, Denied, ReasonCode, RequestTicket, RequestTopic, Rights};
+use tidegate_journal::LogStore;
+use tidegate_machines::TimeMs;
+use tidegate_runtime::{Address, Context};
+
+use super::{CarriesMqtt, MqttPort};
+use crate::admission::Arrival;
+use crate::mqtt::settings::Credentials;
+
+/// What a client of the HTTP port shows as its listener.
+const WEBSOCKET: &str = "websocket";
+
+impl<L: LogStore> MqttPort<L> {
+    /// Does what the broker asks for, until it asks for nothing more.
+    pub(super) fn act<P: CarriesMqtt>(&mut self, context: &mut Context<'_, P>) -> bool {
+        let now = context.now();
+        let mut worked = false;
+        loop {
+            let mut actions = std::mem::take(&mut self.actions);
+            actions.extend(self.broker.actions());
+            if actions.is_empty() {
+                self.actions = actions;
+                return worked;
+            }
+            worked = true;
+            for action in actions.drain(..) {
+                match action {
+                    Action::Authenticate { key, client_id, user_name, password } => {
+                        self.authenticate(key, client_id, user_name, password, now);
+                    }
+                    Action::HandOff { key, worker, bytes } => self.hand_off(key, worker, bytes, context),
+                    Action::Close { key } => self.closing.push(key),
+                    Action::Request { ticket, topic, rights, payload } => {
+                        self.ask_ledger(ticket, topic, &*rights, &payload, now);
+                    }
+                    // The only rights with a condition: the account must be a collector.
+                    Action::Confirm { key, condition: account } => {
+                        if self.asker.has_room() {
+                            let asker = &mut self.asker;
+                            let mut start = |token, request| asker.start(token, request);
+                            self.ledger.collector(key, account, &mut start);
+                        } else {
+                            // Nobody knows now, and who may not is the safer guess.
+                            self.broker.confirm(key, &account, false, now);
+                        }
+                    }
+                }
+            }
+            self.actions = actions;
+        }
+    }
+
+    fn authenticate(
+        &mut self,
+        key: ConnectionKey,
+        client_id: Box<str>,
+        user_name: Option<Box<str>>,
+        password: Option<Box<[u8]>>,
+        now: TimeMs,
+    ) {
+        let Some(socket) = self.sockets.get(key) else { return };
+        if let Some(reason) = socket.refusal() {
+            return self.broker.verdict(key, Err(Denied { reason }), now);
+        }
+        let listener = self.settings.listeners.get(usize::from(socket.listener.0));
+        let websocket = || self.settings.websocket.as_ref().is_some_and(|door| door.anonymous);
+        // A client that is gone already has no address; what it asks for matters to nobody.
+        let address = socket.stream.socket().peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
+        let credentials = Credentials {
+            client_id,
+            user_name,
+            password,
+            certificate: socket.stream.peer_certificate(),
+            address,
+            listener: listener.map_or(WEBSOCKET.into(), |listener| listener.name.clone()),
+            anonymous_allowed: listener.map_or_else(websocket, |listener| listener.anonymous),
+        };
+        if let Some(verdict) = self.authenticator.begin(credentials, self.verdicts.reply(key)) {
+            self.broker.verdict(key, verdict, now);
+        }
+    }
+
+    /// Sends a connection to the worker that has its session.
+    fn hand_off<P: CarriesMqtt>(
+        &mut self,
+        key: ConnectionKey,
+        worker: u16,
+        bytes: Box<[u8]>,
+        context: &mut Context<'_, P>,
+    ) {
+        let Some(mut socket) = self.sockets.remove(key) else { return };
+        self.metrics.handed_off.increment();
+        let fd = socket.stream.socket().as_raw_fd();
+        self.poll().deregister(&mut SourceFd(&fd));
+        let refusal = socket.refusal();
+        let arrival = Arrival { listener: socket.listener, mark: socket.mark, refusal, bytes, stream: socket.stream };
+        context.send(Address::new(worker, self.me.member.0), P::pack(Box::new(arrival)));
+    }
+
+    fn ask_ledger(
+        &mut self,
+        ticket: RequestTicket,
+        topic: RequestTopic,
+        rights: &dyn Rights,
+        payload: &[u8],
+        now: TimeMs,
+    ) {
+        if !self.asker.has_room() {
+            return self.broker.respond(ticket, Err(ReasonCode::SERVER_BUSY), now);
+        }
+        let identity = self.authenticator.identity(rights);
+        let asker = &mut self.asker;
+        let mut start = |token, request| asker.start(token, request);
+        if let Some(answer) = self.ledger.request(topic, ticket, identity.as_ref(), payload, &mut start) {
+            self.answer(answer, now);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! From the broker's outboxes to sockets: one write for each client and turn, however many packets it carries.
+
+use std::net::Shutdown;
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use mio::Interest;
+use mio::unix::SourceFd;
+use tidegate_broker::ConnectionKey;
+use tidegate_journal::LogStore;
+use tidegate_machines::TimeMs;
+
+use super::{MqttPort, SOCKETS, TURN_BYTES_MAX, TURN_BYTES_MIN, TURN_WRITTEN_MAX};
+use crate::mqtt::sockets::Flag;
+
+/// Rounds of one turn: what a socket took may let the broker send more to it.
+const ROUNDS_PER_TURN: usize = 4;
+/// How long a closed socket stays for its client to read what we said last.
+const LINGER: Duration = Duration::from_millis(500);
+/// Sockets that stay so, at most; the oldest goes when there is one more.
+const LINGERING_MAX: usize = 1_024;
+
+impl<L: LogStore> MqttPort<L> {
+    /// Sends what is unsent, as far as sockets take it, and closes those that are to be closed. To be called only when every peer
+    /// has been told what the broker had to tell it.
+    pub(super) fn write_sockets(&mut self, now: TimeMs) -> bool {
+        let mut written = 0;
+        let mut worked = !self.writable.is_empty() || !self.closing.is_empty();
+        for index in std::mem::take(&mut self.writable) {
+            if let Some((key, socket)) = self.sockets.at(index) {
+                socket.set(Flag::BLOCKED, false);
+                written += self.write(key, now);
+            }
+        }
+        for _ in 0..ROUNDS_PER_TURN {
+            let mut flushable = std::mem::take(&mut self.flushable);
+            self.broker.take_flushable(&mut flushable);
+            let any = !flushable.is_empty();
+            for key in flushable.drain(..) {
+                written += self.write(key, now);
+            }
+            self.flushable = flushable;
+            worked |= any;
+            if !any {
+                break;
+            }
+        }
+        for key in std::mem::take(&mut self.closing) {
+            written += self.write(key, now);
+            self.close(key, now);
+        }
+        self.adapt(written);
+        worked
+    }
+
+    /// One write, and what it means. Returns how many bytes the socket took.
+    fn write(&mut self, key: ConnectionKey, now: TimeMs) -> usize {
+        let Some(socket) = self.sockets.get(key) else { return 0 };
+        if socket.has(Flag::BLOCKED) {
+            return 0;
+        }
+        self.metrics.writes.increment();
+        let Ok(written) = socket.stream.write(self.broker.unsent(key), &mut self.scratch) else {
+            self.lose(key, now);
+            return 0;
+        };
+        if written.blocked {
+            socket.set(Flag::BLOCKED, true);
+            // Asked for once and told at each change from then on. Most sockets are never full, so they are not asked for.
+            if !socket.replace(Flag::WATCHED, true) {
+                let fd = socket.stream.socket().as_raw_fd();
+                let both = Interest::READABLE | Interest::WRITABLE;
+                if self.poll().reregister(&mut SourceFd(&fd), SOCKETS | key.index as usize, both).is_err() {
+                    self.lose(key, now);
+                    return 0;
+                }
+            }
+        }
+        if written.taken > 0 {
+            self.broker.sent(key, written.taken, now);
+        }
+        written.taken
+    }
+
+    /// Closes a socket; what was to be said has been said as far as it was taken.
+    fn close(&mut self, key: ConnectionKey, now: TimeMs) {
+        self.broker.closed(key, now);
+        let Some(mut socket) = self.sockets.remove(key) else { return };
+        self.admission.leave(socket.listener, socket.mark);
+        socket.stream.close(&mut self.scratch);
+        if socket.has(Flag::READABLE) {
+            // To close it with something unread would reset it, and the client might never see why.
+            let tcp = socket.stream.into_socket();
+            if tcp.shutdown(Shutdown::Write).is_ok() {
+                self.lingering.push_back((Instant::now(), tcp));
+            }
+            if self.lingering.len() > LINGERING_MAX {
+                self.lingering.pop_front();
+            }
+        }
+    }
+
+    /// Lets go of sockets that have been closed for long enough.
+    pub(super) fn end_lingering(&mut self, now: Instant) {
+        while self.lingering.front().is_some_and(|(since, _)| now.duration_since(*since) >= LINGER) {
+            self.lingering.pop_front();
+        }
+    }
+
+    /// Fits what a turn reads to what became of it: a byte read may be a thousand to write, and all that is written in one turn stands
+    /// in outboxes until then.
+    fn adapt(&mut self, written: usize) {
+        if written > TURN_WRITTEN_MAX {
+            self.turn_bytes = (self.turn_bytes / 2).max(TURN_BYTES_MIN);
+        } else if written < TURN_WRITTEN_MAX / 4 {
+            self.turn_bytes = (self.turn_bytes * 2).min(TURN_BYTES_MAX);
+        }
+    }
+}

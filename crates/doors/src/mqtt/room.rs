@@ -1,0 +1,169 @@
+//! MQTT as a room of a node: listeners opened, topic shards recovered, a port made for each worker.
+//!
+//! ```text
+//!   open     listeners                      recover   topics-n ─▶ shards, kept for their workers
+//!   port     broker over the shards of its worker, sockets of all listeners
+//! ```
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Context, Result};
+use tidegate_broker::topics::{log_options, open_shard};
+use tidegate_broker::{Broker, BrokerOptions, SharedFacts, TOPICS, TopicShard, TopicsFamily};
+use tidegate_journal::{Family, LogStore};
+use tidegate_ledger::room;
+use tidegate_ledger::router::Router;
+use tidegate_machines::ShardIndex;
+use tidegate_runtime::recovery::NodeLog;
+use tidegate_runtime::{Address, Home, Parker, Port, Room, ShardMetrics, Site};
+use tidegate_shard::{NothingDerived, Owners};
+use tidegate_telemetry::Registry;
+
+use super::metrics::{BrokerMetrics, MqttMetrics};
+use super::port::{CarriesMqtt, MqttParts, MqttPort};
+use super::settings::{MqttAuthenticator, MqttSettings};
+use super::verdicts::Verdicts;
+use super::{Admission, ListenerIndex};
+use crate::ledger_topics::{LedgerTopics, REQUEST_TOPICS};
+use crate::listener::listen;
+use crate::websocket::WebSocketDoor;
+
+/// What `$SYS/broker/version` says.
+const VERSION: &str = concat!("tidegate version ", env!("CARGO_PKG_VERSION"));
+
+/// Shards that are recovered and wait for their ports.
+type Shelf = Arc<Mutex<BTreeMap<ShardIndex, (TopicShard<NodeLog>, ShardMetrics)>>>;
+
+/// What the MQTT ports of all workers share, and how each of them is made.
+pub struct MqttRoom {
+    settings: MqttSettings,
+    authenticator: Arc<dyn MqttAuthenticator>,
+    admission: Arc<Admission>,
+    facts: Arc<SharedFacts>,
+    /// The number of its port on each worker.
+    port: u16,
+    /// Per listener, one socket per worker.
+    listeners: Vec<Vec<TcpListener>>,
+    shards: Shelf,
+}
+
+impl MqttRoom {
+    /// A room whose ports stand at place `port` on each of `workers` workers.
+    pub fn new(settings: MqttSettings, authenticator: Arc<dyn MqttAuthenticator>, port: u16, workers: u16) -> MqttRoom {
+        MqttRoom {
+            admission: Arc::new(Admission::new(settings.admission.clone(), &settings.listener_limits(), workers)),
+            facts: Arc::new(SharedFacts::new(workers)),
+            authenticator,
+            settings,
+            port,
+            listeners: Vec::new(),
+            shards: Shelf::default(),
+        }
+    }
+
+    /// Opens the listeners, for so many workers. Gives their names and addresses.
+    pub(super) fn listen(&mut self, workers: u16) -> io::Result<Vec<(Box<str>, SocketAddr)>> {
+        let mut addresses = Vec::new();
+        for listener in &self.settings.listeners {
+            let sockets = listen(listener.address, workers.into())?;
+            addresses.push((listener.name.clone(), sockets[0].local_addr()?));
+            self.listeners.push(sockets);
+        }
+        Ok(addresses)
+    }
+
+    /// Makes the port at `me` over its worker's `shards`. To be called for each worker once.
+    pub(super) fn assemble<L: LogStore>(
+        &mut self,
+        me: Address,
+        owners: &Owners,
+        shards: (Vec<TopicShard<L>>, Vec<ShardMetrics>),
+        parker: Arc<Parker>,
+        router: Router,
+        registry: &Registry,
+    ) -> Result<MqttPort<L>> {
+        assert!(me.member.0 == self.port, "parcels for shards of topics go to this port");
+        let worker = me.endpoint.0;
+        let options = BrokerOptions {
+            worker,
+            workers: owners.workers(),
+            topic_shards: owners.shards(),
+            limits: self.settings.limits.clone(),
+            facts: self.facts.clone(),
+            seed: getrandom::u64().context("cannot draw a random number")?,
+            request_topics: REQUEST_TOPICS.map(Into::into).into(),
+            version: VERSION,
+        };
+        let (shards, shard_metrics) = shards;
+        Ok(MqttPort::new(MqttParts {
+            me,
+            workers: owners.workers(),
+            broker: Broker::new(options, shards),
+            shard_metrics,
+            listeners: self.listeners.iter_mut().map(|sockets| sockets.pop().expect("one for each worker")).collect(),
+            settings: self.settings.clone(),
+            admission: self.admission.clone(),
+            facts: self.facts.clone(),
+            authenticator: self.authenticator.clone(),
+            verdicts: Verdicts::new(parker),
+            ledger: LedgerTopics::new(router.shard_count()),
+            router,
+            metrics: MqttMetrics::register(registry, worker),
+            broker_metrics: BrokerMetrics::register(registry, worker),
+        }))
+    }
+
+    /// MQTT over WebSocket, for the HTTP door.
+    pub fn websocket(&self) -> Option<WebSocketDoor> {
+        let settings = self.settings.websocket.clone()?;
+        let listener = ListenerIndex(self.settings.listeners.len() as u8);
+        Some(WebSocketDoor::new(settings, self.admission.clone(), listener))
+    }
+}
+
+impl<P: CarriesMqtt> Room<P> for MqttRoom {
+    fn families(&self) -> Vec<(Family, Home)> {
+        vec![(TOPICS, Home::Port(self.port))]
+    }
+
+    fn has_port(&self) -> bool {
+        true
+    }
+
+    fn open(&mut self, site: &mut Site<P>) -> Result<()> {
+        for (name, address) in self.listen(site.placement().workers())? {
+            site.listening(&name, address);
+        }
+        let facts = self.facts.clone();
+        site.status().count_clients_by(move || facts.sum().clients_connected);
+        Ok(())
+    }
+
+    fn recover(&mut self, site: &mut Site<P>) -> Result<()> {
+        let logs: Vec<_> = site.directory().logs(TOPICS).collect();
+        for log in logs {
+            let (limits, shelf) = (self.settings.inbox.clone(), self.shards.clone());
+            site.recover_inside::<TopicsFamily>(log, log_options(), move |recovery| {
+                let back = recovery.replay(recovery.open()?, &mut NothingDerived)?;
+                let recovered = (open_shard(back, limits)?, recovery.into_metrics());
+                shelf.lock().expect("no recovery panicked").insert(ShardIndex(log.shard), recovered);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn port(&mut self, site: &mut Site<P>, me: Address) -> Result<Box<dyn Port<P>>> {
+        let owners = site.placement().owners(TOPICS);
+        let mut shelf = std::mem::take(&mut *self.shards.lock().expect("recovery is over"));
+        let own = owners.on(me.endpoint.0).map(|shard| shelf.remove(&shard).expect("every shard is recovered"));
+        let own = own.unzip();
+        // The others wait for the next call.
+        *self.shards.lock().expect("recovery is over") = shelf;
+        let (parker, router) = (site.parker(me.endpoint).clone(), room::client(site, me));
+        Ok(Box::new(self.assemble(me, &owners, own, parker, router, site.registry())?))
+    }
+}

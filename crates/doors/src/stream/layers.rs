@@ -1,0 +1,146 @@
+//! TLS and WebSocket frames of one client, one in the other, without its socket.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use rustls::pki_types::CertificateDer;
+use rustls::{ServerConfig, ServerConnection};
+
+use super::scratch::Scratch;
+use super::tls::{Flow, TlsLayer};
+use super::websocket::WebSocketLayer;
+use super::write_some;
+
+/// Bytes of packets that become one frame and some records at a time.
+const CHUNK_BYTES: usize = 64 << 10;
+/// Answers of the layers themselves (pongs, alerts) that may wait behind a chunk. Who asks for more without reading has
+/// no use for them.
+const ANSWER_BYTES_MAX: usize = 16 << 10;
+/// All that may wait for a socket below the packets: a chunk with what its layers add, and answers.
+const UNSENT_BYTES_MAX: usize = CHUNK_BYTES + CHUNK_BYTES / 16 + ANSWER_BYTES_MAX;
+
+/// What lies between a socket and packets. A client over plain TCP has none.
+pub(super) struct Layers {
+    tls: Option<TlsLayer>,
+    websocket: Option<WebSocketLayer>,
+    /// For the wire, but the socket did not take it yet.
+    unsent: Vec<u8>,
+    /// From the wire (under TLS: from within it), read by whoever had the connection before; goes before all else.
+    ahead: Option<Vec<u8>>,
+}
+
+impl Layers {
+    pub fn tls(config: Arc<ServerConfig>) -> Result<Layers, rustls::Error> {
+        let tls = Some(TlsLayer::accept(config)?);
+        Ok(Layers { tls, websocket: None, unsent: Vec::new(), ahead: None })
+    }
+
+    pub fn websocket(tls: Option<ServerConnection>, read: Vec<u8>) -> Layers {
+        let tls = tls.map(TlsLayer::resume);
+        Layers { tls, websocket: Some(WebSocketLayer::new()), unsent: Vec::new(), ahead: Some(read) }
+    }
+
+    /// Whether bytes were read by whoever had the connection before.
+    pub fn is_ahead(&self) -> bool {
+        self.ahead.is_some()
+    }
+
+    /// What must stand before the next bytes of the wire.
+    pub fn partial(&self) -> &[u8] {
+        self.tls.as_ref().map(TlsLayer::partial).unwrap_or_default()
+    }
+
+    pub fn peer_certificate(&self) -> Option<CertificateDer<'static>> {
+        self.tls.as_ref()?.peer_certificate()
+    }
+
+    /// Takes `read` bytes that came from the wire. Leaves bytes of packets in `scratch.data`, and answers for the wire
+    /// in `scratch.out`, also with an error.
+    pub fn receive(&mut self, scratch: &mut Scratch, read: usize) -> io::Result<Flow> {
+        let Scratch { wire, kept, plain, data, out } = scratch;
+        let wire = &mut wire[..*kept + read];
+        plain.clear();
+        data.clear();
+        out.clear();
+        // What was read ahead of us was decrypted, if there is TLS.
+        plain.extend(self.ahead.take().into_iter().flatten());
+        let mut flow = Flow::Open;
+        match &mut self.tls {
+            Some(tls) => flow = tls.receive(wire, plain, out)?,
+            None => plain.extend_from_slice(wire),
+        }
+        let Some(websocket) = &mut self.websocket else {
+            std::mem::swap(plain, data);
+            return Ok(flow);
+        };
+        let mut answers = Vec::new();
+        let heard = websocket.receive(plain, data, &mut answers);
+        match &mut self.tls {
+            Some(tls) if !answers.is_empty() => tls.seal(&answers, out)?,
+            Some(_) => {}
+            None => out.extend_from_slice(&answers),
+        }
+        Ok(if heard? == Flow::Ended { Flow::Ended } else { flow })
+    }
+
+    /// Wraps the first bytes of `packets` into `scratch.out`; says how many.
+    pub fn wrap(&mut self, packets: &[u8], scratch: &mut Scratch) -> io::Result<usize> {
+        let Scratch { plain, out, .. } = scratch;
+        plain.clear();
+        out.clear();
+        let chunk = &packets[..packets.len().min(CHUNK_BYTES)];
+        match (&self.websocket, &mut self.tls) {
+            (None, None) => out.extend_from_slice(chunk),
+            (Some(websocket), None) => websocket.wrap(chunk, out),
+            (None, Some(tls)) => tls.seal(chunk, out)?,
+            (Some(websocket), Some(tls)) => {
+                websocket.wrap(chunk, plain);
+                tls.seal(plain, out)?;
+            }
+        }
+        Ok(chunk.len())
+    }
+
+    /// Puts farewells into `scratch.out`.
+    pub fn close(&mut self, scratch: &mut Scratch) {
+        let Scratch { plain, out, .. } = scratch;
+        plain.clear();
+        out.clear();
+        if let Some(websocket) = &mut self.websocket {
+            websocket.close(plain);
+        }
+        match &mut self.tls {
+            Some(tls) => {
+                // A session that cannot encrypt any more has no farewell either.
+                if plain.is_empty() || tls.seal(plain, out).is_ok() {
+                    tls.close(out);
+                }
+            }
+            None => out.append(plain),
+        }
+    }
+
+    /// Keeps what the socket did not take.
+    pub fn keep(&mut self, rest: &[u8]) -> io::Result<()> {
+        if self.unsent.len() + rest.len() > UNSENT_BYTES_MAX {
+            return Err(io::Error::other("the client asks, and takes no answers"));
+        }
+        self.unsent.extend_from_slice(rest);
+        Ok(())
+    }
+
+    /// Writes what was kept; says whether that was all.
+    pub fn flush(&mut self, socket: &mut impl Write) -> io::Result<bool> {
+        if self.unsent.is_empty() {
+            return Ok(true);
+        }
+        let written = write_some(socket, &self.unsent)?;
+        if written == self.unsent.len() {
+            // Given back: who is idle owns nothing.
+            self.unsent = Vec::new();
+            return Ok(true);
+        }
+        self.unsent.drain(..written);
+        Ok(false)
+    }
+}

@@ -1,0 +1,163 @@
+//! A client's bytes between its socket and its packets, read and written without waiting.
+//!
+//! ```text
+//!   socket ─▶ scratch ─▶ TLS? ─▶ WebSocket? ─▶ bytes of packets
+//!   socket ◀─ unsent ◀── TLS? ◀─ WebSocket? ◀─ bytes of packets
+//! ```
+//!
+//! Promise: an idle plain client costs its descriptor and one empty pointer. Bytes on their way stand in a [`Scratch`]
+//! that all clients of a thread share; a client owns memory only for what is cut in two: half a record, or bytes that
+//! its socket did not take.
+
+mod layers;
+mod scratch;
+pub mod tls;
+mod websocket;
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use rustls::pki_types::CertificateDer;
+use rustls::{ServerConfig, ServerConnection};
+
+use layers::Layers;
+pub use scratch::{Heard, Scratch};
+pub use tls::Flow;
+
+/// A connected client.
+pub struct Stream<S> {
+    socket: S,
+    layers: Option<Box<Layers>>,
+}
+
+/// What came of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// So many bytes of the packets are done with.
+    pub taken: usize,
+    /// The socket takes nothing more for now; when it does, [`Stream::write`] again, also if there is nothing new.
+    pub blocked: bool,
+}
+
+impl<S: Read + Write> Stream<S> {
+    /// A client over plain TCP, or over TLS, whose handshake begins with the first read.
+    pub fn accept(socket: S, tls: Option<&Arc<ServerConfig>>) -> Result<Stream<S>, rustls::Error> {
+        let layers = tls.map(|config| Layers::tls(config.clone())).transpose()?.map(Box::new);
+        Ok(Stream { socket, layers })
+    }
+
+    /// A client whose HTTP connection, plain or under `tls`, has just become a WebSocket. `read` is what was read
+    /// already behind the upgrade.
+    pub fn websocket(socket: S, tls: Option<ServerConnection>, read: Vec<u8>) -> Stream<S> {
+        Stream { socket, layers: Some(Box::new(Layers::websocket(tls, read))) }
+    }
+
+    /// The socket, to register it.
+    pub fn socket(&mut self) -> &mut S {
+        &mut self.socket
+    }
+
+    /// The socket alone, when nothing is left to say.
+    pub fn into_socket(self) -> S {
+        self.socket
+    }
+
+    /// Whether something was read already that [`Stream::read`] gives although the socket may stay silent.
+    pub fn is_ahead(&self) -> bool {
+        self.layers.as_ref().is_some_and(|layers| layers.is_ahead())
+    }
+
+    /// The certificate that the client has shown and TLS has verified.
+    pub fn peer_certificate(&self) -> Option<CertificateDer<'static>> {
+        self.layers.as_ref()?.peer_certificate()
+    }
+
+    /// Reads once, at most `bytes_max` from the socket, and says what that was.
+    pub fn read(&mut self, scratch: &mut Scratch, bytes_max: usize) -> io::Result<Heard> {
+        let Some(layers) = &mut self.layers else {
+            let room = scratch.room(&[], bytes_max);
+            let bytes = room.len();
+            return Ok(match read_some(&mut self.socket, room)? {
+                None => Heard::nothing(),
+                Some(0) => Heard::end(),
+                Some(read) => scratch.heard_on_wire(read, read == bytes),
+            });
+        };
+        let room = scratch.room(layers.partial(), bytes_max);
+        let bytes = room.len();
+        let (read, ended) = match read_some(&mut self.socket, room)? {
+            None if !layers.is_ahead() => return Ok(Heard::nothing()),
+            None => (0, false),
+            Some(0) if !layers.is_ahead() => return Ok(Heard::end()),
+            Some(read) => (read, read == 0),
+        };
+        let flow = layers.receive(scratch, read);
+        // Also words that come with an error: they tell the client what was wrong.
+        let told = Self::tell(&mut self.socket, layers, scratch);
+        // A client that said all and is gone takes no answer; what it said still counts.
+        let ended = flow? == Flow::Ended || ended || told.is_err();
+        Ok(scratch.heard_in_layers(read == bytes, ended))
+    }
+
+    /// Writes packets, in one system call where there is no layer.
+    pub fn write(&mut self, packets: &[u8], scratch: &mut Scratch) -> io::Result<Written> {
+        let Some(layers) = &mut self.layers else {
+            if packets.is_empty() {
+                return Ok(Written { taken: 0, blocked: false });
+            }
+            let taken = write_some(&mut self.socket, packets)?;
+            return Ok(Written { taken, blocked: taken < packets.len() });
+        };
+        let mut taken = 0;
+        loop {
+            if !layers.flush(&mut self.socket)? {
+                return Ok(Written { taken, blocked: true });
+            }
+            let rest = &packets[taken..];
+            if rest.is_empty() {
+                return Ok(Written { taken, blocked: false });
+            }
+            taken += layers.wrap(rest, scratch)?;
+            Self::tell(&mut self.socket, layers, scratch)?;
+        }
+    }
+
+    /// Says that nothing more will come, if a layer has a word for it and the socket takes it. The caller closes the
+    /// socket.
+    pub fn close(&mut self, scratch: &mut Scratch) {
+        if let Some(layers) = &mut self.layers {
+            layers.close(scratch);
+            // Who does not take what it is told is closed without.
+            let _ = Self::tell(&mut self.socket, layers, scratch);
+        }
+    }
+
+    /// Writes what the layers have made for the wire; what the socket does not take waits with the client.
+    fn tell(socket: &mut S, layers: &mut Layers, scratch: &mut Scratch) -> io::Result<()> {
+        if scratch.for_wire().is_empty() {
+            return Ok(());
+        }
+        let written = if layers.flush(socket)? { write_some(socket, scratch.for_wire())? } else { 0 };
+        layers.keep(&scratch.for_wire()[written..])
+    }
+}
+
+/// Reads what is there; `None` if that is nothing.
+fn read_some(socket: &mut impl Read, into: &mut [u8]) -> io::Result<Option<usize>> {
+    match socket.read(into) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Writes as much as the socket takes.
+fn write_some(socket: &mut impl Write, bytes: &[u8]) -> io::Result<usize> {
+    match socket.write(bytes) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+        written => written,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,303 @@
+//! TLS as a layer: bytes of the wire in, bytes of the application out, and the other way round.
+//!
+//! ```text
+//!   wire bytes ─▶ receive ─┬─▶ application bytes        application bytes ─▶ seal ─▶ wire bytes
+//!                          └─▶ wire bytes (handshake, alerts, tickets)
+//! ```
+//!
+//! Promise: between two records a client owns no buffer. Whatever is being decrypted or encrypted stands in buffers
+//! that all clients of a thread share; only the beginning of a record whose rest has not come is kept per client.
+//!
+//! Why rustls' unbuffered connections: a buffered one keeps what it read and what it made in buffers of its own.
+//! Connections that began elsewhere (HTTPS that became a WebSocket) are buffered already and stay so.
+
+use rustls::pki_types::CertificateDer;
+use rustls::server::UnbufferedServerConnection;
+use rustls::unbuffered::{ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus};
+use rustls::{CommonState, ServerConfig, ServerConnection};
+use std::io::{self, Read};
+use std::sync::Arc;
+
+/// Longest beginning of something whole that TLS waits for: a handshake message of 64 KiB in records.
+const PARTIAL_BYTES_MAX: usize = 128 << 10;
+/// What sealing adds to a record, at most: its header, its tag, its type, a nonce (TLS 1.2).
+const RECORD_OVERHEAD: usize = 5 + 16 + 1 + 8;
+/// Bytes of the application in one record.
+const RECORD_BYTES: usize = 16 << 10;
+
+/// One client's TLS.
+pub struct TlsLayer {
+    session: Session,
+    /// The beginning of what has not come whole.
+    partial: Vec<u8>,
+}
+
+enum Session {
+    Unbuffered(Box<UnbufferedServerConnection>),
+    Buffered(Box<ServerConnection>),
+    /// The client broke TLS, and was told.
+    Failed,
+}
+
+/// Whether the client may send more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// Yes.
+    Open,
+    /// It has said that this was all.
+    Ended,
+}
+
+impl TlsLayer {
+    /// For a client that has just connected.
+    pub fn accept(config: Arc<ServerConfig>) -> Result<TlsLayer, rustls::Error> {
+        let session = Session::Unbuffered(Box::new(UnbufferedServerConnection::new(config)?));
+        Ok(TlsLayer { session, partial: Vec::new() })
+    }
+
+    /// Goes on with a session that began elsewhere. What it has read already comes with the first
+    /// [`TlsLayer::receive`].
+    pub fn resume(session: ServerConnection) -> TlsLayer {
+        TlsLayer { session: Session::Buffered(Box::new(session)), partial: Vec::new() }
+    }
+
+    /// What must stand before the next bytes of the wire that [`TlsLayer::receive`] gets.
+    pub fn partial(&self) -> &[u8] {
+        &self.partial
+    }
+
+    /// Takes the bytes of the wire that came, behind [`TlsLayer::partial`]. Adds to `plain` what they mean, and to
+    /// `to_wire` what TLS itself has to answer, also together with an error: an alert says why.
+    pub fn receive(&mut self, wire: &mut [u8], plain: &mut Vec<u8>, to_wire: &mut Vec<u8>) -> io::Result<Flow> {
+        let flow = self.take(wire, plain, to_wire);
+        if flow.is_err() {
+            // rustls takes it for a bug to be asked again after it has sent a fatal alert.
+            self.session = Session::Failed;
+        }
+        flow
+    }
+
+    fn take(&mut self, wire: &mut [u8], plain: &mut Vec<u8>, to_wire: &mut Vec<u8>) -> io::Result<Flow> {
+        match &mut self.session {
+            Session::Failed => Err(io::ErrorKind::InvalidData.into()),
+            Session::Unbuffered(session) => {
+                let mut taken = 0;
+                let flow = process(session, wire, &mut taken, plain, to_wire)?;
+                let rest = &wire[taken..];
+                if rest.len() > PARTIAL_BYTES_MAX {
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, "the handshake is too long"));
+                }
+                // As large as it is and no larger: it may stand for long.
+                self.partial = rest.to_vec();
+                Ok(flow)
+            }
+            Session::Buffered(session) => receive_buffered(session, wire, plain, to_wire),
+        }
+    }
+
+    /// Encrypts `plain` behind `to_wire`.
+    pub fn seal(&mut self, plain: &[u8], to_wire: &mut Vec<u8>) -> io::Result<()> {
+        match &mut self.session {
+            Session::Failed => Err(io::ErrorKind::InvalidData.into()),
+            Session::Unbuffered(session) => {
+                let room = plain.len() + (plain.len() / RECORD_BYTES + 1) * RECORD_OVERHEAD;
+                encrypt(session, &mut self.partial, to_wire, room, |traffic, room| traffic.encrypt(plain, room))
+            }
+            Session::Buffered(session) => {
+                let mut rest = plain;
+                while !rest.is_empty() {
+                    let taken = io::Write::write(&mut session.writer(), rest)?;
+                    rest = &rest[taken..];
+                    session.write_tls(to_wire)?;
+                }
+                drain(session, to_wire)
+            }
+        }
+    }
+
+    /// Says that nothing more will come.
+    pub fn close(&mut self, to_wire: &mut Vec<u8>) {
+        // A session that cannot even say this is as closed.
+        let _ = match &mut self.session {
+            Session::Failed => Ok(()),
+            Session::Unbuffered(session) => {
+                encrypt(session, &mut self.partial, to_wire, 64, |traffic, room| traffic.queue_close_notify(room))
+            }
+            Session::Buffered(session) => {
+                session.send_close_notify();
+                drain(session, to_wire)
+            }
+        };
+    }
+
+    /// The certificate that the client has shown and TLS has verified.
+    pub fn peer_certificate(&self) -> Option<CertificateDer<'static>> {
+        let common: &CommonState = match &self.session {
+            Session::Unbuffered(session) => session,
+            Session::Buffered(session) => session,
+            Session::Failed => return None,
+        };
+        common.peer_certificates().and_then(|chain| chain.first()).map(|end| end.clone().into_owned())
+    }
+}
+
+/// Takes everything whole that stands in `wire`, and says in `taken` how much that was.
+fn process(
+    session: &mut UnbufferedServerConnection,
+    wire: &mut [u8],
+    taken: &mut usize,
+    plain: &mut Vec<u8>,
+    to_wire: &mut Vec<u8>,
+) -> io::Result<Flow> {
+    let mut flow = Flow::Open;
+    loop {
+        let UnbufferedStatus { mut discard, state } = session.process_tls_records(&mut wire[*taken..]);
+        let mut waits = false;
+        match state {
+            Ok(ConnectionState::ReadTraffic(mut traffic)) => {
+                while let Some(record) = traffic.next_record() {
+                    let record = record.map_err(invalid)?;
+                    plain.extend_from_slice(record.payload);
+                    discard += record.discard;
+                }
+            }
+            Ok(ConnectionState::EncodeTlsData(mut data)) => encode(to_wire, |room| data.encode(room))?,
+            // Whoever gave us `to_wire` sends it.
+            Ok(ConnectionState::TransmitTlsData(data)) => data.done(),
+            Ok(ConnectionState::PeerClosed) => flow = Flow::Ended,
+            Ok(ConnectionState::Closed) => {
+                flow = Flow::Ended;
+                waits = true;
+            }
+            Ok(ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_)) => waits = true,
+            Ok(_) => return Err(io::Error::new(io::ErrorKind::InvalidData, "early data were not offered")),
+            Err(error) => {
+                encode_alert(session, to_wire)?;
+                return Err(invalid(error));
+            }
+        }
+        *taken += discard;
+        if waits {
+            return Ok(flow);
+        }
+    }
+}
+
+/// After an error, what the client is to be told of it. Alerts are given out before anything is looked at.
+fn encode_alert(session: &mut UnbufferedServerConnection, to_wire: &mut Vec<u8>) -> io::Result<()> {
+    while session.wants_write() {
+        match session.process_tls_records(&mut []).state {
+            Ok(ConnectionState::EncodeTlsData(mut data)) => encode(to_wire, |room| data.encode(room))?,
+            Ok(ConnectionState::ReadTraffic(mut traffic)) => while traffic.next_record().is_some() {},
+            _ => break,
+        }
+    }
+    Ok(())
+}
+
+/// Lets `encrypt` write behind `to_wire`.
+fn encrypt(
+    session: &mut UnbufferedServerConnection,
+    partial: &mut [u8],
+    to_wire: &mut Vec<u8>,
+    room: usize,
+    mut encrypt: impl FnMut(
+        &mut rustls::unbuffered::WriteTraffic<'_, rustls::server::ServerConnectionData>,
+        &mut [u8],
+    ) -> Result<usize, EncryptError>,
+) -> io::Result<()> {
+    loop {
+        // `partial` is what the session has seen already: it says again that it waits for more, and that we may write.
+        match session.process_tls_records(partial).state.map_err(invalid)? {
+            ConnectionState::EncodeTlsData(mut data) => encode(to_wire, |room| data.encode(room))?,
+            ConnectionState::TransmitTlsData(data) => data.done(),
+            ConnectionState::WriteTraffic(mut traffic) => {
+                return fill(to_wire, room, |room| {
+                    encrypt(&mut traffic, room).map_err(|error| match error {
+                        EncryptError::InsufficientSize(size) => Some(size),
+                        EncryptError::EncryptExhausted => None,
+                    })
+                });
+            }
+            ConnectionState::PeerClosed => {}
+            _ => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    "nothing may be sent before the handshake ends",
+                ));
+            }
+        }
+    }
+}
+
+fn encode(to_wire: &mut Vec<u8>, mut encode: impl FnMut(&mut [u8]) -> Result<usize, EncodeError>) -> io::Result<()> {
+    fill(to_wire, 1_024, |room| {
+        encode(room).map_err(|error| match error {
+            EncodeError::InsufficientSize(size) => Some(size),
+            EncodeError::AlreadyEncoded => None,
+        })
+    })
+}
+
+/// Gives `write` some room behind `to_wire`, and more if it says how much it needs.
+fn fill(
+    to_wire: &mut Vec<u8>,
+    mut room: usize,
+    mut write: impl FnMut(&mut [u8]) -> Result<usize, Option<InsufficientSizeError>>,
+) -> io::Result<()> {
+    let begin = to_wire.len();
+    loop {
+        to_wire.resize(begin + room, 0);
+        match write(&mut to_wire[begin..]) {
+            Ok(written) => {
+                to_wire.truncate(begin + written);
+                return Ok(());
+            }
+            Err(Some(InsufficientSizeError { required_size })) if required_size > room => room = required_size,
+            Err(_) => {
+                to_wire.truncate(begin);
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "TLS can encrypt nothing more"));
+            }
+        }
+    }
+}
+
+fn receive_buffered(
+    session: &mut ServerConnection,
+    wire: &[u8],
+    plain: &mut Vec<u8>,
+    to_wire: &mut Vec<u8>,
+) -> io::Result<Flow> {
+    let mut rest = wire;
+    loop {
+        if !rest.is_empty() {
+            session.read_tls(&mut rest)?;
+        }
+        let processed = session.process_new_packets();
+        drain(session, to_wire)?;
+        let state = processed.map_err(invalid)?;
+        let begin = plain.len();
+        plain.resize(begin + state.plaintext_bytes_to_read(), 0);
+        session.reader().read_exact(&mut plain[begin..])?;
+        if state.peer_has_closed() {
+            return Ok(Flow::Ended);
+        }
+        if rest.is_empty() {
+            return Ok(Flow::Open);
+        }
+    }
+}
+
+fn drain(session: &mut ServerConnection, to_wire: &mut Vec<u8>) -> io::Result<()> {
+    while session.wants_write() {
+        session.write_tls(to_wire)?;
+    }
+    Ok(())
+}
+
+fn invalid(error: rustls::Error) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
+#[cfg(test)]
+mod tests;

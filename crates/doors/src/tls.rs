@@ -1,0 +1,196 @@
+//! Certificates from PEM files to rustls configurations, and new ones in their place while the old are in use.
+//!
+//! ```text
+//!   files ─▶ read_certificate ─▶ Certificate ──replace──▶ ServerCertificate ─┐
+//!   files ─▶ read_authorities ─▶ Authorities ──replace──▶ ClientAuthorities ─┴─▶ one ServerConfig per door, for ever
+//! ```
+//!
+//! Promise: a handshake that begins after `replace` uses the new files; connections that are open notice nothing.
+//! Reading and replacing are two steps, so that a reload reads everything first and replaces nothing if anything is
+//! wrong.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use arc_swap::{ArcSwap, ArcSwapOption};
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme};
+
+/// A certificate chain with its key, as read from files.
+#[derive(Debug)]
+pub struct Certificate(CertifiedKey);
+
+/// The server's certificate at any time.
+#[derive(Debug)]
+pub struct ServerCertificate(ArcSwap<CertifiedKey>);
+
+/// Whose client certificates are good, as read from a file.
+#[derive(Debug)]
+pub struct Authorities(Arc<dyn ClientCertVerifier>);
+
+/// Whose client certificates are good at any time; nobody is asked for one as long as there are no authorities.
+pub struct ClientAuthorities {
+    current: ArcSwapOption<Authorities>,
+    schemes: Vec<SignatureScheme>,
+}
+
+/// Reads a certificate chain and its private key.
+pub fn read_certificate(cert_file: &Path, key_file: &Path) -> Result<Certificate> {
+    let chain = read_chain(cert_file)?;
+    let key = PrivateKeyDer::from_pem_file(key_file).with_context(|| unreadable(key_file))?;
+    let unfit = || format!("{} does not fit {}", key_file.display(), cert_file.display());
+    let certified = CertifiedKey::from_der(chain, key, &provider()).with_context(unfit)?;
+    Ok(Certificate(certified))
+}
+
+/// Reads the authorities that sign clients' certificates. `required` says whether a client must show one.
+pub fn read_authorities(ca_file: &Path, required: bool) -> Result<Authorities> {
+    let mut roots = RootCertStore::empty();
+    for certificate in read_chain(ca_file)? {
+        roots.add(certificate).with_context(|| format!("{} has no authority", ca_file.display()))?;
+    }
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
+    let builder = if required { builder } else { builder.allow_unauthenticated() };
+    Ok(Authorities(builder.build().with_context(|| unreadable(ca_file))?))
+}
+
+/// What a door needs to speak TLS. `protocols` are the ALPN names to offer, best first.
+pub fn server_config(certificate: &Arc<ServerCertificate>, protocols: &[&str]) -> Result<Arc<ServerConfig>> {
+    let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+    let mut config = builder.with_no_client_auth().with_cert_resolver(certificate.clone());
+    config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+    Ok(Arc::new(config))
+}
+
+/// The same for a door whose clients may have certificates.
+pub fn server_config_with_clients(
+    certificate: &Arc<ServerCertificate>,
+    clients: &Arc<ClientAuthorities>,
+) -> Result<Arc<ServerConfig>> {
+    let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
+    let mut config = builder.with_client_cert_verifier(clients.clone()).with_cert_resolver(certificate.clone());
+    // A resumed session is not verified again, so it would outlive the authority that vouched for it.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(Arc::new(config))
+}
+
+fn read_chain(file: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let chain = CertificateDer::pem_file_iter(file)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .with_context(|| unreadable(file))?;
+    anyhow::ensure!(!chain.is_empty(), "{} has no certificate", file.display());
+    Ok(chain)
+}
+
+fn unreadable(file: &Path) -> String {
+    format!("cannot read PEM from {}; see [tls] in the configuration", file.display())
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+impl ServerCertificate {
+    /// Begins with this one.
+    pub fn new(certificate: Certificate) -> Arc<ServerCertificate> {
+        Arc::new(ServerCertificate(ArcSwap::from_pointee(certificate.0)))
+    }
+
+    /// From now on this one.
+    pub fn replace(&self, certificate: Certificate) {
+        self.0.store(Arc::new(certificate.0));
+    }
+}
+
+impl ResolvesServerCert for ServerCertificate {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.load_full())
+    }
+}
+
+impl ClientAuthorities {
+    /// Begins with these.
+    pub fn new(authorities: Option<Authorities>) -> Arc<ClientAuthorities> {
+        let schemes = provider().signature_verification_algorithms.supported_schemes();
+        Arc::new(ClientAuthorities { current: ArcSwapOption::from_pointee(authorities), schemes })
+    }
+
+    /// From now on these.
+    pub fn replace(&self, authorities: Option<Authorities>) {
+        self.current.store(authorities.map(Arc::new));
+    }
+
+    fn ask<T>(
+        &self,
+        ask: impl FnOnce(&dyn ClientCertVerifier) -> Result<T, rustls::Error>,
+    ) -> Result<T, rustls::Error> {
+        // Taken away during a handshake that had asked for a certificate.
+        let gone = || rustls::Error::General("client certificates are not looked at any more".to_owned());
+        self.current.load().as_ref().map_or_else(|| Err(gone()), |authorities| ask(&*authorities.0))
+    }
+}
+
+impl ClientCertVerifier for ClientAuthorities {
+    fn offer_client_auth(&self) -> bool {
+        self.current.load().is_some()
+    }
+
+    fn client_auth_mandatory(&self) -> bool {
+        self.current.load().as_ref().is_some_and(|authorities| authorities.0.client_auth_mandatory())
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        // Hints are borrowed from the verifier, which may be replaced; a client without hints sends the certificate
+        // that it has.
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        self.ask(|verifier| verifier.verify_client_cert(end_entity, intermediates, now))
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.ask(|verifier| verifier.verify_tls12_signature(message, certificate, signed))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.ask(|verifier| verifier.verify_tls13_signature(message, certificate, signed))
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.schemes.clone()
+    }
+}
+
+impl fmt::Debug for ClientAuthorities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientAuthorities").field("current", &self.current).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

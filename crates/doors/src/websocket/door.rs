@@ -1,0 +1,212 @@
+//! MQTT over WebSocket begins as an HTTP request: the door checks it, answers the upgrade, and gets the socket (and its
+//! TLS) from the HTTP server. From then on it costs what any MQTT connection costs.
+//!
+//! Which pages may do this is the settings' [`Origins`]: a browser sends the origin of its page along, and without a
+//! rule of ours every page of the world could connect from inside somebody's network. Programs that are no browsers
+//! send none, and may.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, header};
+use tidegate_wire::websocket::{SUBPROTOCOL, accept_key, offers_mqtt};
+
+use super::settings::{Origins, WebSocketSettings};
+use crate::admission::{AddressMark, Admission, Arrival, Entry, ListenerIndex, monotonic_ns};
+use crate::http::{Accepted, Health, Upgrade, Upgraded};
+use crate::json::{Problem, codes};
+use crate::stream::Stream;
+
+/// Where MQTT over WebSocket is served, and the counts of its clients.
+#[derive(Clone)]
+pub struct WebSocketDoor {
+    settings: WebSocketSettings,
+    admission: Arc<Admission>,
+    listener: ListenerIndex,
+}
+
+/// A [`WebSocketDoor`] and who serves the clients that come through it. `adopt` says `false` when nobody takes a
+/// client.
+struct Upgrading<A> {
+    door: WebSocketDoor,
+    adopt: Arc<A>,
+}
+
+impl WebSocketDoor {
+    /// A door with these `settings`, whose clients are counted in `admission` as those of `listener`.
+    pub fn new(settings: WebSocketSettings, admission: Arc<Admission>, listener: ListenerIndex) -> WebSocketDoor {
+        WebSocketDoor { settings, admission, listener }
+    }
+
+    /// For the HTTP door: clients that come in are given to `adopt`, which says whether anybody takes them.
+    pub fn handing_to(self, adopt: impl Fn(Box<Arrival>) -> bool + Send + Sync + 'static) -> Arc<dyn Upgrade> {
+        Arc::new(Upgrading { door: self, adopt: Arc::new(adopt) })
+    }
+
+    /// Counts the client, or says that there are too many. HTTP has a word for it, so nobody is let in only to be told.
+    fn admit(&self, address: IpAddr) -> Result<AddressMark, Problem> {
+        let busy = |detail: &'static str| Err(Problem::new(codes::BUSY, detail).retry_after_s(1));
+        if !self.admission.throttle(self.listener).take(monotonic_ns()) {
+            return busy("too many clients connect at once; try again in a second");
+        }
+        match self.admission.enter(self.listener, address) {
+            Entry::Welcome(mark) => Ok(mark),
+            Entry::Polite(mark, _) => {
+                self.admission.leave(self.listener, mark);
+                busy("as many clients are connected as may be")
+            }
+            Entry::Shut => busy("as many clients are connected as may be"),
+        }
+    }
+
+    fn arrival(&self, upgraded: Upgraded, mark: AddressMark) -> Arrival {
+        let Upgraded { tcp, tls, read } = upgraded;
+        let stream = Stream::websocket(tcp, tls, read);
+        Arrival { stream, listener: self.listener, mark, refusal: None, bytes: Box::default() }
+    }
+}
+
+impl<A: Fn(Box<Arrival>) -> bool + Send + Sync + 'static> Upgrade for Upgrading<A> {
+    fn path(&self) -> &str {
+        &self.door.settings.path
+    }
+
+    fn accept(&self, head: &Parts, address: IpAddr, health: &Health) -> Result<Accepted, Problem> {
+        let accept = check(head, &self.door.settings.origins)?;
+        if let Some(problem) = health.problem() {
+            return Err(problem);
+        }
+        let mark = self.door.admit(address)?;
+        let (door, adopt) = (self.door.clone(), self.adopt.clone());
+        let take = move |upgraded: Option<Upgraded>| {
+            if !upgraded.is_some_and(|upgraded| adopt(Box::new(door.arrival(upgraded, mark)))) {
+                door.admission.leave(door.listener, mark);
+            }
+        };
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+        // [MQTT-6.0.0-4] The server names the subprotocol that it has chosen: mqtt.
+        headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
+        Ok(Accepted { headers, take: Box::new(take) })
+    }
+}
+
+/// The `Sec-WebSocket-Accept` of a good request (RFC 6455 4.2.1), or what is wrong with it.
+fn check(head: &Parts, origins: &Origins) -> Result<HeaderValue, Problem> {
+    if head.method != Method::GET {
+        return Err(Problem::method_not_allowed());
+    }
+    let headers = &head.headers;
+    let upgrades = lists(headers, header::CONNECTION, "upgrade") && lists(headers, header::UPGRADE, "websocket");
+    if !upgrades || headers.get(header::SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13") {
+        let detail = "MQTT over WebSocket is spoken here: connect with a WebSocket, version 13";
+        return Err(Problem::new(codes::UPGRADE_REQUIRED, detail));
+    }
+    let key = headers.get(header::SEC_WEBSOCKET_KEY).and_then(|key| key.to_str().ok()).filter(|key| is_key(key));
+    let key =
+        key.ok_or_else(|| Problem::new(codes::WEBSOCKET_KEY_INVALID, "Sec-WebSocket-Key must be 16 bytes in base64"))?;
+    // [MQTT-6.0.0-3] The client must offer the subprotocol mqtt.
+    let offers = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
+    if !offers.filter_map(|offer| offer.to_str().ok()).any(offers_mqtt) {
+        let detail = "the client must offer the subprotocol `mqtt` in Sec-WebSocket-Protocol";
+        return Err(Problem::new(codes::SUBPROTOCOL_MISSING, detail));
+    }
+    if !may_come_from(headers, origins) {
+        let detail = "pages of this origin may not connect here; see the configuration of the WebSocket listener";
+        return Err(Problem::new(codes::ORIGIN_FORBIDDEN, detail));
+    }
+    Ok(HeaderValue::from_str(&accept_key(key)).expect("base64 is a header's value"))
+}
+
+/// Whether a header that lists words has this one.
+fn lists(headers: &HeaderMap, name: header::HeaderName, word: &str) -> bool {
+    let values = headers.get_all(name);
+    let words = values.iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(','));
+    words.map(str::trim).any(|found| found.eq_ignore_ascii_case(word))
+}
+
+/// 16 bytes in base64: 22 characters and their padding.
+fn is_key(key: &str) -> bool {
+    let (text, padding) = key.as_bytes().split_at(key.len().min(22));
+    padding == b"==" && text.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))
+}
+
+fn may_come_from(headers: &HeaderMap, origins: &Origins) -> bool {
+    let mut sent = headers.get_all(header::ORIGIN).iter();
+    let Some(origin) = sent.next() else { return true };
+    if *origins == Origins::Any {
+        return true;
+    }
+    let (Ok(origin), None) = (origin.to_str(), sent.next()) else { return false };
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    let same_host =
+        origin.split_once("://").is_some_and(|(_, from)| host.is_some_and(|host| host.eq_ignore_ascii_case(from)));
+    let listed = |origins: &[Box<str>]| origins.iter().any(|listed| listed.eq_ignore_ascii_case(origin));
+    same_host || matches!(origins, Origins::Listed(origins) if listed(origins))
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::StatusCode;
+
+    use super::*;
+
+    fn request(headers: &[(&str, &str)]) -> Parts {
+        let good = [
+            ("host", "tide.example:8080"),
+            ("connection", "keep-alive, Upgrade"),
+            ("upgrade", "WebSocket"),
+            ("sec-websocket-version", "13"),
+            ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ=="),
+            ("sec-websocket-protocol", "chat, mqtt"),
+        ];
+        let mut request = hyper::Request::new(());
+        for (name, value) in good.iter().chain(headers) {
+            let name: header::HeaderName = name.parse().unwrap();
+            match value.is_empty() {
+                true => request.headers_mut().remove(name),
+                false => request.headers_mut().insert(name, value.parse().unwrap()),
+            };
+        }
+        request.into_parts().0
+    }
+
+    #[test]
+    fn a_good_request_is_accepted_as_the_rfc_says() {
+        let accept = check(&request(&[]), &Origins::SameHost).unwrap();
+        assert_eq!(accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=", "the example of RFC 6455 1.3");
+    }
+
+    #[test]
+    fn anything_else_is_a_problem() {
+        for (name, value, status) in [
+            ("connection", "keep-alive", StatusCode::UPGRADE_REQUIRED),
+            ("upgrade", "", StatusCode::UPGRADE_REQUIRED),
+            ("sec-websocket-version", "8", StatusCode::UPGRADE_REQUIRED),
+            ("sec-websocket-key", "", StatusCode::BAD_REQUEST),
+            ("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ", StatusCode::BAD_REQUEST),
+            ("sec-websocket-key", "short==", StatusCode::BAD_REQUEST),
+            ("sec-websocket-protocol", "", StatusCode::BAD_REQUEST),
+            ("sec-websocket-protocol", "mqttv3.1", StatusCode::BAD_REQUEST),
+            ("origin", "https://elsewhere.example", StatusCode::FORBIDDEN),
+            ("origin", "null", StatusCode::FORBIDDEN),
+        ] {
+            let problem = check(&request(&[(name, value)]), &Origins::SameHost).unwrap_err();
+            assert_eq!(problem.code().status(), status, "{name}: {value}");
+        }
+    }
+
+    #[test]
+    fn pages_come_from_where_the_configuration_says() {
+        let from = |origin: &str, origins: &Origins| check(&request(&[("origin", origin)]), origins).is_ok();
+        let listed = Origins::Listed(vec!["https://show.example".into()]);
+        assert!(from("http://tide.example:8080", &Origins::SameHost));
+        assert!(!from("http://tide.example", &Origins::SameHost), "another port is another origin");
+        assert!(from("https://show.example", &listed) && from("http://TIDE.example:8080", &listed));
+        assert!(!from("https://show.example.evil", &listed));
+        assert!(from("https://elsewhere.example", &Origins::Any));
+    }
+}

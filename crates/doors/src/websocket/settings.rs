@@ -1,0 +1,31 @@
+//! Where MQTT over WebSocket is served, and for whom.
+
+/// MQTT over WebSocket.
+#[derive(Clone, Debug)]
+pub struct WebSocketSettings {
+    /// Path on the HTTP port.
+    pub path: Box<str>,
+    /// Pages of which origins may connect; see [`Origins`].
+    pub origins: Origins,
+    /// Whether a client without credentials may come in here.
+    pub anonymous: bool,
+    /// Clients at once, over all workers.
+    pub connections_max: usize,
+    /// Clients taken per second, over all workers; 0 for no bound. Who comes faster is answered with 503.
+    pub connections_per_s: u32,
+}
+
+/// Pages of which origins may open a WebSocket. A browser says whose page asks; other programs send no `Origin` and
+/// may.
+///
+/// Why this is asked at all: a page of another site could use what the browser of somebody who can reach us may do, be
+/// it only that it stands in the same network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origins {
+    /// Pages that came from the same host and port as they connect to. What a config gets that says nothing.
+    SameHost,
+    /// Pages of these origins, as `https://example.org`, and those of the same host.
+    Listed(Vec<Box<str>>),
+    /// Every page.
+    Any,
+}

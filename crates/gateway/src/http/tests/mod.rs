@@ -1,8 +1,0 @@
-//! The door from outside: a real edge thread, real sockets, a ledger in a map.
-
-mod contract;
-mod drain;
-mod fake;
-mod hostile;
-mod house;
-mod rights;

@@ -1,0 +1,199 @@
+//! The ledger as a room of a node: its shards recovered and placed, its seeds asked, its auditor started.
+//!
+//! ```text
+//!   recover  log, id index, replay ─▶ ShardResident, a member of its worker
+//!   begin    seeds ─▶ shards; then the auditor's thread: reconcile, write snapshots, sleep
+//! ```
+
+mod audit_loop;
+mod operation_client;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use anyhow::{Result, anyhow};
+use tidegate_disk::RealDisk;
+use tidegate_journal::{Family, LogReader, LogStore, Options};
+use tidegate_machines::ShardIndex;
+use tidegate_machines::ledger::Outcome;
+use tidegate_planted::{BalanceChange, Tampering};
+use tidegate_runtime::background::Background;
+use tidegate_runtime::recovery::{NodeLog, Recovery};
+use tidegate_runtime::{Address, Carries, Home, Resident, Room, ShardAddresses, ShardResident, Site};
+use tidegate_shard::Shard;
+
+use crate::announcer::AnnounceRules;
+use crate::family::{LEDGER, LedgerFamily};
+use crate::ids::{IdIndex, IdSeed, IdsOptions};
+use crate::message::{Reply, Request};
+use crate::metrics::LedgerMetrics;
+use crate::operation::Message;
+use crate::protocol::LedgerProtocol;
+use crate::router::{CursorKey, Router};
+use crate::service::LedgerService;
+use crate::worker::LedgerShard;
+
+pub use audit_loop::Schedule;
+use audit_loop::{AuditLoop, AuditedLog};
+pub use operation_client::OperationClient;
+
+/// Threads that read for one shard: a cold read of one history does not keep the next one waiting.
+const FETCH_THREADS: usize = 2;
+/// Tells the key of cursors from other uses of the directory's id.
+const CURSORS: u64 = u64::from_le_bytes(*b"cursors\0");
+
+/// What the ledger of a node is told.
+pub struct LedgerOptions {
+    /// Bytes of one journal segment.
+    pub segment_bytes: u64,
+    /// Memory of the filters over ids, over all shards.
+    pub ids_filter_bytes_max: usize,
+    /// Which accounts are announced when they change, and to whom.
+    pub announce: Option<(AnnounceRules, Address)>,
+    /// When to audit.
+    pub schedule: Schedule,
+    /// What to ask before anyone else may.
+    pub seed: Vec<Request>,
+}
+
+/// The ledger of a node.
+pub struct LedgerRoom {
+    options: LedgerOptions,
+    /// What the auditor needs of each recovered shard.
+    audited: Arc<Mutex<Vec<AuditedLog>>>,
+}
+
+/// A client of the ledger for the member at `me` of a node.
+pub fn client<P: Send + 'static>(site: &Site<P>, me: Address) -> Router {
+    // The directory's random id: cursors outlive a restart, and nobody outside knows it.
+    let cursors = CursorKey([site.directory().id(), CURSORS]);
+    Router::new(me, site.placement().shards(LEDGER), cursors)
+}
+
+impl LedgerRoom {
+    /// A room that does as `options` say.
+    pub fn new(options: LedgerOptions) -> LedgerRoom {
+        LedgerRoom { options, audited: Arc::default() }
+    }
+
+    /// Asks the seeds, as any client would.
+    fn seed<P: Carries<Message>>(&mut self, background: &mut Background<P, Router>) -> Result<()> {
+        for request in std::mem::take(&mut self.options.seed) {
+            let asked = format!("{request:?}");
+            match background.ask(request, &|| false) {
+                Some(Reply::AccountOpened { .. }) => {}
+                Some(Reply::Outcomes(outcomes)) if outcomes.iter().all(|o| !matches!(o, Outcome::Refused(_))) => {}
+                // Not a reason to keep everybody out: somebody may have used a seed's id, or opened its account
+                // otherwise.
+                Some(other) => tracing::error!(asked, answer = ?other, "a seed of the configuration was refused"),
+                None => return Err(anyhow!("the shards did not answer {asked}")),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<P: Carries<Message>> Room<P> for LedgerRoom {
+    fn families(&self) -> Vec<(Family, Home)> {
+        vec![(LEDGER, Home::Member)]
+    }
+
+    fn endpoints(&self) -> u16 {
+        1
+    }
+
+    fn recover(&mut self, site: &mut Site<P>) -> Result<()> {
+        let logs: Vec<_> = site.directory().logs(LEDGER).collect();
+        let filter_bytes_max = (self.options.ids_filter_bytes_max / logs.len()).max(1 << 16);
+        let journal = Options { segment_bytes: self.options.segment_bytes, ..Options::default() };
+        for log in logs {
+            let recovering = Recovering {
+                ids: IdsOptions { filter_bytes_max, ..IdsOptions::new(random_seed()?) },
+                announce: self.options.announce.clone(),
+                addresses: site.placement().shards(LEDGER),
+                metrics: LedgerMetrics::register(site.registry(), log.shard),
+                audited: self.audited.clone(),
+            };
+            site.recover_member::<LedgerFamily>(log, journal, |recovery| recovering.finish(recovery))?;
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, site: &mut Site<P>) -> Result<()> {
+        let endpoint = site.take_endpoint();
+        let mut background = Background::new(endpoint, |me| client(site, me));
+        self.seed(&mut background)?;
+        let shards = site.placement().shards(LEDGER);
+        let background = background.with_client(|me| OperationClient::new(me, shards));
+        let mut audited = std::mem::take(&mut *self.audited.lock().expect("recovery is over"));
+        audited.sort_by_key(|audited| audited.log.shard);
+        let audits = AuditLoop::open(background, site.data(), audited, self.options.schedule);
+        let status = site.status().clone();
+        site.spawn("background".into(), move || {
+            audits.run(&|| status.is_stopping());
+            Ok(())
+        })
+    }
+}
+
+/// What the recovery of one shard takes with it to its thread.
+struct Recovering {
+    ids: IdsOptions,
+    announce: Option<(AnnounceRules, Address)>,
+    addresses: ShardAddresses,
+    metrics: LedgerMetrics,
+    audited: Arc<Mutex<Vec<AuditedLog>>>,
+}
+
+impl Recovering {
+    fn finish<P: Carries<Message>>(self, recovery: Recovery<LedgerFamily>) -> Result<Box<dyn Resident<P>>> {
+        let open = recovery.open()?;
+        let recovered = open.recovered().durability();
+        let folder = ids_folder(&recovery);
+        let opened = IdIndex::open(RealDisk, &folder, self.ids, recovered.position(), &mut |_, _| {})?;
+        if let Some(reason) = &opened.discarded {
+            let (family, shard) = (recovery.family(), recovery.shard());
+            tracing::warn!(family, shard, reason, "the id index is rebuilt from the journal");
+        }
+        let mut ids = opened.index;
+        let back = recovery.replay(open, &mut ids)?;
+
+        let reader = back.log.reader()?;
+        let audited = AuditedLog { log: recovery.log(), reader: reader.another()?, recovered };
+        self.audited.lock().expect("no recovery panicked").push(audited);
+        let mut service = LedgerService::new(&back.state, ids, back.log.last_sequence());
+        let announcer = self.announce.map(|(rules, announcer)| {
+            service.announce(rules, &back.state);
+            announcer
+        });
+        let shard = Shard::new(ShardIndex(recovery.shard()), back.state, service, back.log)?;
+        let protocol = LedgerProtocol::new(self.addresses, announcer);
+        let parker = recovery.parker().clone();
+        let (metrics, tampering) = (self.metrics, Tampering::from_env());
+        let resident = ShardResident::new(shard, protocol, recovery.into_metrics())
+            .with_fetchers(FETCH_THREADS, &reader, parker)?
+            .on_tick(move |shard, of_shard| {
+                metrics.observe(shard, &of_shard.refusals);
+                tampering.look(|order| tamper(shard, order));
+            });
+        Ok(Box::new(resident))
+    }
+}
+
+/// Changes a live balance because a test wants the auditor to find it. Never in a release.
+fn tamper(shard: &mut LedgerShard<RealDisk, NodeLog>, order: &BalanceChange) -> bool {
+    let done = shard.state_to_tamper_with(order).tamper(order);
+    if done {
+        tracing::warn!(account = order.account(), change = order.change(), "a test changed a live balance");
+    }
+    done
+}
+
+/// Where the id index of a shard lives.
+fn ids_folder(recovery: &Recovery<LedgerFamily>) -> PathBuf {
+    recovery.data().join("ids").join(format!("{}-{}", LEDGER.name, recovery.shard()))
+}
+
+fn random_seed() -> Result<IdSeed> {
+    Ok(IdSeed([getrandom::u64()?, getrandom::u64()?]))
+}

@@ -1,0 +1,72 @@
+//! What every worker and every shard counts, whatever it serves. Shards are told apart by the labels `family` and `shard`.
+
+use std::time::Duration;
+
+use tidegate_journal::LogStore;
+use tidegate_shard::{ReplayReport, Service, Shard};
+use tidegate_telemetry::metrics;
+
+metrics! {
+    /// What one worker's loop counts. For its thread.
+    pub struct LoopMetrics(worker) {
+        ring_depth: Gauge "tidegate_ring_depth" "Messages waiting in all rings to a worker.";
+        busy_nanoseconds: Counter
+            "tidegate_worker_busy_seconds_total" "Time that a worker's loop did not wait for events.";
+    }
+}
+
+/// The code of refusals where a shard counts what it answered without a record, and not why.
+pub const UNRECORDED: &str = "unrecorded";
+
+metrics! {
+    /// One shard's metrics. For the thread that runs it.
+    pub struct ShardMetrics(family, shard) {
+        records: Counter "tidegate_shard_records_total" "Records appended.";
+        refusals: CounterFamily(code) "tidegate_refusals_total"
+            "Commands that the state refused, by code; `unrecorded` are those of a shard that does not tell codes apart.";
+        unavailable: Counter "tidegate_shard_unavailable_total" "Calls that the shard did not decide.";
+        inbox_depth: Gauge "tidegate_inbox_depth" "Calls waiting to be decided.";
+        uncommitted_replies: Gauge "tidegate_uncommitted_replies" "Replies waiting for their record to be durable.";
+        reads_under_way: Gauge "tidegate_reads_under_way" "Reads of old records that other threads do for the shard.";
+        journal_groups: Counter "tidegate_journal_groups_total" "Commit groups submitted to the journal.";
+        group_records: Histogram "tidegate_group_records" "Records in a commit group.";
+        group_bytes: Histogram "tidegate_group_bytes" "Bytes in a commit group.";
+        journal_bytes: Counter "tidegate_journal_bytes_total" "Bytes appended to the journal.";
+        journal_sequence: Gauge "tidegate_journal_sequence" "Sequence of the last record appended.";
+        append_latency: Histogram "tidegate_append_seconds" "Writing a group to its segment.";
+        sync_latency: Histogram "tidegate_sync_seconds" "Waiting for the disk to have a group.";
+        reply_latency: Histogram "tidegate_reply_seconds" "From a group submitted to all of it durable: how long its replies waited.";
+        snapshot_sequence: Gauge "tidegate_snapshot_sequence" "Sequence of the snapshot that the last start began from.";
+        recovery_nanoseconds: Gauge "tidegate_recovery_seconds" "How long the last start took to replay the journal.";
+        recovery_records: Gauge "tidegate_recovery_records" "Records read by the last start, for the state or for an index beside it.";
+    }
+}
+
+impl ShardMetrics {
+    /// The shard goes on where it was: how long that took, and what was replayed.
+    pub fn recovered(&self, took: Duration, report: &ReplayReport) {
+        self.recovery_nanoseconds.set(took.as_nanos() as i64);
+        self.recovery_records.set((report.events + report.derived_only) as i64);
+        self.snapshot_sequence.set(report.snapshot_sequence as i64);
+    }
+
+    /// Brings the registry up to date with what any shard counts, and with what its log did since the last time.
+    pub fn observe<S: Service, L: LogStore>(&self, shard: &mut Shard<S, L>) {
+        let facts = shard.facts();
+        self.records.follow(facts.records);
+        self.unavailable.follow(facts.unavailable);
+        self.inbox_depth.set(facts.inbox as i64);
+        self.uncommitted_replies.set(facts.waiting as i64);
+        self.reads_under_way.set(facts.jobs as i64);
+        self.journal_groups.follow(facts.groups);
+        self.journal_sequence.set(shard.appended().0 as i64);
+        shard.log_mut().take_facts(&mut |batch| {
+            self.group_records.record(batch.records.into());
+            self.group_bytes.record(batch.bytes.into());
+            self.journal_bytes.add(batch.bytes.into());
+            self.append_latency.record(batch.write_ns);
+            self.sync_latency.record(batch.sync_ns);
+            self.reply_latency.record(batch.durable_ns);
+        });
+    }
+}

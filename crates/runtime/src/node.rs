@@ -1,0 +1,424 @@
+//! One process: its rooms recovered, placed on workers, started, and ended in the right order.
+//!
+//! ```text
+//!   directory ─▶ Room::open (listeners, edges answer "recovering") ─▶ Room::recover ─▶ place ─▶ spawn ─▶ Room::begin ─▶ serving
+//!                                                                                                       │ stop
+//!   close logs ◀─ workers ◀─ background threads ◀─ edges drain ◀───────────────────────────────────────┘
+//! ```
+//!
+//! Invariant: a room adds itself through [`Room`] and [`Site`]; nothing here names one.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU16;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow};
+use tidegate_journal::directory::Directory;
+use tidegate_journal::disk::RealDisk;
+use tidegate_journal::{Family, LogId, Logs, Options, Retention};
+use tidegate_machines::ShardIndex;
+use tidegate_shard::{Commands, DecidedOf, NothingDerived, Shard, ShardFamily, Single, Snapshots};
+use tidegate_telemetry::Registry;
+
+use crate::address::{Address, Carries, EndpointIndex};
+use crate::direct::{self, Direct, DirectProtocol};
+use crate::log_keeper::LogKeeper;
+use crate::member::{Port, Resident};
+use crate::mesh::{Endpoint, Parker, mesh};
+use crate::metrics::{LoopMetrics, ShardMetrics};
+use crate::placement::{Home, Placement};
+use crate::recovery::{NodeLog, NodeLogs, NodeReader, Recovery};
+use crate::shard_resident::{OnTick, ShardResident};
+use crate::status::{Phase, Status};
+use crate::threads::{join, pin, spawn};
+use crate::worker::{Fellows, Worker};
+
+/// How often those who wait hear how far the recovery is.
+const PROGRESS_EVERY: Duration = Duration::from_millis(20);
+
+/// What a node is started with, whatever its rooms are.
+pub struct NodeOptions {
+    /// Worker threads.
+    pub workers: u16,
+    /// Declares all metrics; what counts registers here.
+    pub registry: Registry,
+}
+
+/// What a node serves: a part with logs, ports, shards and threads of its own. Hooks are called in the order in which they stand here,
+/// each for all rooms before the next one.
+pub trait Room<P>: Send {
+    /// The families of its logs, and where their shards live on a worker.
+    fn families(&self) -> Vec<(Family, Home)> {
+        Vec::new()
+    }
+
+    /// Whether each worker has a port of this room.
+    fn has_port(&self) -> bool {
+        false
+    }
+
+    /// Endpoints that it takes for threads beside the workers.
+    fn endpoints(&self) -> u16 {
+        0
+    }
+
+    /// The directory is locked and nothing is recovered. A room that answers clients "not yet" begins here.
+    fn open(&mut self, _site: &mut Site<P>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Begins the recovery of its logs, by [`Site::recover_member`] or [`Site::recover_inside`].
+    fn recover(&mut self, _site: &mut Site<P>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Makes the port of a worker. Asked of rooms with ports only, once for each worker, in order; `me` is its address. All logs are
+    /// recovered.
+    fn port(&mut self, _site: &mut Site<P>, _me: Address) -> Result<Box<dyn Port<P>>> {
+        Err(anyhow!("this room has no port"))
+    }
+
+    /// The workers run, but nobody was told so. A room begins here what needs shards that answer.
+    fn begin(&mut self, _site: &mut Site<P>) -> Result<()> {
+        Ok(())
+    }
+
+    /// The process stops: threads that the room has spawned must end, when they have finished what was accepted.
+    fn stop(&mut self) {}
+}
+
+/// A node while it is built: what its rooms find, and what they leave.
+pub struct Site<P> {
+    data: PathBuf,
+    directory: Directory,
+    families: Vec<Family>,
+    placement: Placement,
+    status: Arc<Status>,
+    registry: Registry,
+    parkers: Vec<Arc<Parker>>,
+    /// Of workers.
+    endpoints: Vec<Endpoint<P>>,
+    /// Of other threads, until a room takes them.
+    others: Vec<Endpoint<P>>,
+    recovering: Vec<Recovering<P>>,
+    threads: Vec<JoinHandle<Result<()>>>,
+    listening: Vec<(Box<str>, SocketAddr)>,
+    log_keeper: LogKeeper,
+}
+
+/// A shard that is recovered, and what it becomes: a member at this address, or nothing that a worker must know.
+type Recovering<P> = JoinHandle<Result<Option<(Address, Box<dyn Resident<P>>)>>>;
+
+impl<P: Send + 'static> Site<P> {
+    fn new(options: &NodeOptions, directory: Directory, rooms: &[Box<dyn Room<P>>]) -> Site<P> {
+        let mut ports = 0;
+        let mut families = Vec::new();
+        for room in rooms {
+            let of_room = room.families();
+            families.extend(of_room.into_iter().map(|(family, home)| (family, directory.shards(family), home)));
+            ports += u16::from(room.has_port());
+        }
+        let others: u16 = rooms.iter().map(|room| room.endpoints()).sum();
+        let mut endpoints = mesh(options.workers, others);
+        let others = endpoints.split_off(options.workers.into());
+        let logs: Vec<LogId> = families.iter().flat_map(|(family, ..)| directory.logs(*family)).collect();
+        Site {
+            data: directory.path().to_owned(),
+            placement: Placement::spread(options.workers, ports, &families),
+            families: families.into_iter().map(|(family, ..)| family).collect(),
+            status: Arc::new(Status::new(logs)),
+            directory,
+            registry: options.registry.clone(),
+            parkers: endpoints.iter().map(|endpoint| endpoint.parker().clone()).collect(),
+            endpoints,
+            others,
+            recovering: Vec::new(),
+            threads: Vec::new(),
+            listening: Vec::new(),
+            log_keeper: LogKeeper::default(),
+        }
+    }
+
+    /// The data directory.
+    pub fn data(&self) -> &Path {
+        &self.data
+    }
+
+    /// The directory, which this process has locked.
+    pub fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// Where all shards live.
+    pub fn placement(&self) -> &Placement {
+        &self.placement
+    }
+
+    /// What the process is doing.
+    pub fn status(&self) -> &Arc<Status> {
+        &self.status
+    }
+
+    /// Where metrics are registered.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// Wakes a worker.
+    pub fn parker(&self, worker: EndpointIndex) -> &Arc<Parker> {
+        &self.parkers[usize::from(worker.0)]
+    }
+
+    /// Takes one of the endpoints that [`Room::endpoints`] asked for.
+    pub fn take_endpoint(&mut self) -> Endpoint<P> {
+        let endpoint = self.others.remove(0);
+        self.parkers.push(endpoint.parker().clone());
+        endpoint
+    }
+
+    /// Starts a thread, which ends when the process stops; see [`Status::is_stopping`] and [`Room::stop`].
+    pub fn spawn(&mut self, name: String, run: impl FnOnce() -> Result<()> + Send + 'static) -> Result<()> {
+        self.threads.push(spawn(name, run)?);
+        Ok(())
+    }
+
+    /// Says where clients can connect.
+    pub fn listening(&mut self, name: &str, address: SocketAddr) {
+        self.listening.push((name.into(), address));
+    }
+
+    /// Another reader of a log.
+    pub fn reader(&self, log: LogId) -> Result<NodeReader> {
+        Ok(self.logs().reader(log)?)
+    }
+
+    /// Recovers a shard on a thread of its own; it becomes the member of its worker that `then` makes.
+    pub fn recover_member<F: ShardFamily>(
+        &mut self,
+        log: LogId,
+        journal: Options,
+        then: impl FnOnce(Recovery<F>) -> Result<Box<dyn Resident<P>>> + Send + 'static,
+    ) -> Result<()>
+    where
+        Recovery<F>: Send,
+    {
+        let address = self.placement.of(F::FAMILY, ShardIndex(log.shard));
+        assert!(self.placement.are_members(F::FAMILY), "shards of {} live in a port", F::FAMILY.name);
+        self.recover(log, journal, move |recovery| Ok(Some((address, then(recovery)?))))
+    }
+
+    /// Recovers a shard on a thread of its own; `then` hands it over to the port that will have it inside.
+    pub fn recover_inside<F: ShardFamily>(
+        &mut self,
+        log: LogId,
+        journal: Options,
+        then: impl FnOnce(Recovery<F>) -> Result<()> + Send + 'static,
+    ) -> Result<()>
+    where
+        Recovery<F>: Send,
+    {
+        assert!(!self.placement.are_members(F::FAMILY), "shards of {} are members", F::FAMILY.name);
+        self.recover(log, journal, move |recovery| then(recovery).map(|()| None))
+    }
+
+    /// Recovers all shards of a family whose calls are single commands and that is spoken to directly; see [`crate::direct`]. Decisions
+    /// see `context`; `on_tick` makes what each shard does now and then.
+    pub fn recover_direct<C>(
+        &mut self,
+        journal: Options,
+        context: &C::Context,
+        mut on_tick: impl FnMut(&Registry, ShardIndex) -> OnTick<Single<C>, NodeLog>,
+    ) -> Result<()>
+    where
+        C: Commands<Ticket = direct::Ticket, Context: Clone + Send> + 'static,
+        P: Carries<Direct<Single<C>>>,
+        Single<C>: Send,
+        C::Command: Send,
+        DecidedOf<C>: Send,
+        Recovery<C::Family>: Send,
+        ShardResident<Single<C>, NodeLog, DirectProtocol>: Resident<P> + 'static,
+    {
+        let logs: Vec<_> = self.directory.logs(C::Family::FAMILY).collect();
+        for log in logs {
+            let index = ShardIndex(log.shard);
+            let (context, on_tick) = (context.clone(), on_tick(&self.registry, index));
+            self.recover_member::<C::Family>(log, journal, move |recovery| {
+                let back = recovery.replay(recovery.open()?, &mut NothingDerived)?;
+                let shard = Shard::new(index, back.state, Single::<C>::new(context), back.log)?;
+                let resident = ShardResident::new(shard, DirectProtocol, recovery.into_metrics());
+                Ok(Box::new(resident.on_tick(on_tick)))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn recover<F: ShardFamily>(
+        &mut self,
+        log: LogId,
+        journal: Options,
+        then: impl FnOnce(Recovery<F>) -> Result<Option<(Address, Box<dyn Resident<P>>)>> + Send + 'static,
+    ) -> Result<()>
+    where
+        Recovery<F>: Send,
+    {
+        let owner = self.placement.of(F::FAMILY, ShardIndex(log.shard)).endpoint;
+        let recovery = Recovery::<F> {
+            logs: self.logs(),
+            data: self.data.clone(),
+            snapshots: Snapshots::new(RealDisk, &self.data, log),
+            journal,
+            shards: self.directory.shards(F::FAMILY),
+            parker: self.parker(owner).clone(),
+            status: self.status.clone(),
+            metrics: ShardMetrics::register(&self.registry, F::FAMILY.name, log.shard),
+            began: Instant::now(),
+        };
+        if F::FAMILY.retention == Retention::SinceSnapshot {
+            let snapshots = Snapshots::<F, _>::new(RealDisk, &self.data, log);
+            self.log_keeper.keep_short(snapshots, self.reader(log)?, self.directory.shards(F::FAMILY));
+        }
+        self.log_keeper.scrub(log, self.reader(log)?);
+        let name = format!("recover-{}-{}", F::FAMILY.name, log.shard);
+        self.recovering.push(spawn(name, move || then(recovery))?);
+        Ok(())
+    }
+
+    fn logs(&self) -> NodeLogs {
+        NodeLogs::new(RealDisk, &self.data, &self.families)
+    }
+}
+
+/// A running node.
+pub struct Node<P> {
+    rooms: Vec<Box<dyn Room<P>>>,
+    status: Arc<Status>,
+    parkers: Vec<Arc<Parker>>,
+    workers: Vec<JoinHandle<Result<()>>>,
+    threads: Vec<JoinHandle<Result<()>>>,
+    listening: Vec<(Box<str>, SocketAddr)>,
+    /// Its lock is held as long as the node runs.
+    _directory: Directory,
+}
+
+impl<P: Send + 'static> Node<P> {
+    /// Starts everything; returns when the node serves. `progress` is called now and then while the logs are replayed.
+    pub fn start(
+        options: &NodeOptions,
+        directory: Directory,
+        mut rooms: Vec<Box<dyn Room<P>>>,
+        progress: &mut dyn FnMut(&Status),
+    ) -> Result<Node<P>> {
+        let mut site = Site::new(options, directory, &rooms);
+        rooms.iter_mut().try_for_each(|room| room.open(&mut site))?;
+        rooms.iter_mut().try_for_each(|room| room.recover(&mut site))?;
+        let residents = recovered(&mut site, progress)?;
+        let workers = place(&mut site, &mut rooms, residents)?;
+        let workers = spawn_all(workers)?;
+        rooms.iter_mut().try_for_each(|room| room.begin(&mut site))?;
+        keep_logs(&mut site)?;
+        site.status.serve();
+        Ok(Node {
+            rooms,
+            status: site.status,
+            parkers: site.parkers,
+            workers,
+            threads: site.threads,
+            listening: site.listening,
+            _directory: site.directory,
+        })
+    }
+
+    /// Where clients can connect, by the doors' names.
+    pub fn listening(&self) -> &[(Box<str>, SocketAddr)] {
+        &self.listening
+    }
+
+    /// What the process is doing.
+    pub fn status(&self) -> &Arc<Status> {
+        &self.status
+    }
+
+    /// Finishes what was accepted, syncs, closes the logs.
+    pub fn stop(mut self) -> Result<()> {
+        self.status.stop();
+        self.rooms.iter_mut().for_each(|room| room.stop());
+        self.parkers.iter().for_each(|parker| parker.wake());
+        // Those who ask end before those who answer.
+        let mut ended: Vec<Result<()>> = self.threads.into_iter().map(join).collect();
+        self.status.let_workers_end();
+        self.parkers.iter().for_each(|parker| parker.wake());
+        ended.extend(self.workers.into_iter().map(join));
+        ended.into_iter().collect::<Result<Vec<()>>>()?;
+        match self.status.phase() {
+            Phase::Failed => Err(anyhow!("a journal failed: {}", self.status.failure())),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Waits for the recovery of all logs. Gives the members that came of it, in the order of their addresses.
+fn recovered<P: Send + 'static>(
+    site: &mut Site<P>,
+    progress: &mut dyn FnMut(&Status),
+) -> Result<Vec<(Address, Box<dyn Resident<P>>)>> {
+    while site.recovering.iter().any(|thread| !thread.is_finished()) {
+        progress(&site.status);
+        std::thread::sleep(PROGRESS_EVERY);
+    }
+    progress(&site.status);
+    let recovered: Vec<_> = site.recovering.drain(..).map(join).collect::<Result<_>>()?;
+    let mut residents: Vec<_> = recovered.into_iter().flatten().collect();
+    residents.sort_by_key(|(address, _)| *address);
+    Ok(residents)
+}
+
+/// Gives each worker its ports and its residents.
+fn place<P: Send + 'static>(
+    site: &mut Site<P>,
+    rooms: &mut [Box<dyn Room<P>>],
+    residents: Vec<(Address, Box<dyn Resident<P>>)>,
+) -> Result<Vec<Worker<P>>> {
+    let fellows =
+        Fellows { status: site.status.clone(), quiet: Arc::new(AtomicU16::new(0)), count: site.placement.workers() };
+    let mut residents = residents.into_iter().peekable();
+    let mut workers = Vec::new();
+    for endpoint in std::mem::take(&mut site.endpoints) {
+        let worker = endpoint.index();
+        let mut ports = Vec::new();
+        for room in rooms.iter_mut().filter(|room| room.has_port()) {
+            let me = Address::new(worker.0, ports.len() as u16);
+            ports.push(room.port(site, me)?);
+        }
+        let mut own = Vec::new();
+        while let Some((address, resident)) = residents.next_if(|(address, _)| address.endpoint == worker) {
+            assert!(usize::from(address.member.0) == ports.len() + own.len(), "a member stands where its parcels go");
+            own.push(resident);
+        }
+        assert!(ports.len() + own.len() == usize::from(site.placement.members(worker.0)), "every member is there");
+        let metrics = LoopMetrics::register(&site.registry, worker.0);
+        workers.push(Worker::new(ports, own, endpoint, fellows.clone(), metrics)?);
+    }
+    Ok(workers)
+}
+
+fn spawn_all<P: Send + 'static>(workers: Vec<Worker<P>>) -> Result<Vec<JoinHandle<Result<()>>>> {
+    let numbered = workers.into_iter().enumerate();
+    let spawned = numbered.map(|(number, worker)| {
+        spawn(format!("worker-{number}"), move || {
+            pin(number);
+            worker.run()
+        })
+    });
+    spawned.collect()
+}
+
+fn keep_logs<P: Send + 'static>(site: &mut Site<P>) -> Result<()> {
+    let (keeper, status) = (std::mem::take(&mut site.log_keeper), site.status.clone());
+    site.spawn("log-keeper".into(), move || {
+        keeper.run(&|| status.is_stopping());
+        Ok(())
+    })
+}

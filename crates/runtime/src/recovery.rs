@@ -1,0 +1,138 @@
+//! From the files of a data directory to shards that go on where they were, all in parallel.
+//!
+//! ```text
+//!   Room::recover ─▶ one thread for each log: open, replay from the newest good snapshot ─▶ member of its worker
+//! ```
+//!
+//! What all families have in common is done here; what a family keeps beside its machine is done by its room, on the same thread.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use anyhow::{Result, anyhow};
+use tidegate_journal::disk::RealDisk;
+use tidegate_journal::{LocalLog, LocalLogs, LogId, LogStore, Options};
+use tidegate_shard::{Derived, OpenShard, Replayed, ShardFamily, Snapshots};
+
+use crate::mesh::Parker;
+use crate::metrics::ShardMetrics;
+use crate::status::Status;
+
+/// The logs of this machine.
+pub type NodeLogs = LocalLogs<RealDisk>;
+/// One of them.
+pub type NodeLog = LocalLog<RealDisk>;
+/// What reads one of them.
+pub type NodeReader = <NodeLog as LogStore>::Reader;
+
+/// One shard of any family, on its way back.
+pub struct Recovery<F: ShardFamily> {
+    pub(crate) logs: NodeLogs,
+    pub(crate) data: PathBuf,
+    pub(crate) snapshots: Snapshots<F, RealDisk>,
+    pub(crate) journal: Options,
+    pub(crate) shards: u16,
+    pub(crate) parker: Arc<Parker>,
+    pub(crate) status: Arc<Status>,
+    pub(crate) metrics: ShardMetrics,
+    pub(crate) began: Instant,
+}
+
+/// Its log, open.
+pub type Open<F> = OpenShard<F, RealDisk, NodeLog>;
+/// Its state, and its log.
+pub type Back<F> = Replayed<<F as ShardFamily>::Machine, NodeLog>;
+
+/// As messages name a shard.
+impl<F: ShardFamily> fmt::Display for Recovery<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} shard {}", self.family(), self.shard())
+    }
+}
+
+impl<F: ShardFamily> Recovery<F> {
+    /// Which log.
+    pub fn log(&self) -> LogId {
+        self.snapshots.log()
+    }
+
+    /// The data directory, for what is kept beside the log.
+    pub fn data(&self) -> &PathBuf {
+        &self.data
+    }
+
+    /// Wakes the worker that will own the shard.
+    pub fn parker(&self) -> &Arc<Parker> {
+        &self.parker
+    }
+
+    /// Shards of this family.
+    pub fn shards(&self) -> u16 {
+        self.shards
+    }
+
+    /// What the shard is counted with.
+    pub fn into_metrics(self) -> ShardMetrics {
+        self.metrics
+    }
+
+    /// The name of its family.
+    pub fn family(&self) -> &'static str {
+        F::FAMILY.name
+    }
+
+    /// Its number.
+    pub fn shard(&self) -> u16 {
+        self.snapshots.log().shard
+    }
+
+    /// Opens the log, cuts a torn tail, and says so.
+    pub fn open(&self) -> Result<Open<F>> {
+        let opened = OpenShard::open(&self.logs, self.snapshots.clone(), self.journal);
+        let mut open: Open<F> = opened.map_err(|error| anyhow!("{self}: {error}"))?;
+        let parker = self.parker.clone();
+        open.log_mut().set_wake(Arc::new(move || parker.wake()));
+        let found = open.recovered();
+        if found.bytes_cut > 0 {
+            let (family, shard, bytes) = (self.family(), self.shard(), found.bytes_cut);
+            tracing::warn!(family, shard, bytes, "cut a torn tail: these bytes were never acknowledged");
+        }
+        self.status.replay(self.log()).total.store(found.end.sequence.0, Ordering::Relaxed);
+        Ok(open)
+    }
+
+    /// Replays what is behind the newest snapshot that can be used, and says what was done.
+    pub fn replay<X: Derived<F::Machine, Error: Send + Sync + 'static>>(
+        &self,
+        open: Open<F>,
+        derived: &mut X,
+    ) -> Result<Back<F>> {
+        let progress = self.status.replay(self.log());
+        let sequence = open.recovered().end.sequence.0;
+        let back = open.replay(self.shards, derived, |reached| progress.done.store(reached.0, Ordering::Relaxed));
+        let back = back.map_err(|error| anyhow!("{self}: {error}"))?;
+        progress.done.store(sequence, Ordering::Relaxed);
+        let (family, shard, report) = (self.family(), self.shard(), &back.report);
+        for snapshot in &report.snapshots_passed_over {
+            tracing::warn!(family, shard, snapshot, "passed over a snapshot");
+        }
+        let took = self.began.elapsed();
+        let records = report.events + report.derived_only;
+        tracing::info!(
+            family,
+            shard,
+            sequence,
+            snapshot_sequence = report.snapshot_sequence,
+            records = report.events,
+            records_for_index_only = report.derived_only,
+            took_ms = took.as_millis() as u64,
+            records_per_s = (records as f64 / took.as_secs_f64()) as u64,
+            "recovered"
+        );
+        self.metrics.recovered(took, &back.report);
+        Ok(back)
+    }
+}

@@ -1,0 +1,154 @@
+//! What the process is doing, for everyone who asks: health checks, doors, the progress bar.
+
+use std::fmt;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use tidegate_journal::LogId;
+
+/// The life of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Reading the journal.
+    Recovering,
+    /// Serving.
+    Serving,
+    /// Finishing what was accepted.
+    Stopping,
+    /// A journal failed; nothing is decided any more.
+    Failed,
+}
+
+const RECOVERING: u8 = 0;
+const SERVING: u8 = 1;
+const FAILED: u8 = 2;
+
+/// How far the replay of one log is.
+#[derive(Debug, Default)]
+pub struct ReplayProgress {
+    /// Sequence reached.
+    pub done: AtomicU64,
+    /// Sequence to reach; zero until it is known.
+    pub total: AtomicU64,
+}
+
+/// Counts the clients that are connected.
+type CountClients = Box<dyn Fn() -> u64 + Send + Sync>;
+
+/// Shared by all threads; written rarely.
+pub struct Status {
+    phase: AtomicU8,
+    failure: OnceLock<String>,
+    stopping: AtomicBool,
+    workers_may_end: AtomicBool,
+    /// Clients to send away per second; zero as long as they may stay.
+    drain_per_second: AtomicU32,
+    clients: OnceLock<CountClients>,
+    /// Per log that is recovered.
+    replay: Vec<(LogId, ReplayProgress)>,
+}
+
+impl fmt::Debug for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Status")
+            .field("phase", &self.phase())
+            .field("replayed", &self.replayed())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Status {
+    /// A process that has `logs` to recover.
+    pub fn new(logs: impl IntoIterator<Item = LogId>) -> Status {
+        let replay = logs.into_iter().map(|log| (log, ReplayProgress::default())).collect();
+        Status {
+            phase: AtomicU8::new(RECOVERING),
+            failure: OnceLock::new(),
+            stopping: AtomicBool::new(false),
+            workers_may_end: AtomicBool::new(false),
+            drain_per_second: AtomicU32::new(0),
+            clients: OnceLock::new(),
+            replay,
+        }
+    }
+
+    /// Asks the workers to send clients away, so many per second over all of them. Asked again, the new rate holds.
+    pub fn drain(&self, per_second: u32) {
+        self.drain_per_second.store(per_second.max(1), Ordering::Release);
+    }
+
+    /// Clients to send away per second; `None` as long as they may stay.
+    pub fn drain_per_second(&self) -> Option<u32> {
+        Some(self.drain_per_second.load(Ordering::Acquire)).filter(|rate| *rate > 0)
+    }
+
+    /// Says how connected clients are counted; to be called once, by the room that has clients who stay.
+    pub fn count_clients_by(&self, count: impl Fn() -> u64 + Send + Sync + 'static) {
+        assert!(self.clients.set(Box::new(count)).is_ok(), "one room has clients who stay");
+    }
+
+    /// Clients that are connected and can be sent away.
+    pub fn clients(&self) -> u64 {
+        self.clients.get().map_or(0, |count| count())
+    }
+
+    /// How far the replay of a log is. Panics for a log that is not recovered.
+    pub fn replay(&self, log: LogId) -> &ReplayProgress {
+        let of_log = self.replay.iter().find(|(of, _)| *of == log);
+        &of_log.expect("a log that is recovered").1
+    }
+
+    /// The phase now. "Failed" goes before "stopping": it is what a client must know.
+    pub fn phase(&self) -> Phase {
+        match self.phase.load(Ordering::Acquire) {
+            FAILED => Phase::Failed,
+            _ if self.is_stopping() => Phase::Stopping,
+            SERVING => Phase::Serving,
+            _ => Phase::Recovering,
+        }
+    }
+
+    /// Recovery is over. A process that failed meanwhile stays failed.
+    pub fn serve(&self) {
+        self.phase.fetch_max(SERVING, Ordering::AcqRel);
+    }
+
+    /// The process is to stop. A fact of its own beside the phase: a process whose journal failed stops like any other.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+
+    /// Whether the process is to stop.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// A journal failed, for this reason; the first one is kept.
+    pub fn fail(&self, reason: String) {
+        let _ = self.failure.set(reason);
+        self.phase.fetch_max(FAILED, Ordering::AcqRel);
+    }
+
+    /// Why it failed; empty if it did not.
+    pub fn failure(&self) -> String {
+        self.failure.get().cloned().unwrap_or_default()
+    }
+
+    /// Nobody asks the workers anything any more.
+    pub fn let_workers_end(&self) {
+        self.workers_may_end.store(true, Ordering::Release);
+    }
+
+    /// Whether workers that have nothing under way may end.
+    pub fn may_end(&self) -> bool {
+        self.workers_may_end.load(Ordering::Acquire)
+    }
+
+    /// Records replayed and records to replay, over all logs.
+    pub fn replayed(&self) -> (u64, u64) {
+        let sum = |of: fn(&ReplayProgress) -> &AtomicU64| {
+            self.replay.iter().map(|(_, log)| of(log).load(Ordering::Relaxed)).sum()
+        };
+        (sum(|log| &log.done), sum(|log| &log.total))
+    }
+}

@@ -1,0 +1,178 @@
+//! A Tidegate server of the bench: fresh data on the real disk, free ports, ended by its process id.
+
+use super::http;
+use crate::process::{self, Server};
+use anyhow::{Context, Result};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// The service token that the bench's configuration grants everything.
+pub const TOKEN: &str = "storm-service-token";
+
+/// A replay of a large journal may take its time; a server that is not up after this has failed.
+const READY_TIME_MAX: Duration = Duration::from_secs(300);
+
+/// Time between snapshots of a measured server.
+const SNAPSHOT_INTERVAL_S: u64 = 20;
+
+/// Where things are.
+#[derive(Clone, Debug)]
+pub struct Paths {
+    /// The server's binary.
+    pub program: PathBuf,
+    /// Configuration, data and log go here.
+    pub directory: PathBuf,
+    /// What it is told.
+    pub configuration: Configuration,
+}
+
+/// What a bench needs the server to be.
+#[derive(Clone, Debug)]
+pub enum Configuration {
+    /// A ledger.
+    Ledger {
+        /// Ledger shards of a new data directory.
+        shards: u16,
+    },
+    /// A broker.
+    Gateway {
+        /// Where MQTT over TLS listens.
+        tls: SocketAddr,
+        /// Its certificate, PEM.
+        cert_file: PathBuf,
+        /// The key, PEM.
+        key_file: PathBuf,
+    },
+}
+
+/// A running server.
+pub struct Tidegate {
+    server: Server,
+    paths: Paths,
+    binary: SocketAddr,
+    http: SocketAddr,
+    mqtt: SocketAddr,
+}
+
+impl Tidegate {
+    /// Starts with no data.
+    pub fn start_fresh(paths: &Paths) -> Result<Tidegate> {
+        process::fresh_directory(&paths.directory)?;
+        std::fs::write(paths.config(), paths.configuration.text())?;
+        Ok(Tidegate::start(paths.clone())?.0)
+    }
+
+    /// Kills it, lets `between` at the data, starts it again; also how long it took until it was healthy.
+    pub fn restart(self, between: impl FnOnce(&Path) -> Result<()>) -> Result<(Tidegate, Duration)> {
+        let paths = self.paths.clone();
+        self.server.kill()?;
+        between(&paths.data())?;
+        Tidegate::start(paths)
+    }
+
+    fn start(paths: Paths) -> Result<(Tidegate, Duration)> {
+        let (binary, http, mqtt) = (process::free_address()?, process::free_address()?, process::free_address()?);
+        let mut command = Command::new(&paths.program);
+        command.arg("serve").arg("--config").arg(paths.config()).arg("--data").arg(paths.data());
+        command.args(["--binary", &binary.to_string(), "--http", &http.to_string(), "--mqtt", &mqtt.to_string()]);
+        let started = Instant::now();
+        let mut server = Server::start("tidegate", &mut command, &paths.directory.join("log"))?;
+        server.wait_until(READY_TIME_MAX, || http::is_healthy(http))?;
+        Ok((Tidegate { server, paths, binary, http, mqtt }, started.elapsed()))
+    }
+
+    /// The binary port.
+    pub fn binary(&self) -> SocketAddr {
+        self.binary
+    }
+
+    /// The HTTP port.
+    pub fn http(&self) -> SocketAddr {
+        self.http
+    }
+
+    /// The MQTT port.
+    pub fn mqtt(&self) -> SocketAddr {
+        self.mqtt
+    }
+
+    /// The process alone.
+    pub fn into_server(self) -> Server {
+        self.server
+    }
+
+    /// Its data directory.
+    pub fn data(&self) -> PathBuf {
+        self.paths.data()
+    }
+
+    /// Resident memory in bytes.
+    pub fn resident_bytes(&self) -> Result<u64> {
+        self.server.resident_bytes()
+    }
+
+    /// Processor time it has used.
+    pub fn processor_time(&self) -> Result<Duration> {
+        self.server.processor_time()
+    }
+
+    /// What the program says it is.
+    pub fn version(program: &Path) -> Result<String> {
+        let output = Command::new(program).arg("--version").output();
+        let output =
+            output.with_context(|| format!("could not run {}: `make release` builds it", program.display()))?;
+        Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+    }
+}
+
+impl Paths {
+    fn config(&self) -> PathBuf {
+        self.directory.join("config.toml")
+    }
+
+    fn data(&self) -> PathBuf {
+        self.directory.join("data")
+    }
+}
+
+impl Configuration {
+    fn text(&self) -> String {
+        match self {
+            // All bounds as the server ships, but for the number of shards. The first snapshot comes after a run of the
+            // usual size, so that a restart finds one of the whole journal; in longer runs it is written during the
+            // run, as in any server.
+            Configuration::Ledger { shards } => format!(
+                "[data]\n\
+                 shards = {shards}\n\
+                 snapshot_interval_s = {SNAPSHOT_INTERVAL_S}\n\
+                 \n\
+                 [[service]]\n\
+                 name = \"storm\"\n\
+                 token = \"{TOKEN}\"\n\
+                 grants = [\"*\"]\n"
+            ),
+            // All bounds as the server ships. A path of a file is written as TOML writes it literally.
+            Configuration::Gateway { tls, cert_file, key_file } => format!(
+                "[listen]\n\
+                 mqtts = \"{tls}\"\n\
+                 \n\
+                 [tls]\n\
+                 cert_file = '{}'\n\
+                 key_file = '{}'\n\
+                 \n\
+                 [listener.mqtt]\n\
+                 anonymous = true\n\
+                 \n\
+                 [listener.mqtts]\n\
+                 anonymous = true\n\
+                 \n\
+                 [listener.websocket]\n\
+                 anonymous = true\n",
+                cert_file.display(),
+                key_file.display()
+            ),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! A blocking client of the binary port, for what is not measured: opening accounts, reading them back.
+
+use super::server::TOKEN;
+use crate::workload::{Account, Names};
+use anyhow::{Context, Result, bail, ensure};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use tidegate_wire::proto::{self, AccountKind, reply_frame, request_frame};
+use tidegate_wire::{ReplyBodyRef, Split, decode_reply, encode_request, limits, split};
+
+/// Requests sent before the first of their answers is read.
+const WINDOW: usize = 256;
+
+/// What all accounts of a bench are counted in.
+const ASSET: &str = "credit";
+
+/// Says who we are; the connection may then ask anything.
+pub fn log_in(socket: &mut TcpStream) -> Result<()> {
+    let mut session = Session { socket: socket.try_clone()?, inbox: Vec::new() };
+    let hello = request_frame::Body::Hello(proto::Hello { token: TOKEN.to_owned() });
+    match session.call(hello)? {
+        reply_frame::Body::Welcome(_) => Ok(()),
+        other => bail!("the server did not welcome us: {other:?}"),
+    }
+}
+
+/// One connection, logged in.
+pub struct Session {
+    socket: TcpStream,
+    inbox: Vec<u8>,
+}
+
+impl Session {
+    /// Connects and logs in.
+    pub fn open(address: SocketAddr) -> Result<Session> {
+        let mut socket = TcpStream::connect(address)?;
+        socket.set_nodelay(true)?;
+        log_in(&mut socket)?;
+        Ok(Session { socket, inbox: Vec::new() })
+    }
+
+    /// Opens every account of a run.
+    pub fn open_accounts(&mut self, names: &Names) -> Result<()> {
+        let accounts: Vec<Account> = names.all().collect();
+        for window in accounts.chunks(WINDOW) {
+            let mut requests = Vec::new();
+            for account in window {
+                let id = names.of(*account).to_owned();
+                let kind = match id.as_bytes()[0] {
+                    b'w' => AccountKind::Wallet,
+                    b'c' => AccountKind::Collector,
+                    _ => AccountKind::Source,
+                };
+                let open = proto::OpenAccount { id, asset: ASSET.to_owned(), kind: kind as i32 };
+                encode_request(&mut requests, u64::from(account.0), request_frame::Body::OpenAccount(open));
+            }
+            self.socket.write_all(&requests)?;
+            for _ in window {
+                match self.receive()? {
+                    reply_frame::Body::AccountOpened(_) => {}
+                    other => bail!("an account was not opened: {other:?}"),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads all accounts.
+    pub fn accounts(&mut self) -> Result<Vec<proto::Account>> {
+        let mut all: Vec<proto::Account> = Vec::new();
+        loop {
+            let after = all.last().map_or(String::new(), |account| account.id.clone());
+            let list = proto::ListAccounts { prefix: String::new(), after, limit: 1_000 };
+            match self.call(request_frame::Body::ListAccounts(list))? {
+                reply_frame::Body::Accounts(page) if page.accounts.is_empty() => return Ok(all),
+                reply_frame::Body::Accounts(page) => all.extend(page.accounts),
+                other => bail!("accounts were expected, not {other:?}"),
+            }
+        }
+    }
+
+    fn call(&mut self, body: request_frame::Body) -> Result<reply_frame::Body> {
+        let mut request = Vec::new();
+        encode_request(&mut request, 1, body);
+        self.socket.write_all(&request)?;
+        self.receive()
+    }
+
+    fn receive(&mut self) -> Result<reply_frame::Body> {
+        loop {
+            match split(&self.inbox, limits::FRAME_BYTES_MAX)? {
+                Split::Frame(range) => {
+                    let end = range.end;
+                    let body = match decode_reply(&self.inbox[range])?.body {
+                        ReplyBodyRef::Other(body) => body,
+                        ReplyBodyRef::Outcomes(outcomes) => reply_frame::Body::Outcomes(outcomes.to_proto()?),
+                        ReplyBodyRef::Room(room) => bail!("no room was asked, but it answered: {room:?}"),
+                    };
+                    self.inbox.drain(..end);
+                    return Ok(body);
+                }
+                Split::NeedMore { bytes } => {
+                    let filled = self.inbox.len();
+                    self.inbox.resize(filled + bytes, 0);
+                    self.socket.read_exact(&mut self.inbox[filled..]).context("the server closed the connection")?;
+                }
+            }
+        }
+    }
+}
+
+/// What a set of accounts adds up to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sums {
+    /// Of all balances: zero, as every debit is a credit elsewhere.
+    pub balance: i128,
+    /// Of all holds.
+    pub held: u128,
+    /// Of all that ever came in.
+    pub credited: u128,
+}
+
+/// Adds up what the server says of its accounts.
+pub fn sums(accounts: &[proto::Account]) -> Result<Sums> {
+    let mut sums = Sums::default();
+    for account in accounts {
+        sums.balance += i128::from(account.balance);
+        sums.held += u128::from(account.held);
+        let credited: u128 = account.credited.parse().with_context(|| format!("credited of {}", account.id))?;
+        sums.credited += credited;
+        let is_wallet = account.kind() == AccountKind::Wallet;
+        ensure!(!is_wallet || account.balance >= 0, "{} is below zero: {}", account.id, account.balance);
+    }
+    Ok(sums)
+}

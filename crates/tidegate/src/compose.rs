@@ -1,0 +1,205 @@
+//! Which rooms a server has, and what its threads send each other.
+//!
+//! ```text
+//!   config ─▶ settings of each room ─▶ [binary, MQTT, HTTP, ledger] ─▶ Node::start: open, recover, place, spawn, begin
+//! ```
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use tidegate_broker::{BrokerMessage, TOPICS};
+use tidegate_doors::auth::{Authenticator, Secret};
+use tidegate_doors::binary::{BinaryRoom, BinarySettings};
+use tidegate_doors::http_room::{HttpDoor, HttpSettings, WebSockets, open_ledger};
+use tidegate_doors::mqtt::{Arrival, MqttListener, MqttRoom, MqttSettings, WebSocketSettings};
+use tidegate_doors::tls::{server_config, server_config_with_clients};
+use tidegate_journal::directory::{Directory, ShardCount, Wanted};
+use tidegate_ledger::message::{Request, TransferBatch};
+use tidegate_ledger::operation::Message;
+use tidegate_ledger::room::Schedule;
+use tidegate_ledger::{LEDGER, LedgerOptions, LedgerRoom};
+use tidegate_machines::ledger::Transfer;
+use tidegate_runtime::threads::now_ms;
+use tidegate_runtime::{Address, Carries, Node, NodeOptions, Room, Status};
+
+use crate::command::reload::Files;
+use crate::config::{Config, Door, Seed};
+use crate::extension::{Extension, Opened};
+use crate::metrics;
+
+/// Parcels that can carry the messages of all rooms of the server.
+pub trait Parcels: Carries<Message> + Carries<BrokerMessage> + Carries<Box<Arrival>> {}
+
+impl<P: Carries<Message> + Carries<BrokerMessage> + Carries<Box<Arrival>>> Parcels for P {}
+
+/// The numbers of the ports on each worker.
+const BINARY_PORT: u16 = 0;
+const MQTT_PORT: u16 = 1;
+
+/// A server that runs, who may come in, and the key that signs tokens.
+pub struct Served<P> {
+    /// The server.
+    pub node: Node<P>,
+    /// Who may come in.
+    pub authenticator: Arc<Authenticator>,
+    /// The key.
+    pub secret: Secret,
+}
+
+/// Starts a server as `config` says; returns when it serves. `progress` is called now and then while the logs are replayed.
+pub fn start<P: Parcels>(
+    config: &Config,
+    files: &Files,
+    extensions: &[&dyn Extension<P>],
+    progress: &mut dyn FnMut(&Status),
+) -> Result<Served<P>> {
+    let mqtt = mqtt(config, files)?;
+    let opened = extensions.iter().map(|extension| extension.open(config.document()));
+    let opened: Vec<Opened<P>> = opened.collect::<Result<_>>()?;
+    let mut wanted = Vec::from(wanted(config, mqtt.as_ref()));
+    wanted.extend(opened.iter().flat_map(|extension| &extension.logs).copied());
+    let directory = Directory::open_or_create(&config.data.dir, &wanted, now_ms().0)?;
+    // Not before the directory is locked: it may hold the key.
+    let secret = Secret::load_or_create(&config.auth.jwt_secret_file)
+        .with_context(|| format!("the key that signs tokens, {}", config.auth.jwt_secret_file.display()))?;
+    let authenticator = Arc::new(Authenticator::new(config.auth_settings(secret.clone())));
+    let counted: Vec<_> = extensions.iter().map(|extension| extension.metrics()).collect();
+    let options = NodeOptions { workers: config.limits.workers as u16, registry: metrics::registry(&counted) };
+    let rooms = rooms(config, files, mqtt, &authenticator, opened)?;
+    let node = Node::start(&options, directory, rooms, progress)?;
+    Ok(Served { node, authenticator, secret })
+}
+
+/// The logs of a new directory; one that has its own keeps its number of topic shards.
+fn wanted(config: &Config, mqtt: Option<&MqttSettings>) -> [Wanted; 2] {
+    let topic_shards = mqtt.map_or(config.limits.workers as u16, |mqtt| mqtt.topic_shards);
+    [
+        Wanted { family: LEDGER, shards: config.data.shards, count: ShardCount::Fixed { setting: "data.shards" } },
+        Wanted { family: TOPICS, shards: topic_shards, count: ShardCount::Kept },
+    ]
+}
+
+/// The rooms, those with ports in the order of their ports.
+fn rooms<P: Parcels>(
+    config: &Config,
+    files: &Files,
+    mqtt: Option<MqttSettings>,
+    authenticator: &Arc<Authenticator>,
+    opened: Vec<Opened<P>>,
+) -> Result<Vec<Box<dyn Room<P>>>> {
+    let workers = config.limits.workers as u16;
+    let binary = BinarySettings {
+        address: config.listen.binary,
+        tls: tls(files, config.tls.as_ref().is_some_and(|tls| tls.binary), &[])?,
+        connections_max: config.limits.binary_connections_max,
+    };
+    let (mut others, mut at_http, mut at_binary) = (Vec::new(), vec![open_ledger()], Vec::new());
+    for Opened { room, http, frames, .. } in opened {
+        others.push(room);
+        at_http.extend(http);
+        at_binary.extend(frames);
+    }
+    let binary = BinaryRoom::new(binary, authenticator.clone(), at_binary);
+    // One place for the whole ledger: there the parts of a collector are added up.
+    let announce = mqtt.as_ref().map(|mqtt| (mqtt.announce.clone(), Address::new(0, MQTT_PORT)));
+    let mqtt = mqtt.map(|mqtt| MqttRoom::new(mqtt, authenticator.clone(), MQTT_PORT, workers));
+    let door = mqtt.as_ref().and_then(MqttRoom::websocket);
+    let websockets = door.map(|door| WebSockets { door, port: MQTT_PORT });
+    let http = http(config, files)?.map(|http| HttpDoor::new(http, authenticator.clone(), websockets, at_http));
+
+    let mut rooms: Vec<Box<dyn Room<P>>> = Vec::new();
+    assert!(rooms.len() == usize::from(BINARY_PORT), "the binary port has its place");
+    rooms.push(Box::new(binary));
+    if let Some(mqtt) = mqtt {
+        assert!(rooms.len() == usize::from(MQTT_PORT), "the MQTT port has its place");
+        rooms.push(Box::new(mqtt));
+    }
+    rooms.extend(http.map(|http| -> Box<dyn Room<P>> { Box::new(http) }));
+    rooms.push(Box::new(LedgerRoom::new(LedgerOptions {
+        segment_bytes: config.data.segment_bytes,
+        ids_filter_bytes_max: config.limits.ids_filter_bytes_max,
+        announce,
+        schedule: Schedule { audit_interval: config.audit_interval, snapshot_interval: config.data.snapshot_interval },
+        seed: seed_requests(&config.seed),
+    })));
+    rooms.extend(others);
+    Ok(rooms)
+}
+
+fn http(config: &Config, files: &Files) -> Result<Option<HttpSettings>> {
+    let Some(address) = config.listen.http else { return Ok(None) };
+    Ok(Some(HttpSettings {
+        address,
+        tls: tls(files, config.tls.as_ref().is_some_and(|tls| tls.http), &["http/1.1"])?,
+        edges: config.limits.edge_threads,
+        limits: config.limits.http,
+        open_paths: config.auth.open_paths.clone(),
+    }))
+}
+
+fn tls(files: &Files, wanted: bool, protocols: &[&str]) -> Result<Option<Arc<rustls::ServerConfig>>> {
+    match &files.certificate {
+        Some(certificate) if wanted => server_config(certificate, protocols).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// What the MQTT port is told; `None` when no door leads to it.
+fn mqtt(config: &Config, files: &Files) -> Result<Option<MqttSettings>> {
+    let mqtt = &config.mqtt;
+    let listener = |name: &str, address, tls, door: &Door| MqttListener {
+        name: name.into(),
+        address,
+        tls,
+        anonymous: door.anonymous,
+        connections_max: door.connections_max,
+        connections_per_s: door.connections_per_s,
+        packet_bytes_max: door.packet_bytes_max,
+    };
+    let mut listeners = Vec::new();
+    listeners.extend(config.listen.mqtt.map(|address| listener("mqtt", address, None, &mqtt.tcp)));
+    if let (Some(address), Some(certificate)) = (config.listen.mqtts, &files.certificate) {
+        let tls = server_config_with_clients(certificate, &files.clients)?;
+        listeners.push(listener("mqtts", address, Some(tls), &mqtt.tls));
+    }
+    let websocket = mqtt.websocket.as_ref().map(|websocket| WebSocketSettings {
+        path: websocket.path.clone(),
+        origins: websocket.origins.clone(),
+        anonymous: websocket.door.anonymous,
+        connections_max: websocket.door.connections_max,
+        connections_per_s: websocket.door.connections_per_s,
+    });
+    if listeners.is_empty() && websocket.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(MqttSettings {
+        listeners,
+        websocket,
+        topic_shards: mqtt.topic_shards,
+        limits: mqtt.limits.clone(),
+        inbox: mqtt.inbox.clone(),
+        announce: mqtt.announce.clone(),
+        admission: mqtt.admission.clone(),
+        drain: mqtt.drain.clone(),
+        drain_timeout_ms: mqtt.drain_timeout_ms,
+    }))
+}
+
+fn seed_requests(seed: &Seed) -> Vec<Request> {
+    let accounts = seed.accounts.iter().map(|account| Request::OpenAccount {
+        id: account.id.clone(),
+        asset: account.asset.clone(),
+        kind: account.kind,
+    });
+    let transfers = seed.transfers.iter().map(|transfer| Request::Transfers {
+        linked: false,
+        batch: TransferBatch::copy_of([Transfer {
+            id: &transfer.id,
+            debit: &transfer.debit,
+            credit: &transfer.credit,
+            amount: transfer.amount,
+            memo: &transfer.memo,
+        }]),
+    });
+    accounts.chain(transfers).collect()
+}

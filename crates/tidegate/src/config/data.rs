@@ -1,0 +1,51 @@
+//! `[data]`: the data directory.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tidegate_config::{Bytes, ConfigError, Count, Document, FilePath, Seconds, config};
+
+use super::settled::Overrides;
+
+config! {
+    /// `[data]`
+    pub struct DataKeys in "data" {
+        dir: FilePath = "data", .., restart,
+            "directory of journals, snapshots and the token key; made if it does not exist";
+        shards: Count<u16> = 1, 1..=1_024, restart,
+            "shards of a new data directory; one that exists keeps its own. One is fastest on few cores";
+        segment_bytes: Bytes = 256 << 20, (16 << 20)..=(64 << 30), restart,
+            "bytes of one segment file of the ledger's journal; those of topics have 64 MiB";
+        snapshot_interval_s: Seconds = 300, 0..=31_536_000, restart,
+            "seconds between snapshots, which shorten the next start; 0 for none by time";
+    }
+}
+
+/// The data directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Data {
+    /// Where.
+    pub dir: PathBuf,
+    /// Shards, if it is new.
+    pub shards: u16,
+    /// Bytes of one journal segment.
+    pub segment_bytes: u64,
+    /// Time between snapshots; `None` for none by time.
+    pub snapshot_interval: Option<Duration>,
+}
+
+/// The directory of the file, or that of the flag.
+pub fn settle(document: &Document, overrides: &Overrides) -> Result<Data, ConfigError> {
+    let keys: DataKeys = document.section()?;
+    Ok(Data {
+        dir: overrides.data.clone().unwrap_or(keys.dir),
+        shards: keys.shards,
+        segment_bytes: keys.segment_bytes,
+        snapshot_interval: interval(keys.snapshot_interval_s),
+    })
+}
+
+/// `None` for zero.
+pub fn interval(seconds: u64) -> Option<Duration> {
+    (seconds > 0).then(|| Duration::from_secs(seconds))
+}

@@ -1,0 +1,11 @@
+//! The ledger's keys.
+
+use tidegate_config::{Bytes, config};
+
+config! {
+    /// `[limits]`, as far as the ledger goes.
+    pub struct LedgerKeys in "limits" {
+        ids_filter_bytes_max: Bytes<usize> = 256 << 20, (1 << 16)..=(1 << 40), restart,
+            "bytes of memory for the filter that says which transfer ids are new, over all shards";
+    }
+}

@@ -1,0 +1,65 @@
+//! A room that the server did not know when it was written.
+//!
+//! ```text
+//!   Extension ─┬─ config rows, metric rows, families of logs      known before anything is read
+//!              └─ open(document) ─▶ Opened { logs, room, HTTP, frames }   once the configuration is good
+//! ```
+
+use std::path::Path;
+
+use anyhow::Result;
+use tidegate_config::{Document, Section};
+use tidegate_doors::binary::frames::OpenFrames;
+use tidegate_doors::http_room::OpenHttpRoom;
+use tidegate_journal::directory::{Directory, Wanted};
+use tidegate_journal::disk::RealDisk;
+use tidegate_journal::{Family, LocalLogs};
+use tidegate_runtime::Room;
+use tidegate_shard::ShardFamily;
+use tidegate_telemetry::MetricRow;
+
+use crate::command::audit::audit_family;
+
+/// What a crate outside brings to the server.
+pub trait Extension<P>: Sync {
+    /// The keys of its configuration.
+    fn sections(&self) -> &'static [Section];
+
+    /// What it counts.
+    fn metrics(&self) -> &'static [MetricRow];
+
+    /// The families of its logs, for `tidegate audit`.
+    fn families(&self) -> Vec<KnownFamily>;
+
+    /// What it serves, as the configuration says.
+    fn open(&self, document: &Document) -> Result<Opened<P>>;
+}
+
+/// An extension with its configuration read.
+pub struct Opened<P> {
+    /// Its logs.
+    pub logs: Vec<Wanted>,
+    /// Its shards, ports and threads.
+    pub room: Box<dyn Room<P>>,
+    /// Its paths at the HTTP door, if it has some.
+    pub http: Option<OpenHttpRoom<P>>,
+    /// Its frames on the binary port, if it has some.
+    pub frames: Option<OpenFrames<P>>,
+}
+
+/// A family of logs, and how one of them is audited.
+#[derive(Clone, Copy)]
+pub struct KnownFamily {
+    pub(crate) family: Family,
+    pub(crate) audit: AuditFamily,
+}
+
+/// Audits all logs of one family, and says what is wrong.
+type AuditFamily = fn(&Path, &Directory, &LocalLogs<RealDisk>, &mut Vec<String>);
+
+impl KnownFamily {
+    /// The family whose logs fold into the machine of `F`.
+    pub const fn of<F: ShardFamily>() -> KnownFamily {
+        KnownFamily { family: F::FAMILY, audit: audit_family::<F> }
+    }
+}
