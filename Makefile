@@ -23,6 +23,7 @@ BENCH ?=
 SEED ?=
 WORLD ?=
 STORE ?=
+SIM_ARGS = $(if $(WORLD),--world $(WORLD)) $(if $(STORE),--store $(STORE)) $(if $(SEED),--seed $(SEED))
 RUNS ?= 3
 FUZZ_SECONDS ?= 30
 KILLS ?= 1000
@@ -31,7 +32,8 @@ KILLS ?= 1000
 LOGS := $(TARGET)/stages
 STAGE := scripts/stage.sh $(LOGS)
 SETUP := scripts/setup.sh
-# All but the simulator, which plants bugs (crates/planted): nothing else is built with them. One choice for all stages, so that they share builds.
+# All but the simulator, which plants bugs (crates/planted): nothing else is built with them. One choice for all
+# stages, so that they share builds.
 HOUSE := --workspace --exclude tidegate-sim
 
 .PHONY: help
@@ -85,8 +87,8 @@ doc: setup ## the API documentation of all crates, warnings as errors
 ##------------------------------------------------------------------------------------------------ proof
 
 .PHONY: sim
-sim: setup ## simulate the ledger (or WORLD=gateway) on both stores (or STORE=local, STORE=stream) until stopped, or one seed (SEED=n)
-	cargo run --release -p tidegate-sim -- $(if $(WORLD),--world $(WORLD)) $(if $(STORE),--store $(STORE)) $(if $(SEED),--seed $(SEED))
+sim: setup ## simulate until stopped, or SEED=n (WORLD=ledger or gateway; STORE=local or stream, otherwise both)
+	cargo run --release -p tidegate-sim -- $(SIM_ARGS)
 
 .PHONY: sim-test
 sim-test: setup

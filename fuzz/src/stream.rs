@@ -1,5 +1,5 @@
-//! A message of a log in a stream. Raw bytes rarely pass the checksum, so they are also taken as the fields of a message that is
-//! sealed well: what follows the checksum must be as careful.
+//! A message of a log in a stream. Raw bytes rarely pass the checksum, so they are also taken as the fields of a
+//! message that is sealed well: what follows the checksum must be as careful.
 
 use tidegate_journal::limits::MESSAGE_BYTES_MAX;
 use tidegate_journal::stream::message::{MESSAGE_HEADER_BYTES, MessageHeader, MessageKind, decode};

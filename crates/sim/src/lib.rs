@@ -3,7 +3,7 @@
 //! believe silence.
 //!
 //! ```text
-//!   seed ─▶ Chance ─▶ harness: clock, faults, life of the process ──▶ Store: LocalStore over FakeDisk, StreamStore over FakeStreams
+//!   seed ─▶ Chance ─▶ harness: clock, faults, life ──▶ Store: LocalStore over FakeDisk, StreamStore over FakeStreams
 //!                        ▲                                   └─▶ Trace ─▶ hash: the same seed, the same bytes
 //!                        │ Workload: clients, oracle
 //!              ┌─────────┼───────────────────────┐
@@ -21,7 +21,7 @@
 //!     …
 //!   seed 64 breaks a promise
 //!     an id stands for one content
-//!     c0-79 Content { debit: "wallet:credit-1", … } was answered Refused(InsufficientFunds { available: 7 }), known: None
+//!     c0-79 Content { debit: "wallet:credit-1", … } was answered Refused(InsufficientFunds { … }), known: None
 //!   replay it:  make sim SEED=64 WORLD=ledger STORE=local
 //! ```
 //!

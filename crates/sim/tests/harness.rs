@@ -1,4 +1,5 @@
-//! A machine from outside in the harness: marks that are only ever raised, with clients and an oracle of their own, on both stores.
+//! A machine from outside in the harness: marks that are only ever raised, with clients and an oracle of their own, on
+//! both stores.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The simulator finds what it was made to find: each planted bug by some seed out of a bounded range, by the promise that it
-//! breaks, on each store where it can occur, while the same seeds hold without it.
+//! The simulator finds what it was made to find: each planted bug by some seed out of a bounded range, by the promise
+//! that it breaks, on each store where it can occur, while the same seeds hold without it.
 
 use std::collections::BTreeMap;
 

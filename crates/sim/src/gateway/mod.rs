@@ -3,9 +3,9 @@
 //! clients that come, go, stall, come back, and sometimes talk rubbish.
 //!
 //! ```text
-//!   seed ─▶ Plan ─▶ SimClient ⇄ Socket (late, in pieces, reset, stalled) ⇄ Broker ⇄ rings (late) ⇄ Broker
-//!             │         │                                               └─ TopicShard ─ StepLog ─ FakeDisk (kill, power)
-//!             └─ faults └──── what was sent, acknowledged, heard ────▶ Oracle ─▶ "breaks a promise", with the seed
+//!   seed ─▶ Plan ─▶ SimClient ⇄ Socket (late, in pieces, reset, stalled) ⇄ Broker ⇄ rings ⇄ Broker
+//!             │         │                                               └─ TopicShard ─ log of a Store
+//!             └─ faults └─ what was sent, acknowledged, heard ─▶ Oracle ─▶ "breaks a promise", with the seed
 //! ```
 //!
 //! # What is checked

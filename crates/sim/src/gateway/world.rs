@@ -124,7 +124,8 @@ impl<S: Store> Workload<S> for Gateway {
         let undone: Vec<_> = world.load.peers.iter().filter_map(|peer| peer.client.unfinished()).collect();
         let shards = world.node.as_ref().map_or_else(String::new, Node::situation);
         format!(
-            "in peace, {unsettled} clients are not online, this is missing: {debts:?}, these are not done: {undone:?}; shards: {shards}"
+            "in peace, {unsettled} clients are not online, this is missing: {debts:?}, these are not done: \
+             {undone:?}; shards: {shards}"
         )
     }
 
