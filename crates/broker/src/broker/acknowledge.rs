@@ -11,9 +11,6 @@ use crate::flow::{Answer, Flight, IncomingStage, OUTCOME_UNKNOWN};
 use crate::peer::{AckTo, Item, Source, Ticket};
 use crate::session::{SessionFlags, SessionRef};
 
-/// What a PUBCOMP may say instead of success.
-const NOT_FOUND: ReasonCode = ReasonCode::PACKET_IDENTIFIER_NOT_FOUND;
-
 impl<L: LogStore> Broker<L> {
     fn flight(&self, place: u32, packet_id: u16) -> Option<(u64, Flight)> {
         self.clients.sessions[place].flow.as_ref()?.window.find(packet_id)
@@ -245,7 +242,7 @@ impl<L: LogStore> Broker<L> {
                         incoming.stage = IncomingStage::Received;
                     }
                 }
-                AckKind::PubComp if answer.reason.is_error() && answer.reason != NOT_FOUND => {
+                AckKind::PubComp if answer.reason == OUTCOME_UNKNOWN => {
                     // Some shard may still know it. A PUBREL that comes again asks again.
                     for incoming in flow.incoming.iter_mut().filter(|known| known.packet_id == answer.packet_id) {
                         incoming.stage = IncomingStage::Received;

@@ -106,12 +106,12 @@ impl<L: LogStore> Broker<L> {
             }
             // Without its record there is no PUBREL: after a restart the message is sent again, under an id that the
             // client still knows.
-            Wait::Received { .. } if reason.is_error() => {}
+            Wait::Received { .. } if is_unknown => {}
             Wait::Received { session, number } => self.received(session, number, now),
             Wait::Retained { message, source } => {
                 self.retained(message, source, if is_unknown { OUTCOME_UNKNOWN } else { reason }, now);
             }
-            Wait::Ack { ack_to } => self.send_ack_to(ack_to, reason, now),
+            Wait::Ack { ack_to } => self.send_ack_to(ack_to, if is_unknown { OUTCOME_UNKNOWN } else { reason }, now),
         }
     }
 

@@ -259,13 +259,11 @@ impl<L: LogStore> Broker<L> {
     }
 
     pub(super) fn send_answer(&mut self, index: u32, answer: Answer, now: TimeMs) {
-        let is_pubcomp = answer.kind == AckKind::PubComp;
-        let is_refused = answer.reason.is_error() && answer.reason != ReasonCode::PACKET_IDENTIFIER_NOT_FOUND;
-        let is_silent = is_pubcomp || answer.reason == OUTCOME_UNKNOWN;
-        if is_refused && (is_silent || self.clients.connections[index].version == Version::V311) {
-            // An MQTT 3.1.1 acknowledgement would mean success. Without one the client will send again. A PUBCOMP has
-            // no reason that says otherwise, and the packet id is not free: the shard may still know what was published
-            // under it.
+        let is_refused = answer.kind != AckKind::PubComp && answer.reason.is_error();
+        let is_unknown = answer.reason == OUTCOME_UNKNOWN;
+        if is_unknown || is_refused && self.clients.connections[index].version == Version::V311 {
+            // An MQTT 3.1.1 acknowledgement would mean success. Without one the client will send again. So will it
+            // where nobody knows the outcome: its packet id is not free, because a shard may know it still.
             self.deferred_disconnects.push((self.clients.key(index), answer.reason));
             return;
         }
