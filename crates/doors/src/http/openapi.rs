@@ -129,7 +129,10 @@ type Responses = BTreeMap<String, RefOr<utoipa::openapi::Response>>;
 
 impl IntoResponses for RoomProblems {
     fn responses() -> Responses {
-        [GuardProblems::responses(), NameProblems::responses(), ServiceProblems::responses()].into_iter().flatten().collect()
+        [GuardProblems::responses(), NameProblems::responses(), ServiceProblems::responses()]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 }
 
