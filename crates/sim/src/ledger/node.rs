@@ -1,46 +1,34 @@
 //! One process: workers, routers of edge threads and auditors over one disk, without their threads.
 //!
-//! Everything in here is the real code. What is missing are sockets, rings (the [`crate::network`] carries messages) and the
-//! companion threads of the journals, whose work is stepped.
-
-use std::path::Path;
+//! Everything in here is the real code. What is missing are sockets, rings (the [`crate::ledger::network`] carries
+//! messages) and the companion threads of the journals, whose work is stepped.
 
 use tidegate_journal::disk::FakeDisk;
-use tidegate_journal::{Durability, JournalError, LogId, LogStore, Logs, StepLog, StepLogs};
+use tidegate_journal::{Durability, JournalError, LogId, LogStore, Logs};
 use tidegate_ledger::auditor::{Audit, ShardAuditor};
 use tidegate_ledger::ids::IdIndex;
 use tidegate_ledger::message::AuditReport;
-use tidegate_ledger::operation::{Answer, EndpointIndex, Message, Operation, Outgoing};
+use tidegate_ledger::operation::{Answer, Message, Operation, Outgoing};
 use tidegate_ledger::router::{CursorKey, Router};
 use tidegate_ledger::service::{Fetched, Job};
-use tidegate_ledger::worker::Worker;
-use tidegate_ledger::{LEDGER, LedgerFamily, LedgerService, LedgerShard};
+use tidegate_ledger::{LEDGER, LedgerFamily, LedgerService};
 use tidegate_machines::ShardIndex;
+use tidegate_runtime::Address;
 use tidegate_shard::{JobId, OpenShard, Service, Shard, Snapshots};
 
+use crate::harness::{Process, Site, Store, data};
+use crate::ledger::plan::Plan;
+use crate::ledger::worker::{SimShard, Worker, endpoint, shard_addresses};
 use crate::note;
-use crate::plan::Plan;
-use crate::trace::Trace;
 
 /// The random number that the data directory got.
-const DIRECTORY_ID: u64 = 0x7464_6174_6131_0001;
+pub const DIRECTORY_ID: u64 = 0x7464_6174_6131_0001;
 
 /// Signs cursors.
 const CURSORS: CursorKey = CursorKey([0x7369_6d31, 0x7369_6d32]);
-/// Where the data directory is on the fake disk.
-pub const DATA: &str = "/data";
 
-/// A worker over a faulty disk.
-pub type SimWorker = Worker<FakeDisk, StepLog<FakeDisk>>;
-/// A shard over one.
-pub type SimShard = LedgerShard<FakeDisk, StepLog<FakeDisk>>;
-/// What reads its log.
-type SimReader = <StepLog<FakeDisk> as LogStore>::Reader;
-
-/// The logs on a disk.
-pub fn logs(disk: &FakeDisk) -> StepLogs<FakeDisk> {
-    StepLogs::new(disk.clone(), Path::new(DATA), &[LEDGER])
-}
+/// What reads a shard's log.
+type SimReader<S> = <<S as Store>::Log as LogStore>::Reader;
 
 /// The log of a shard.
 pub fn log_id(shard: u16) -> LogId {
@@ -48,13 +36,13 @@ pub fn log_id(shard: u16) -> LogId {
 }
 
 /// A running process.
-pub struct Node {
+pub struct Node<S: Store> {
     /// Its workers, which are the first endpoints.
-    pub workers: Vec<SimWorker>,
+    pub workers: Vec<Worker<S>>,
     /// The routers of its edge threads, which are the next.
     pub edges: Vec<Router>,
     /// One auditor per shard; on a real node they share a thread.
-    pub auditors: Vec<Audits>,
+    pub auditors: Vec<Audits<S>>,
     /// Reads that the shards of each worker have asked for and that no fetch thread has done yet.
     jobs: Vec<Vec<(ShardIndex, JobId, Job)>>,
 }
@@ -71,40 +59,35 @@ pub enum Endpoint {
 }
 
 /// One shard's auditor and where it stands.
-pub struct Audits {
+pub struct Audits<S: Store> {
     /// The real one.
-    pub auditor: ShardAuditor<FakeDisk, SimReader>,
-    endpoint: EndpointIndex,
+    pub auditor: ShardAuditor<FakeDisk, SimReader<S>>,
+    endpoint: Address,
     /// The question that is under way.
     asked: Option<u64>,
     questions: u64,
 }
 
-/// Creates the logs of a new data directory, as `Directory::open_or_create` does before it gives the directory its name.
-pub fn create(disk: &FakeDisk, shards: u16) -> Result<(), JournalError> {
-    (0..shards).try_for_each(|shard| logs(disk).create(log_id(shard)))
-}
-
-impl Node {
-    /// Starts a process: opens logs and id indexes, replays, and gives every shard to its worker. `Err` in the words that an
-    /// operator would read.
-    pub fn start(disk: &FakeDisk, plan: &Plan, workers: u16, trace: &Trace) -> Result<Node, String> {
-        let mut shares: Vec<Vec<SimShard>> = (0..workers).map(|_| Vec::new()).collect();
+impl<S: Store> Node<S> {
+    /// Starts a process: opens logs and id indexes, replays, and gives every shard to its worker. `Err` in the words
+    /// that an operator would read.
+    pub fn start(site: &Site<S>, plan: &Plan, workers: u16) -> Result<Node<S>, String> {
+        let mut shares: Vec<Vec<SimShard<S>>> = (0..workers).map(|_| Vec::new()).collect();
         let mut recovered = Vec::new();
         for shard in 0..plan.shards {
-            let (served, durable) = recover(disk, plan, shard, trace)?;
+            let (served, durable) = recover(site, plan, shard)?;
             shares[(shard % workers) as usize].push(served);
             recovered.push(durable);
         }
-        let worker_with =
-            |(index, shards)| Worker::new(Node::worker_endpoint(index), plan.shards, workers, CURSORS, shards);
+        let worker_with = |(index, shards)| Worker::new(index as u16, plan.shards, workers, CURSORS, shards);
         let edges = (workers..workers + plan.edges)
-            .map(|index| Router::new(EndpointIndex(index), plan.shards, workers, CURSORS));
+            .map(|index| Router::new(endpoint(index), shard_addresses(plan.shards, workers), CURSORS));
         let mut auditors = Vec::new();
         for shard in 0..plan.shards {
-            let reader = logs(disk).reader(log_id(shard)).map_err(|error| error.to_string())?;
-            let auditor = ShardAuditor::open(snapshots(disk, shard), reader, &recovered[shard as usize], plan.shards);
-            let endpoint = EndpointIndex(workers + plan.edges + shard);
+            let reader = site.store.logs().reader(log_id(shard)).map_err(|error| error.to_string())?;
+            let auditor =
+                ShardAuditor::open(snapshots(&site.disk, shard), reader, &recovered[shard as usize], plan.shards);
+            let endpoint = endpoint(workers + plan.edges + shard);
             auditors.push(Audits { auditor, endpoint, asked: None, questions: 0 });
         }
         Ok(Node {
@@ -116,8 +99,8 @@ impl Node {
     }
 
     /// What is at this endpoint.
-    pub fn endpoint(&self, index: EndpointIndex) -> Endpoint {
-        let index = index.0 as usize;
+    pub fn endpoint(&self, index: Address) -> Endpoint {
+        let index = usize::from(index.endpoint.0);
         let (workers, edges) = (self.workers.len(), self.edges.len());
         if index < workers {
             Endpoint::Worker(index)
@@ -129,17 +112,17 @@ impl Node {
     }
 
     /// The endpoint of a worker.
-    pub fn worker_endpoint(worker: usize) -> EndpointIndex {
-        EndpointIndex(worker as u16)
+    pub fn worker_endpoint(worker: usize) -> Address {
+        endpoint(worker as u16)
     }
 
     /// The endpoint of an edge.
-    pub fn edge_endpoint(&self, edge: usize) -> EndpointIndex {
-        EndpointIndex((self.workers.len() + edge) as u16)
+    pub fn edge_endpoint(&self, edge: usize) -> Address {
+        endpoint((self.workers.len() + edge) as u16)
     }
 
     /// A shard.
-    pub fn shard(&self, shard: u16) -> &SimShard {
+    pub fn shard(&self, shard: u16) -> &SimShard<S> {
         let shards = self.workers.iter().flat_map(|worker| worker.shards());
         shards.into_iter().find(|owned| owned.index() == ShardIndex(shard)).expect("every shard has a worker")
     }
@@ -157,25 +140,17 @@ impl Node {
     }
 
     /// Does one of them, as a fetch thread would, and brings what it found.
-    pub fn run_job(&mut self, disk: &FakeDisk, worker: usize, nth: usize) {
+    pub fn run_job(&mut self, store: &S, worker: usize, nth: usize) {
         let (shard, id, job) = self.jobs[worker].swap_remove(nth);
         // A disk that has stopped gives no reader; the process ends before anybody notices what is missing.
-        let Ok(reader) = logs(disk).reader(log_id(shard.0)) else { return };
+        let Ok(reader) = store.logs().reader(log_id(shard.0)) else { return };
         let found: Fetched = LedgerService::<FakeDisk>::run(job, &reader);
         self.workers[worker].fetched(shard, id, found);
     }
 
-    /// All logs, in the order of their shards.
-    pub fn logs(&mut self) -> Vec<(u16, &mut StepLog<FakeDisk>)> {
-        let shards = self.workers.iter_mut().flat_map(|worker| worker.shards_mut());
-        let mut logs: Vec<_> = shards.map(|shard| (shard.index().0, shard.log_mut())).collect();
-        logs.sort_by_key(|(shard, _)| *shard);
-        logs
-    }
-
     /// Whether all that was accepted is decided, durable and answered.
     pub fn is_idle(&self) -> bool {
-        self.workers.iter().all(SimWorker::is_idle) && self.edges.iter().all(|edge| edge.pending() == 0)
+        self.workers.iter().all(Worker::is_idle) && self.edges.iter().all(|edge| edge.pending() == 0)
     }
 
     /// Whether every credit between shards has arrived and is known to have.
@@ -187,29 +162,36 @@ impl Node {
             sent == confirmed && sent == self.shard(to).state_ahead().watermark(ShardIndex(from))
         })
     }
+}
 
-    /// Stops gracefully: everything submitted becomes durable, and each log's tail is marked.
-    pub fn stop(self) -> Result<(), JournalError> {
-        self.workers.into_iter().flat_map(SimWorker::into_logs).try_for_each(|log| log.close().map(|_| ()))
+impl<S: Store> Process for Node<S> {
+    fn failure(&self) -> Option<String> {
+        self.workers.iter().find_map(Worker::failure)
+    }
+
+    fn stop(self) -> Result<(), JournalError> {
+        self.workers.into_iter().try_for_each(Worker::stop)
     }
 }
 
 /// The snapshots of a shard.
 pub fn snapshots(disk: &FakeDisk, shard: u16) -> Snapshots<LedgerFamily, FakeDisk> {
-    Snapshots::new(disk.clone(), Path::new(DATA), log_id(shard))
+    Snapshots::new(disk.clone(), data(), log_id(shard))
 }
 
-fn recover(disk: &FakeDisk, plan: &Plan, shard: u16, trace: &Trace) -> Result<(SimShard, Durability), String> {
-    let open = OpenShard::open(&logs(disk), snapshots(disk, shard), plan.journal).map_err(|error| error.to_string())?;
+fn recover<S: Store>(site: &Site<S>, plan: &Plan, shard: u16) -> Result<(SimShard<S>, Durability), String> {
+    let disk = &site.disk;
+    let open =
+        OpenShard::open(&site.store.logs(), snapshots(disk, shard), plan.journal).map_err(|error| error.to_string())?;
     let (durable, cut) = (open.recovered().durability(), open.recovered().bytes_cut);
-    let folder = Path::new(DATA).join("ids").join(format!("ledger-{shard}"));
+    let folder = data().join("ids").join(format!("ledger-{shard}"));
     let opened = IdIndex::open(disk.clone(), &folder, plan.ids, durable.position(), &mut |_, _| {})
         .map_err(|error| error.to_string())?;
     let mut ids = opened.index;
     let back = open.replay(plan.shards, &mut ids, |_| {}).map_err(|error| error.to_string())?;
     let (log, report) = (back.log, back.report);
     note!(
-        trace,
+        site.trace,
         "  shard {shard}: sequence {} cut {cut} snapshot {} passed over {:?} events {} ids {} discarded {:?}",
         log.last_sequence(),
         report.snapshot_sequence,
@@ -223,9 +205,9 @@ fn recover(disk: &FakeDisk, plan: &Plan, shard: u16, trace: &Trace) -> Result<(S
     Ok((shard, durable))
 }
 
-impl Audits {
+impl<S: Store> Audits<S> {
     /// Where answers to it go.
-    pub fn endpoint(&self) -> EndpointIndex {
+    pub fn endpoint(&self) -> Address {
         self.endpoint
     }
 
@@ -275,6 +257,6 @@ impl Audits {
     fn call(&self, operation: Operation, workers: u16) -> Outgoing {
         let shard = self.auditor.shard();
         let call = Message::Call { from: self.endpoint, ticket: self.questions, shard, operation };
-        vec![(EndpointIndex(shard.0 % workers), call)]
+        vec![(endpoint(shard.0 % workers), call)]
     }
 }

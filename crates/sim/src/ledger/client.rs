@@ -1,6 +1,6 @@
 //! Clients: they ask, wait, ask again with the same ids and content, and sometimes everything they sent comes twice.
 
-use crate::ask::Ask;
+use crate::ledger::ask::Ask;
 
 /// A request that a client has under way, or had.
 #[derive(Clone, Debug)]

@@ -2,13 +2,13 @@
 
 use tidegate_machines::ledger::AccountKind;
 
-use crate::ask::{Ask, Content, Item};
 use crate::chance::Chance;
-use crate::model::{HUGE_ASSET, Model};
-use crate::population::{Account, Population};
+use crate::ledger::ask::{Ask, Content, Item};
+use crate::ledger::model::{HUGE_ASSET, Model};
+use crate::ledger::population::{Account, Population};
 
 /// Makes requests.
-pub struct Workload {
+pub struct Requests {
     chance: Chance,
     population: Population,
     /// Accounts that nobody has asked to be opened yet.
@@ -24,16 +24,16 @@ pub struct Workload {
     hot: u64,
 }
 
-impl Workload {
+impl Requests {
     /// A workload of its own population.
-    pub fn new(mut chance: Chance) -> Workload {
+    pub fn new(mut chance: Chance) -> Requests {
         let population = Population::new(&mut chance);
         let mut unopened = population.accounts().to_vec();
         for index in (1..unopened.len()).rev() {
             unopened.swap(index, chance.below(index as u64 + 1) as usize);
         }
         let hot = *chance.one_of(&[100, 300, 900]);
-        Workload {
+        Requests {
             chance,
             population,
             unopened,

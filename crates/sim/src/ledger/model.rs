@@ -6,8 +6,8 @@
 //!   Census (everything read through the door while all is quiet) ─▶ compare: nothing lost, nothing twice, all adds up
 //! ```
 //!
-//! Why it is not a second ledger: it never decides. It knows only promises, so it cannot share a mistake with the code that
-//! decides, and an answer that was never seen binds it to nothing: the request was done once or not at all.
+//! Why it is not a second ledger: it never decides. It knows only promises, so it cannot share a mistake with the code
+//! that decides, and an answer that was never seen binds it to nothing: the request was done once or not at all.
 
 mod account;
 mod census;
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use tidegate_ledger::message::Reply;
 use tidegate_machines::ledger::{AccountKind, AccountView, Outcome, Refusal};
 
-use crate::ask::{Ask, Content, Item};
+use crate::ledger::ask::{Ask, Content, Item};
 use crate::violation::{Violation, must};
 use account::{AccountStory, Floor};
 pub use census::Census;
@@ -181,7 +181,8 @@ impl Model {
         Ok(())
     }
 
-    /// No member of a linked group is known to be applied while another is known not to be, unless it was sent alone, too.
+    /// No member of a linked group is known to be applied while another is known not to be, unless it was sent alone,
+    /// too.
     fn check_group(&self, items: &[Item]) -> Result<(), Violation> {
         let member = |Item { id, content }: &Item| self.ids.get(id).and_then(|story| story.fate_in_group(content));
         let fates: Vec<Option<bool>> = items.iter().map(member).collect();

@@ -4,7 +4,7 @@ use tidegate_machines::ledger::{Outcome, Refusal};
 
 use super::Stamp;
 use super::hold::{Close, Fate, HoldEnd};
-use crate::ask::Content;
+use crate::ledger::ask::Content;
 use crate::violation::{Violation, must};
 
 /// The answer for ever.
@@ -54,7 +54,8 @@ impl IdStory {
         asked.alone += u32::from(!linked);
     }
 
-    /// Whether the content was applied by its linked group; `None` when nobody knows, or when it may have been applied alone.
+    /// Whether the content was applied by its linked group; `None` when nobody knows, or when it may have been applied
+    /// alone.
     pub fn fate_in_group(&self, content: &Content) -> Option<bool> {
         let asked = self.asked.iter().find(|asked| asked.content == *content)?;
         let (verdict, _) = asked.verdict?;
@@ -159,7 +160,8 @@ impl IdStory {
         Ok(verdict == Verdict::Applied)
     }
 
-    /// Takes the answer to a post or void; the debit account and the amount, when it is the first to say that money moved.
+    /// Takes the answer to a post or void; the debit account and the amount, when it is the first to say that money
+    /// moved.
     pub fn closed(
         &mut self,
         id: &str,

@@ -8,7 +8,7 @@ use super::hold::Fate;
 use super::id::{IdStory, Verdict};
 use super::page::{change, check_chain, kind_key};
 use super::{AccountStory, Model};
-use crate::ask::Item;
+use crate::ledger::ask::Item;
 use crate::violation::{Violation, must};
 
 /// All accounts with their whole histories, newest row first.

@@ -1,7 +1,8 @@
-//! What a seed decides before anything happens: how large the node is, how its clients behave, and which faults it meets.
+//! What a seed decides before anything happens: how large the node is, how its clients behave, and which faults it
+//! meets.
 //!
-//! Each fault is present in some seeds and absent in others. Why: a fault that is always there hides what only happens without
-//! it (a disk that is often full never lets a journal grow to its second segment).
+//! Each fault is present in some seeds and absent in others. Why: a fault that is always there hides what only happens
+//! without it (a disk that is often full never lets a journal grow to its second segment).
 
 use tidegate_journal::Options;
 use tidegate_ledger::ids::{BuilderKind, IdSeed, IdsOptions};
@@ -9,6 +10,7 @@ use tidegate_ledger::ids::{BuilderKind, IdSeed, IdsOptions};
 use tidegate_shard::CompactionRule;
 
 use crate::chance::Chance;
+use crate::harness::Faults;
 
 /// How often things on the way go wrong; each is "so many times in a thousand".
 #[derive(Clone, Debug)]
@@ -27,8 +29,8 @@ pub struct Weather {
     pub wire_loss: u64,
     /// A request comes twice.
     pub wire_repeats: u64,
-    /// A log does not get to its disk in this tick.
-    pub slow_disk: u64,
+    /// A read on another thread takes longer than this tick.
+    pub slow_read: u64,
     /// A worker does not get to run in this tick.
     pub slow_worker: u64,
 }
@@ -44,37 +46,10 @@ impl Weather {
             wire_delay: 1,
             wire_loss: 0,
             wire_repeats: 0,
-            slow_disk: 0,
+            slow_read: 0,
             slow_worker: 0,
         }
     }
-}
-
-/// Faults of the machine; each is "so many times in ten thousand ticks".
-#[derive(Clone, Debug, Default)]
-pub struct Faults {
-    /// The power fails between two operations of the disk.
-    pub power: u64,
-    /// The power fails in the middle of some operation soon.
-    pub power_in_operation: u64,
-    /// The process is killed.
-    pub kill: u64,
-    /// The process is stopped gracefully.
-    pub stop: u64,
-    /// The next sync fails.
-    pub sync: u64,
-    /// The disk fills up, for a while.
-    pub full_disk: u64,
-    /// A log gets no disk time for a while.
-    pub stalled_disk: u64,
-    /// A bit of the journal rots.
-    pub journal_rot: u64,
-    /// A bit of a snapshot rots, or its end is cut off.
-    pub snapshot_rot: u64,
-    /// A bit of the id index rots.
-    pub ids_rot: u64,
-    /// The clock jumps.
-    pub clock_jump: u64,
 }
 
 /// Everything a seed decides at the beginning.
@@ -104,13 +79,11 @@ pub struct Plan {
     pub ids: IdsOptions,
     /// What goes wrong on the way.
     pub weather: Weather,
-    /// What goes wrong with the machine.
-    pub faults: Faults,
 }
 
 impl Plan {
-    /// The plan of a seed; `chance` is its first stream.
-    pub fn of(chance: &mut Chance) -> Plan {
+    /// The plan of a seed, and what goes wrong with its machine; `chance` is its first stream.
+    pub fn of(chance: &mut Chance) -> (Plan, Faults) {
         let group_bytes_max = *chance.one_of(&[4 << 10, 8 << 10, 16 << 10]);
         let segment_bytes = group_bytes_max as u64 * chance.within(4..=8);
         let journal = Options {
@@ -139,11 +112,14 @@ impl Plan {
             stop: some(15),
             sync: some(25),
             full_disk: some(15),
-            stalled_disk: some(60),
-            journal_rot: some(12),
+            stalled_log: some(60),
+            log_rot: some(12),
             snapshot_rot: some(25),
             ids_rot: some(20),
             clock_jump: some(25),
+            take_over: some(25),
+            unreachable_start: some(60),
+            slow_log: some(800),
         };
         let weather = Weather {
             ring_late: some(500),
@@ -153,10 +129,10 @@ impl Plan {
             wire_delay: 1 + some(40),
             wire_loss: some(120),
             wire_repeats: some(200),
-            slow_disk: some(800),
+            slow_read: some(800),
             slow_worker: some(500),
         };
-        Plan {
+        let plan = Plan {
             shards: 1 + chance.weighted(&[4, 3, 3]) as u16,
             edges: chance.within(1..=2) as u16,
             clients: chance.within(2..=5) as usize,
@@ -169,7 +145,7 @@ impl Plan {
             journal,
             ids,
             weather,
-            faults,
-        }
+        };
+        (plan, faults)
     }
 }

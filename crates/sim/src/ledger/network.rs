@@ -1,22 +1,23 @@
 //! Messages between endpoints, late and in the order that a real ring keeps: first in, first out per pair.
 //!
-//! Beyond what rings do, pulls and credits between shards may be lost or come twice, the second time much later: the protocol
-//! between shards must not need the ring's promises, as in a cluster it will not have them.
+//! Beyond what rings do, pulls and credits between shards may be lost or come twice, the second time much later: the
+//! protocol between shards must not need the ring's promises, as in a cluster it will not have them.
 
 use std::collections::{BTreeMap, VecDeque};
 
+use tidegate_ledger::operation::Message;
 use tidegate_ledger::operation::Outgoing;
-use tidegate_ledger::operation::{EndpointIndex, Message};
+use tidegate_runtime::Address;
 
 use crate::chance::Chance;
-use crate::plan::Weather;
+use crate::ledger::plan::Weather;
 
 /// Messages on their way.
 pub struct Network {
     chance: Chance,
-    lanes: BTreeMap<(EndpointIndex, EndpointIndex), VecDeque<(u64, Message)>>,
+    lanes: BTreeMap<(Address, Address), VecDeque<(u64, Message)>>,
     /// Second copies, which overtake and are overtaken.
-    strays: BTreeMap<(u64, u64), (EndpointIndex, Message)>,
+    strays: BTreeMap<(u64, u64), (Address, Message)>,
     strays_made: u64,
 }
 
@@ -27,7 +28,7 @@ impl Network {
     }
 
     /// Sends what `from` has to say at `tick`.
-    pub fn send(&mut self, from: EndpointIndex, outgoing: Outgoing, tick: u64, weather: &Weather) {
+    pub fn send(&mut self, from: Address, outgoing: Outgoing, tick: u64, weather: &Weather) {
         for (to, message) in outgoing {
             if between_shards(&message) {
                 if self.chance.happens(weather.ring_loss) {
@@ -45,7 +46,7 @@ impl Network {
         }
     }
 
-    fn send_stray(&mut self, to: EndpointIndex, message: &Message, tick: u64) {
+    fn send_stray(&mut self, to: Address, message: &Message, tick: u64) {
         let copy = match message {
             Message::Pull { shard, by, after } => Message::Pull { shard: *shard, by: *by, after: *after },
             Message::Credits { shard, from, credits } => {
@@ -61,7 +62,7 @@ impl Network {
     }
 
     /// Takes what is due at `tick`, lane by lane.
-    pub fn due(&mut self, tick: u64) -> Vec<(EndpointIndex, Message)> {
+    pub fn due(&mut self, tick: u64) -> Vec<(Address, Message)> {
         let mut due = Vec::new();
         for ((_, to), lane) in &mut self.lanes {
             while lane.front().is_some_and(|(at, _)| *at <= tick) {

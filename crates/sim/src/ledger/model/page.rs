@@ -4,7 +4,7 @@ use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, RowKind};
 
 use super::hold::Fate;
 use super::{AccountStory, Model};
-use crate::ask::Content;
+use crate::ledger::ask::Content;
 use crate::violation::{Violation, must};
 
 /// A row's kind as a key.
@@ -77,8 +77,8 @@ impl Model {
         Ok(())
     }
 
-    /// A row is the same whenever it is seen. Where parts of a collector are merged, only its balance may depend on what came
-    /// in between.
+    /// A row is the same whenever it is seen. Where parts of a collector are merged, only its balance may depend on
+    /// what came in between.
     fn remember(&mut self, account: &str, row: &HistoryRow) -> Result<(), Violation> {
         let merged = self.shard_count > 1
             && self

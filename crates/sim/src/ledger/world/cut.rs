@@ -5,17 +5,18 @@ use std::collections::BTreeMap;
 use tidegate_machines::OutboundNumber;
 use tidegate_machines::ShardIndex;
 
-use super::World;
-use crate::node::Node;
+use super::LedgerWorld;
+use crate::harness::Store;
+use crate::ledger::node::Node;
 use crate::violation::{Violation, must};
 
-impl World {
+impl<S: Store> LedgerWorld<S> {
     /// Every shard is balanced by itself, and what one has sent and another not yet taken in is on its way.
     pub(super) fn check_cut(&mut self) -> Result<(), Violation> {
         let Some(node) = &self.node else { return Ok(()) };
-        for shard in 0..self.plan.shards {
+        for shard in 0..self.load.plan.shards {
             check_shard(node, shard)?;
-            for other in (0..self.plan.shards).filter(|other| *other != shard) {
+            for other in (0..self.load.plan.shards).filter(|other| *other != shard) {
                 check_between(node, shard, other)?;
             }
         }
@@ -23,7 +24,7 @@ impl World {
     }
 }
 
-fn check_shard(node: &Node, shard: u16) -> Result<(), Violation> {
+fn check_shard<S: Store>(node: &Node<S>, shard: u16) -> Result<(), Violation> {
     let ledger = node.shard(shard).state_ahead();
     for totals in ledger.totals() {
         must(totals.imbalance() == 0, "conservation per asset at every cut", || format!("shard {shard}: {totals:?}"))?;
@@ -36,7 +37,7 @@ fn check_shard(node: &Node, shard: u16) -> Result<(), Violation> {
     Ok(())
 }
 
-fn check_between(node: &Node, from: u16, to: u16) -> Result<(), Violation> {
+fn check_between<S: Store>(node: &Node<S>, from: u16, to: u16) -> Result<(), Violation> {
     let (sender, receiver) = (node.shard(from).state_ahead(), node.shard(to).state_ahead());
     let (last, watermark) = (sender.outbound_last(ShardIndex(to)), receiver.watermark(ShardIndex(from)));
     must(watermark <= last, "no credit is applied that was not sent", || {

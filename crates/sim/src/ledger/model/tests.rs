@@ -5,7 +5,7 @@ use tidegate_ledger::message::Reply;
 use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, Outcome, Refusal, RowKind};
 
 use super::{Census, Model};
-use crate::ask::{Ask, Content, Item};
+use crate::ledger::ask::{Ask, Content, Item};
 
 const FUNDS: Refusal = Refusal::InsufficientFunds { available: 1 };
 

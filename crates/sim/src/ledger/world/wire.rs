@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use tidegate_ledger::message::{Reply, Unavailable};
 
-use super::World;
-use crate::ask::Ask;
+use super::LedgerWorld;
 use crate::chance::Chance;
-use crate::model::{Heard, Sent};
-use crate::node::{Endpoint, Node};
+use crate::harness::Store;
+use crate::ledger::ask::Ask;
+use crate::ledger::model::{Heard, Sent};
+use crate::ledger::node::{Endpoint, Node};
 use crate::note;
 use crate::violation::{Violation, must};
 
@@ -51,18 +52,18 @@ impl Wire {
     }
 }
 
-impl World {
+impl<S: Store> LedgerWorld<S> {
     /// Clients make wishes and send what is due; requests and replies arrive.
     pub(super) fn carry(&mut self) -> Result<(), Violation> {
-        if !self.calm {
+        if !self.site.is_calm() {
             self.make_wishes();
         }
-        for wish in self.wishes.due(self.tick) {
-            if !self.calm || self.finishing || self.wishes.get(wish).client == INSPECTOR {
+        for wish in self.load.wishes.due(self.site.tick) {
+            if !self.site.is_calm() || self.load.finishing || self.load.wishes.get(wish).client == INSPECTOR {
                 self.send(wish);
             }
         }
-        while let Some(moving) = self.wire.take_due(self.tick) {
+        while let Some(moving) = self.load.wire.take_due(self.site.tick) {
             match moving {
                 Moving::Request { token, door } => self.request_arrives(token, door)?,
                 Moving::Reply { token, reply } => self.reply_arrives(token, &reply)?,
@@ -72,47 +73,47 @@ impl World {
     }
 
     fn make_wishes(&mut self) {
-        for client in 0..self.plan.clients {
-            let room = self.wishes.open_of(client) < self.plan.pipelining;
-            if room && self.made < self.plan.requests && self.wire.chance.happens(200) {
-                self.made += 1;
-                let ask = self.workload.next(client, &self.model);
-                self.wishes.add(client, ask);
+        for client in 0..self.load.plan.clients {
+            let room = self.load.wishes.open_of(client) < self.load.plan.pipelining;
+            if room && self.load.made < self.load.plan.requests && self.load.wire.chance.happens(200) {
+                self.load.made += 1;
+                let ask = self.load.workload.next(client, &self.load.model);
+                self.load.wishes.add(client, ask);
             }
         }
     }
 
     fn send(&mut self, wish: usize) {
-        let chance = &mut self.wire.chance;
-        let wait = self.plan.patience + chance.below(self.plan.patience);
-        let copies = 1 + u64::from(chance.happens(self.weather.wire_repeats));
-        self.wishes.sent(wish, self.tick + wait);
+        let chance = &mut self.load.wire.chance;
+        let wait = self.load.plan.patience + chance.below(self.load.plan.patience);
+        let copies = 1 + u64::from(chance.happens(self.load.weather.wire_repeats));
+        self.load.wishes.sent(wish, self.site.tick + wait);
         for copy in 0..copies {
-            self.wire.tokens += 1;
-            self.tally.sends += 1;
-            let token = self.wire.tokens;
-            let sent = self.model.sent(&self.wishes.get(wish).ask);
-            note!(self.trace, "send {token} wish {wish} {:?}", self.wishes.get(wish).ask);
-            self.wire.sendings.insert(token, (wish, sent));
-            let chance = &mut self.wire.chance;
+            self.load.wire.tokens += 1;
+            self.site.tally.add("a request sent", 1);
+            let token = self.load.wire.tokens;
+            let sent = self.load.model.sent(&self.load.wishes.get(wish).ask);
+            note!(self.site.trace, "send {token} wish {wish} {:?}", self.load.wishes.get(wish).ask);
+            self.load.wire.sendings.insert(token, (wish, sent));
+            let chance = &mut self.load.wire.chance;
             let door = match chance.below(2) {
                 0 => Endpoint::Worker(chance.below(8) as usize),
                 _ => Endpoint::Edge(chance.below(8) as usize),
             };
-            if chance.happens(self.weather.wire_loss) {
+            if chance.happens(self.load.weather.wire_loss) {
                 continue;
             }
             // A second copy may come very late, long after the answer to the first.
-            let slowest = self.weather.wire_delay * if copy > 0 { 20 } else { 1 };
-            let due = self.tick + chance.within(1..=slowest);
-            self.wire.put(due, Moving::Request { token, door });
+            let slowest = self.load.weather.wire_delay * if copy > 0 { 20 } else { 1 };
+            let due = self.site.tick + chance.within(1..=slowest);
+            self.load.wire.put(due, Moving::Request { token, door });
         }
     }
 
     fn request_arrives(&mut self, token: u64, door: Endpoint) -> Result<(), Violation> {
         let Some(node) = &mut self.node else { return Ok(()) };
-        let wish = self.wire.sendings[&token].0;
-        let request = self.wishes.get(wish).ask.request();
+        let wish = self.load.wire.sendings[&token].0;
+        let request = self.load.wishes.get(wish).ask.request();
         let (mut out, mut finished) = (Vec::new(), Vec::new());
         let from = match door {
             Endpoint::Edge(edge) => {
@@ -123,7 +124,7 @@ impl World {
             Endpoint::Worker(worker) | Endpoint::Auditor(worker) => {
                 let worker = worker % node.workers.len();
                 node.workers[worker].start(token, request, &mut out, &mut finished);
-                Node::worker_endpoint(worker)
+                Node::<S>::worker_endpoint(worker)
             }
         };
         self.pass_on(from, out, finished)
@@ -132,36 +133,36 @@ impl World {
     /// Sends replies to their clients.
     pub(super) fn reply(&mut self, finished: Vec<(u64, Reply)>) {
         for (token, reply) in finished {
-            let chance = &mut self.wire.chance;
-            if chance.happens(self.weather.wire_loss) {
+            let chance = &mut self.load.wire.chance;
+            if chance.happens(self.load.weather.wire_loss) {
                 continue;
             }
-            let due = self.tick + chance.within(1..=self.weather.wire_delay);
-            self.wire.put(due, Moving::Reply { token, reply });
+            let due = self.site.tick + chance.within(1..=self.load.weather.wire_delay);
+            self.load.wire.put(due, Moving::Reply { token, reply });
         }
     }
 
     fn reply_arrives(&mut self, token: u64, reply: &Reply) -> Result<(), Violation> {
-        let Some((wish, sent)) = self.wire.sendings.get(&token) else {
+        let Some((wish, sent)) = self.load.wire.sendings.get(&token) else {
             return Err(Violation::of("every reply answers a request", format!("token {token}: {reply:?}")));
         };
         let wish = *wish;
-        note!(self.trace, "hear {token} wish {wish} {reply:?}");
-        self.tally.answers += 1;
-        let ask = &self.wishes.get(wish).ask;
-        let heard = self.model.answered(ask, sent, reply)?;
+        note!(self.site.trace, "hear {token} wish {wish} {reply:?}");
+        self.site.tally.add("an answer", 1);
+        let ask = &self.load.wishes.get(wish).ask;
+        let heard = self.load.model.answered(ask, sent, reply)?;
         self.remember_cursor(wish, reply);
         match (heard, reply) {
             (Heard::Settled, _) => {
-                if self.wishes.get(wish).client == INSPECTOR && !self.wishes.get(wish).settled {
-                    self.heard.insert(wish, reply.clone());
+                if self.load.wishes.get(wish).client == INSPECTOR && !self.load.wishes.get(wish).settled {
+                    self.load.heard.insert(wish, reply.clone());
                 }
-                self.wishes.settle(wish);
+                self.load.wishes.settle(wish);
             }
             (Heard::AskAgain, Reply::Unavailable(reason)) => {
                 self.check_reason(*reason)?;
-                let pause = self.wire.chance.within(1..=20);
-                self.wishes.hurry(wish, self.tick + pause);
+                let pause = self.load.wire.chance.within(1..=20);
+                self.load.wishes.hurry(wish, self.site.tick + pause);
             }
             (Heard::AskAgain, other) => unreachable!("{other:?} says nothing to ask again for"),
         }
@@ -170,18 +171,19 @@ impl World {
 
     fn check_reason(&mut self, reason: Unavailable) -> Result<(), Violation> {
         if reason == Unavailable::DiskFull {
-            self.tally.disk_full += 1;
-            must(self.damage.was_full(self.tick), "a disk with room is not called full", || "disk_full".into())?;
+            self.site.tally.add("a refusal for a full disk", 1);
+            must(self.site.was_full(), "a disk with room is not called full", || "disk_full".into())?;
         }
         Ok(())
     }
 
     /// A page's cursor may be used by anyone, much later.
     fn remember_cursor(&mut self, wish: usize, reply: &Reply) {
-        if let (Ask::History { id, .. }, Reply::History { next: Some(next), .. }) = (&self.wishes.get(wish).ask, reply)
-            && self.workload.cursors.len() < 50
+        if let (Ask::History { id, .. }, Reply::History { next: Some(next), .. }) =
+            (&self.load.wishes.get(wish).ask, reply)
+            && self.load.workload.cursors.len() < 50
         {
-            self.workload.cursors.push((id.clone(), next.to_string()));
+            self.load.workload.cursors.push((id.clone(), next.to_string()));
         }
     }
 }

@@ -3,7 +3,7 @@
 use tidegate_machines::ledger::AccountKind;
 
 use crate::chance::Chance;
-use crate::model::HUGE_ASSET;
+use crate::ledger::model::HUGE_ASSET;
 
 /// The assets that are in everyday use.
 const ASSETS: [&str; 2] = ["credit", "vote"];

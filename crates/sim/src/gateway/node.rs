@@ -1,7 +1,6 @@
-//! The process: brokers of all workers over one disk, the rings between them, and what is left when it dies.
+//! The process: brokers of all workers over one store, and the rings between them.
 
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_broker::{
@@ -9,7 +8,7 @@ use tidegate_broker::{
     Rights, SharedFacts, TOPICS, TopicShard, TopicsFamily, topics::open_shard,
 };
 use tidegate_journal::disk::FakeDisk;
-use tidegate_journal::{LogId, Logs, StepLog, StepLogs};
+use tidegate_journal::{JournalError, LogId, LogStore, Logs};
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{InboxLimits, InboxPolicy};
 use tidegate_shard::{CompactionRule, NothingDerived, OpenShard, Snapshots, compact};
@@ -17,22 +16,21 @@ use tidegate_wire::mqtt::filter_covers;
 
 use super::oracle::ClientIndex;
 use super::plan::Plan;
-use crate::chance::Chance;
-use crate::violation::{Violation, must};
+use crate::harness::{Process, Site, Store, data};
+use crate::violation::Violation;
 
-const DATA: &str = "/data";
+/// The random number of the data directory.
+pub const DIRECTORY_ID: u64 = 1;
 /// No inbox fills up: what is dropped for want of room is no broken promise, so it must not happen.
 const INBOX: InboxLimits =
     InboxLimits { messages_max: 1 << 20, bytes_max: 1 << 30, age_max_ms: 0, policy: InboxPolicy::Refuse };
-
-type Log = StepLog<FakeDisk>;
 
 /// A connection as both sides know it.
 pub type Link = (u16, ConnectionKey);
 
 /// A running process.
-pub struct House {
-    brokers: Vec<Broker<Log>>,
+pub struct Node<S: Store> {
+    brokers: Vec<Broker<S::Log>>,
     /// From worker to worker, in order.
     rings: Vec<Vec<VecDeque<BrokerMessage>>>,
 }
@@ -70,22 +68,13 @@ impl Rights for SimRights {
     }
 }
 
-impl House {
-    /// Creates the logs of an empty disk.
-    pub fn create(disk: &FakeDisk, plan: &Plan) {
-        for shard in 0..plan.topic_shards {
-            logs(disk).create(log_id(shard)).expect("a new disk takes a file");
-        }
-    }
-
-    /// Starts a process over what is on the disk.
-    pub fn start(disk: &FakeDisk, plan: &Plan, chance: &mut Chance) -> Result<House, Violation> {
+impl<S: Store> Node<S> {
+    /// Starts a process over what is in the store.
+    pub fn start(site: &mut Site<S>, plan: &Plan) -> Result<Node<S>, String> {
         let facts = Arc::new(SharedFacts::new(plan.workers));
-        let mut shards: Vec<Vec<TopicShard<Log>>> = (0..plan.workers).map(|_| Vec::new()).collect();
+        let mut shards: Vec<Vec<TopicShard<S::Log>>> = (0..plan.workers).map(|_| Vec::new()).collect();
         for shard in 0..plan.topic_shards {
-            let recovered =
-                recover(disk, plan, shard).map_err(|error| Violation::of("the process starts again", error))?;
-            shards[usize::from(shard % plan.workers)].push(recovered);
+            shards[usize::from(shard % plan.workers)].push(recover(site, plan, shard)?);
         }
         let limits =
             BrokerLimits { outbox_bytes_max: plan.outbox_bytes_max, sys_interval_ms: 0, ..BrokerLimits::default() };
@@ -96,18 +85,18 @@ impl House {
                 topic_shards: plan.topic_shards,
                 limits: limits.clone(),
                 facts: facts.clone(),
-                seed: chance.number(),
+                seed: site.chance.number(),
                 request_topics: Vec::new(),
                 version: "simulated",
             };
             Broker::new(options, shards)
         });
         let rings = (0..plan.workers).map(|_| (0..plan.workers).map(|_| VecDeque::new()).collect()).collect();
-        Ok(House { brokers: brokers.collect(), rings })
+        Ok(Node { brokers: brokers.collect(), rings })
     }
 
     /// The broker of a worker.
-    pub fn broker(&mut self, worker: u16) -> &mut Broker<Log> {
+    pub fn broker(&mut self, worker: u16) -> &mut Broker<S::Log> {
         &mut self.brokers[usize::from(worker)]
     }
 
@@ -159,18 +148,16 @@ impl House {
         events
     }
 
-    /// What the companion thread of each log of `worker` does. A failure is the shard's to notice.
-    pub fn step_logs(&mut self, worker: u16) {
-        for shard in self.broker(worker).shards_mut() {
-            let _ = shard.log_mut().step();
-        }
+    /// How far each shard is, for a person.
+    pub fn situation(&self) -> String {
+        let shards = self.brokers.iter().flat_map(Broker::shards);
+        let place = |shard: &TopicShard<S::Log>| format!("{} of {} durable", shard.durable(), shard.appended());
+        shards.map(place).collect::<Vec<_>>().join(", ")
     }
 
-    /// No shard has failed, unless its disk did.
-    pub fn check(&self) -> Result<(), Violation> {
-        let failed = self.brokers.iter().flat_map(Broker::shards).find_map(|shard| shard.failure());
+    /// Every broker's tables agree with each other.
+    pub fn assert_sound(&self) {
         self.brokers.iter().for_each(Broker::assert_sound);
-        must(failed.is_none(), "a shard fails only with its disk", || format!("{failed:?}"))
     }
 
     /// The payload of a topic's retained message.
@@ -185,30 +172,40 @@ impl House {
     }
 }
 
+impl<S: Store> Process for Node<S> {
+    fn failure(&self) -> Option<String> {
+        let failed = self.brokers.iter().flat_map(Broker::shards).find_map(|shard| shard.failure());
+        failed.map(ToString::to_string)
+    }
+
+    fn stop(self) -> Result<(), JournalError> {
+        let shards = self.brokers.into_iter().flat_map(Broker::into_shards);
+        shards.map(TopicShard::into_log).try_for_each(|log| log.close().map(|_| ()))
+    }
+}
+
 /// A snapshot of one shard, and the end of what lies behind it. The shard need not know.
-pub fn compact_shard(disk: &FakeDisk, plan: &Plan, shard: u16) -> Result<bool, Violation> {
+pub fn compact_shard<S: Store>(site: &Site<S>, plan: &Plan, shard: u16) -> Result<bool, Violation> {
     let rule = CompactionRule { floor_bytes: 2 * plan.journal.segment_bytes * 3 / 4, ratio: 0 };
-    let made = logs(disk).reader(log_id(shard)).map_err(|error| error.to_string()).and_then(|reader| {
-        compact(&snapshots(disk, shard), &reader, plan.topic_shards, rule, || true).map_err(|error| error.to_string())
+    let made = site.store.logs().reader(log_id(shard)).map_err(|error| error.to_string()).and_then(|reader| {
+        compact(&snapshots(&site.disk, shard), &reader, plan.topic_shards, rule, || true)
+            .map_err(|error| error.to_string())
     });
     let made = made.map_err(|error| Violation::of("a log can be compacted while it is written", error))?;
     Ok(made.is_some())
 }
 
 fn log_id(shard: u16) -> LogId {
-    TOPICS.log(1, shard)
-}
-
-fn logs(disk: &FakeDisk) -> StepLogs<FakeDisk> {
-    StepLogs::new(disk.clone(), Path::new(DATA), &[TOPICS])
+    TOPICS.log(DIRECTORY_ID, shard)
 }
 
 fn snapshots(disk: &FakeDisk, shard: u16) -> Snapshots<TopicsFamily, FakeDisk> {
-    Snapshots::new(disk.clone(), Path::new(DATA), log_id(shard))
+    Snapshots::new(disk.clone(), data(), log_id(shard))
 }
 
-fn recover(disk: &FakeDisk, plan: &Plan, shard: u16) -> Result<TopicShard<Log>, String> {
-    let open = OpenShard::open(&logs(disk), snapshots(disk, shard), plan.journal).map_err(|error| error.to_string())?;
+fn recover<S: Store>(site: &Site<S>, plan: &Plan, shard: u16) -> Result<TopicShard<S::Log>, String> {
+    let open = OpenShard::open(&site.store.logs(), snapshots(&site.disk, shard), plan.journal)
+        .map_err(|error| error.to_string())?;
     let back = open.replay(plan.topic_shards, &mut NothingDerived, |_| {}).map_err(|error| error.to_string())?;
     open_shard(back, INBOX).map_err(|error| error.to_string())
 }
