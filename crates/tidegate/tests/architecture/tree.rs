@@ -262,14 +262,8 @@ mod tests {
                 in_file(0, "a.rs", "fn f() { std::fs::read() }"),
                 "machines/src/a.rs says std::fs, which machines must not",
             ),
-            (
-                in_file(0, "a.rs", "use rand::random;"),
-                "machines/src/a.rs says the word rand, which machines must not",
-            ),
-            (
-                in_file(1, "a.rs", "use std::{io, thread};"),
-                "shard/src/a.rs says std::thread, which shard must not",
-            ),
+            (in_file(0, "a.rs", "use rand::random;"), "machines/src/a.rs says the word rand, which machines must not"),
+            (in_file(1, "a.rs", "use std::{io, thread};"), "shard/src/a.rs says std::thread, which shard must not"),
             (
                 in_file(1, "commit/a.rs", "struct TopicShard;"),
                 "shard/src/commit/a.rs says the word topic, which shard::commit must not",
