@@ -26,6 +26,7 @@
 //! | `desk` | asks the ledger for a worker's clients, after their rights were checked |
 //! | `ledger_json` | what the ledger is asked and answers in JSON |
 //! | `http` | the HTTP door, which knows no room |
+//! | `room_client` | the way of a room's HTTP requests to its shards |
 //! | `ledger_http` | the ledger as a room behind the HTTP door |
 //! | `websocket` | MQTT over WebSocket: from HTTP's socket to an arrival at MQTT |
 //! | `binary` | the binary port |
@@ -47,7 +48,10 @@ mod ledger_json;
 pub mod ledger_topics;
 pub mod listener;
 pub mod mqtt;
+mod room_client;
 pub mod stream;
 pub mod tls;
 mod topic_names;
 pub mod websocket;
+
+pub use room_client::RoomClient;
