@@ -4,8 +4,8 @@
 //!   corpus/<target>/* ──▶ <target>::check(bytes)      `make test` replays it, `make fuzz` grows from it
 //! ```
 //!
-//! Each target is a plain function, so that a find can be replayed by an ordinary test on stable Rust, and checks more than
-//! the absence of panics where more must hold.
+//! Each target is a plain function, so that a find can be replayed by an ordinary test on stable Rust, and checks more
+//! than the absence of panics where more must hold.
 
 pub mod event;
 pub mod frames;
@@ -15,6 +15,7 @@ pub mod mqtt;
 pub mod segment;
 pub mod session;
 pub mod snapshot;
+pub mod stream;
 pub mod topics;
 pub mod websocket;
 
@@ -22,10 +23,11 @@ pub mod websocket;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     ("frames", frames::check),
     ("group", group::check),
     ("segment", segment::check),
+    ("stream", stream::check),
     ("event", event::check),
     ("snapshot", snapshot::check),
     ("http_body", http_body::check),

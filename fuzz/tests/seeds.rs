@@ -1,5 +1,5 @@
-//! Writes the seeds, small and well-formed, from which the fuzzer starts: `cargo test --no-default-features -- --ignored write_seeds`.
-//! They are checked in, so this runs only when a format changes.
+//! Writes the seeds, small and well-formed, from which the fuzzer starts: `cargo test --no-default-features --
+//! --ignored write_seeds`. They are checked in, so this runs only when a format changes.
 
 use std::fs;
 use std::path::Path;
@@ -7,6 +7,7 @@ use tidegate_fuzz::event::STORY;
 use tidegate_fuzz::topics;
 use tidegate_journal::group::GroupHeader;
 use tidegate_journal::segment::{Mark, MarkKind, SegmentHeader};
+use tidegate_journal::stream::message::{MessageHeader, MessageKind};
 use tidegate_journal::{ChainHash, Cursor, LogId, Position, Sequence};
 use tidegate_machines::ShardIndex;
 use tidegate_machines::topic::Topics;
@@ -36,17 +37,31 @@ fn write_seeds() {
     let mut flipped = snapshot.clone();
     flipped[snapshot.len() / 3] ^= 4;
     write("snapshot", "flipped", &flipped);
-    // Offsets: the segment's header, the first group's, a record, the chain of a later group, the mark behind the last one.
+    // Offsets: the segment's header, the first group's, a record, the chain of a later group, the mark behind the last
+    // one.
     for (name, offset) in
         [("header", 3u16), ("first_group", 4096), ("record", 4096 + 130), ("chain", 4096 + 400), ("tail", 5900)]
     {
         write("segment", name, &[&offset.to_le_bytes()[..], b"\xff\0\xff\0"].concat());
     }
+    stream();
     topics();
     http_bodies();
     mqtt();
     mqtt_sessions();
     websocket();
+}
+
+/// Messages of a log in a stream, and fields from which the target makes some.
+fn stream() {
+    let log = LogId { directory: 7, family: 2, shard: 3 };
+    let epoch = MessageHeader { log, number: 9, kind: MessageKind::Epoch { writer: 77 } };
+    write("stream", "epoch", &epoch.encode(&[]));
+    let kind = MessageKind::Part { epoch: 9, settled: 11, first: 12, part: 1, parts: 3, chain: ChainHash([5; 32]) };
+    write("stream", "part", &MessageHeader { log, number: 13, kind }.encode(b"some bytes of a group"));
+    let [epoch, settled, first] = [3u64 << 20, 5, 7].map(u64::to_le_bytes);
+    let rest = [1, 0, 2, 0, 4, 0, 6, 8];
+    write("stream", "fields", &[&epoch[..], &settled, &first, &rest, b"payload"].concat());
 }
 
 /// What a log has on disk, whole: a segment header, a mark, a group.
@@ -146,7 +161,8 @@ fn mqtt() {
 
 /// As the target wants it: a byte for the bounds, then commands: verb, guest, what the verb needs.
 fn mqtt_sessions() {
-    // Anna in MQTT 5, clean; Bert in MQTT 3.1.1, durable; Anna again by another connection, with a will and small bounds.
+    // Anna in MQTT 5, clean; Bert in MQTT 3.1.1, durable; Anna again by another connection, with a will and small
+    // bounds.
     let anna: &[u8] = &[11, 0, 4, 0, 0];
     let bert: &[u8] = &[11, 1, 1, 0, 1];
     let anna_again: &[u8] = &[11, 2, 0b1111_0110, 1, 1, 2, 0, 4, 1, 2, 1];
