@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_broker::{
-    Access, Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionTraits, Denied, Rights, SharedFacts,
-    TOPICS, TopicShard, TopicsFamily, topics,
+    Access, Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionTraits, Denied, Owners, Rights,
+    SharedFacts, TOPICS, TopicShard, TopicsFamily, topics,
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::step::Step;
@@ -83,20 +83,19 @@ impl Town {
 
     fn start(&mut self) {
         self.starts += 1;
+        let owners = Owners::spread(TOPIC_SHARDS, WORKERS);
         let facts = Arc::new(SharedFacts::new(WORKERS));
         let broker = |worker| {
             let options = BrokerOptions {
                 worker,
-                workers: WORKERS,
-                topic_shards: TOPIC_SHARDS,
+                owners: owners.clone(),
                 limits: self.limits.clone(),
                 facts: Arc::clone(&facts),
                 seed: self.starts * 1_000 + u64::from(worker),
                 request_topics: vec!["$ledger/transfers".into()],
                 version: "fuzz",
             };
-            let shards = (0..TOPIC_SHARDS).filter(|shard| shard % WORKERS == worker);
-            Broker::new(options, shards.map(|shard| self.open_shard(shard)).collect())
+            Broker::new(options, owners.on(worker).map(|shard| self.open_shard(shard.0)).collect())
         };
         self.brokers = (0..WORKERS).map(broker).collect();
         self.settle();

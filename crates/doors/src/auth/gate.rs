@@ -39,7 +39,7 @@ pub fn check(identity: &Identity, request: &Request, kinds: &mut AccountKinds) -
         }
         Request::PostHolds(_) => only_if(rights.may_settle_holds(), || "post holds".to_owned()),
         Request::VoidHolds(_) => only_if(rights.may_settle_holds(), || "void holds".to_owned()),
-        Request::ReadAccount { id } | Request::ReadHistory { id, .. } => {
+        Request::ReadAccount { id } | Request::ReadHistory { id, .. } | Request::StreamHistory { id, .. } => {
             let kind = kinds.get(id);
             match rights.may_read(id, kind) {
                 Access::Allowed => Verdict::Allowed,

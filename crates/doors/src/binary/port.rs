@@ -509,6 +509,7 @@ fn kind_of(request: &Request) -> &'static str {
         Request::ReadAccount { .. } => "read_account",
         Request::ListAccounts { .. } => "list_accounts",
         Request::ReadHistory { .. } => "read_history",
+        Request::StreamHistory { .. } => unreachable!("the schema has no streams"),
         Request::ReadAudit => "read_audit",
     }
 }

@@ -102,6 +102,11 @@ impl Problem {
         Problem::new(codes::METHOD_NOT_ALLOWED, "the Allow header lists what this path accepts")
     }
 
+    /// The client did not read its answer in time. It never sees this; people who read our events do.
+    pub fn body_unread() -> Problem {
+        Problem::new(codes::TIMED_OUT, "the client did not read on in time")
+    }
+
     /// 404 for a path that is none of ours.
     pub fn path_unknown(path: &str) -> Problem {
         Problem::new(codes::PATH_UNKNOWN, format!("{path:?} is not served here; /openapi.json lists what is"))

@@ -15,6 +15,7 @@
 mod accounts;
 mod audit;
 mod backend;
+mod history_lines;
 mod holds;
 mod limits;
 mod metrics;
@@ -25,6 +26,6 @@ mod transfers;
 #[cfg(test)]
 mod tests;
 
-pub use backend::Backend;
+pub use backend::{Backend, Replies};
 pub use metrics::LedgerHttpMetrics;
 pub use room::LedgerRoom;

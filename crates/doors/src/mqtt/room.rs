@@ -89,8 +89,7 @@ impl MqttRoom {
         let worker = me.endpoint.0;
         let options = BrokerOptions {
             worker,
-            workers: owners.workers(),
-            topic_shards: owners.shards(),
+            owners: owners.clone(),
             limits: self.settings.limits.clone(),
             facts: self.facts.clone(),
             seed: getrandom::u64().context("cannot draw a random number")?,

@@ -9,6 +9,7 @@ mod cursors;
 mod damage;
 mod directory;
 mod full_disk;
+mod history_lines;
 mod hostile;
 mod huge_pages;
 mod metrics;

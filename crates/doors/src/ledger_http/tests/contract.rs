@@ -240,6 +240,10 @@ fn the_openapi_document_has_every_route_and_its_answers() {
         post /v1/login: 200 400 401 408 413 415 422 503
         post /v1/transfers: 200 201 400 401 403 404 408 409 413 415 422 500 503"#]]
     .assert_eq(&routes.join("\n"));
+    let history = &document["paths"]["/v1/accounts/{id}/transfers"]["get"]["responses"]["200"]["content"];
+    let reference = |content_type: &str| history[content_type]["schema"]["$ref"].as_str().unwrap().to_owned();
+    assert_eq!(reference("application/json"), "#/components/schemas/HistoryBody");
+    assert_eq!(reference("application/x-ndjson"), "#/components/schemas/RowBody");
     let schemas = &document["components"]["schemas"];
     assert_eq!(schemas["TransferBody"]["additionalProperties"], false);
     assert_eq!(schemas["TransferBody"]["required"], json!(["id", "debit", "credit", "amount"]));

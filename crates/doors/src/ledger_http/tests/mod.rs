@@ -4,6 +4,7 @@ mod contract;
 mod drain;
 mod fake;
 mod guest;
+mod history_lines;
 mod hostile;
 mod house;
 mod rights;
