@@ -144,7 +144,7 @@ fn mqtt() {
     }
 }
 
-/// As the target wants it: a byte for the bounds, then commands: verb, guest, what the verb needs.
+/// As the target wants it: a byte for the bounds, then commands: verb, client, what the verb needs.
 fn mqtt_sessions() {
     // Anna in MQTT 5, clean; Bert in MQTT 3.1.1, durable; Anna again by another connection, with a will and small bounds.
     let anna: &[u8] = &[11, 0, 4, 0, 0];

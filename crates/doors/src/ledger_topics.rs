@@ -1,7 +1,7 @@
 //! Where the ledger meets the topics, on a worker.
 //!
 //! ```text
-//!   PUBLISH $ledger/transfers ─▶ JSON ─▶ desk (rights) ─▶ shards ─▶ JSON ─▶ response topic      as POST /v1/transfers
+//!   PUBLISH $ledger/transfers ─▶ JSON ─▶ rights checked ─▶ shards ─▶ JSON ─▶ response topic      as POST /v1/transfers
 //!   SUBSCRIBE $ledger/accounts/x ─▶ is x a collector? ─▶ shards ─▶ yes or no                    for viewers
 //!   figures of all shards ─▶ parts of collectors added up ─▶ $ledger/accounts/{id}, retained    as GET /v1/accounts/{id}
 //! ```
@@ -15,7 +15,7 @@ use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::{AccountKind, AccountView};
 
 use crate::auth::Identity;
-use crate::desk::{Answered, Desk};
+use crate::authorized::{Answered, AuthorizedRequests};
 use crate::json::Problem;
 use crate::ledger_json::{TransferCall, account_json};
 pub use crate::topic_names::{ACCOUNTS, ALL_ACCOUNTS, PREFIX, TRANSFERS};
@@ -57,7 +57,7 @@ pub enum LedgerAnswer {
 
 /// The ledger as the broker of one worker sees it.
 pub struct LedgerTopics {
-    desk: Desk<Question>,
+    authorized: AuthorizedRequests<Question>,
     /// Of collectors that have parts on several shards: the last figures of each part.
     parts: HashMap<Box<str>, Vec<(ShardIndex, AccountView)>>,
     shards: u16,
@@ -66,7 +66,11 @@ pub struct LedgerTopics {
 impl LedgerTopics {
     /// For a ledger of `shards` shards.
     pub fn new(shards: u16) -> LedgerTopics {
-        LedgerTopics { desk: Desk::new(KINDS_REMEMBERED, PARKED_MAX), parts: HashMap::new(), shards }
+        LedgerTopics {
+            authorized: AuthorizedRequests::new(KINDS_REMEMBERED, PARKED_MAX),
+            parts: HashMap::new(),
+            shards,
+        }
     }
 
     /// Answers what was published on one of [`REQUEST_TOPICS`], on behalf of `identity`. `Some` when the answer is there at once.
@@ -100,7 +104,7 @@ impl LedgerTopics {
             Err(problem) => refused(problem),
             Ok(call) => {
                 let request = call.request();
-                let answered = self.desk.ask(identity, request, Question::Transfer { ticket, call }, start);
+                let answered = self.authorized.ask(identity, request, Question::Transfer { ticket, call }, start);
                 answered.map(|(question, answered)| worded(question, answered))
             }
         }
@@ -109,12 +113,12 @@ impl LedgerTopics {
     /// Finds out whether `account` is a collector.
     pub fn collector(&mut self, key: ConnectionKey, account: Box<str>, start: &mut impl FnMut(u64, Request)) {
         let request = Request::ReadAccount { id: account.clone() };
-        self.desk.ask_freely(request, Question::Collector { key, account }, start);
+        self.authorized.ask_unchecked(request, Question::Collector { key, account }, start);
     }
 
     /// A reply of the shards.
     pub fn reply(&mut self, token: u64, reply: Reply, start: &mut impl FnMut(u64, Request)) -> Option<LedgerAnswer> {
-        self.desk.reply(token, reply, start).map(|(question, answered)| worded(question, answered))
+        self.authorized.reply(token, reply, start).map(|(question, answered)| worded(question, answered))
     }
 
     /// New figures of an account, or of a collector's part on `shard`: the topic and the payload to announce. `None` for an id that
@@ -137,7 +141,7 @@ impl LedgerTopics {
 
     /// Whether nothing is under way.
     pub fn is_quiet(&self) -> bool {
-        self.desk.is_empty()
+        self.authorized.is_empty()
     }
 }
 

@@ -23,7 +23,7 @@
 //! | `topic_names` | names of topics that the ledger owns |
 //! | `auth` | who a caller is, and what they may do |
 //! | `admission` | how many MQTT clients may come in, and how fast |
-//! | `desk` | asks the ledger for a worker's clients, after their rights were checked |
+//! | `authorized` | asks the ledger for a worker's clients, after their rights were checked |
 //! | `ledger_json` | what the ledger is asked and answers in JSON |
 //! | `http` | the HTTP door, which knows no room |
 //! | `ledger_http` | the ledger as a room behind the HTTP door |
@@ -36,8 +36,8 @@
 
 pub mod admission;
 pub mod auth;
+pub mod authorized;
 pub mod binary;
-pub mod desk;
 pub mod edge;
 pub mod http;
 pub mod http_room;

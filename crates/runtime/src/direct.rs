@@ -97,13 +97,7 @@ where
         self.asked.len()
     }
 
-    fn start(
-        &mut self,
-        token: u64,
-        call: S::Call,
-        out: &mut Outgoing<Direct<S>>,
-        replies: &mut Replies<Self::Reply>,
-    ) {
+    fn start(&mut self, token: u64, call: S::Call, out: &mut Outgoing<Direct<S>>, replies: &mut Replies<Self::Reply>) {
         if !self.has_room() {
             return replies.push((token, Err(Unavailable::Busy)));
         }

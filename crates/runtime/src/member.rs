@@ -130,7 +130,7 @@ pub trait Port<P>: Resident<P> {
     fn flush(&mut self, context: &mut Context<'_, P>) -> bool;
 
     /// How long its worker may sleep at most, if that is less than usual.
-    fn nap(&self) -> Option<Duration> {
+    fn sleep_max(&self) -> Option<Duration> {
         None
     }
 
@@ -144,12 +144,12 @@ pub trait Port<P>: Resident<P> {
     fn stop_listening(&mut self, now: TimeMs);
 
     /// How long its clients have to leave when the process stops.
-    fn farewell(&self) -> Duration {
+    fn leave_time(&self) -> Duration {
         Duration::ZERO
     }
 
     /// That time is over: whoever is left goes at once.
-    fn hurry(&mut self, _now: TimeMs) {}
+    fn disconnect_rest(&mut self, _now: TimeMs) {}
 }
 
 /// The worker's poll as one port sees it: tokens are the port's own numbers, below 2^56.

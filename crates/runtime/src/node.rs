@@ -34,7 +34,7 @@ use crate::recovery::{NodeLog, NodeLogs, NodeReader, Recovery};
 use crate::shard_resident::{OnTick, ShardResident};
 use crate::status::{Phase, Status};
 use crate::threads::{join, pin, spawn};
-use crate::worker::{Fellows, Worker};
+use crate::worker::{Worker, WorkerGroup};
 
 /// How often those who wait hear how far the recovery is.
 const PROGRESS_EVERY: Duration = Duration::from_millis(20);
@@ -381,8 +381,11 @@ fn place<P: Send + 'static>(
     rooms: &mut [Box<dyn Room<P>>],
     residents: Vec<(Address, Box<dyn Resident<P>>)>,
 ) -> Result<Vec<Worker<P>>> {
-    let fellows =
-        Fellows { status: site.status.clone(), quiet: Arc::new(AtomicU16::new(0)), count: site.placement.workers() };
+    let group = WorkerGroup {
+        status: site.status.clone(),
+        quiet: Arc::new(AtomicU16::new(0)),
+        count: site.placement.workers(),
+    };
     let mut residents = residents.into_iter().peekable();
     let mut workers = Vec::new();
     for endpoint in std::mem::take(&mut site.endpoints) {
@@ -399,7 +402,7 @@ fn place<P: Send + 'static>(
         }
         assert!(ports.len() + own.len() == usize::from(site.placement.members(worker.0)), "every member is there");
         let metrics = LoopMetrics::register(&site.registry, worker.0);
-        workers.push(Worker::new(ports, own, endpoint, fellows.clone(), metrics)?);
+        workers.push(Worker::new(ports, own, endpoint, group.clone(), metrics)?);
     }
     Ok(workers)
 }

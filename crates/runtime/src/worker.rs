@@ -30,9 +30,9 @@ use crate::threads::now_ms;
 /// How long an idle worker sleeps at most: timers (expiries, retries, silent clients) are looked at so often.
 const TICK: Duration = Duration::from_millis(20);
 /// How long a stopping worker waits for clients to take their replies.
-const FAREWELL: Duration = Duration::from_secs(5);
+const STOP_PATIENCE_MIN: Duration = Duration::from_secs(5);
 /// How long it takes to disconnect the clients that are left when the time to send them away is over.
-const HURRY: Duration = Duration::from_secs(2);
+const DISCONNECT_TIME: Duration = Duration::from_secs(2);
 /// How long a stopping worker waits for its residents to sync what they hold.
 const STOP_AT_LATEST: Duration = Duration::from_secs(20);
 /// The token of the waker.
@@ -40,7 +40,7 @@ const WAKER: Token = Token(usize::MAX);
 
 /// All workers of a node, as each of them must know them to end.
 #[derive(Clone)]
-pub struct Fellows {
+pub struct WorkerGroup {
     /// What the process is doing.
     pub status: Arc<Status>,
     /// Workers that have nothing of their own under way while the process stops.
@@ -56,7 +56,7 @@ pub struct Worker<P> {
     /// Parcels from members of this worker to others of them.
     own: VecDeque<Envelope<P>>,
     poll: Poll,
-    fellows: Fellows,
+    group: WorkerGroup,
     metrics: LoopMetrics,
 }
 
@@ -87,8 +87,8 @@ impl<P> Members<P> {
 struct Stopping {
     since: Instant,
     /// The clients that were left when their time was over have been disconnected.
-    hurried: bool,
-    said_quiet: bool,
+    disconnected_rest: bool,
+    counted_quiet: bool,
 }
 
 impl<P: Send> Worker<P> {
@@ -97,7 +97,7 @@ impl<P: Send> Worker<P> {
         ports: Vec<Box<dyn Port<P>>>,
         residents: Vec<Box<dyn Resident<P>>>,
         endpoint: Endpoint<P>,
-        fellows: Fellows,
+        group: WorkerGroup,
         metrics: LoopMetrics,
     ) -> io::Result<Worker<P>> {
         assert!(ports.len() <= PORTS_MAX, "each port has its tokens");
@@ -108,7 +108,7 @@ impl<P: Send> Worker<P> {
             let _ = waker.wake();
         });
         let members = Members { endpoint: endpoint.index(), ports, residents };
-        Ok(Worker { members, endpoint, own: VecDeque::new(), poll, fellows, metrics })
+        Ok(Worker { members, endpoint, own: VecDeque::new(), poll, group, metrics })
     }
 
     /// Serves until the process stops, then closes what its members hold.
@@ -129,9 +129,9 @@ impl<P: Send> Worker<P> {
                 self.tick(now, std::mem::take(&mut busy));
                 self.follow_drain(&mut drained_per_second, now);
             }
-            if stopping.is_none() && self.fellows.status.is_stopping() {
+            if stopping.is_none() && self.group.status.is_stopping() {
                 self.members.ports.iter_mut().for_each(|port| port.stop_listening(now));
-                stopping = Some(Stopping { since: Instant::now(), hurried: false, said_quiet: false });
+                stopping = Some(Stopping { since: Instant::now(), disconnected_rest: false, counted_quiet: false });
             }
             if let Some(stopping) = &mut stopping
                 && self.may_end(stopping, now)
@@ -210,8 +210,8 @@ impl<P: Send> Worker<P> {
     fn wait(&mut self, is_free: bool, events: &mut Events) -> io::Result<()> {
         let members = &mut self.members;
         let asleep = is_free && self.endpoint.sleep_unless(|| members.any(|member| member.has_news()));
-        let naps = self.members.ports.iter().filter_map(|port| port.nap());
-        let timeout = if asleep { naps.fold(TICK, Duration::min) } else { Duration::ZERO };
+        let sleeps = self.members.ports.iter().filter_map(|port| port.sleep_max());
+        let timeout = if asleep { sleeps.fold(TICK, Duration::min) } else { Duration::ZERO };
         self.poll.poll(events, Some(timeout)).or_else(interrupted)?;
         if asleep {
             self.endpoint.awake();
@@ -233,7 +233,7 @@ impl<P: Send> Worker<P> {
 
     /// Sends clients away as the operator has asked since the last time.
     fn follow_drain(&mut self, followed: &mut Option<u32>, now: TimeMs) {
-        let asked = self.fellows.status.drain_per_second();
+        let asked = self.group.status.drain_per_second();
         if std::mem::replace(followed, asked) != asked
             && let Some(per_second) = asked
         {
@@ -244,29 +244,29 @@ impl<P: Send> Worker<P> {
     /// A member that failed fails the process: nobody is told "durable" any more.
     fn note_failure(&mut self) {
         if let Some(failure) = self.members.all().find_map(|member| member.failure()) {
-            self.fellows.status.fail(failure);
+            self.group.status.fail(failure);
         }
     }
 
     /// Whether a stopping worker may end: nobody asks anything any more, and what was accepted is durable.
     fn may_end(&mut self, stopping: &mut Stopping, now: TimeMs) -> bool {
         let elapsed = stopping.since.elapsed();
-        let farewell = self.members.ports.iter().map(|port| port.farewell()).max().unwrap_or_default();
-        if elapsed >= farewell && !std::mem::replace(&mut stopping.hurried, true) {
-            self.members.ports.iter_mut().for_each(|port| port.hurry(now));
+        let leave_time = self.members.ports.iter().map(|port| port.leave_time()).max().unwrap_or_default();
+        if elapsed >= leave_time && !std::mem::replace(&mut stopping.disconnected_rest, true) {
+            self.members.ports.iter_mut().for_each(|port| port.disconnect_rest(now));
         }
-        let patience = FAREWELL.max(farewell + HURRY);
+        let patience = STOP_PATIENCE_MIN.max(leave_time + DISCONNECT_TIME);
         let patient = elapsed < patience;
         let is_quiet = !self.members.any(|member| !member.is_quiet());
-        if !stopping.said_quiet && (is_quiet || !patient) {
-            stopping.said_quiet = true;
-            self.fellows.quiet.fetch_add(1, Ordering::AcqRel);
+        if !stopping.counted_quiet && (is_quiet || !patient) {
+            stopping.counted_quiet = true;
+            self.group.quiet.fetch_add(1, Ordering::AcqRel);
         }
-        let all_quiet = self.fellows.quiet.load(Ordering::Acquire) >= self.fellows.count;
+        let all_quiet = self.group.quiet.load(Ordering::Acquire) >= self.group.count;
         let is_idle = self.own.is_empty() && !self.members.any(|member| !member.is_idle());
         // What cannot be synced any more, on a full disk for one, was never acknowledged.
         let settled = all_quiet && is_idle || elapsed >= patience + STOP_AT_LATEST;
-        settled && self.fellows.status.may_end()
+        settled && self.group.status.may_end()
     }
 
     fn close(self) -> anyhow::Result<()> {

@@ -53,13 +53,13 @@ enum Answer {
 }
 
 /// The queue to the threads; they end when it is dropped.
-pub(super) struct LoginDesk {
+pub(super) struct PasswordChecker {
     checks: SyncSender<Check>,
 }
 
-impl LoginDesk {
+impl PasswordChecker {
     /// Starts the threads.
-    pub(super) fn open(limits: LoginLimits) -> LoginDesk {
+    pub(super) fn open(limits: LoginLimits) -> PasswordChecker {
         let (checks, queue) = sync_channel(limits.waiting_max.max(1));
         let queue = Arc::new(Mutex::new(queue));
         for number in 0..limits.concurrent_max.max(1) {
@@ -69,7 +69,7 @@ impl LoginDesk {
                 .spawn(move || work(&queue))
                 .expect("a thread can be started");
         }
-        LoginDesk { checks }
+        PasswordChecker { checks }
     }
 
     /// Whether `password` matches `hash`, or `Busy`.

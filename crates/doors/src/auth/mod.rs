@@ -1,7 +1,7 @@
 //! Who is asking, and what may they do? Nothing behind a door moves or shows money before this module said yes.
 //!
 //! ```text
-//!   user, password ──▶ LoginDesk (argon2, few threads) ──▶ token (JWT, HS256)
+//!   user, password ──▶ PasswordChecker (argon2, few threads) ──▶ token (JWT, HS256)
 //!   bearer token   ──▶ Authenticator ──▶ Identity ──┐
 //!   request        ─────────────────────────────────┴▶ gate::check ──▶ allowed | denied | needs kinds
 //!   MQTT CONNECT   ──▶ credentials   ──▶ acl::ClientRights ◀── may this client publish, subscribe? ── broker
@@ -29,7 +29,7 @@ mod identity;
 mod kinds;
 mod login;
 mod password;
-mod roster;
+mod principals;
 mod secret;
 mod token;
 mod token_cache;
@@ -46,6 +46,6 @@ pub use identity::{Access, Identity, Rights};
 pub use kinds::AccountKinds;
 pub use login::{IssuedToken, LoginError, LoginLimits};
 pub use password::{PasswordHash, PasswordHashError, hash_password};
-pub use roster::{CertificateUsers, TopicAccess};
+pub use principals::{CertificateUsers, TopicAccess};
 pub use secret::{Secret, SecretError};
 pub use token_cache::TokenCache;

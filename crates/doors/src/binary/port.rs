@@ -27,7 +27,7 @@ use super::room_call::RoomCall;
 use super::session::{Life, Session};
 use super::{BinaryMetrics, Refused, translate};
 use crate::auth::Authenticator;
-use crate::desk::{Answered, Desk};
+use crate::authorized::{Answered, AuthorizedRequests};
 use crate::stream::{Scratch, Stream};
 
 /// The token of the listening socket.
@@ -50,7 +50,7 @@ pub struct BinaryPort<P> {
     poll: Option<PortSockets>,
     tls: Option<Arc<ServerConfig>>,
     authenticator: Arc<Authenticator>,
-    desk: Desk<Purpose>,
+    authorized: AuthorizedRequests<Purpose>,
     /// Asks the ledger.
     asker: Asker<Router>,
     /// The rooms that the schema does not know, and what was asked of them.
@@ -91,7 +91,7 @@ impl<P> BinaryPort<P> {
             room_calls: Slab::new(),
             tls,
             authenticator,
-            desk: Desk::new(KINDS_REMEMBERED, PARKED_MAX),
+            authorized: AuthorizedRequests::new(KINDS_REMEMBERED, PARKED_MAX),
             sessions: Slab::new(),
             connections_max,
             ready: Vec::new(),
@@ -264,7 +264,7 @@ impl<P> BinaryPort<P> {
         let purpose = Purpose { session: key, correlation, since: Instant::now(), page };
         let asker = &mut self.asker;
         let mut start = |token, request| asker.start(token, request);
-        if let Some((purpose, answered)) = self.desk.ask(&identity, request, purpose, &mut start) {
+        if let Some((purpose, answered)) = self.authorized.ask(&identity, request, purpose, &mut start) {
             self.answer(purpose, answered);
         }
     }
@@ -319,7 +319,7 @@ impl<P> BinaryPort<P> {
     fn reply(&mut self, token: u64, reply: Reply) {
         let asker = &mut self.asker;
         let mut start = |token, request| asker.start(token, request);
-        if let Some((purpose, answered)) = self.desk.reply(token, reply, &mut start) {
+        if let Some((purpose, answered)) = self.authorized.reply(token, reply, &mut start) {
             self.metrics.request_latency.record(purpose.since.elapsed().as_nanos() as u64);
             self.answer(purpose, answered);
         }
@@ -430,7 +430,7 @@ impl<P: Carries<Message>> Resident<P> for BinaryPort<P> {
     }
 
     fn is_quiet(&self) -> bool {
-        self.desk.is_empty() && self.asker.client().pending() == 0 && self.room_calls.is_empty()
+        self.authorized.is_empty() && self.asker.client().pending() == 0 && self.room_calls.is_empty()
     }
 
     fn is_idle(&self) -> bool {

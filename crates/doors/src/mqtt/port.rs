@@ -504,7 +504,7 @@ where
         worked
     }
 
-    fn nap(&self) -> Option<Duration> {
+    fn sleep_max(&self) -> Option<Duration> {
         (!self.ready.is_empty()).then_some(PAUSED_TICK)
     }
 
@@ -521,11 +521,11 @@ where
         self.send_away(self.settings.drain.per_second, now);
     }
 
-    fn farewell(&self) -> Duration {
+    fn leave_time(&self) -> Duration {
         Duration::from_millis(self.settings.drain_timeout_ms)
     }
 
-    fn hurry(&mut self, now: TimeMs) {
+    fn disconnect_rest(&mut self, now: TimeMs) {
         self.send_away(u32::MAX, now);
     }
 }

@@ -1,4 +1,4 @@
-//! What `ARCHITECTURE.md` says that parts of the house must not know, they do not know.
+//! What `ARCHITECTURE.md` says that parts of the workspace must not know, they do not know.
 
 mod code;
 mod layers;

@@ -1,11 +1,11 @@
-//! The rules as `ARCHITECTURE.md` has them, one part of the house a row.
+//! The rules as `ARCHITECTURE.md` has them, one part of the workspace a row.
 
 /// What one part may know.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rule {
     /// A crate, `shard`, or a module of one, `gateway::http`.
     pub part: String,
-    /// The crates of the house that it may depend on; `None` for a module, or where all are allowed.
+    /// The crates of this workspace that it may depend on; `None` for a module, or where all are allowed.
     pub stands_on: Option<Vec<String>>,
     /// What it must not say.
     pub unsaid: Vec<Unsaid>,

@@ -73,12 +73,12 @@ impl Tree {
             wrong.push(format!("{}: the table has a row for it, and no file belongs to it", rule.part));
         }
         for dependency in &found.dependencies {
-            let of_house = dependency.strip_prefix("tidegate-");
+            let in_workspace = dependency.strip_prefix("tidegate-");
             let allowed = rule.stands_on.as_deref();
-            if let (Some(house), Some(allowed)) = (of_house, allowed)
-                && !allowed.iter().any(|allowed| allowed == house)
+            if let (Some(known), Some(allowed)) = (in_workspace, allowed)
+                && !allowed.iter().any(|allowed| allowed == known)
             {
-                wrong.push(format!("{name} depends on {house}, and may stand on {allowed:?} only"));
+                wrong.push(format!("{name} depends on {known}, and may stand on {allowed:?} only"));
             }
             if module.is_none() && rule.unsaid.iter().any(|unsaid| unsaid.pattern == *dependency) {
                 wrong.push(format!("{name} depends on {dependency}, which it must not know"));
@@ -196,8 +196,8 @@ mod tests {
 | `Durable(` | `shard/src/commit.rs` |
 ";
 
-    /// A house that keeps the rules; each case breaks one.
-    fn house(
+    /// What the rules find wrong with a workspace that keeps them but for `change`.
+    fn problems_after(
         change: impl Fn(&mut Vec<(&'static str, &'static str, Vec<(&'static str, &'static str)>)>),
     ) -> Vec<String> {
         let mut crates = vec![
@@ -233,16 +233,16 @@ mod tests {
     }
 
     #[test]
-    fn a_house_that_keeps_the_rules_is_left_in_peace() {
-        assert_eq!(house(|_| {}), [""; 0]);
+    fn a_workspace_that_keeps_the_rules_is_left_in_peace() {
+        assert_eq!(problems_after(|_| {}), [""; 0]);
     }
 
     #[test]
     fn each_kind_of_rule_can_be_broken() {
         let in_file = |place: usize, path: &'static str, source: &'static str| {
-            house(move |crates| crates[place].2.push((path, source)))
+            problems_after(move |crates| crates[place].2.push((path, source)))
         };
-        let manifest = |place: usize, manifest: &'static str| house(move |crates| crates[place].1 = manifest);
+        let manifest = |place: usize, manifest: &'static str| problems_after(move |crates| crates[place].1 = manifest);
         for (wrong, words) in [
             (
                 in_file(0, "a.rs", "fn f() { std::fs::read() }"),
@@ -270,23 +270,23 @@ mod tests {
                 "machines depends on rand, which it must not know",
             ),
             (
-                house(|crates| {
+                problems_after(|crates| {
                     crates[1].2.pop();
                 }),
                 "shard: ids/worker.rs says std::thread no more; take the exception out",
             ),
             (
-                house(|crates| {
+                problems_after(|crates| {
                     crates[1].2.remove(1);
                 }),
                 "shard::commit: the table has a row for it, and no file belongs to it",
             ),
             (
-                house(|crates| crates.push(("missing", "", vec![("lib.rs", "use std::io;")]))),
+                problems_after(|crates| crates.push(("missing", "", vec![("lib.rs", "use std::io;")]))),
                 "crates/missing/src/lib.rs says the word std, which missing must not",
             ),
             (
-                house(|crates| {
+                problems_after(|crates| {
                     crates[0].2.push(("a.rs", r#"const A: &str = "tidegate_a_total";"#));
                     crates[1].2.push(("a.rs", r#"const A: &str = "tidegate_a_total";"#));
                 }),

@@ -9,8 +9,8 @@
 //! `TIDEGATE_KILLS` says how often (50), `TIDEGATE_SEED` repeats what was chosen by chance: moments, accounts, amounts. Threads and
 //! disk add chance of their own, so a seed that failed may have to be run more than once.
 
-#[path = "../house/mod.rs"]
-mod house;
+#[path = "../support/mod.rs"]
+mod support;
 
 mod book;
 mod load;
@@ -23,16 +23,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tidegate_client::{Client, Outcome, Timeouts};
 
-pub use house::{PATIENCE, SERVICE, chance, http, wait_for, within};
+pub use support::{PATIENCE, SERVICE, chance, http, wait_for, within};
 
 use book::Book;
 use chance::Chance;
-use house::server::{Process, Server, audit};
-use house::settings::Settings;
 use load::{Connection, Diary, HABITS, Visitor};
 use question::{Asked, Question};
 use retry::{Found, ask_again};
 use show::Show;
+use support::server::{Process, Server, audit};
+use support::settings::Settings;
 
 /// Outcomes told in one life before the kill, at most.
 const TOLD_PER_LIFE_MAX: u64 = 6_000;
@@ -49,7 +49,7 @@ fn what_was_acknowledged_survives_kills_on_two_shards() {
 
 #[test]
 fn the_checks_notice_what_they_must() {
-    let folder = house::folder();
+    let folder = support::folder();
     let server = Server::start(&Settings::new(folder.path()));
     let mut client = Client::connect(server.binary, SERVICE).expect("the server serves");
     let (show, mut found) = (Show::new(), Found::default());
@@ -103,7 +103,7 @@ struct Trial {
 impl Trial {
     fn new(name: &'static str, shards: u16, kills: u64) -> Trial {
         let seed = seed();
-        let folder = house::folder();
+        let folder = support::folder();
         // Often enough that kills meet audits and half-written snapshots.
         let settings = Settings {
             shards,
@@ -245,7 +245,7 @@ impl Trial {
         let violations = &self.found.violations;
         if !violations.is_empty() {
             // The data directory is evidence; keep it.
-            let kept = std::mem::replace(&mut self.folder, house::folder()).keep();
+            let kept = std::mem::replace(&mut self.folder, support::folder()).keep();
             let shown: Vec<_> = violations.iter().take(20).map(String::as_str).collect();
             panic!(
                 "{} broken promise(s) after kill {life}; the data is in {}\n{}\n{}",

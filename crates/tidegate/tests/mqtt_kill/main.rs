@@ -9,8 +9,8 @@
 //! Promises: what was acknowledged reaches every session that subscribed before, at least once for QoS 1, exactly once for QoS 2, in
 //! the order of its publisher; nothing else does. `TIDEGATE_KILLS` says how often (50), `TIDEGATE_SEED` repeats what chance chose.
 
-#[path = "../house/mod.rs"]
-mod house;
+#[path = "../support/mod.rs"]
+mod support;
 
 mod client;
 mod publisher;
@@ -20,13 +20,13 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-pub use house::{PATIENCE, chance, wait_for};
+pub use support::{PATIENCE, chance, wait_for};
 
 use chance::Chance;
-use house::server::{Process, Server, audit};
-use house::settings::Settings;
 use publisher::Publisher;
 use subscriber::Subscriber;
+use support::server::{Process, Server, audit};
+use support::settings::Settings;
 
 /// Acknowledgements in one life before the kill, at most.
 const TOLD_PER_LIFE_MAX: u64 = 3_000;
@@ -38,7 +38,7 @@ fn what_was_acknowledged_survives_kills() {
         SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos() as u64 % 1_000_000
     });
     println!("{kills} kills with TIDEGATE_SEED={seed}");
-    let folder = house::folder();
+    let folder = support::folder();
     // Sleepers wait through the whole trial, so their inboxes must hold all of it.
     let sections = "[mqtt]\ninbox_messages_max = 1000000\ninbox_bytes_max = 1000000000\n";
     let settings = Settings {

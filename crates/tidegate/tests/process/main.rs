@@ -1,7 +1,7 @@
 //! How the process behaves: how it stops, whom it lets in, what it refuses to start with, and what it survives.
 
-#[path = "../house/mod.rs"]
-mod house;
+#[path = "../support/mod.rs"]
+mod support;
 
 mod auditor;
 mod broken_disk;
@@ -20,6 +20,6 @@ mod timeline;
 mod tls;
 mod votes;
 
-pub use house::server::{Ended, Process, Server, audit};
-pub use house::settings::Settings;
-pub use house::{PATIENCE, SERVICE, folder, http, wait_for};
+pub use support::server::{Ended, Process, Server, audit};
+pub use support::settings::Settings;
+pub use support::{PATIENCE, SERVICE, folder, http, wait_for};

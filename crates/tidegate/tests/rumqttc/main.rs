@@ -1,13 +1,13 @@
 //! rumqttc, the Rust client that people use, in both versions: every quality of service, retained messages, a session that sleeps.
 
-#[path = "../house/mod.rs"]
-mod house;
+#[path = "../support/mod.rs"]
+mod support;
 
 use std::sync::mpsc::{Receiver, channel};
 
-use house::PATIENCE;
-use house::server::Server;
-use house::settings::Settings;
+use support::PATIENCE;
+use support::server::Server;
+use support::settings::Settings;
 
 /// What a client's connection tells, as far as these tests care.
 #[derive(Debug, PartialEq, Eq)]
@@ -89,13 +89,13 @@ macro_rules! client {
 
             #[test]
             fn every_quality_of_service() {
-                let folder = house::folder();
+                let folder = support::folder();
                 let server = Server::start(&Settings { mqtt: true, ..Settings::new(folder.path()) });
                 let (listener, _) = Party::join(&server, "listener", false);
                 let (speaker, _) = Party::join(&server, "speaker", false);
-                listener.subscribe("house/#");
+                listener.subscribe("home/#");
                 for (number, qos) in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce].into_iter().enumerate() {
-                    speaker.publish("house/hall", qos, false, "good evening");
+                    speaker.publish("home/hall", qos, false, "good evening");
                     assert_eq!(listener.next(), message(number as u8, false, "good evening"));
                 }
                 assert!(server.terminate().status.success());
@@ -103,16 +103,16 @@ macro_rules! client {
 
             #[test]
             fn a_session_sleeps_through_a_kill_and_a_retained_message_stays() {
-                let folder = house::folder();
+                let folder = support::folder();
                 let settings = Settings { mqtt: true, workers: 2, ..Settings::new(folder.path()) };
                 let server = Server::start(&settings);
                 let (sleeper, present) = Party::join(&server, "sleeper", true);
                 assert!(!present);
-                sleeper.subscribe("house/#");
+                sleeper.subscribe("home/#");
                 sleeper.client.disconnect().expect("the client lives");
                 let (speaker, _) = Party::join(&server, "speaker", false);
-                speaker.publish("house/hall", QoS::AtLeastOnce, false, "while you slept");
-                speaker.publish("house/door", QoS::ExactlyOnce, true, "locked");
+                speaker.publish("home/hall", QoS::AtLeastOnce, false, "while you slept");
+                speaker.publish("home/door", QoS::ExactlyOnce, true, "locked");
                 server.kill();
 
                 let server = Server::start(&settings);
@@ -122,7 +122,7 @@ macro_rules! client {
                 heard.sort_by_key(|heard| format!("{heard:?}"));
                 assert_eq!(heard, [message(1, false, "while you slept"), message(2, false, "locked")]);
                 let (late, _) = Party::join(&server, "late", false);
-                late.subscribe("house/door");
+                late.subscribe("home/door");
                 assert_eq!(late.next(), message(2, true, "locked"));
                 assert!(server.terminate().status.success());
             }

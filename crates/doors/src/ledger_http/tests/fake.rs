@@ -70,7 +70,7 @@ impl FakeBackend {
         self.state.lock().unwrap().is_silent = true;
     }
 
-    /// From now on the house is so.
+    /// From now on the server is so.
     pub fn set_health(&self, health: Health) {
         self.state.lock().unwrap().health = Some(health);
     }

@@ -3,7 +3,7 @@
 mod contract;
 mod drain;
 mod fake;
-mod guest;
 mod hostile;
-mod house;
+mod outside_room;
 mod rights;
+mod server;

@@ -47,7 +47,7 @@ impl Rights for Everything {
 
 /// Lets in who shows no password; keeps the replies to others.
 #[derive(Default)]
-struct Porter {
+struct TestAuthenticator {
     asked: Mutex<Vec<VerdictReply>>,
 }
 
@@ -55,7 +55,7 @@ fn yes() -> Verdict {
     Ok(Admitted { rights: Arc::new(Everything) })
 }
 
-impl MqttAuthenticator for Porter {
+impl MqttAuthenticator for TestAuthenticator {
     fn begin(&self, credentials: Credentials, reply: VerdictReply) -> Option<Verdict> {
         assert!(credentials.address.is_loopback() && &*credentials.listener == "plain");
         if credentials.password.is_none() {
@@ -121,7 +121,7 @@ impl Worker {
 struct Node {
     workers: Vec<Worker>,
     address: SocketAddr,
-    porter: Arc<Porter>,
+    authenticator: Arc<TestAuthenticator>,
 }
 
 impl Node {
@@ -151,8 +151,8 @@ impl Node {
             inbox: InboxLimits::default(),
             announce: AnnounceRules { accounts: Vec::new(), interval_ms: 0 },
         };
-        let porter = Arc::new(Porter::default());
-        let mut room = MqttRoom::new(settings, porter.clone(), 0, 2);
+        let authenticator = Arc::new(TestAuthenticator::default());
+        let mut room = MqttRoom::new(settings, authenticator.clone(), 0, 2);
         let address = room.listen(2).unwrap()[0].1;
         let registry = tidegate_telemetry::Registry::of(&[MqttMetrics::ROWS, BrokerMetrics::ROWS, ShardMetrics::ROWS]);
         let disk = FakeDisk::new(1);
@@ -173,7 +173,7 @@ impl Node {
             Worker { port, endpoint, own: VecDeque::new(), poll }
         };
         let workers: Vec<Worker> = mesh(2, 0).into_iter().enumerate().map(worker).collect();
-        Node { workers, address, porter }
+        Node { workers, address, authenticator }
     }
 
     fn turn(&mut self) {
@@ -355,8 +355,8 @@ fn one_too_many_is_told_so() {
 fn a_verdict_may_come_later_from_another_thread() {
     let mut node = Node::open(10);
     let mut client = node.connect("a", true);
-    node.until("somebody is asked", |node| !node.porter.asked.lock().unwrap().is_empty());
-    let reply = node.porter.asked.lock().unwrap().pop().unwrap();
+    node.until("somebody is asked", |node| !node.authenticator.asked.lock().unwrap().is_empty());
+    let reply = node.authenticator.asked.lock().unwrap().pop().unwrap();
     node.turn();
     assert!(client.packet().is_none(), "nothing is said before the verdict");
     std::thread::spawn(move || reply(yes())).join().unwrap();

@@ -42,17 +42,17 @@ struct Parked<P> {
 }
 
 /// Requests under way, each with a purpose of the port that it came from.
-pub struct Desk<P> {
+pub struct AuthorizedRequests<P> {
     kinds: AccountKinds,
     asked: Slab<Purpose<P>>,
     parked: Slab<Parked<P>>,
     parked_max: usize,
 }
 
-impl<P> Desk<P> {
-    /// A desk that remembers `kinds_max` kinds of accounts and parks at most `parked_max` requests.
-    pub fn new(kinds_max: usize, parked_max: usize) -> Desk<P> {
-        Desk { kinds: AccountKinds::new(kinds_max), asked: Slab::new(), parked: Slab::new(), parked_max }
+impl<P> AuthorizedRequests<P> {
+    /// Remembers `kinds_max` kinds of accounts and parks at most `parked_max` requests.
+    pub fn new(kinds_max: usize, parked_max: usize) -> AuthorizedRequests<P> {
+        AuthorizedRequests { kinds: AccountKinds::new(kinds_max), asked: Slab::new(), parked: Slab::new(), parked_max }
     }
 
     /// Lets a request on to the shards if its sender may make it. `Some` when it is answered already.
@@ -65,7 +65,7 @@ impl<P> Desk<P> {
     ) -> Option<(P, Answered)> {
         match check(identity, &request, &mut self.kinds) {
             Verdict::Allowed => {
-                self.ask_freely(request, purpose, start);
+                self.ask_unchecked(request, purpose, start);
                 None
             }
             Verdict::Denied(reason) => Some((purpose, Answered::Denied(reason))),
@@ -83,8 +83,8 @@ impl<P> Desk<P> {
         }
     }
 
-    /// Asks a question of the house's own, which nobody's rights are needed for.
-    pub fn ask_freely(&mut self, request: Request, purpose: P, start: &mut impl FnMut(u64, Request)) {
+    /// Sends a request of the server itself, for which no client's rights are checked.
+    pub fn ask_unchecked(&mut self, request: Request, purpose: P, start: &mut impl FnMut(u64, Request)) {
         let token = self.asked.insert(Purpose::Client(purpose));
         start(token as u64, request);
     }

@@ -44,7 +44,7 @@ pub struct TopicAccess {
 }
 
 /// Everybody of one configuration.
-pub(super) struct Roster {
+pub(super) struct Principals {
     /// Counts reloads.
     pub(super) generation: u64,
     pub(super) token_ttl: Duration,
@@ -57,9 +57,9 @@ pub(super) struct Roster {
     acl: Arc<Acl>,
 }
 
-impl Roster {
+impl Principals {
     /// Takes everybody from `settings`.
-    pub(super) fn new(settings: AuthSettings, generation: u64) -> Roster {
+    pub(super) fn new(settings: AuthSettings, generation: u64) -> Principals {
         let acl = Arc::new(settings.topics.acl);
         let costliest = settings.users.iter().map(|user| &user.password_hash).max_by_key(|hash| hash.cost()).cloned();
         let known = |name: Box<str>, rights: Rights, holder: &dyn Fn(Identity) -> Holder| {
@@ -76,7 +76,7 @@ impl Roster {
             let hash = service.token_sha256;
             (hash, known(service.name, service.rights, &|identity| Holder::Service(identity, hash)))
         });
-        Roster {
+        Principals {
             generation,
             token_ttl: settings.token_ttl,
             certificate_users: settings.topics.certificate_users,
@@ -125,7 +125,7 @@ impl Roster {
         }
     }
 
-    /// The rights of the same holder by this roster; `None` if it has none here.
+    /// The rights of the same holder by this configuration; `None` if it has none here.
     pub(super) fn renewed(&self, holder: &Holder) -> Option<Arc<ClientRights>> {
         match holder {
             Holder::User(identity) => self.users.get(identity.name()).map(|user| user.known.rights.clone()),

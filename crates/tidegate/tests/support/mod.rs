@@ -6,7 +6,7 @@
 //!
 //! Invariant: waits for what the process says or does, never for time; every wait ends with the process's log after [`PATIENCE`].
 
-#![allow(dead_code, reason = "each test target uses its own part of the house")]
+#![allow(dead_code, reason = "each test target uses its own part of these modules")]
 
 pub mod chance;
 pub mod http;
