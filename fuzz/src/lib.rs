@@ -4,8 +4,8 @@
 //!   corpus/<target>/* ──▶ <target>::check(bytes)      `make test` replays it, `make fuzz` grows from it
 //! ```
 //!
-//! Each target is a plain function, so that a find can be replayed by an ordinary test on stable Rust, and checks more than
-//! the absence of panics where more must hold.
+//! Each target is a plain function, so that a find can be replayed by an ordinary test on stable Rust, and checks more
+//! than the absence of panics where more must hold.
 
 pub mod event;
 pub mod frames;

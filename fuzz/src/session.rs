@@ -5,8 +5,9 @@
 //!                      └─ drop, stall, sip, wait, crash, answers held back
 //! ```
 //!
-//! Promise, for any input: nothing panics, the node comes to rest, all that clients are told is MQTT of their version and no more than
-//! they take, nothing grows with rubbish, and two witnesses who keep to the rules stay connected and are served, whatever others do.
+//! Promise, for any input: nothing panics, the node comes to rest, all that clients are told is MQTT of their version
+//! and no more than they take, nothing grows with rubbish, and two witnesses who keep to the rules stay connected and
+//! are served, whatever others do.
 
 mod client;
 mod node;

@@ -1,5 +1,5 @@
-//! A shard of topics: a record of its log, read as an event and folded, and the body of its snapshots. One form of each, and whatever
-//! comes out can be written, read again and worked with.
+//! A shard of topics: a record of its log, read as an event and folded, and the body of its snapshots. One form of
+//! each, and whatever comes out can be written, read again and worked with.
 
 use std::sync::{Arc, LazyLock};
 use tidegate_machines::topic::{
@@ -22,7 +22,8 @@ fn message(topic: &str, payload: &str) -> Arc<Message> {
     Arc::new(Message::new(topic, &[1, 1], payload.as_bytes(), meta))
 }
 
-/// Two sessions, one away and with a will; messages for both, one received and one delivered; one retained, one for later.
+/// Two sessions, one away and with a will; messages for both, one received and one delivered; one retained, one for
+/// later.
 pub static STORY: LazyLock<Story> = LazyLock::new(|| {
     let open = |client_id: &str, will| Command::OpenSession { client_id: client_id.into(), expiry_s: 60, will };
     let receiver = |slot| Receiver { slot: Slot(slot), qos: 2, retain: false, subscription_ids: [5].into() };

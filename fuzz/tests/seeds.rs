@@ -1,5 +1,5 @@
-//! Writes the seeds, small and well-formed, from which the fuzzer starts: `cargo test --no-default-features -- --ignored write_seeds`.
-//! They are checked in, so this runs only when a format changes.
+//! Writes the seeds, small and well-formed, from which the fuzzer starts: `cargo test --no-default-features --
+//! --ignored write_seeds`. They are checked in, so this runs only when a format changes.
 
 use std::fs;
 use std::path::Path;
@@ -36,7 +36,8 @@ fn write_seeds() {
     let mut flipped = snapshot.clone();
     flipped[snapshot.len() / 3] ^= 4;
     write("snapshot", "flipped", &flipped);
-    // Offsets: the segment's header, the first group's, a record, the chain of a later group, the mark behind the last one.
+    // Offsets: the segment's header, the first group's, a record, the chain of a later group, the mark behind the last
+    // one.
     for (name, offset) in
         [("header", 3u16), ("first_group", 4096), ("record", 4096 + 130), ("chain", 4096 + 400), ("tail", 5900)]
     {
@@ -146,7 +147,8 @@ fn mqtt() {
 
 /// As the target wants it: a byte for the bounds, then commands: verb, client, what the verb needs.
 fn mqtt_sessions() {
-    // Anna in MQTT 5, clean; Bert in MQTT 3.1.1, durable; Anna again by another connection, with a will and small bounds.
+    // Anna in MQTT 5, clean; Bert in MQTT 3.1.1, durable; Anna again by another connection, with a will and small
+    // bounds.
     let anna: &[u8] = &[11, 0, 4, 0, 0];
     let bert: &[u8] = &[11, 1, 1, 0, 1];
     let anna_again: &[u8] = &[11, 2, 0b1111_0110, 1, 1, 2, 0, 4, 1, 2, 1];

@@ -1,4 +1,4 @@
-//! How many clients may come in, and how fast: counts that all workers and edges share, without a lock.
+//! Limits how many clients may connect, and how fast. All workers and edge threads share the counts, without a lock.
 //!
 //! ```text
 //!   accept? ─ Throttle (per listener) ─▶ enter ─┬─ Welcome
@@ -6,8 +6,9 @@
 //!                                               └─ Shut: closed at once
 //! ```
 //!
-//! Why polite at all: MQTT has a word for "too many" only after the client's CONNECT was read. So some above the bound
-//! are let in for that, as many as `POLITE_PART` allows; a flood beyond them costs an accept each and nothing more.
+//! Why `Polite`: in MQTT the server can say "too many clients" only after it has read the client's CONNECT. So some
+//! clients above the bound are let in to be told, as many as `POLITE_PART` allows. In a flood, each further client
+//! costs one accept and nothing more.
 
 mod addresses;
 mod arrival;
@@ -34,7 +35,7 @@ const POLITE_MIN: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenerIndex(pub u8);
 
-/// Bounds that keep new clients from harming those who are there.
+/// Bounds that protect connected clients from new ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdmissionLimits {
     /// Clients at once, over all listeners and workers; more are answered with 0x97 (quota exceeded).
@@ -61,7 +62,7 @@ pub struct Admission {
     listeners: Vec<Counted>,
     all: AtomicUsize,
     addresses: Addresses,
-    /// One per worker: it has no time for new clients.
+    /// One flag per worker: whether it has no time for new clients.
     overloaded: Box<[AtomicBool]>,
 }
 
@@ -177,7 +178,7 @@ fn over(count: &AtomicUsize, max: usize) -> Over {
 /// A clock that never goes back, the same for all threads.
 pub fn monotonic_ns() -> u64 {
     static BEGAN: OnceLock<Instant> = OnceLock::new();
-    // From one second on, so that a throttle's first burst is as large as any.
+    // It begins at one second, so that a throttle's first burst is as large as any other.
     BEGAN.get_or_init(Instant::now).elapsed().as_nanos() as u64 + 1_000_000_000
 }
 

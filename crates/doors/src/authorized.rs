@@ -1,4 +1,4 @@
-//! Asks the ledger on behalf of a worker's clients, after their rights were checked.
+//! Requests to the ledger on behalf of a worker's clients, after their rights were checked.
 //!
 //! ```text
 //!   ask(identity, request) ─▶ gate ─┬─ allowed ───────────────────────────▶ start ─▶ … ─▶ reply ─▶ purpose
@@ -6,7 +6,8 @@
 //!                                   └─ denied, or too many parked ─▶ said at once
 //! ```
 //!
-//! Promise: every purpose that was taken comes back exactly once, with what became of it. The number of parked requests is bounded.
+//! Promise: every purpose that was taken is returned exactly once, with the answer to its request. The number of parked
+//! requests is bounded.
 
 use slab::Slab;
 use tidegate_ledger::message::{Reply, Request, Unavailable};
@@ -23,9 +24,9 @@ pub enum Answered {
     Denied(String),
 }
 
-/// What a question to the shards is for.
+/// What a request to the shards is for.
 enum Purpose<P> {
-    /// A client asked it.
+    /// It is a client's request.
     Client(P),
     /// The kind of an account is needed before a parked request can go on.
     Kind { parked: usize, account: Box<str> },
@@ -89,7 +90,8 @@ impl<P> AuthorizedRequests<P> {
         start(token as u64, request);
     }
 
-    /// A reply of the shards. `Some` when it, or what it set free, answers a purpose; `start` takes a request that it sets free.
+    /// A reply of the shards. `Some` when it, or what it set free, answers a purpose; `start` takes a request that it
+    /// sets free.
     pub fn reply(&mut self, token: u64, reply: Reply, start: &mut impl FnMut(u64, Request)) -> Option<(P, Answered)> {
         match self.asked.remove(token as usize) {
             Purpose::Client(purpose) => Some((purpose, Answered::Reply(reply))),

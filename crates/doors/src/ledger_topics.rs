@@ -1,4 +1,4 @@
-//! Where the ledger meets the topics, on a worker.
+//! The ledger's topics on one worker: requests to the ledger by PUBLISH, and account figures as retained messages.
 //!
 //! ```text
 //!   PUBLISH $ledger/transfers ─▶ JSON ─▶ rights checked ─▶ shards ─▶ JSON ─▶ response topic      as POST /v1/transfers
@@ -55,7 +55,7 @@ pub enum LedgerAnswer {
     },
 }
 
-/// The ledger as the broker of one worker sees it.
+/// The ledger, for the broker of one worker.
 pub struct LedgerTopics {
     authorized: AuthorizedRequests<Question>,
     /// Of collectors that have parts on several shards: the last figures of each part.
@@ -73,7 +73,8 @@ impl LedgerTopics {
         }
     }
 
-    /// Answers what was published on one of [`REQUEST_TOPICS`], on behalf of `identity`. `Some` when the answer is there at once.
+    /// Answers what was published on one of [`REQUEST_TOPICS`], on behalf of `identity`. `Some` when the answer is
+    /// there at once.
     pub fn request(
         &mut self,
         topic: RequestTopic,
@@ -121,8 +122,8 @@ impl LedgerTopics {
         self.authorized.reply(token, reply, start).map(|(question, answered)| worded(question, answered))
     }
 
-    /// New figures of an account, or of a collector's part on `shard`: the topic and the payload to announce. `None` for an id that
-    /// no topic can name.
+    /// New figures of an account, or of a collector's part on `shard`: the topic and the payload to announce. `None`
+    /// for an id that no topic can name.
     pub fn announcement(&mut self, shard: ShardIndex, account: AccountView) -> Option<(String, Vec<u8>)> {
         if account.id.contains(['+', '#']) {
             return None;

@@ -1,4 +1,4 @@
-//! The doors of Tidegate: who may come in, and the protocols in which clients speak.
+//! The doors of Tidegate: listeners, authentication, and the protocols that clients use.
 //!
 //! ```text
 //!   MQTT, binary clients ─▶ ports on worker threads ◀── rings ──▶ shards

@@ -1,4 +1,4 @@
-//! Certificates from PEM files to rustls configurations, and new ones in their place while the old are in use.
+//! Reads certificates from PEM files into rustls configurations, and replaces them while they are in use.
 //!
 //! ```text
 //!   files ─▶ read_certificate ─▶ Certificate ──replace──▶ ServerCertificate ─┐
@@ -77,7 +77,7 @@ pub fn server_config_with_clients(
 ) -> Result<Arc<ServerConfig>> {
     let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
     let mut config = builder.with_client_cert_verifier(clients.clone()).with_cert_resolver(certificate.clone());
-    // A resumed session is not verified again, so it would outlive the authority that vouched for it.
+    // A resumed session is not verified again, so it would stay valid after its authority was removed.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))

@@ -5,8 +5,8 @@
 //!   Address { endpoint: 0, member: 2 } ──Envelope { from, to, body }──▶ Address { endpoint: 1, member: 0 }
 //! ```
 //!
-//! A body is an enum that the program composes of its rooms' messages with [`parcels!`](crate::parcels). A room names only the trait
-//! [`Carries`] of its own message, so it compiles for every composition.
+//! A body is an enum that the program composes of its rooms' messages with [`parcels!`](crate::parcels). A room names
+//! only the trait [`Carries`] of its own message, so it compiles for every composition.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! How a thread asks shards: a client turns requests into messages and answers into replies, without a thread or a ring of its own.
+//! How a thread asks shards: a client turns requests into messages and answers into replies, without a thread or a ring
+//! of its own.
 //!
 //! ```text
 //!   start(token, request) ─▶ Client ─▶ messages to addresses ─▶ shards
@@ -29,8 +30,8 @@ pub trait Client: Send + 'static {
     /// Requests under way.
     fn pending(&self) -> usize;
 
-    /// Starts a request. Each of its replies appears in `replies` with `token`, here or in a later call. A request that finds no room is
-    /// replied to at once.
+    /// Starts a request. Each of its replies appears in `replies` with `token`, here or in a later call. A request that
+    /// finds no room is replied to at once.
     fn start(
         &mut self,
         token: u64,
@@ -48,7 +49,8 @@ pub trait Client: Send + 'static {
         replies: &mut Replies<Self::Reply>,
     );
 
-    /// Whether no further reply comes under the token of `reply`. A client that streams says no for all replies but the last.
+    /// Whether no further reply comes under the token of `reply`. A client that streams says no for all replies but the
+    /// last.
     fn is_last(_reply: &Self::Reply) -> bool {
         true
     }

@@ -4,7 +4,8 @@
 //!   ask(call) ─▶ DirectClient ─▶ Direct::Call ─▶ shard ─▶ Direct::Answer ─▶ DirectClient ─▶ reply
 //! ```
 //!
-//! For rooms whose requests each concern one shard. A room whose requests concern several brings a [`Client`] of its own.
+//! For rooms whose requests each concern one shard. A room whose requests concern several brings a [`Client`] of its
+//! own.
 
 use slab::Slab;
 use tidegate_machines::ShardIndex;

@@ -4,7 +4,8 @@
 //!   worker: submit ─▶ │ jobs, bounded │ ─▶ fetch threads ─▶ │ findings │ ─▶ worker: take       (and wake it, if it sleeps)
 //! ```
 //!
-//! Why threads and not an asynchronous read: what is asked for is nearly always in the page cache, and then a thread has it sooner.
+//! Why threads and not an asynchronous read: what is asked for is nearly always in the page cache, and then a thread
+//! has it sooner.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -83,7 +84,8 @@ impl<J: Send + 'static, F: Send + 'static> Fetchers<J, F> {
         Some(found)
     }
 
-    /// Whether [`Fetchers::take`] has something. An owner asks this after it announced sleep: what came before wakes nobody.
+    /// Whether [`Fetchers::take`] has something. An owner asks this after it announced sleep: what came before wakes
+    /// nobody.
     pub fn has_news(&self) -> bool {
         self.ready.load(Ordering::SeqCst) > 0
     }

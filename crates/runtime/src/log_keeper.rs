@@ -1,5 +1,5 @@
-//! Looks after logs while they are served: those that may forget are compacted, and all are read again and again, so that damage is found
-//! while there still is a copy.
+//! Looks after logs while they are served: those that may forget are compacted, and all are read again and again, so
+//! that damage is found while there still is a copy.
 //!
 //! ```text
 //!   look, look, look …   families that forget: behind the snapshot too much? ─▶ snapshot, forget

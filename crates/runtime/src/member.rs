@@ -4,8 +4,8 @@
 //!   a turn:  parcels ─▶ deliver      sockets ─▶ Port::serve      Resident::step      Port::flush ─▶ sockets      parcels ─▶ rings
 //! ```
 //!
-//! Invariant: the worker's loop knows these traits and no implementation of them. `dyn` costs one call per turn and per parcel; all that
-//! happens per record is compiled for its type.
+//! Invariant: the worker's loop knows these traits and no implementation of them. `dyn` costs one call per turn and per
+//! parcel; all that happens per record is compiled for its type.
 
 use std::collections::VecDeque;
 use std::io;
@@ -69,7 +69,8 @@ impl<'a, P: Send> Context<'a, P> {
         self.endpoint.wake_receivers();
     }
 
-    /// Takes all that is in the rings now: parcels to this member are given to `mine`, in order; the others wait for the loop.
+    /// Takes all that is in the rings now: parcels to this member are given to `mine`, in order; the others wait for
+    /// the loop.
     pub fn drain_rings(&mut self, mut mine: impl FnMut(Address, P)) {
         let (me, own) = (self.me.member, &mut *self.own);
         self.endpoint.receive(|envelope| match envelope.to == me {
@@ -89,8 +90,8 @@ pub trait Resident<P>: Send {
         false
     }
 
-    /// Whether there is something to do that the next turn can do and that came by no ring and no socket. Asked after the worker has
-    /// announced sleep: whoever brings news wakes only those that have announced it.
+    /// Whether there is something to do that the next turn can do and that came by no ring and no socket. Asked after
+    /// the worker has announced sleep: whoever brings news wakes only those that have announced it.
     fn has_news(&mut self) -> bool;
 
     /// Whether no client waits for anything.
@@ -126,7 +127,8 @@ pub trait Port<P>: Resident<P> {
     /// Reads from sockets, and sends what their clients ask. Returns whether there was anything.
     fn serve(&mut self, context: &mut Context<'_, P>) -> bool;
 
-    /// Writes to sockets what there is for their clients, after all residents have been stepped. Returns whether there was anything.
+    /// Writes to sockets what there is for their clients, after all residents have been stepped. Returns whether there
+    /// was anything.
     fn flush(&mut self, context: &mut Context<'_, P>) -> bool;
 
     /// How long its worker may sleep at most, if that is less than usual.

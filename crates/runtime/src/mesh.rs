@@ -7,8 +7,8 @@
 //!            edge 0 └────────┘  └── edge 1       those that are not workers talk to workers only
 //! ```
 //!
-//! Invariant: nobody waits here. A parcel that finds its ring full stays with its sender and goes first next time. How many can stay is
-//! bounded, because every endpoint bounds its requests under way.
+//! Invariant: nobody waits here. A parcel that finds its ring full stays with its sender and goes first next time. How
+//! many can stay is bounded, because every endpoint bounds its requests under way.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,5 @@
-//! What every worker and every shard counts, whatever it serves. Shards are told apart by the labels `family` and `shard`.
+//! What every worker and every shard counts, whatever it serves. Shards are told apart by the labels `family` and
+//! `shard`.
 
 use std::time::Duration;
 

@@ -47,8 +47,8 @@ pub struct NodeOptions {
     pub registry: Registry,
 }
 
-/// What a node serves: a part with logs, ports, shards and threads of its own. Hooks are called in the order in which they stand here,
-/// each for all rooms before the next one.
+/// What a node serves: a part with logs, ports, shards and threads of its own. Hooks are called in the order in which
+/// they stand here, each for all rooms before the next one.
 pub trait Room<P>: Send {
     /// The families of its logs, and where their shards live on a worker.
     fn families(&self) -> Vec<(Family, Home)> {
@@ -75,8 +75,8 @@ pub trait Room<P>: Send {
         Ok(())
     }
 
-    /// Makes the port of a worker. Asked of rooms with ports only, once for each worker, in order; `me` is its address. All logs are
-    /// recovered.
+    /// Makes the port of a worker. Asked of rooms with ports only, once for each worker, in order; `me` is its address.
+    /// All logs are recovered.
     fn port(&mut self, _site: &mut Site<P>, _me: Address) -> Result<Box<dyn Port<P>>> {
         Err(anyhow!("this room has no port"))
     }
@@ -224,8 +224,8 @@ impl<P: Send + 'static> Site<P> {
         self.recover(log, journal, move |recovery| then(recovery).map(|()| None))
     }
 
-    /// Recovers all shards of a family whose calls are single commands and that is spoken to directly; see [`crate::direct`]. Decisions
-    /// see `context`; `on_tick` makes what each shard does now and then.
+    /// Recovers all shards of a family whose calls are single commands and that is spoken to directly; see
+    /// [`crate::direct`]. Decisions see `context`; `on_tick` makes what each shard does now and then.
     pub fn recover_direct<C>(
         &mut self,
         journal: Options,

@@ -5,8 +5,8 @@
 //!   worker 1: ports 0..p, then its shards                        LEDGER 1 ─▶ 1.2    COUNTERS 1 ─▶ 1.3
 //! ```
 //!
-//! Why a table: whoever sends to a shard asks here, so a shard that shall live elsewhere (on another node, behind a member that forwards)
-//! needs another entry and no other change.
+//! Why a table: whoever sends to a shard asks here, so a shard that shall live elsewhere (on another node, behind a
+//! member that forwards) needs another entry and no other change.
 
 use std::sync::Arc;
 

@@ -5,8 +5,8 @@
 //!         ◀─ oneshot, or a stream with credits ───── Pump: Client ◀─ rings ◀─ workers
 //! ```
 //!
-//! One pump per edge thread, a task of its runtime; it is the thread's only owner of rings. It carries any number of clients, each of
-//! which is a member of the edge's endpoint.
+//! One pump per edge thread, a task of its runtime; it is the thread's only owner of rings. It carries any number of
+//! clients, each of which is a member of the edge's endpoint.
 
 use std::sync::Arc;
 

@@ -4,7 +4,8 @@
 //!   Room::recover ─▶ one thread for each log: open, replay from the newest good snapshot ─▶ member of its worker
 //! ```
 //!
-//! What all families have in common is done here; what a family keeps beside its machine is done by its room, on the same thread.
+//! What all families have in common is done here; what a family keeps beside its machine is done by its room, on the
+//! same thread.
 
 use std::fmt;
 use std::path::PathBuf;

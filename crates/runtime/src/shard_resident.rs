@@ -1,4 +1,5 @@
-//! A shard as a member of a worker: parcels become calls, answers become parcels, and reads that wait are done by other threads.
+//! A shard as a member of a worker: parcels become calls, answers become parcels, and reads that wait are done by other
+//! threads.
 //!
 //! ```text
 //!   parcel ─▶ Protocol::hear ─▶ Shard::call, note          Shard::released ─▶ Protocol::say ─▶ parcel

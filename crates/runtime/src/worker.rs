@@ -5,7 +5,8 @@
 //!   └──────────────── poll: at once if there was work, else asleep until a socket, a ring or a log ◀──┘
 //! ```
 //!
-//! Why one turn serves all ports before the shards are stepped: what arrived together is decided together and synced as one group.
+//! Why one turn serves all ports before the shards are stepped: what arrived together is decided together and synced as
+//! one group.
 //!
 //! Invariant: the loop holds a list of ports and a list of residents, and names none of them.
 
@@ -92,7 +93,8 @@ struct Stopping {
 }
 
 impl<P: Send> Worker<P> {
-    /// Prepares the thread's poll; its endpoint can be woken from here on. Members are numbered as they stand in the lists, ports first.
+    /// Prepares the thread's poll; its endpoint can be woken from here on. Members are numbered as they stand in the
+    /// lists, ports first.
     pub fn new(
         ports: Vec<Box<dyn Port<P>>>,
         residents: Vec<Box<dyn Resident<P>>>,
@@ -172,7 +174,8 @@ impl<P: Send> Worker<P> {
         worked || !self.own.is_empty()
     }
 
-    /// Delivers what the rings have, at most one ring's worth from each sender. What members send each other because of it comes later.
+    /// Delivers what the rings have, at most one ring's worth from each sender. What members send each other because of
+    /// it comes later.
     fn receive(&mut self, now: TimeMs) -> bool {
         let mut any = false;
         for ring in 0..self.endpoint.rings() {

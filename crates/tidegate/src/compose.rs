@@ -46,7 +46,8 @@ pub struct Served<P> {
     pub secret: Secret,
 }
 
-/// Starts a server as `config` says; returns when it serves. `progress` is called now and then while the logs are replayed.
+/// Starts a server as `config` says; returns when it serves. `progress` is called now and then while the logs are
+/// replayed.
 pub fn start<P: Parcels>(
     config: &Config,
     files: &Files,

@@ -8,9 +8,10 @@
 //!   never                                           -                                        4 KiB              4 KiB
 //! ```
 //!
-//! Why some: a look-up in the id filter (256 MiB, `tidegate_shard::ids`) touches a cache line anywhere in it, and misses the TLB on
-//! small pages. Why not all: the heap would grow by 2 MiB at a time, and an idle MQTT client take 330 to 800 bytes instead of 314
-//! (decision 0007). For the same reason the allocator is built not to ask (`no_thp` in `Cargo.toml`).
+//! Why some: a look-up in the id filter (256 MiB, `tidegate_shard::ids`) touches a cache line anywhere in it, and
+//! misses the TLB on small pages. Why not all: the heap would grow by 2 MiB at a time, and an idle MQTT client take 330
+//! to 800 bytes instead of 314 (decision 0007). For the same reason the allocator is built not to ask (`no_thp` in
+//! `Cargo.toml`).
 
 use std::fmt;
 use std::fs;
@@ -196,7 +197,8 @@ mod tests {
         assert_eq!(given(Path::new("/no/such/folder")), Given::Unknown);
     }
 
-    /// The flag is the kernel's number: where it is known, it is what the kernel says afterwards, and nothing is refused to who asks.
+    /// The flag is the kernel's number: where it is known, it is what the kernel says afterwards, and nothing is
+    /// refused to who asks.
     #[test]
     fn the_kernel_takes_the_flag_or_refuses_it() {
         // On a thread it would be the whole process's: so in a child.

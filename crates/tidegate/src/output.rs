@@ -1,5 +1,5 @@
-//! What a command prints. Whoever reads it may stop reading (`| head`), and a disk that takes it may be full: that ends no command and
-//! no server.
+//! What a command prints. Whoever reads it may stop reading (`| head`), and a disk that takes it may be full: that ends
+//! no command and no server.
 
 use std::fmt::Arguments;
 use std::io::Write;

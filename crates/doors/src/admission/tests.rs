@@ -1,4 +1,4 @@
-//! Bounds over listeners, addresses and all.
+//! Bounds per listener, per address, and over all clients.
 
 use super::*;
 

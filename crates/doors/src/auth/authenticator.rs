@@ -1,4 +1,4 @@
-//! From a bearer token to an [`Identity`]: shared by all threads, never waits, replaced as a whole by a reload.
+//! Turns a bearer token into an [`Identity`]. All threads share it, it never waits, and a reload replaces all it knows.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -75,7 +75,7 @@ pub struct Session {
     pub expires_at_s: u64,
 }
 
-/// Knows all users and services. Shared by all threads; a reload replaces whom it knows under their hands.
+/// Knows all users and services. Shared by all threads; a reload may replace what it knows at any time.
 pub struct Authenticator {
     principals: Arc<ArcSwap<Principals>>,
     signer: Signer,

@@ -1,4 +1,4 @@
-//! What an MQTT client shows with its CONNECT, judged: a password, a token, a certificate, or nothing.
+//! Decides on what an MQTT client shows with its CONNECT: a password, a token, a certificate, or nothing.
 //!
 //! ```text
 //!   password of CONNECT ─▶ a token of ours? ─yes─▶ its user or service            (whatever the user name says)
@@ -7,9 +7,9 @@
 //!   nothing ─▶ anonymous, where the listener allows it
 //! ```
 //!
-//! Promise: a worker never waits here. Only argon2 takes long, and its verdict comes by callback; the queue to it is
-//! short, and a client that finds it full is told 0x89 (server busy), so that a flood of guesses stalls nobody who is
-//! connected.
+//! Promise: a worker never waits here. Only argon2 takes long, and its verdict comes by callback. The queue to it is
+//! short, and a client that finds it full is told 0x89 (server busy). So a flood of password guesses does not delay
+//! connected clients.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ impl MqttAuthenticator for Authenticator {
                 Err(_) => Some(denied(Reason::BAD_USER_NAME_OR_PASSWORD)),
             },
             (None, Some(certificate)) => Some(by_certificate(&principals, user_name, &certificate)),
-            // A name alone proves nothing, not even that its owner wants to be nobody.
+            // A user name alone proves nothing. It is refused also where anonymous clients are allowed.
             (None, None) if user_name.is_some() => Some(denied(Reason::BAD_USER_NAME_OR_PASSWORD)),
             (None, None) if shown.anonymous_allowed => Some(admitted(&principals.anonymous)),
             (None, None) => Some(denied(Reason::NOT_AUTHORIZED)),

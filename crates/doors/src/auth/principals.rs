@@ -1,4 +1,4 @@
-//! Everybody whom the configuration knows, and what they may do: immutable, and replaced as a whole by a reload.
+//! All users and services of the configuration, and what they may do. Immutable; a reload replaces all of it at once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) struct User {
     pub(super) stamp: String,
 }
 
-/// Whose certificates open the door to somebody whom the configuration does not list.
+/// Which client certificates are accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CertificateUsers {
     /// Only those that name a user of the configuration.

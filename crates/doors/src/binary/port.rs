@@ -1,7 +1,7 @@
-//! All clients of the binary port on one worker: from readable sockets to requests, from replies to written sockets.
+//! All clients of the binary port on one worker: reads requests from their sockets and writes replies to them.
 //!
-//! Invariant: a request is counted in its session's `in_flight` from its frame to its reply, and a session is forgotten only at
-//! zero, so a reply always finds its session or a session that no longer listens.
+//! Invariant: a request is counted in its session's `in_flight` from its frame to its reply, and a session is dropped
+//! only when that count is zero. So each reply finds its session, which may be closing.
 
 use std::io;
 use std::net::TcpListener;
@@ -71,8 +71,8 @@ pub struct BinaryPort<P> {
 }
 
 impl<P> BinaryPort<P> {
-    /// Serves the clients of `listener` (none: a door that stays shut), each under TLS if a configuration is given. Lives at `me` and
-    /// asks the ledger by `router`.
+    /// Serves the clients of `listener` (`None`: no clients), each under TLS if a configuration is given. Lives at `me`
+    /// and asks the ledger by `router`.
     pub fn new(
         me: Address,
         router: Router,
@@ -389,7 +389,8 @@ impl<P> BinaryPort<P> {
     fn end_overdue(&mut self, now_ms: u64) {
         for (key, session) in &mut self.sessions {
             if session.is_overdue(now_ms) {
-                // Once to say what it is owed; who does not even take that loses it.
+                // The first time, the client gets its outstanding replies. A client that does not take them in time
+                // loses them.
                 if matches!(session.life, Life::Draining) {
                     session.forget_outbox();
                 }

@@ -1,4 +1,4 @@
-//! The OpenAPI document, made from the handlers and the types that are served, so that it cannot say something else.
+//! The OpenAPI document. It is made from the handlers and types that are served, so it cannot differ from them.
 
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};

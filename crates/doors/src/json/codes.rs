@@ -1,5 +1,4 @@
-//! The codes of problems that a door answers with by itself, whatever is behind it. Each stands once; a room lists its
-//! own.
+//! The codes of problems that a door answers with by itself. Each is defined once; a room lists its own.
 
 use axum::http::StatusCode;
 

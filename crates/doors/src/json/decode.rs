@@ -1,5 +1,5 @@
-//! JSON into requests, borrowed from the body. Nothing is guessed: amounts are integers, unknown fields are errors, and
-//! what is wrong is said with the place where it stands.
+//! Decodes JSON into requests that borrow from the body. Nothing is guessed: amounts are integers, and unknown fields
+//! are errors. An error names the field that is wrong.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What went wrong, as RFC 9457 problem+json with a stable `code`: for people to read, for programs to match.
+//! Problems (RFC 9457, `application/problem+json`): a text for people, and a stable `code` for programs.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,5 @@
-//! The ledger's room at the door of one edge thread: its routes, and the way of a request to the ledger past the gate
-//! of rights.
+//! The ledger's room at the HTTP door of one edge thread: its routes, and how a request is checked and sent to the
+//! ledger.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
@@ -118,7 +118,7 @@ impl<B: Backend> Ledger<B> {
                 match self.verdict(caller, &request) {
                     Verdict::Allowed => {}
                     Verdict::Denied(detail) => return Err(Problem::forbidden(detail)),
-                    // Forgotten between learning and asking: more kinds are asked for at once than the cache holds.
+                    // A kind was evicted before it was used: more kinds are asked for at once than the cache holds.
                     Verdict::NeedsKinds(_) => return Err(Unavailable::Busy.into()),
                 }
             }

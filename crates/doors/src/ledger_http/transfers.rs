@@ -19,7 +19,8 @@ use crate::ledger_json::transfer::TransferBody;
 /// Path of the hot request.
 pub const TRANSFERS: &str = "/v1/transfers";
 
-/// A transfer among many: what is wrong with it is said in its line of the answer, so any text and number goes.
+/// A transfer among many: what is wrong with it is said in its line of the answer, so any text and number is accepted
+/// here.
 #[derive(ToSchema)]
 #[schema(as = TransferLine)]
 #[serde(deny_unknown_fields)]

@@ -1,4 +1,4 @@
-//! Schemas of what the ledger's bodies are made of, for OpenAPI.
+//! Schemas of the parts of the ledger's bodies, for OpenAPI.
 
 use tidegate_machines::ledger::{ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, MEMO_BYTES_MAX, TRANSFER_ID_BYTES_MAX};
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};

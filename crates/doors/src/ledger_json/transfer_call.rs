@@ -1,4 +1,4 @@
-//! Transfers asked for in JSON, and the answer in JSON: the same words at every door that speaks it, HTTP and MQTT.
+//! Requests for transfers in JSON, and their answers, the same for HTTP and MQTT.
 //!
 //! ```text
 //!   body ─▶ TransferCall::read ─▶ request ─▶ (a door asks the ledger) ─▶ reply ─▶ answer ─▶ status and body, or problem
@@ -33,7 +33,7 @@ struct EitherBody<'a> {
     linked: Option<bool>,
 }
 
-/// What a client asked for, kept to word the answer.
+/// What a client asked for; needed to encode the answer.
 #[derive(Debug)]
 pub struct TransferCall {
     batch: TransferBatch,

@@ -1,4 +1,4 @@
-//! The ledger behind the topics, with shards that a test plays.
+//! The ledger's topics; the tests themselves answer for the shards.
 
 use serde_json::{Value, json};
 use tidegate_machines::ledger::{Outcome, Refusal};

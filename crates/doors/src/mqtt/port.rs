@@ -1,4 +1,4 @@
-//! All MQTT clients of one worker: from readable sockets to its broker, from its broker to written sockets.
+//! All MQTT clients of one worker: reads from their sockets into its broker, and writes from its broker to them.
 //!
 //! ```text
 //!   listeners ─▶ Admission ─▶ open ─┐
@@ -7,8 +7,8 @@
 //!   written sockets ◀── write ◀── Broker::unsent ◀──────────────────────────────────────────────┘ room in all rings
 //! ```
 //!
-//! Promise: what a client heard, every worker knows. Nothing is written while a ring to another worker is full, and the rings are
-//! drained between reading from a socket and looking at what was read.
+//! Promise: what a client was told, every worker knows. Nothing is written to clients while a ring to another worker is
+//! full. The rings are drained between reading from a socket and decoding what was read.
 
 mod accept;
 mod actions;
@@ -97,7 +97,8 @@ pub struct MqttPort<L: LogStore> {
     writable: Vec<u32>,
     flushable: Vec<ConnectionKey>,
     closing: Vec<ConnectionKey>,
-    /// Closed, but what the client sent last was not read: a socket dropped so would take back what we said last.
+    /// Closed, but the client's last bytes were not read. If such a socket were dropped, the kernel would reset the
+    /// connection, and the client might lose the last packets sent to it.
     lingering: VecDeque<(Instant, TcpStream)>,
     actions: Vec<Action>,
     scratch: Scratch,
@@ -258,7 +259,8 @@ impl<L: LogStore> MqttPort<L> {
         if heard.more {
             self.ready.push(index);
         }
-        // Between reading and looking: all that the client may have heard of elsewhere is known here now.
+        // Drained between reading and decoding: this worker then knows all that the client may have learned from
+        // another worker.
         self.take_parcels(context);
         let bytes = self.scratch.bytes(&heard);
         let cost = bytes.len().max(READ_COST_BYTES);
@@ -484,8 +486,8 @@ where
         took | self.read_sockets(context)
     }
 
-    /// Everything that does not come from a socket: verdicts, the ledger, shards, timers; then what the broker asks for, tells its peers,
-    /// and has for its clients.
+    /// Everything that does not come from a socket: verdicts, the ledger, shards, timers; then what the broker asks
+    /// for, tells its peers, and has for its clients.
     fn flush(&mut self, context: &mut Context<'_, P>) -> bool {
         let now = context.now();
         let mut worked = self.hear_ledger(now);

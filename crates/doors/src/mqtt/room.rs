@@ -1,4 +1,4 @@
-//! MQTT as a room of a node: listeners opened, topic shards recovered, a port made for each worker.
+//! MQTT as a room of a node: opens listeners, recovers topic shards, makes a port for each worker.
 //!
 //! ```text
 //!   open     listeners                      recover   topics-n ─▶ shards, kept for their workers

@@ -1,4 +1,4 @@
-//! TLS and WebSocket frames of one client, one in the other, without its socket.
+//! The TLS and WebSocket layers of one client, without its socket.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use super::write_some;
 
 /// Bytes of packets that become one frame and some records at a time.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Answers of the layers themselves (pongs, alerts) that may wait behind a chunk. Who asks for more without reading has
-/// no use for them.
+/// Answers of the layers themselves (pongs, alerts) that may wait behind a chunk. A client that causes more without
+/// reading does not need them.
 const ANSWER_BYTES_MAX: usize = 16 << 10;
 /// All that may wait for a socket below the packets: a chunk with what its layers add, and answers.
 const UNSENT_BYTES_MAX: usize = CHUNK_BYTES + CHUNK_BYTES / 16 + ANSWER_BYTES_MAX;
@@ -111,7 +111,7 @@ impl Layers {
         }
         match &mut self.tls {
             Some(tls) => {
-                // A session that cannot encrypt any more has no farewell either.
+                // A TLS session that can no longer encrypt cannot send a close alert either.
                 if plain.is_empty() || tls.seal(plain, out).is_ok() {
                     tls.close(out);
                 }

@@ -1,13 +1,13 @@
-//! A client's bytes between its socket and its packets, read and written without waiting.
+//! Reads and writes a client's bytes between its socket and its packets, without waiting.
 //!
 //! ```text
 //!   socket ─▶ scratch ─▶ TLS? ─▶ WebSocket? ─▶ bytes of packets
 //!   socket ◀─ unsent ◀── TLS? ◀─ WebSocket? ◀─ bytes of packets
 //! ```
 //!
-//! Promise: an idle plain client costs its descriptor and one empty pointer. Bytes on their way stand in a [`Scratch`]
-//! that all clients of a thread share; a client owns memory only for what is cut in two: half a record, or bytes that
-//! its socket did not take.
+//! Promise: an idle plain client costs its descriptor and one empty pointer. Bytes being processed are in a [`Scratch`]
+//! that all clients of a thread share. A client owns memory only for an incomplete record, or for bytes that its socket
+//! did not take.
 
 mod layers;
 mod scratch;
@@ -92,9 +92,9 @@ impl<S: Read + Write> Stream<S> {
             Some(read) => (read, read == 0),
         };
         let flow = layers.receive(scratch, read);
-        // Also words that come with an error: they tell the client what was wrong.
+        // Also after an error: the bytes tell the client what was wrong.
         let told = Self::tell(&mut self.socket, layers, scratch);
-        // A client that said all and is gone takes no answer; what it said still counts.
+        // A client that has sent everything and disconnected gets no answer, but what it sent is still processed.
         let ended = flow? == Flow::Ended || ended || told.is_err();
         Ok(scratch.heard_in_layers(read == bytes, ended))
     }
@@ -127,7 +127,7 @@ impl<S: Read + Write> Stream<S> {
     pub fn close(&mut self, scratch: &mut Scratch) {
         if let Some(layers) = &mut self.layers {
             layers.close(scratch);
-            // Who does not take what it is told is closed without.
+            // If the socket does not take these bytes, it is closed without them.
             let _ = Self::tell(&mut self.socket, layers, scratch);
         }
     }

@@ -5,8 +5,8 @@
 //!                          └─▶ wire bytes (handshake, alerts, tickets)
 //! ```
 //!
-//! Promise: between two records a client owns no buffer. Whatever is being decrypted or encrypted stands in buffers
-//! that all clients of a thread share; only the beginning of a record whose rest has not come is kept per client.
+//! Promise: between two records a client owns no buffer. Bytes being decrypted or encrypted are in buffers that all
+//! clients of a thread share. Only the beginning of an incomplete record is kept per client.
 //!
 //! Why rustls' unbuffered connections: a buffered one keeps what it read and what it made in buffers of its own.
 //! Connections that began elsewhere (HTTPS that became a WebSocket) are buffered already and stay so.
@@ -87,7 +87,7 @@ impl TlsLayer {
                 if rest.len() > PARTIAL_BYTES_MAX {
                     return Err(io::Error::new(io::ErrorKind::InvalidData, "the handshake is too long"));
                 }
-                // As large as it is and no larger: it may stand for long.
+                // Allocated in its exact size, because it may be kept for long.
                 self.partial = rest.to_vec();
                 Ok(flow)
             }
@@ -117,7 +117,7 @@ impl TlsLayer {
 
     /// Says that nothing more will come.
     pub fn close(&mut self, to_wire: &mut Vec<u8>) {
-        // A session that cannot even say this is as closed.
+        // If even this fails, the session counts as closed.
         let _ = match &mut self.session {
             Session::Failed => Ok(()),
             Session::Unbuffered(session) => {

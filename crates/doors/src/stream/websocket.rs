@@ -45,7 +45,8 @@ impl WebSocketLayer {
         Ok(Flow::Open)
     }
 
-    /// Adds one frame with these bytes of packets. How frames cut them means nothing. [MQTT-6.0.0-2]
+    /// Adds one frame with these bytes of packets. `[MQTT-6.0.0-2]`: A receiver does not assume that packets are
+    /// aligned with frames.
     pub fn wrap(&self, packets: &[u8], out: &mut Vec<u8>) {
         frame_header(packets.len(), Opcode::Binary, out);
         out.extend_from_slice(packets);

@@ -1,4 +1,4 @@
-//! Handshakes in memory, with certificates that change in between.
+//! Handshakes in memory, with certificates that are replaced in between.
 
 use std::path::PathBuf;
 

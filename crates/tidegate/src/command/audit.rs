@@ -17,7 +17,8 @@ use tidegate_shard::{Findings, OpenError, ShardFamily, Snapshots, audit};
 use crate::extension::{Extension, KnownFamily};
 use crate::output::{complain, say};
 
-/// Audits every shard of the ledger, what lies between them, and every shard of all other families. Reads only; exit 0 only if all agree.
+/// Audits every shard of the ledger, what lies between them, and every shard of all other families. Reads only; exit 0
+/// only if all agree.
 pub fn run<P>(data: &Path, extensions: &[&dyn Extension<P>]) -> Result<ExitCode> {
     let mut others = vec![KnownFamily::of::<TopicsFamily>()];
     others.extend(extensions.iter().flat_map(|extension| extension.families()));

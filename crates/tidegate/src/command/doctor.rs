@@ -141,7 +141,8 @@ fn half_open() -> Finding {
     Finding { what: "tcp_max_syn_backlog", found, advice }
 }
 
-/// Pages that all sockets' buffers may take. Above the second number the kernel makes windows small, above the third it drops.
+/// Pages that all sockets' buffers may take. Above the second number the kernel makes windows small, above the third it
+/// drops.
 fn socket_memory() -> Finding {
     let pages = read("/proc/sys/net/ipv4/tcp_mem");
     let pressure = pages.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());

@@ -29,7 +29,8 @@ pub fn run<P: Parcels>(
         .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("TIDEGATE_LOG").unwrap_or_else(|_| "info".into()))
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
-        // A collector of logs that goes away, or a full disk, must not end a server: the library would say so on the same stream.
+        // A collector of logs that goes away, or a full disk, must not end a server: the library would say so on the
+        // same stream.
         .log_internal_errors(false)
         .init();
     let huge_pages = HugePages::settle();
@@ -78,7 +79,8 @@ pub fn run<P: Parcels>(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Each client is an open file. Systems give a thousand unless asked for more, up to a limit that only the operator can raise.
+/// Each client is an open file. Systems give a thousand unless asked for more, up to a limit that only the operator can
+/// raise.
 fn raise_open_files() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: both calls take a pointer to a live struct of theirs. A failure leaves the limit as it was.

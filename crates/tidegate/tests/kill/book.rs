@@ -1,4 +1,5 @@
-//! The model: what balances and histories must be, if exactly the questions that were answered with "done" were done, once each.
+//! The model: what balances and histories must be, if exactly the questions that were answered with "done" were done,
+//! once each.
 
 use std::collections::BTreeMap;
 
@@ -93,7 +94,8 @@ impl Book {
         self.accounts.iter().map(|account| account.rows.len()).sum()
     }
 
-    /// Compares every figure of every account. Credits may be on their way between shards, so it waits until they have arrived.
+    /// Compares every figure of every account. Credits may be on their way between shards, so it waits until they have
+    /// arrived.
     pub fn compare_figures(&self, client: &mut Connection, show: &Show, violations: &mut Vec<String>) {
         let right: u128 = self.accounts.iter().map(|account| account.credited).sum();
         let mut found = Vec::new();
@@ -129,8 +131,8 @@ impl Book {
         differences
     }
 
-    /// Reads an account's whole history: each row that must be there is there once, nothing else is, and each balance follows
-    /// from the one before.
+    /// Reads an account's whole history: each row that must be there is there once, nothing else is, and each balance
+    /// follows from the one before.
     pub fn compare_history(
         &self,
         client: &mut Connection,

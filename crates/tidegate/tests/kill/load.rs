@@ -1,4 +1,5 @@
-//! The load: clients of several habits that ask until their connection breaks, and remember all they asked and were told.
+//! The load: clients of several habits that ask until their connection breaks, and remember all they asked and were
+//! told.
 
 use std::convert::Infallible;
 use std::io;
@@ -17,7 +18,8 @@ use crate::show::{Move, Show};
 /// What a client does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Habit {
-    /// One transfer a request, 16 requests in flight; sometimes an id again, with the same content or with other content.
+    /// One transfer a request, 16 requests in flight; sometimes an id again, with the same content or with other
+    /// content.
     Singles,
     /// Up to 300 transfers a request, four in flight.
     Batches,

@@ -1,4 +1,5 @@
-//! The kill test: the real binary under load over its real doors, `kill -9` at random moments, and every promise checked after.
+//! The kill test: the real binary under load over its real doors, `kill -9` at random moments, and every promise
+//! checked after.
 //!
 //! ```text
 //!   ┌▶ start ─▶ load: singles, batches, linked groups, holds, HTTP ─▶ kill -9 ─▶ start ─▶ every question again ─▶ figures ─┐
@@ -6,8 +7,8 @@
 //!   last: every question of all lives again, every history, SIGTERM, `tidegate audit`
 //! ```
 //!
-//! `TIDEGATE_KILLS` says how often (50), `TIDEGATE_SEED` repeats what was chosen by chance: moments, accounts, amounts. Threads and
-//! disk add chance of their own, so a seed that failed may have to be run more than once.
+//! `TIDEGATE_KILLS` says how often (50), `TIDEGATE_SEED` repeats what was chosen by chance: moments, accounts, amounts.
+//! Threads and disk add chance of their own, so a seed that failed may have to be run more than once.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -140,5 +140,6 @@ fn text(into: &mut Vec<u8>, text: &str) {
     into.extend(text.as_bytes());
 }
 
-/// Packet ids of QoS 2 messages that were received and not yet released: what makes "exactly once" on the receiver's side.
+/// Packet ids of QoS 2 messages that were received and not yet released: what makes "exactly once" on the receiver's
+/// side.
 pub type Unreleased = HashSet<u16>;

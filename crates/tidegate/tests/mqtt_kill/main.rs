@@ -1,13 +1,14 @@
-//! The kill test of the gateway: publishers of QoS 1 and 2, sessions that listen and sessions that sleep, `kill -9` at random
-//! moments, and every promise of an acknowledgement checked after.
+//! The kill test of the gateway: publishers of QoS 1 and 2, sessions that listen and sessions that sleep, `kill -9` at
+//! random moments, and every promise of an acknowledgement checked after.
 //!
 //! ```text
 //!   ┌▶ start ─▶ publishers and listeners ─▶ kill -9 ─┐      last: publishers finish, all sessions are drained
 //!   └────────────────────────────────────────────────┘
 //! ```
 //!
-//! Promises: what was acknowledged reaches every session that subscribed before, at least once for QoS 1, exactly once for QoS 2, in
-//! the order of its publisher; nothing else does. `TIDEGATE_KILLS` says how often (50), `TIDEGATE_SEED` repeats what chance chose.
+//! Promises: what was acknowledged reaches every session that subscribed before, at least once for QoS 1, exactly once
+//! for QoS 2, in the order of its publisher; nothing else does. `TIDEGATE_KILLS` says how often (50), `TIDEGATE_SEED`
+//! repeats what chance chose.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,4 +1,5 @@
-//! A publisher that forgets nothing: what was not acknowledged before a crash is sent again after it, as the protocol wants.
+//! A publisher that forgets nothing: what was not acknowledged before a crash is sent again after it, as the protocol
+//! wants.
 
 use std::collections::VecDeque;
 use std::io;

@@ -36,8 +36,8 @@ impl Subscriber {
         assert!(ended.is_err(), "only the server's end ends an endless listener");
     }
 
-    /// Hears until nothing more is waiting: PINGRESP comes behind all that was sent before, so one after which nothing new came says
-    /// that the inbox is empty.
+    /// Hears until nothing more is waiting: PINGRESP comes behind all that was sent before, so one after which nothing
+    /// new came says that the inbox is empty.
     pub fn drain(&mut self, server: SocketAddr, is_all: impl Fn(&Subscriber) -> bool) {
         self.hear(server, is_all).unwrap_or_else(|error| panic!("{}: {error} before all had come", self.name));
     }

@@ -1,5 +1,5 @@
-//! A disk that gives back other bytes than it took: the call that meets them is told that the shard failed, nothing is answered
-//! from them, and SIGTERM still ends the process, with an exit code that says so.
+//! A disk that gives back other bytes than it took: the call that meets them is told that the shard failed, nothing is
+//! answered from them, and SIGTERM still ends the process, with an exit code that says so.
 
 use std::fs::{self, OpenOptions};
 use std::net::TcpStream;

@@ -1,6 +1,7 @@
-//! MQTT clients that mean no good: rubbish, packets cut short or too long, CONNECTs that never end, WebSockets that are none, readers
-//! that never read. Each costs little and is ended, nothing of it stays, and who keeps to the rules is served meanwhile.
-//! `TIDEGATE_HOSTILE_CONNECTIONS` says how many connections bring rubbish (10,000); a million take two minutes.
+//! MQTT clients that mean no good: rubbish, packets cut short or too long, CONNECTs that never end, WebSockets that are
+//! none, readers that never read. Each costs little and is ended, nothing of it stays, and who keeps to the rules is
+//! served meanwhile. `TIDEGATE_HOSTILE_CONNECTIONS` says how many connections bring rubbish (10,000); a million take
+//! two minutes.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,4 +1,5 @@
-//! A viewer's rights on the binary door: debits only own wallets, credits only collectors, reads own wallets and collectors.
+//! A viewer's rights on the binary door: debits only own wallets, credits only collectors, reads own wallets and
+//! collectors.
 
 use std::fmt::Debug;
 use std::io::{Read, Write};

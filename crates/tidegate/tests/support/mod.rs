@@ -4,7 +4,8 @@
 //!   Settings ─write─▶ config.toml ─▶ `tidegate serve` ─▶ Server { doors, log } ─▶ killed, terminated, or ended by itself
 //! ```
 //!
-//! Invariant: waits for what the process says or does, never for time; every wait ends with the process's log after [`PATIENCE`].
+//! Invariant: waits for what the process says or does, never for time; every wait ends with the process's log after
+//! [`PATIENCE`].
 
 #![allow(dead_code, reason = "each test target uses its own part of these modules")]
 

@@ -1,4 +1,4 @@
-//! One rule, and all of them in their order.
+//! One rule, and the ordered list of all rules.
 
 use tidegate_wire::mqtt::{filter_covers, filter_matches};
 

@@ -1,4 +1,4 @@
-//! Every route of the contract, as its users meet it.
+//! Every route of the API, called as its users call it.
 
 use serde_json::json;
 use tidegate_ledger::message::Unavailable;

@@ -1,4 +1,4 @@
-//! Sending clients away, as an operator asks for it.
+//! `/v1/drain`, called as an operator calls it.
 
 use serde_json::json;
 

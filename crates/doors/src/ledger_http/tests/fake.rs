@@ -1,4 +1,4 @@
-//! A ledger in a map, enough of one to answer every question of the door, with switches to answer badly.
+//! A fake ledger in a map. It answers every request of the HTTP door, and tests can make it fail.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};

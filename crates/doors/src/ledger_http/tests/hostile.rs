@@ -1,4 +1,4 @@
-//! What nobody should send, and what happens then: one clear answer, bounded memory, bounded time.
+//! Malformed and hostile requests: each gets one clear answer, in bounded memory and time.
 
 use std::io::Write;
 use std::time::Duration;

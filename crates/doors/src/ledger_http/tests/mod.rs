@@ -1,4 +1,4 @@
-//! The door from outside: a real edge thread, real sockets, a ledger in a map.
+//! The HTTP door from outside: a real edge thread, real sockets, and a fake ledger in a map.
 
 mod contract;
 mod drain;

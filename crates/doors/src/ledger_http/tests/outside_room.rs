@@ -1,4 +1,4 @@
-//! A room from outside, beside the ledger: what a crate that is none of ours writes, with the public parts only.
+//! A room that another crate could add beside the ledger: it uses public items only.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

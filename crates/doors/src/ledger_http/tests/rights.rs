@@ -1,4 +1,4 @@
-//! Who may do what, over the door.
+//! Who may do what over HTTP.
 
 use serde_json::json;
 

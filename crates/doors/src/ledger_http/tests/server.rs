@@ -1,4 +1,4 @@
-//! A real edge thread on a free port before the fake ledger, and a client that writes bytes and reads answers.
+//! A real edge thread on a free port with the fake ledger, and a client that writes bytes and reads answers.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -57,7 +57,7 @@ pub fn settings() -> AuthSettings {
 
 /// An HTTP server that serves until it is dropped.
 pub struct TestServer {
-    /// The ledger behind the door.
+    /// The fake ledger.
     pub backend: FakeBackend,
     /// What the door counted.
     pub metrics: HttpMetrics,

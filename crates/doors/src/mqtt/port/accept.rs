@@ -1,4 +1,4 @@
-//! Clients that come by a listener.
+//! Accepts clients from listeners.
 
 use std::io;
 use std::net::TcpStream;
@@ -22,7 +22,7 @@ pub(super) struct Door {
     number: usize,
     /// Somebody may wait before it.
     waited_for: bool,
-    /// Nobody is let in before the next tick: there are too many, or no descriptors.
+    /// No client is accepted before the next tick: there are too many clients, or no free descriptors.
     shut: bool,
 }
 
@@ -78,7 +78,7 @@ impl<L: LogStore> MqttPort<L> {
                             io::ErrorKind::WouldBlock => door.waited_for = false,
                             // The client was gone before it was taken.
                             io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
-                            // Descriptors have run out: trying again at once would only burn the core.
+                            // Descriptors have run out: trying again at once would only use up CPU time.
                             _ => {
                                 door.shut = true;
                                 self.metrics.turned_away.increment("files");

@@ -1,4 +1,4 @@
-//! Two workers' ports over real sockets, turned by the test, with nothing in the place of the ledger.
+//! The ports of two workers over real sockets. The test runs their turns; there is no ledger.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,7 +26,7 @@ use super::*;
 use crate::auth::Identity;
 use crate::mqtt::{AdmissionLimits, Credentials, MqttListener, MqttRoom, Verdict, VerdictReply};
 
-/// Long enough for any machine; nobody waits for it unless a test fails.
+/// Long enough for any machine; it passes only when a test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A client that may do everything.
@@ -45,7 +45,7 @@ impl Rights for Everything {
     }
 }
 
-/// Lets in who shows no password; keeps the replies to others.
+/// Accepts clients without a password, and keeps the replies for the others.
 #[derive(Default)]
 struct TestAuthenticator {
     asked: Mutex<Vec<VerdictReply>>,
@@ -391,7 +391,7 @@ fn nothing_is_said_while_a_ring_is_full() {
     let mut node = Node::open(10);
     let mut clients: Vec<Client> = (0..8).map(|n| node.welcome(&format!("client {n}"))).collect();
     let [first, second] = &mut node.workers[..] else { unreachable!() };
-    // The second worker stands still, and the ring to it is full.
+    // The second worker does not run, and the ring to it is full.
     let other = Address::new(1, 0);
     while first.endpoint.has_room(other.endpoint) {
         let pull =

@@ -1,4 +1,4 @@
-//! A client of rustls at the other end of a wire that cuts bytes wherever it likes.
+//! A rustls client at the other end of a connection that delivers bytes in pieces of any size.
 
 use std::io::Write;
 
