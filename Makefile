@@ -14,7 +14,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 export CARGO_TARGET_DIR := $(TARGET)
 ifdef CI
-# Nobody will build it again.
+# Each run builds once, so incremental builds would only cost time.
 export CARGO_INCREMENTAL := 0
 endif
 
@@ -30,7 +30,8 @@ KILLS ?= 1000
 LOGS := $(TARGET)/stages
 STAGE := scripts/stage.sh $(LOGS)
 SETUP := scripts/setup.sh
-# All but the simulator, which plants bugs (crates/planted): nothing else is built with them. One choice for all stages, so that they share builds.
+# All crates but the simulator. The simulator turns on planted bugs (crates/planted), which no other build may contain.
+# All stages make the same choice, so that they share builds.
 PRODUCTION := --workspace --exclude tidegate-sim
 
 .PHONY: help
@@ -61,7 +62,7 @@ test: setup ## everything that must hold before a merge, from nothing to the end
 	@scripts/summary.sh $(LOGS)
 
 .PHONY: lint
-lint: setup ## rustfmt, clippy and rustdoc with warnings as errors, shellcheck, what a release must not contain
+lint: setup ## rustfmt, clippy, rustdoc, shellcheck, the width of lines, what a release must not contain
 	cargo fmt --all --check
 	cd fuzz && cargo fmt --check
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
@@ -69,6 +70,7 @@ lint: setup ## rustfmt, clippy and rustdoc with warnings as errors, shellcheck, 
 	cargo clippy --workspace -- -D warnings
 	$(MAKE) doc
 	@scripts/released.sh
+	@scripts/columns.sh
 	@$(SETUP) python
 	.venv/bin/shellcheck .ci/run scripts/*.sh tests/doors/*.sh tests/doors/clients/*.sh
 

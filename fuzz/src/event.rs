@@ -1,5 +1,5 @@
-//! A record of the journal, read as an event and folded: one form per event, and no record can take a ledger out of its
-//! rules.
+//! A record of the journal, decoded as an event and folded. Each event has one encoding, and no record can break the
+//! ledger's rules.
 
 use std::sync::LazyLock;
 use tidegate_machines::ledger::{AccountKind, Command, Event, Ledger, Transfer};

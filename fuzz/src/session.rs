@@ -1,13 +1,14 @@
-//! A conversation of several clients with two workers' brokers, legal and not, cut anywhere, through crashes.
+//! Several clients of two workers' brokers: legal and illegal packets, in pieces of any size, and crashes.
 //!
 //! ```text
-//!   bytes ─▶ commands ─┬─ packets, whole, mutilated or rubbish ─pieces─▶ Node: two brokers, a faked disk ─▶ bytes for clients ─▶ looked at
-//!                      └─ drop, stall, sip, wait, crash, answers held back
+//!   bytes ─▶ commands ─┬─ packets: whole, changed, or random bytes ─pieces─▶ Node: two brokers, a fake disk ─┐
+//!                      └─ drop, stall, read slowly, wait, crash, answers held back                           │
+//!                                                            checks ◀─ bytes for clients ◀───────────────────┘
 //! ```
 //!
-//! Promise, for any input: nothing panics, the node comes to rest, all that clients are told is MQTT of their version
-//! and no more than they take, nothing grows with rubbish, and two witnesses who keep to the rules stay connected and
-//! are served, whatever others do.
+//! Promise, for any input: nothing panics, and the node becomes idle. Clients get only valid MQTT of their version, and
+//! no larger packets than they accept. No memory grows with random input. Two clients that keep to the rules, the
+//! witnesses, stay connected and are served.
 
 mod client;
 mod node;
@@ -22,7 +23,7 @@ const CRASHES_MAX: usize = 4;
 /// Connections that the input drives.
 const SCRIPTED_CLIENTS: usize = 4;
 
-/// What is left of the input, as whatever is needed next. An input that is over goes on with zeros.
+/// The rest of the input, from which values are made as they are needed. After its end, all bytes are zero.
 pub struct Script<'a>(&'a [u8]);
 
 impl<'a> Script<'a> {

@@ -1,5 +1,5 @@
-//! A shard of topics: a record of its log, read as an event and folded, and the body of its snapshots. One form of
-//! each, and whatever comes out can be written, read again and worked with.
+//! A shard of topics: a record of its log, decoded as an event and folded, and the body of its snapshots. Each has one
+//! encoding, and a state that was decoded can be written, read again and used.
 
 use std::sync::{Arc, LazyLock};
 use tidegate_machines::topic::{

@@ -1,5 +1,5 @@
-//! Writes the seeds, small and well-formed, from which the fuzzer starts: `cargo test --no-default-features --
-//! --ignored write_seeds`. They are checked in, so this runs only when a format changes.
+//! Writes the small, well-formed seeds from which the fuzzer starts: `cargo test --no-default-features -- --ignored
+//! write_seeds`. They are checked in, so this runs only when a format changes.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! Bounded rings between two threads: what goes in comes out once, in order, and neither side ever waits for the other.
+//! Bounded rings between two threads: each message that is pushed is popped once, in order, and neither side waits for
+//! the other.
 //!
 //! ```text
 //!                     tail ──────────▶ published by the producer, read by the consumer when its copy is used up

@@ -14,7 +14,8 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndpointIndex(pub u16);
 
-/// One of those who live on a thread: on a worker first its ports, then its shards; elsewhere its clients.
+/// The number of a member on its thread. On a worker, ports come first, then shards; on other threads, members are
+/// clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MemberIndex(pub u16);
 

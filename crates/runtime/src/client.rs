@@ -1,12 +1,12 @@
-//! How a thread asks shards: a client turns requests into messages and answers into replies, without a thread or a ring
-//! of its own.
+//! How a thread asks shards. A client turns requests into messages, and messages into replies. It has no thread and no
+//! ring of its own.
 //!
 //! ```text
 //!   start(token, request) ─▶ Client ─▶ messages to addresses ─▶ shards
 //!   (token, reply)        ◀─ Client ◀─ messages               ◀┘          one reply, or a stream of them
 //! ```
 //!
-//! Invariant: a client keeps no truth. If it dies with requests under way, its callers ask again.
+//! Invariant: a client has no state that must survive. If it ends with requests in flight, its callers ask again.
 
 use crate::address::{Address, Carries, Outgoing};
 use crate::member::Context;

@@ -1,4 +1,4 @@
-//! The plainest way to speak with a shard: a call is a message, and its answer is a message.
+//! The simplest client: each call to a shard is one message, and so is its answer.
 //!
 //! ```text
 //!   ask(call) ─▶ DirectClient ─▶ Direct::Call ─▶ shard ─▶ Direct::Answer ─▶ DirectClient ─▶ reply
@@ -17,7 +17,7 @@ use crate::limits::CLIENT_REQUESTS_MAX;
 use crate::placement::ShardAddresses;
 use crate::shard_resident::{Heard, Protocol};
 
-/// By what a shard knows a call: who asked, and the asker's own number for it.
+/// Identifies a call at its shard: the caller's address, and the caller's number for the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
     /// Who asked.

@@ -1,4 +1,4 @@
-//! A node: its threads, what lives on them, and how they meet.
+//! A node: its threads, what runs on them, and how they exchange messages.
 //!
 //! ```text
 //!   worker threads (pinned; one poll loop; ports and residents) ◀── rings ──▶ each other
@@ -10,7 +10,7 @@
 //! What a node serves are its [rooms](node::Room): each brings families of logs, and ports, shards and threads. A start
 //! is: open the directory, open the rooms, recover, place, spawn.
 //!
-//! Promise: what is sent arrives once and in order, nobody waits for anybody on a worker, and no wake-up is lost.
+//! Promise: what is sent arrives once and in order, no worker waits for another thread, and no wake-up is lost.
 //!
 //! Invariant: no room is named here, and nothing here knows what a message means. No mutex and no async runtime on a
 //! worker's thread; what may wait lives on the other threads.

@@ -1,7 +1,7 @@
-//! Who lives on a worker: residents, which are stepped, and ports, which serve sockets besides.
+//! The members of a worker: residents, which are stepped, and ports, which also serve sockets.
 //!
 //! ```text
-//!   a turn:  parcels ─▶ deliver      sockets ─▶ Port::serve      Resident::step      Port::flush ─▶ sockets      parcels ─▶ rings
+//!   a turn:  parcels ─▶ deliver    sockets ─▶ Port::serve    Resident::step    Port::flush ─▶ sockets    parcels ─▶ rings
 //! ```
 //!
 //! Invariant: the worker's loop knows these traits and no implementation of them. `dyn` costs one call per turn and per
@@ -91,7 +91,7 @@ pub trait Resident<P>: Send {
     }
 
     /// Whether there is something to do that the next turn can do and that came by no ring and no socket. Asked after
-    /// the worker has announced sleep: whoever brings news wakes only those that have announced it.
+    /// the worker has announced sleep, because only a worker that has announced sleep is woken.
     fn has_news(&mut self) -> bool;
 
     /// Whether no client waits for anything.
@@ -107,7 +107,7 @@ pub trait Resident<P>: Send {
         None
     }
 
-    /// Called every twentieth of a second, about: timers, metrics.
+    /// Called about every twenty milliseconds, for timers and metrics.
     fn tick(&mut self, _now: TimeMs) {}
 
     /// Makes durable what was accepted, and ends. May wait.
@@ -142,7 +142,7 @@ pub trait Port<P>: Resident<P> {
     /// Sends clients away, so many per second over all workers.
     fn drain(&mut self, _per_second: u32, _now: TimeMs) {}
 
-    /// The process stops: takes no more clients, and begins to send away those who stay connected.
+    /// The process stops: accepts no more clients, and begins to disconnect those that are connected.
     fn stop_listening(&mut self, now: TimeMs);
 
     /// How long its clients have to leave when the process stops.
@@ -150,7 +150,7 @@ pub trait Port<P>: Resident<P> {
         Duration::ZERO
     }
 
-    /// That time is over: whoever is left goes at once.
+    /// That time is over: disconnects all clients that are left.
     fn disconnect_rest(&mut self, _now: TimeMs) {}
 }
 
@@ -182,7 +182,7 @@ impl PortSockets {
         self.registry.reregister(source, self.token(token), interest)
     }
 
-    /// Watches it no more. A source that is not watched needs no taking out, so nothing can fail that matters.
+    /// Stops watching it. An error would mean that it was not watched, so errors are ignored.
     pub fn deregister(&self, source: &mut impl event::Source) {
         let _ = self.registry.deregister(source);
     }

@@ -1,9 +1,9 @@
-//! One process: its rooms recovered, placed on workers, started, and ended in the right order.
+//! One process: recovers its rooms, places them on workers, starts them, and stops them in the right order.
 //!
 //! ```text
-//!   directory ─▶ Room::open (listeners, edges answer "recovering") ─▶ Room::recover ─▶ place ─▶ spawn ─▶ Room::begin ─▶ serving
-//!                                                                                                       │ stop
-//!   close logs ◀─ workers ◀─ background threads ◀─ edges drain ◀───────────────────────────────────────┘
+//!   directory ─▶ Room::open (edges answer "recovering") ─▶ Room::recover ─▶ place ─▶ spawn ─▶ Room::begin ─▶ serving
+//!                                                                                                              │ stop
+//!   close logs ◀─ workers end ◀─ background threads end ◀─ edges drain ◀───────────────────────────────────────┘
 //! ```
 //!
 //! Invariant: a room adds itself through [`Room`] and [`Site`]; nothing here names one.
@@ -36,7 +36,7 @@ use crate::status::{Phase, Status};
 use crate::threads::{join, pin, spawn};
 use crate::worker::{Worker, WorkerGroup};
 
-/// How often those who wait hear how far the recovery is.
+/// How often the progress of the recovery is reported.
 const PROGRESS_EVERY: Duration = Duration::from_millis(20);
 
 /// What a node is started with, whatever its rooms are.
@@ -65,7 +65,7 @@ pub trait Room<P>: Send {
         0
     }
 
-    /// The directory is locked and nothing is recovered. A room that answers clients "not yet" begins here.
+    /// The directory is locked and nothing is recovered yet. A room that answers "recovering" to clients begins here.
     fn open(&mut self, _site: &mut Site<P>) -> Result<()> {
         Ok(())
     }
@@ -81,7 +81,7 @@ pub trait Room<P>: Send {
         Err(anyhow!("this room has no port"))
     }
 
-    /// The workers run, but nobody was told so. A room begins here what needs shards that answer.
+    /// The workers run, but health does not say so yet. A room begins here what needs shards that answer.
     fn begin(&mut self, _site: &mut Site<P>) -> Result<()> {
         Ok(())
     }

@@ -1,11 +1,11 @@
-//! How an edge thread, whose tasks may wait, reaches the shards, which may not.
+//! How an edge thread, whose tasks may wait, asks the shards, which must not wait.
 //!
 //! ```text
 //!   tasks ─ask, open─▶ EdgeHandle ─bounded channel─▶ Pump: Client ─▶ rings ─▶ workers
 //!         ◀─ oneshot, or a stream with credits ───── Pump: Client ◀─ rings ◀─ workers
 //! ```
 //!
-//! One pump per edge thread, a task of its runtime; it is the thread's only owner of rings. It carries any number of
+//! There is one pump per edge thread, a task of its runtime. It owns the thread's rings. It serves any number of
 //! clients, each of which is a member of the edge's endpoint.
 
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl<C: Client> EdgeHandle<C> {
         let sent = self.send(Asked::Ask(request, reply));
         async move {
             sent?;
-            // A pump that is gone has left its requests undecided.
+            // If the pump has ended, the outcome of its requests is unknown.
             answer.await.map_err(|_| Unasked::Stopping)
         }
     }

@@ -1,5 +1,5 @@
-//! A shard as a member of a worker: parcels become calls, answers become parcels, and reads that wait are done by other
-//! threads.
+//! A shard as a member of a worker: parcels become calls, answers become parcels, and other threads do the reads that
+//! may wait.
 //!
 //! ```text
 //!   parcel ─▶ Protocol::hear ─▶ Shard::call, note          Shard::released ─▶ Protocol::say ─▶ parcel
@@ -41,7 +41,7 @@ pub enum Heard<S: Service> {
 /// Fetch threads of a shard whose service is `S`.
 type ShardFetchers<S> = Fetchers<(JobId, <S as Service>::Job), (JobId, <S as Service>::Fetched)>;
 
-/// What a shard does beside its calls every twentieth of a second: metrics of its family, above all.
+/// What a shard does beside its calls at each tick of the worker: metrics of its family, above all.
 pub type OnTick<S, L> = Box<dyn FnMut(&mut Shard<S, L>, &ShardMetrics) + Send>;
 
 /// A shard that lives on a worker.
@@ -82,7 +82,7 @@ where
         Ok(self)
     }
 
-    /// Has `on_tick` called every twentieth of a second.
+    /// Has `on_tick` called at each tick of the worker.
     pub fn on_tick(mut self, on_tick: impl FnMut(&mut Shard<S, L>, &ShardMetrics) + Send + 'static) -> Self {
         self.on_tick = Box::new(on_tick);
         self
@@ -98,7 +98,8 @@ where
         worked
     }
 
-    /// Lets others read what the shard wants read. What finds no room is handed out when a read has come back.
+    /// Gives the shard's reads to the fetch threads. Reads that find no room are given out when another one has
+    /// returned.
     fn hand_out_jobs(&mut self) {
         let Some(fetchers) = &mut self.fetchers else { return };
         while fetchers.has_room() {
@@ -133,7 +134,7 @@ where
         match self.protocol.hear(from, message) {
             Heard::Call(ticket, call) => {
                 self.shard.call(ticket, call);
-                // What was turned away on arrival is told at once.
+                // A call that is refused on arrival is answered at once.
                 self.release(context);
             }
             Heard::Note(note) => self.shard.note(note),

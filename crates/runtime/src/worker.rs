@@ -1,12 +1,12 @@
-//! The poll loop of a worker: rings, sockets and shards in turn, on one pinned thread.
+//! The poll loop of a worker: it serves rings, sockets and shards in turn, on one pinned thread.
 //!
 //! ```text
 //!   ┌▶ deliver parcels ─▶ ports serve ─▶ residents step ─▶ ports flush ─▶ wake receivers ─────────────┐
 //!   └──────────────── poll: at once if there was work, else asleep until a socket, a ring or a log ◀──┘
 //! ```
 //!
-//! Why one turn serves all ports before the shards are stepped: what arrived together is decided together and synced as
-//! one group.
+//! Why all ports are served before the shards are stepped: requests that arrive together are then decided together and
+//! synced as one group.
 //!
 //! Invariant: the loop holds a list of ports and a list of residents, and names none of them.
 
@@ -30,7 +30,7 @@ use crate::threads::now_ms;
 
 /// How long an idle worker sleeps at most: timers (expiries, retries, silent clients) are looked at so often.
 const TICK: Duration = Duration::from_millis(20);
-/// How long a stopping worker waits for clients to take their replies.
+/// How long a stopping worker waits at least for clients to take their replies.
 const STOP_PATIENCE_MIN: Duration = Duration::from_secs(5);
 /// How long it takes to disconnect the clients that are left when the time to send them away is over.
 const DISCONNECT_TIME: Duration = Duration::from_secs(2);
@@ -39,7 +39,7 @@ const STOP_AT_LATEST: Duration = Duration::from_secs(20);
 /// The token of the waker.
 const WAKER: Token = Token(usize::MAX);
 
-/// All workers of a node, as each of them must know them to end.
+/// What the workers of a node share so that they stop together.
 #[derive(Clone)]
 pub struct WorkerGroup {
     /// What the process is doing.
@@ -87,7 +87,7 @@ impl<P> Members<P> {
 /// A process that stops, as its worker sees it.
 struct Stopping {
     since: Instant,
-    /// The clients that were left when their time was over have been disconnected.
+    /// Whether the clients that were left when their time was over have been disconnected.
     disconnected_rest: bool,
     counted_quiet: bool,
 }
@@ -106,7 +106,7 @@ impl<P: Send> Worker<P> {
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER)?;
         endpoint.parker().set_wake(move || {
-            // A wake-up that fails is made up for by the next tick.
+            // If a wake-up fails, the worker wakes at its next tick.
             let _ = waker.wake();
         });
         let members = Members { endpoint: endpoint.index(), ports, residents };
@@ -149,9 +149,9 @@ impl<P: Send> Worker<P> {
         self.close()
     }
 
-    /// Everything once. Returns whether anything happened.
+    /// Runs one turn. Returns whether anything happened.
     fn turn(&mut self, now: TimeMs) -> bool {
-        // What stayed from the last turn is older than what the rings have.
+        // Parcels left from the last turn are older than those in the rings.
         let mut worked = self.deliver_own(now);
         worked |= self.receive(now);
         for member in 0..self.members.ports.len() {
@@ -226,7 +226,7 @@ impl<P: Send> Worker<P> {
         Ok(())
     }
 
-    /// What is done now and then. `busy`: how long the loop did not wait since the last time.
+    /// Does what is due at each tick. `busy` is the time since the last tick in which the loop did not wait.
     fn tick(&mut self, now: TimeMs, busy: Duration) {
         self.members.all().for_each(|member| member.tick(now));
         self.metrics.ring_depth.set(self.endpoint.depth() as i64);
@@ -244,14 +244,14 @@ impl<P: Send> Worker<P> {
         }
     }
 
-    /// A member that failed fails the process: nobody is told "durable" any more.
+    /// A member that failed fails the process: from then on nothing is reported as durable.
     fn note_failure(&mut self) {
         if let Some(failure) = self.members.all().find_map(|member| member.failure()) {
             self.group.status.fail(failure);
         }
     }
 
-    /// Whether a stopping worker may end: nobody asks anything any more, and what was accepted is durable.
+    /// Whether a stopping worker may end: no requests are left, and what was accepted is durable.
     fn may_end(&mut self, stopping: &mut Stopping, now: TimeMs) -> bool {
         let elapsed = stopping.since.elapsed();
         let leave_time = self.members.ports.iter().map(|port| port.leave_time()).max().unwrap_or_default();
@@ -267,7 +267,7 @@ impl<P: Send> Worker<P> {
         }
         let all_quiet = self.group.quiet.load(Ordering::Acquire) >= self.group.count;
         let is_idle = self.own.is_empty() && !self.members.any(|member| !member.is_idle());
-        // What cannot be synced any more, on a full disk for one, was never acknowledged.
+        // What cannot be synced any more, for example on a full disk, was never acknowledged.
         let settled = all_quiet && is_idle || elapsed >= patience + STOP_AT_LATEST;
         settled && self.group.status.may_end()
     }

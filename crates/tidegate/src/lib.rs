@@ -1,8 +1,9 @@
-//! `tidegate`: the server, and the tools that look after its data. A program with rooms of its own calls [`run`] with
+//! `tidegate`: the server, and the commands that check its data. A program with rooms of its own calls [`run`] with
 //! them as [extensions](Extension); `examples/counter` is one.
 //!
 //! ```text
-//!   serve ─▶ config ─▶ rooms ─▶ Node      audit ─▶ every family of logs      doctor ─▶ this host      drain ─▶ a running server
+//!   serve ─▶ config ─▶ rooms ─▶ Node      audit ─▶ every family of logs
+//!   doctor ─▶ this host                   drain ─▶ a running server
 //! ```
 
 mod command;

@@ -30,7 +30,7 @@ const JOURNAL: Options = Options::small(256 << 10);
 
 /// See the module's description.
 pub struct Node {
-    /// The witnesses, then the guests.
+    /// The witnesses, then the clients that the input drives.
     pub clients: Vec<Client>,
     limits: BrokerLimits,
     disk: FakeDisk,
@@ -172,7 +172,7 @@ impl Node {
         self.start();
     }
 
-    /// From now on the shell takes its time with answers; or gives all of them.
+    /// From now on the shell holds answers back; if it did already, it gives all of them.
     pub fn hold_answers(&mut self) {
         match self.held.take() {
             None => self.held = Some(Vec::new()),
@@ -332,7 +332,7 @@ impl Node {
             self.hold_answers();
         }
         self.settle();
-        // What somebody does not read holds nobody up for longer than this.
+        // A client that does not read delays no other client for longer than this.
         self.wait(1_500);
         for witness in 0..WITNESSES {
             for qos in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce] {

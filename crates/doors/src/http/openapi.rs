@@ -10,7 +10,8 @@ use crate::json::ProblemBody;
 #[openapi(
     info(
         title = "Tidegate",
-        description = "Answers are JSON; what is not the answer asked for is a problem (RFC 9457) with a stable `code`.",
+        description = "Answers are JSON; what is not the answer asked for is a problem (RFC 9457) \
+                       with a stable `code`.",
     ),
     security(("token" = [])),
     modifiers(&Token)

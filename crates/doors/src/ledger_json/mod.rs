@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   body ─▶ TransferCall::read ─▶ Request ─▶ (a door asks the ledger) ─▶ Reply
-//!                                                                          └─▶ TransferCall::answer ─▶ body, or Problem
+//!   Reply ─▶ TransferCall::answer ─▶ body, or Problem
 //!   AccountView ─▶ account_json ─▶ body
 //! ```
 //!

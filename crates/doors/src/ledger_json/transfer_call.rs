@@ -1,7 +1,8 @@
 //! Requests for transfers in JSON, and their answers, the same for HTTP and MQTT.
 //!
 //! ```text
-//!   body ─▶ TransferCall::read ─▶ request ─▶ (a door asks the ledger) ─▶ reply ─▶ answer ─▶ status and body, or problem
+//!   body ─▶ TransferCall::read ─▶ request ─▶ (a door asks the ledger) ─▶ reply
+//!   reply ─▶ TransferCall::answer ─▶ status and body, or problem
 //! ```
 
 use axum::http::StatusCode;

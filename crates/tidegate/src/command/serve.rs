@@ -29,8 +29,8 @@ pub fn run<P: Parcels>(
         .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("TIDEGATE_LOG").unwrap_or_else(|_| "info".into()))
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
-        // A collector of logs that goes away, or a full disk, must not end a server: the library would say so on the
-        // same stream.
+        // A log collector that ends, or a full disk, must not end the server. By default, the library would report the
+        // error on the same stream.
         .log_internal_errors(false)
         .init();
     let huge_pages = HugePages::settle();
@@ -67,7 +67,11 @@ pub fn run<P: Parcels>(
                 () = tokio::time::sleep(LOOK) => {
                     if node.status().phase() == Phase::Failed && !failure_told {
                         failure_told = true;
-                        tracing::error!(reason = node.status().failure(), "a journal failed; nothing is decided any more. If it is damaged, stop the process and run tidegate audit, which names what to restore; else restart it");
+                        tracing::error!(
+                            reason = node.status().failure(),
+                            "a journal failed; nothing is decided any more. If it is damaged, stop the process and \
+                             run tidegate audit, which names what to restore; else restart it"
+                        );
                     }
                 }
             }

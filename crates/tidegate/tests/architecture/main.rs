@@ -1,4 +1,4 @@
-//! What `ARCHITECTURE.md` says that parts of the workspace must not know, they do not know.
+//! Checks the rules of `ARCHITECTURE.md`: what each part of the workspace must not know.
 
 mod code;
 mod layers;

@@ -1,9 +1,9 @@
-//! The rules as `ARCHITECTURE.md` has them, one part of the workspace a row.
+//! Reads the rules from the tables of `ARCHITECTURE.md`, one row for each part of the workspace.
 
 /// What one part may know.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// A crate, `shard`, or a module of one, `gateway::http`.
+    /// A crate, `shard`, or a module of one, `doors::http`.
     pub part: String,
     /// The crates of this workspace that it may depend on; `None` for a module, or where all are allowed.
     pub stands_on: Option<Vec<String>>,
@@ -78,7 +78,8 @@ mod tests {
     #[test]
     fn a_row_becomes_a_rule() {
         let text = "| Part | stands on | must not know | so nowhere in it |\n|---|---|---|---|\n\
-            | `wire` | nothing | sockets | `mio`, `std::net` but in `a.rs` and `b/` |\n| `a::b` |  | all |  |\n\n| `c` | | | |";
+            | `wire` | nothing | sockets | `mio`, `std::net` but in `a.rs` and `b/` |\n\
+            | `a::b` |  | all |  |\n\n| `c` | | | |";
         let unsaid = |pattern: &str, but_in: &[&str]| Unsaid {
             pattern: pattern.into(),
             but_in: but_in.iter().map(|path| path.to_string()).collect(),

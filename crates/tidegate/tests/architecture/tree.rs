@@ -1,4 +1,4 @@
-//! The crates as they lie on the disk, and what is wrong with them.
+//! Reads the crates from the disk, and finds what breaks the rules.
 
 use std::collections::BTreeMap;
 use std::fs;

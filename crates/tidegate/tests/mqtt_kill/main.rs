@@ -1,5 +1,5 @@
-//! The kill test of the gateway: publishers of QoS 1 and 2, sessions that listen and sessions that sleep, `kill -9` at
-//! random moments, and every promise of an acknowledgement checked after.
+//! The kill test of MQTT: publishers of QoS 1 and 2, sessions that are connected and sessions that are away, `kill -9`
+//! at random moments, and the promise of every acknowledgement checked afterwards.
 //!
 //! ```text
 //!   ┌▶ start ─▶ publishers and listeners ─▶ kill -9 ─┐      last: publishers finish, all sessions are drained
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Promises: what was acknowledged reaches every session that subscribed before, at least once for QoS 1, exactly once
-//! for QoS 2, in the order of its publisher; nothing else does. `TIDEGATE_KILLS` says how often (50), `TIDEGATE_SEED`
-//! repeats what chance chose.
+//! for QoS 2, in the order of its publisher; nothing else does. `TIDEGATE_KILLS` is the number of kills (50), and
+//! `TIDEGATE_SEED` repeats the random choices.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -99,7 +99,8 @@ fn live(server: Server, chance: &mut Chance, publishers: &mut [Publisher], liste
             scope.spawn(move || listener.listen(mqtt));
         }
         wait_for("messages are acknowledged", || (told.load(Ordering::Relaxed) >= until).then_some(()));
-        // Chance, not a condition: the kill must not follow an acknowledgement, but come between any two instructions.
+        // A random time and not a condition: the kill must not always follow an acknowledgement, but may come between
+        // any two instructions.
         std::thread::sleep(a_moment);
         server.kill();
     });
@@ -115,7 +116,7 @@ fn start_again(settings: &Settings, chance: &mut Chance) -> Server {
     Server::start(settings)
 }
 
-/// How many acknowledged messages the subscriber has not heard.
+/// How many acknowledged messages the subscriber has not received.
 fn missing(subscriber: &Subscriber, publishers: &[Publisher]) -> usize {
     let wanted = publishers.iter().filter(|publisher| subscriber.wants(publisher.qos));
     wanted

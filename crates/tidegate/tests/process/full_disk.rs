@@ -1,4 +1,4 @@
-//! A full disk: writes are refused at the door, reads are served, and service resumes when there is room. Nothing is
+//! A full disk: writes are refused, reads are served, and writes are accepted again when there is room. Nothing is
 //! lost.
 
 use std::ffi::CString;

@@ -1,5 +1,5 @@
-//! Clients that mean no good on the binary port: silent, slow, oversized, never reading. Each costs little and is
-//! ended, and an honest client is served meanwhile.
+//! Hostile clients of the binary port: silent, slow, with oversized frames, or never reading. Each costs little and is
+//! disconnected, and a well-behaved client is served meanwhile.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,5 @@
-//! How the process behaves: how it stops, whom it lets in, what it refuses to start with, and what it survives.
+//! Tests of the whole process: how it stops, which clients it accepts, when it refuses to start, and which failures it
+//! survives.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,7 +1,7 @@
-//! MQTT clients that mean no good: rubbish, packets cut short or too long, CONNECTs that never end, WebSockets that are
-//! none, readers that never read. Each costs little and is ended, nothing of it stays, and who keeps to the rules is
-//! served meanwhile. `TIDEGATE_HOSTILE_CONNECTIONS` says how many connections bring rubbish (10,000); a million take
-//! two minutes.
+//! Hostile MQTT clients: random bytes, packets too short or too long, CONNECTs that never end, broken WebSocket frames,
+//! clients that never read. Each costs little and is disconnected, leaves nothing behind, and well-behaved clients are
+//! served meanwhile. `TIDEGATE_HOSTILE_CONNECTIONS` is the number of connections that send random bytes (10,000); a
+//! million take two minutes.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -180,7 +180,7 @@ fn rubbish(number: usize) -> (Vec<u8>, bool) {
     }
 }
 
-/// A connection to the WebSocket door that means no good; the server ends it.
+/// A hostile connection to the WebSocket path; the server ends it.
 fn websocket_rubbish(server: &Server, number: usize) -> TcpStream {
     let mut stream = raw(server.http);
     let masked_connect = b"\x82\x85\0\0\0\0\x10\xff\xff\xff\xff";

@@ -1,4 +1,4 @@
-//! SIGHUP, `tidegate drain` and SIGTERM, as MQTT clients that are connected meet them.
+//! SIGHUP, `tidegate drain` and SIGTERM, and what connected MQTT clients are told.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

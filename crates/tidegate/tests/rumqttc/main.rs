@@ -1,5 +1,5 @@
-//! rumqttc, the Rust client that people use, in both versions: every quality of service, retained messages, a session
-//! that sleeps.
+//! rumqttc, a widely used Rust client, in both versions: every quality of service, retained messages, a session that is
+//! away.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -19,8 +19,8 @@ enum Heard {
     Message { qos: u8, retain: bool, text: String },
 }
 
-/// A client of one version, with a thread that drives its connection. The two versions of rumqttc have the same words
-/// in two modules.
+/// A client of one version, with a thread that drives its connection. rumqttc has the same names for both versions, in
+/// two modules.
 macro_rules! client {
     ($version:ident, $($module:ident)::+, $qos:path, |$options:ident, $durable:ident| $configure:block) => {
         mod $version {

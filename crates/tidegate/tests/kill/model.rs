@@ -1,4 +1,4 @@
-//! The model: what balances and histories must be, if exactly the questions that were answered with "done" were done,
+//! The model: what balances and histories must be, if exactly the requests that were answered with "done" were done,
 //! once each.
 
 use std::collections::BTreeMap;
@@ -27,20 +27,20 @@ type Row = (String, i32, i64);
 
 /// All accounts.
 #[derive(Debug)]
-pub struct Book {
+pub struct Model {
     accounts: Vec<Figures>,
     holds: BTreeMap<String, Move>,
 }
 
-impl Book {
+impl Model {
     /// Before the first question.
-    pub fn new(show: &Show) -> Book {
-        Book { accounts: vec![Figures::default(); show.accounts.len()], holds: BTreeMap::new() }
+    pub fn new(show: &Show) -> Model {
+        Model { accounts: vec![Figures::default(); show.accounts.len()], holds: BTreeMap::new() }
     }
 
     /// Enters what was done.
     pub fn enter(&mut self, all: &[Asked]) {
-        // What settles holds may stand in the diary of the client that placed them, always behind them.
+        // Requests that settle holds are in the log of the client that placed the holds, always after them.
         for Asked { question, answer } in all {
             let answer = answer.as_ref().expect("every question has its answer by now");
             let done = answer.iter().enumerate().filter(|(_, outcome)| outcome.is_done()).map(|(item, _)| item);
@@ -101,7 +101,7 @@ impl Book {
         let mut found = Vec::new();
         within(PATIENCE, || {
             found = client.accounts("", "", 1_000).expect("accounts are listed");
-            // More than right is wrong and will not get better; less may be on its way.
+            // A sum above the right one is an error. A sum below it may be credits on their way.
             (found.iter().map(|account| account.credited).sum::<u128>() >= right).then_some(())
         });
         violations.extend(self.differences(&found, show));
