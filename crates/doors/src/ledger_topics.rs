@@ -1,9 +1,9 @@
 //! The ledger's topics on one worker: requests to the ledger by PUBLISH, and account figures as retained messages.
 //!
 //! ```text
-//!   PUBLISH $ledger/transfers ─▶ JSON ─▶ rights checked ─▶ shards ─▶ JSON ─▶ response topic     as POST /v1/transfers
-//!   SUBSCRIBE $ledger/accounts/x ─▶ is x a collector? ─▶ shards ─▶ yes or no                   for viewers
-//!   figures of all shards ─▶ parts of collectors added up ─▶ $ledger/accounts/{id}, retained   as GET /v1/accounts/{id}
+//!   PUBLISH $ledger/transfers ─▶ JSON ─▶ rights checked ─▶ shards ─▶ JSON ─▶ response topic    as POST /v1/transfers
+//!   SUBSCRIBE $ledger/accounts/x ─▶ is x a collector? ─▶ shards ─▶ yes or no                  for viewers
+//!   figures of all shards ─▶ parts of a collector summed ─▶ $ledger/accounts/{id}, retained   as GET /v1/accounts/{id}
 //! ```
 //!
 //! Promise: the same JSON and the same outcomes as over HTTP, because the same code reads, checks and answers it.

@@ -15,7 +15,7 @@ use crate::address::{Address, Outgoing};
 use crate::client::{Client, Replies};
 use crate::limits::CLIENT_REQUESTS_MAX;
 use crate::placement::ShardAddresses;
-use crate::shard_resident::{Heard, Protocol};
+use crate::shard_resident::{Protocol, Received};
 
 /// Identifies a call at its shard: the caller's address, and the caller's number for the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,14 +54,14 @@ where
 {
     type Message = Direct<S>;
 
-    fn hear(&self, from: Address, message: Direct<S>) -> Heard<S> {
+    fn receive(&self, from: Address, message: Direct<S>) -> Received<S> {
         match message {
-            Direct::Call { number, call } => Heard::Call(Ticket { from, number }, call),
+            Direct::Call { number, call } => Received::Call(Ticket { from, number }, call),
             Direct::Answer { .. } => unreachable!("a shard asks nobody"),
         }
     }
 
-    fn say(&self, _shard: ShardIndex, (ticket, answer): Released<S>) -> Option<(Address, Direct<S>)> {
+    fn answer(&self, _shard: ShardIndex, (ticket, answer): Released<S>) -> Option<(Address, Direct<S>)> {
         Some((ticket.from, Direct::Answer { number: ticket.number, answer }))
     }
 }

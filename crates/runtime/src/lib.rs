@@ -41,5 +41,5 @@ pub use mesh::{Endpoint, Parker, mesh};
 pub use metrics::{LoopMetrics, ShardMetrics};
 pub use node::{Node, NodeOptions, Room, Site};
 pub use placement::{Home, Placement, ShardAddresses};
-pub use shard_resident::{Heard, Protocol, ShardResident};
+pub use shard_resident::{Protocol, Received, ShardResident};
 pub use status::{Phase, Status};

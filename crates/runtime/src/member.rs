@@ -1,7 +1,11 @@
 //! The members of a worker: residents, which are stepped, and ports, which also serve sockets.
 //!
 //! ```text
-//!   a turn:  parcels ─▶ deliver    sockets ─▶ Port::serve    Resident::step    Port::flush ─▶ sockets    parcels ─▶ rings
+//!   one turn:  parcels ─▶ Resident::deliver
+//!              sockets ─▶ Port::serve
+//!              Resident::step
+//!              Port::flush ─▶ sockets
+//!              parcels ─▶ rings
 //! ```
 //!
 //! Invariant: the worker's loop knows these traits and no implementation of them. `dyn` costs one call per turn and per

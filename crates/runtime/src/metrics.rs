@@ -38,7 +38,8 @@ metrics! {
         sync_latency: Histogram "tidegate_sync_seconds" "Waiting for the disk to have a group.";
         reply_latency: Histogram "tidegate_reply_seconds"
             "From a group submitted to all of it durable: how long its replies waited.";
-        snapshot_sequence: Gauge "tidegate_snapshot_sequence" "Sequence of the snapshot that the last start began from.";
+        snapshot_sequence: Gauge "tidegate_snapshot_sequence"
+            "Sequence of the snapshot that the last start began from.";
         recovery_nanoseconds: Gauge "tidegate_recovery_seconds" "How long the last start took to replay the journal.";
         recovery_records: Gauge "tidegate_recovery_records"
             "Records read by the last start, for the state or for an index beside it.";

@@ -2,10 +2,10 @@
 //! may wait.
 //!
 //! ```text
-//!   parcel ─▶ Protocol::hear ─▶ Shard::call, note          Shard::released ─▶ Protocol::say ─▶ parcel
-//!                                     │ take_job      ▲ fetched
-//!                                     ▼               │
-//!                                  fetch threads, each with a reader of the log
+//!   parcel ─▶ Protocol::receive ─▶ Shard::call, note          Shard::released ─▶ Protocol::answer ─▶ parcel
+//!                                        │ take_job      ▲ fetched
+//!                                        ▼               │
+//!                                     fetch threads, each with a reader of the log
 //! ```
 
 use tidegate_journal::{LogReader, LogStore};
@@ -18,23 +18,23 @@ use crate::member::{Context, Resident};
 use crate::mesh::Parker;
 use crate::metrics::ShardMetrics;
 
-/// How a service is spoken to by messages.
+/// Translates between messages and the calls and answers of a service.
 pub trait Protocol<S: Service>: Send {
     /// What others send to the shard, and the shard to them.
     type Message: Send;
 
-    /// What a message of `from` means to the shard.
-    fn hear(&self, from: Address, message: Self::Message) -> Heard<S>;
+    /// Decodes a message of `from` to the shard.
+    fn receive(&self, from: Address, message: Self::Message) -> Received<S>;
 
-    /// Who is told what the shard has released, and how; `None` if nobody is.
-    fn say(&self, shard: ShardIndex, released: Released<S>) -> Option<(Address, Self::Message)>;
+    /// The message for what the shard has released, and its receiver; `None` if nobody waits for it.
+    fn answer(&self, shard: ShardIndex, released: Released<S>) -> Option<(Address, Self::Message)>;
 }
 
 /// What a message means to a shard.
-pub enum Heard<S: Service> {
+pub enum Received<S: Service> {
     /// A call, which is answered.
     Call(S::Ticket, S::Call),
-    /// A note, which nobody waits for.
+    /// A note, which gets no answer.
     Note(S::Note),
 }
 
@@ -113,7 +113,7 @@ where
         let mut worked = false;
         while let Some(released) = self.shard.released() {
             worked = true;
-            if let Some((to, message)) = self.protocol.say(self.shard.index(), released) {
+            if let Some((to, message)) = self.protocol.answer(self.shard.index(), released) {
                 context.send(to, P::pack(message));
             }
         }
@@ -131,13 +131,13 @@ where
 {
     fn deliver(&mut self, from: Address, body: P, context: &mut Context<'_, P>) {
         let Ok(message) = body.unpack() else { panic!("a shard of {} got a parcel of another room", family::<S>()) };
-        match self.protocol.hear(from, message) {
-            Heard::Call(ticket, call) => {
+        match self.protocol.receive(from, message) {
+            Received::Call(ticket, call) => {
                 self.shard.call(ticket, call);
                 // A call that is refused on arrival is answered at once.
                 self.release(context);
             }
-            Heard::Note(note) => self.shard.note(note),
+            Received::Note(note) => self.shard.note(note),
         }
     }
 

@@ -292,7 +292,7 @@ impl<P> BinaryPort<P> {
     }
 
     /// Answers of rooms that the schema does not know. Returns whether there were any.
-    fn hear_rooms(&mut self) -> bool {
+    fn receive_from_rooms(&mut self) -> bool {
         let mut answers = Vec::new();
         for room in &mut self.rooms {
             let family = room.family();
@@ -487,7 +487,7 @@ impl<P: Carries<Message>> Port<P> for BinaryPort<P> {
                 self.reply(token, reply);
             }
         }
-        worked |= self.hear_rooms();
+        worked |= self.receive_from_rooms();
         self.send(context);
         self.write_sessions();
         worked

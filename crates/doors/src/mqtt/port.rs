@@ -341,7 +341,7 @@ impl<L: LogStore> MqttPort<L> {
     }
 
     /// Tells the broker what the ledger replied, and what it announces.
-    fn hear_ledger(&mut self, now: TimeMs) -> bool {
+    fn receive_from_ledger(&mut self, now: TimeMs) -> bool {
         let mut worked = false;
         while self.asker.has_replies() {
             worked = true;
@@ -490,7 +490,7 @@ where
     /// for, tells its peers, and has for its clients.
     fn flush(&mut self, context: &mut Context<'_, P>) -> bool {
         let now = context.now();
-        let mut worked = self.hear_ledger(now);
+        let mut worked = self.receive_from_ledger(now);
         while let Some((key, verdict)) = self.verdicts.take() {
             worked = true;
             self.broker.verdict(key, verdict, now);

@@ -21,7 +21,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::{ServerConfig, ServerConnection};
 
 use layers::Layers;
-pub use scratch::{Heard, Scratch};
+pub use scratch::{Received, Scratch};
 pub use tls::Flow;
 
 /// A connected client.
@@ -73,22 +73,22 @@ impl<S: Read + Write> Stream<S> {
     }
 
     /// Reads once, at most `bytes_max` from the socket, and says what that was.
-    pub fn read(&mut self, scratch: &mut Scratch, bytes_max: usize) -> io::Result<Heard> {
+    pub fn read(&mut self, scratch: &mut Scratch, bytes_max: usize) -> io::Result<Received> {
         let Some(layers) = &mut self.layers else {
             let room = scratch.room(&[], bytes_max);
             let bytes = room.len();
             return Ok(match read_some(&mut self.socket, room)? {
-                None => Heard::nothing(),
-                Some(0) => Heard::end(),
-                Some(read) => scratch.heard_on_wire(read, read == bytes),
+                None => Received::nothing(),
+                Some(0) => Received::end(),
+                Some(read) => scratch.received_from_wire(read, read == bytes),
             });
         };
         let room = scratch.room(layers.partial(), bytes_max);
         let bytes = room.len();
         let (read, ended) = match read_some(&mut self.socket, room)? {
-            None if !layers.is_ahead() => return Ok(Heard::nothing()),
+            None if !layers.is_ahead() => return Ok(Received::nothing()),
             None => (0, false),
-            Some(0) if !layers.is_ahead() => return Ok(Heard::end()),
+            Some(0) if !layers.is_ahead() => return Ok(Received::end()),
             Some(read) => (read, read == 0),
         };
         let flow = layers.receive(scratch, read);
@@ -96,7 +96,7 @@ impl<S: Read + Write> Stream<S> {
         let told = Self::tell(&mut self.socket, layers, scratch);
         // A client that has sent everything and disconnected gets no answer, but what it sent is still processed.
         let ended = flow? == Flow::Ended || ended || told.is_err();
-        Ok(scratch.heard_in_layers(read == bytes, ended))
+        Ok(scratch.received_from_layers(read == bytes, ended))
     }
 
     /// Writes packets, in one system call where there is no layer.

@@ -53,12 +53,12 @@ impl WebSocketDoor {
             return busy("too many clients connect at once; try again in a second");
         }
         match self.admission.enter(self.listener, address) {
-            Entry::Welcome(mark) => Ok(mark),
-            Entry::Polite(mark, _) => {
+            Entry::Admitted(mark) => Ok(mark),
+            Entry::Refused(mark, _) => {
                 self.admission.leave(self.listener, mark);
                 busy("as many clients are connected as may be")
             }
-            Entry::Shut => busy("as many clients are connected as may be"),
+            Entry::Closed => busy("as many clients are connected as may be"),
         }
     }
 

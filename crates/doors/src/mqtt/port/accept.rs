@@ -93,9 +93,9 @@ impl<L: LogStore> MqttPort<L> {
 
     fn welcome(&mut self, index: ListenerIndex, tcp: TcpStream, address: std::net::IpAddr, now: TimeMs) {
         let (mark, refusal) = match self.admission.enter(index, address) {
-            Entry::Welcome(mark) => (mark, None),
-            Entry::Polite(mark, reason) => (mark, Some(reason)),
-            Entry::Shut => return self.metrics.turned_away.increment("limit"),
+            Entry::Admitted(mark) => (mark, None),
+            Entry::Refused(mark, reason) => (mark, Some(reason)),
+            Entry::Closed => return self.metrics.turned_away.increment("limit"),
         };
         if refusal.is_some() {
             self.metrics.turned_away.increment("polite");
