@@ -82,7 +82,9 @@ pub trait Machine: Sized {
     ///
     /// Panics, and so stops the process, on an event or a place that does not follow from the state, as far as that can
     /// be checked cheaply: continuing would make a bug into permanently wrong state.
-    fn apply(&mut self, event: &Self::Event<'_>, at: Place);
+    fn apply(&mut self, event: &Self::Event<'_>, at: Place) {
+        self.apply_checked(event, at).unwrap_or_else(|mismatch| panic!("a decided event: {mismatch}"));
+    }
 
     /// Folds in an event that may be anything: of a replay, an audit, another machine. Refuses what does not follow
     /// from the state, and a place that is not above the newest one; the state is then unchanged.

@@ -110,7 +110,10 @@ pub struct Site<P> {
 }
 
 /// A shard that is recovered, and what it becomes: a member at this address, or nothing that a worker must know.
-type Recovering<P> = JoinHandle<Result<Option<(Address, Box<dyn Resident<P>>)>>>;
+type Recovering<P> = JoinHandle<Result<Option<Member<P>>>>;
+
+/// A member and where it lives.
+type Member<P> = (Address, Box<dyn Resident<P>>);
 
 impl<P: Send + 'static> Site<P> {
     fn new(options: &NodeOptions, directory: Directory, rooms: &[Box<dyn Room<P>>]) -> Site<P> {
@@ -259,7 +262,7 @@ impl<P: Send + 'static> Site<P> {
         &mut self,
         log: LogId,
         journal: Options,
-        then: impl FnOnce(Recovery<F>) -> Result<Option<(Address, Box<dyn Resident<P>>)>> + Send + 'static,
+        then: impl FnOnce(Recovery<F>) -> Result<Option<Member<P>>> + Send + 'static,
     ) -> Result<()>
     where
         Recovery<F>: Send,
@@ -360,10 +363,7 @@ impl<P: Send + 'static> Node<P> {
 }
 
 /// Waits for the recovery of all logs. Gives the members that came of it, in the order of their addresses.
-fn recovered<P: Send + 'static>(
-    site: &mut Site<P>,
-    progress: &mut dyn FnMut(&Status),
-) -> Result<Vec<(Address, Box<dyn Resident<P>>)>> {
+fn recovered<P: Send + 'static>(site: &mut Site<P>, progress: &mut dyn FnMut(&Status)) -> Result<Vec<Member<P>>> {
     while site.recovering.iter().any(|thread| !thread.is_finished()) {
         progress(&site.status);
         std::thread::sleep(PROGRESS_EVERY);
@@ -379,7 +379,7 @@ fn recovered<P: Send + 'static>(
 fn place<P: Send + 'static>(
     site: &mut Site<P>,
     rooms: &mut [Box<dyn Room<P>>],
-    residents: Vec<(Address, Box<dyn Resident<P>>)>,
+    residents: Vec<Member<P>>,
 ) -> Result<Vec<Worker<P>>> {
     let group = WorkerGroup {
         status: site.status.clone(),

@@ -20,6 +20,7 @@ mod audit;
 mod commit;
 mod compact;
 mod fold;
+pub mod form;
 mod jobs;
 pub mod limits;
 mod owners;

@@ -108,3 +108,37 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
         ExitCode::FAILURE
     })
 }
+
+/// What [`parcels!`](crate::parcels) names.
+#[doc(hidden)]
+pub mod messages {
+    pub use tidegate_broker::BrokerMessage;
+    pub use tidegate_doors::admission::Arrival;
+    pub use tidegate_ledger::operation::Message;
+    pub use tidegate_runtime::parcels;
+}
+
+/// Composes the parcels of a server: the messages of the rooms that come with it, and those of rooms from outside.
+///
+/// ```
+/// tidegate::parcels! {
+///     /// What threads of this server send each other.
+///     enum Parcel { Word(String) }
+/// }
+/// let word = <Parcel as tidegate_runtime::Carries<String>>::pack("tide".to_owned());
+/// assert!(matches!(word, Parcel::Word(_)));
+/// ```
+#[macro_export]
+macro_rules! parcels {
+    ($(#[$meta:meta])* $vis:vis enum $parcel:ident { $($kind:ident($message:ty)),* $(,)? }) => {
+        $crate::messages::parcels! {
+            $(#[$meta])*
+            $vis enum $parcel {
+                Ledger($crate::messages::Message),
+                Topics($crate::messages::BrokerMessage),
+                Connection(Box<$crate::messages::Arrival>),
+                $($kind($message)),*
+            }
+        }
+    };
+}

@@ -5,8 +5,8 @@ use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_runtime::direct::Ticket;
 use tidegate_shard::{Commands, CompactionRule, ShardFamily, Single};
 
-use crate::limits::{COMMAND_BYTES_WAITING_MAX, COMMANDS_WAITING_MAX, Limits, SEGMENT_BYTES};
-use crate::machine::{Command, Counters, Event};
+use crate::limits::{COMMAND_BYTES_WAITING_MAX, COMMANDS_WAITING_MAX, CounterKeys, SEGMENT_BYTES};
+use crate::machine::{Action, Command, Counters, Event};
 
 /// The logs of counters: what a snapshot holds is forgotten. Numbers from 128 on are free for everybody.
 pub const COUNTERS: Family = Family { number: 128, name: "counters", retention: Retention::SinceSnapshot };
@@ -34,39 +34,30 @@ impl<T> Commands for CounterCommands<T> {
     type Event = Event;
     type Machine = Counters;
     type Family = CounterFamily;
-    type Context = Limits;
+    type Context = CounterKeys;
     type Ticket = T;
 
     const COMMANDS_WAITING_MAX: usize = COMMANDS_WAITING_MAX;
     const COMMAND_BYTES_WAITING_MAX: usize = COMMAND_BYTES_WAITING_MAX;
 
     fn weight(command: &Command) -> usize {
-        size_of::<Command>() + name_of(command).len()
+        size_of::<Command>() + command.name.len()
     }
 
     fn brings(command: &Command) -> bool {
-        matches!(command, Command::Add { .. })
+        matches!(command.action, Action::Add { .. })
     }
 
     fn due(counters: &Counters, now: TimeMs) -> Option<Command> {
-        counters.expired(now).map(|name| Command::Expire { name: name.into() })
+        counters.expired(now).map(|name| Command { name: name.into(), action: Action::Expire })
     }
 
-    fn with(limits: &Limits) -> Limits {
-        *limits
+    fn with(keys: &CounterKeys) -> &CounterKeys {
+        keys
     }
 }
 
-/// The counter that a command is about.
-pub fn name_of(command: &Command) -> &str {
-    let (Command::Add { name, .. } | Command::Read { name } | Command::Expire { name }) = command;
-    name
-}
-
-/// The shard of a command's counter: FNV-1a of the name, which must never change, because it says where a counter is.
+/// The shard of a command's counter. `{tag}` in a name puts counters together, as everywhere.
 pub fn shard_of(command: &Command, shards: u16) -> ShardIndex {
-    let hash = name_of(command)
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    ShardIndex((hash % u64::from(shards)) as u16)
+    tidegate_machines::shard_of(&command.name, shards)
 }

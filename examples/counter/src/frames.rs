@@ -10,7 +10,7 @@ use tidegate_shard::Unavailable;
 
 use crate::family::CounterService;
 use crate::http::{Answered, check_right, worded};
-use crate::machine::Command;
+use crate::machine::{Action, Command};
 
 /// What a frame asks: `{"add":{"name":"visits","amount":1}}` or `{"read":{"name":"visits"}}`.
 #[derive(Deserialize)]
@@ -32,8 +32,10 @@ impl FrameRoom for CounterFrames {
 
     fn request(&self, identity: &Identity, body: &[u8]) -> Result<Command, Refused> {
         let command = match decode(body)? {
-            Asked::Add { name, amount, expires_in_ms } => Command::Add { name, amount, expires_in_ms },
-            Asked::Read { name } => Command::Read { name },
+            Asked::Add { name, amount, expires_in_ms } => {
+                Command { name, action: Action::Add { amount, expires_in_ms } }
+            }
+            Asked::Read { name } => Command { name, action: Action::Read },
         };
         check_right(identity, &command)?;
         Ok(command)

@@ -4,41 +4,23 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use axum::routing::{get, post};
-use serde::{Deserialize, Serialize};
-use tidegate_doors::auth::{Action, Identity};
-use tidegate_doors::http::{
-    BodyProblems, Door, GuardProblems, HttpRoom, NameProblems, PathName, Routes, ServiceProblems,
-};
+use serde::Deserialize;
+use tidegate_doors::auth::{self, Identity};
+use tidegate_doors::http::{Door, HttpRoom, PathName, RoomBodyProblems, RoomClient, RoomProblems, Routes};
 use tidegate_doors::json::{Problem, ProblemCode, decode, json};
 use tidegate_runtime::direct::DirectClient;
 use tidegate_runtime::pump::EdgeHandle;
 use tidegate_shard::{Decided, DecidedOf};
 use utoipa::{OpenApi, ToSchema};
 
-use crate::family::{CounterCommands, CounterService, name_of};
-use crate::machine::{Command, Outcome, Refusal};
+use crate::family::{CounterCommands, CounterService};
+use crate::machine::{Action, Command, Counter, Refusal};
 
 /// How grants name this room: `room:counters:write:visits`.
 const ROOM: &str = "counters";
 
-const NOT_FOUND: ProblemCode = ProblemCode::new(StatusCode::NOT_FOUND, "counter_not_found");
-const NAME_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "counter_name_invalid");
-const AMOUNT_INVALID: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "counter_amount_invalid");
-const EXPIRY_INVALID: ProblemCode = ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "counter_expiry_invalid");
-const TOO_MANY: ProblemCode = ProblemCode::new(StatusCode::CONFLICT, "counters_too_many");
-
 /// What a shard answers.
 pub type Answered = DecidedOf<CounterCommands>;
-
-/// A counter.
-#[derive(Debug, Serialize, ToSchema)]
-pub struct CounterBody {
-    /// Its value.
-    value: u64,
-    /// When it expires, in milliseconds since the epoch; absent for never.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expires_at: Option<u64>,
-}
 
 /// How much to add.
 #[derive(Deserialize, ToSchema)]
@@ -52,47 +34,43 @@ pub struct AddBody {
     expires_in_ms: Option<u64>,
 }
 
-/// The counter as people see it, or why there is none.
-pub fn worded(answered: Answered) -> Result<CounterBody, Problem> {
-    let refusal = match answered {
-        Decided::Done { outcome, .. } | Decided::Answered(outcome) => match outcome {
-            Outcome::Counter { value, expires_at } => return Ok(CounterBody { value, expires_at }),
-            Outcome::NotFound => return Err(Problem::new(NOT_FOUND, "there is no such counter, or it has expired")),
-            Outcome::Refused(refusal) => refusal,
-        },
-        Decided::TooLarge => Refusal::NameInvalid,
+const fn code_of(refusal: Refusal) -> ProblemCode {
+    match refusal {
+        Refusal::NotFound => ProblemCode::new(StatusCode::NOT_FOUND, "counter_not_found"),
+        Refusal::NameInvalid => ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "counter_name_invalid"),
+        Refusal::AmountInvalid => ProblemCode::new(StatusCode::CONFLICT, "counter_amount_invalid"),
+        Refusal::ExpiryInvalid => ProblemCode::new(StatusCode::UNPROCESSABLE_ENTITY, "counter_expiry_invalid"),
+        Refusal::TooMany => ProblemCode::new(StatusCode::CONFLICT, "counters_too_many"),
+    }
+}
+
+/// The counter, or why there is none.
+pub fn worded(answered: Answered) -> Result<Counter, Problem> {
+    let outcome = match answered {
+        Decided::Done { outcome, .. } | Decided::Answered(outcome) => outcome,
+        Decided::TooLarge => Err(Refusal::NameInvalid),
     };
-    let code = match refusal {
-        Refusal::NameInvalid => NAME_INVALID,
-        Refusal::AmountInvalid => AMOUNT_INVALID,
-        Refusal::ExpiryInvalid => EXPIRY_INVALID,
-        Refusal::TooMany => TOO_MANY,
-    };
-    Err(Problem::new(code, refusal.to_string()))
+    outcome.map_err(|refusal| Problem::new(code_of(refusal), refusal.to_string()))
 }
 
 /// Whether `caller` may ask this.
-pub fn check_right(caller: &Identity, command: &Command) -> Result<(), Problem> {
-    let action = if matches!(command, Command::Read { .. }) { Action::Read } else { Action::Write };
-    match name_of(command) {
-        name if caller.may(ROOM, action, name) => Ok(()),
-        name => Err(Problem::forbidden(format!("this token may not do this with counter {name:?}"))),
+pub fn check_right(caller: &Identity, Command { name, action }: &Command) -> Result<(), Problem> {
+    let right = if matches!(action, Action::Read) { auth::Action::Read } else { auth::Action::Write };
+    match caller.may(ROOM, right, name) {
+        true => Ok(()),
+        false => Err(Problem::forbidden(format!("this token may not do this with counter {name:?}"))),
     }
 }
 
 #[derive(OpenApi)]
-#[openapi(info(description = "Named counters that go up and expire."), paths(add, read))]
+#[openapi(info(description = "Named counters that go up and expire."), paths(add_to_counter, read_counter))]
 struct Document;
 
 /// Counters at the door of one edge thread.
 pub struct CounterHttp(pub EdgeHandle<DirectClient<CounterService>>);
 
 /// What handlers share.
-#[derive(Clone)]
-struct Served {
-    door: Door,
-    client: EdgeHandle<DirectClient<CounterService>>,
-}
+type Served = RoomClient<DirectClient<CounterService>>;
 
 impl HttpRoom for CounterHttp {
     fn name(&self) -> &'static str {
@@ -104,24 +82,21 @@ impl HttpRoom for CounterHttp {
     }
 
     fn codes(&self) -> Vec<ProblemCode> {
-        vec![NOT_FOUND, NAME_INVALID, AMOUNT_INVALID, EXPIRY_INVALID, TOO_MANY]
+        use Refusal::{AmountInvalid, ExpiryInvalid, NameInvalid, NotFound, TooMany};
+        [NotFound, NameInvalid, AmountInvalid, ExpiryInvalid, TooMany].map(code_of).into()
     }
 
     fn routes(self: Box<Self>, door: &Door) -> Routes {
-        let served = Served { door: door.clone(), client: self.0 };
+        let served = RoomClient::new(door.clone(), self.0);
         Routes::new()
-            .route("/v1/counters/{name}", get(read).with_state(served.clone()))
-            .route("/v1/counters/{name}/add", post(add).with_state(served))
+            .route("/v1/counters/{name}", get(read_counter).with_state(served.clone()))
+            .route("/v1/counters/{name}/add", post(add_to_counter).with_state(served))
     }
 }
 
-impl Served {
-    async fn ask(&self, caller: &Identity, command: Command) -> Result<Response<Body>, Problem> {
-        check_right(caller, &command)?;
-        let answered = self.door.in_time(self.client.ask(command)).await?;
-        let answered = answered.unwrap_or_else(|unasked| Err(unasked.into()))?;
-        Ok(json(StatusCode::OK, &worded(answered)?))
-    }
+async fn ask(served: &Served, caller: &Identity, command: Command) -> Result<Response<Body>, Problem> {
+    check_right(caller, &command)?;
+    Ok(json(StatusCode::OK, &worded(served.ask(command).await?)?))
 }
 
 /// Add to a counter, which is made if there is none
@@ -131,15 +106,9 @@ impl Served {
     tag = "counters",
     params(("name" = inline(String), Path, description = "Counter", example = "visits", min_length = 1)),
     request_body = AddBody,
-    responses(
-        (status = 200, description = "The counter after it", body = CounterBody),
-        GuardProblems,
-        BodyProblems,
-        NameProblems,
-        ServiceProblems,
-    )
+    responses((status = 200, description = "The counter after it", body = Counter), RoomBodyProblems)
 )]
-async fn add(
+async fn add_to_counter(
     State(served): State<Served>,
     PathName(name): PathName,
     request: Request,
@@ -148,7 +117,7 @@ async fn add(
     let caller = served.door.caller(&head.headers)?;
     let body = served.door.read_json(&head.headers, body).await?;
     let AddBody { amount, expires_in_ms } = decode(&body)?;
-    served.ask(&caller, Command::Add { name, amount, expires_in_ms }).await
+    ask(&served, &caller, Command { name, action: Action::Add { amount, expires_in_ms } }).await
 }
 
 /// Read a counter
@@ -157,18 +126,13 @@ async fn add(
     path = "/v1/counters/{name}",
     tag = "counters",
     params(("name" = inline(String), Path, description = "Counter", example = "visits", min_length = 1)),
-    responses(
-        (status = 200, description = "The counter", body = CounterBody),
-        GuardProblems,
-        NameProblems,
-        ServiceProblems,
-    )
+    responses((status = 200, description = "The counter", body = Counter), RoomProblems)
 )]
-async fn read(
+async fn read_counter(
     State(served): State<Served>,
     PathName(name): PathName,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let caller = served.door.caller(&headers)?;
-    served.ask(&caller, Command::Read { name }).await
+    ask(&served, &caller, Command { name, action: Action::Read }).await
 }

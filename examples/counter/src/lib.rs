@@ -5,8 +5,7 @@
 //!   binary port  RoomFrame 1,024 ───────┴▶ DirectClient ─▶ shard of the name ─▶ journal ─▶ answer, once durable
 //! ```
 //!
-//! `docs/adding-a-room.md` walks through these files. Promise: an answered `add` survives every crash. An `add` has no id, so one whose
-//! answer was lost may have counted; who must know uses the ledger.
+//! An answered `add` survives every crash. It has no id, so one whose answer was lost may have counted. See `docs/adding-a-room.md`.
 
 mod family;
 mod frames;
@@ -15,7 +14,7 @@ mod limits;
 mod machine;
 mod room;
 
-pub use family::{COUNTERS, CounterCommands, CounterFamily, CounterService, name_of, shard_of};
-pub use limits::{CounterKeys, Limits};
-pub use machine::{Command, Counters, Event, Malformed, Mismatch, Outcome, Refusal};
+pub use family::{COUNTERS, CounterCommands, CounterFamily, CounterService, shard_of};
+pub use limits::CounterKeys;
+pub use machine::{Action, Command, Counter, Counters, Event, Mismatch, Refusal};
 pub use room::CounterExtension;

@@ -12,17 +12,6 @@ config! {
     }
 }
 
-/// What a decision must keep to.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Counters of one shard at once.
-    pub counters_max: usize,
-    /// Bytes of a name.
-    pub name_bytes_max: usize,
-    /// How far ahead a counter may expire, in milliseconds.
-    pub expires_in_ms_max: u64,
-}
-
 /// Commands that may wait for a shard.
 pub const COMMANDS_WAITING_MAX: usize = 8_192;
 /// Their bytes.

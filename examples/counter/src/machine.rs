@@ -1,8 +1,8 @@
 //! Named counters: a pure state machine.
 //!
 //! ```text
-//!   Add ─▶ decide ─▶ Added { before, amount, expires_at } ─▶ apply: value = before + amount
-//!   due ─▶ Expire ─▶ Expired                              ─▶ apply: the counter is gone
+//!   Add ─▶ decide ─▶ Event { before, after: Some(counter) } ─▶ apply: the counter has its new value
+//!   due ─▶ Expire ─▶ Event { before, after: None }          ─▶ apply: the counter is gone
 //! ```
 //!
 //! A counter is made by its first `Add`. Each `Add` says when it expires, or that it does not.
@@ -11,56 +11,64 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use tidegate_machines::{Decision, Machine, Place, ShardIndex, TimeMs};
+use tidegate_shard::form::{self, Malformed};
+use utoipa::ToSchema;
 
-use crate::limits::Limits;
+use crate::limits::CounterKeys;
 
-/// What can be asked.
+/// What can be asked of a counter.
+#[derive(Clone, Debug)]
+pub struct Command {
+    /// Which counter.
+    pub name: Box<str>,
+    /// What.
+    pub action: Action,
+}
+
+/// What is to be done.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the fields say what they are")]
-pub enum Command {
+pub enum Action {
     /// Adds at least 1. The counter expires so long from now, or never.
-    Add { name: Box<str>, amount: u64, expires_in_ms: Option<u64> },
-    /// Reads one counter.
-    Read { name: Box<str> },
-    /// Notes that the time of a counter is over.
-    Expire { name: Box<str> },
+    Add { amount: u64, expires_in_ms: Option<u64> },
+    /// Reads it.
+    Read,
+    /// Notes that its time is over.
+    Expire,
+}
+
+/// A counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Counter {
+    /// Its value.
+    pub value: u64,
+    /// When it expires, in milliseconds since the epoch; absent for never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<u64>,
 }
 
 /// What happened: one record of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the fields say what they are")]
-pub enum Event {
-    /// A counter went up; `before` is 0 for one that is new or whose time was over. Times are milliseconds since the epoch.
-    Added { name: Box<str>, before: u64, amount: u64, expires_at: Option<u64> },
-    /// The time of a counter was over.
-    Expired { name: Box<str> },
-}
-
-/// What whoever asked is told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields say what they are")]
-pub enum Outcome {
-    /// The counter, after an `Add` if it was one.
-    Counter { value: u64, expires_at: Option<u64> },
-    /// There is no such counter.
-    NotFound,
-    /// Not done.
-    Refused(Refusal),
+pub struct Event {
+    name: Box<str>,
+    /// Its value before; 0 for one that is new, or whose time was over.
+    before: u64,
+    /// What it is from now on; `None`: its time was over, and it is gone.
+    after: Option<Counter>,
 }
 
 /// Why a command is not done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the words say what they are")]
 pub enum Refusal {
-    /// The name is empty, too long or not printable.
+    #[error("there is no such counter, or it has expired")]
+    NotFound,
     #[error("a name has 1 to counters.name_bytes_max bytes, all of them printable")]
     NameInvalid,
-    /// The amount is zero, or the value would overflow.
     #[error("the amount is 0, or the value would overflow")]
     AmountInvalid,
-    /// The time is longer than may be.
     #[error("expires_in_ms is 0, or above counters.expires_in_ms_max")]
     ExpiryInvalid,
-    /// There are as many counters as may be.
     #[error("there are counters.counters_max counters; some must expire first")]
     TooMany,
 }
@@ -70,11 +78,6 @@ pub enum Refusal {
 #[error("{0:?} does not follow from the state before it")]
 pub struct Mismatch(Event);
 
-/// Bytes that are neither an event nor a snapshot.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("these bytes are not what counters write")]
-pub struct Malformed;
-
 /// The counters of one shard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
@@ -82,8 +85,7 @@ pub struct Counters {
     shards: u16,
     /// The newest record folded in.
     sequence: u64,
-    /// Value, and when it expires.
-    counters: BTreeMap<Box<str>, (u64, Option<u64>)>,
+    counters: BTreeMap<Box<str>, Counter>,
     /// Those that expire, by time.
     #[serde(skip)]
     due: BTreeSet<(u64, Box<str>)>,
@@ -100,71 +102,49 @@ impl Counters {
         self.due.first().filter(|(at, _)| *at <= now.0).map(|(_, name)| &**name)
     }
 
-    /// Value and end of a counter whose time is not over.
-    fn read(&self, name: &str, now: TimeMs) -> Option<(u64, Option<u64>)> {
-        self.counters.get(name).copied().filter(|(_, expires_at)| expires_at.is_none_or(|at| at > now.0))
+    fn read(&self, name: &str, now: TimeMs) -> Result<Counter, Refusal> {
+        let lives = |counter: &Counter| counter.expires_at.is_none_or(|at| at > now.0);
+        self.counters.get(name).copied().filter(lives).ok_or(Refusal::NotFound)
     }
 
-    /// The value before, or why nothing may be added.
-    fn check_add(
+    /// The event of an `Add`, or why nothing may be added.
+    fn add(
         &self,
         name: &str,
-        amount: u64,
-        expires_in_ms: Option<u64>,
-        limits: Limits,
+        (amount, expires_in_ms): (u64, Option<u64>),
+        keys: &CounterKeys,
         now: TimeMs,
-    ) -> Result<u64, Refusal> {
-        if name.is_empty() || name.len() > limits.name_bytes_max || name.chars().any(char::is_control) {
+    ) -> Result<Event, Refusal> {
+        if name.is_empty() || name.len() as u64 > keys.name_bytes_max || name.chars().any(char::is_control) {
             return Err(Refusal::NameInvalid);
         }
-        if expires_in_ms.is_some_and(|ms| ms == 0 || ms > limits.expires_in_ms_max) {
+        if expires_in_ms.is_some_and(|ms| ms == 0 || ms > keys.expires_in_ms_max) {
             return Err(Refusal::ExpiryInvalid);
         }
-        if !self.counters.contains_key(name) && self.counters.len() >= limits.counters_max {
+        if !self.counters.contains_key(name) && self.counters.len() >= keys.counters_max {
             return Err(Refusal::TooMany);
         }
-        let before = self.read(name, now).map_or(0, |(value, _)| value);
-        if amount == 0 || before.checked_add(amount).is_none() { Err(Refusal::AmountInvalid) } else { Ok(before) }
+        let before = self.read(name, now).map_or(0, |counter| counter.value);
+        let value = before.checked_add(amount).filter(|value| *value > before).ok_or(Refusal::AmountInvalid)?;
+        let expires_at = expires_in_ms.map(|ms| now.0.saturating_add(ms));
+        Ok(Event { name: name.into(), before, after: Some(Counter { value, expires_at }) })
     }
 
-    fn follows(&self, event: &Event) -> bool {
-        match event {
-            Event::Added { name, before, amount, .. } => {
-                let value = self.counters.get(name).map_or(0, |(value, _)| *value);
-                (*before == value || *before == 0) && *amount > 0 && before.checked_add(*amount).is_some()
-            }
-            Event::Expired { name } => self.counters.get(name).is_some_and(|(_, expires_at)| expires_at.is_some()),
+    fn follows(&self, Event { name, before, after }: &Event) -> bool {
+        let current = self.counters.get(name);
+        let value = current.map_or(0, |counter| counter.value);
+        match after {
+            Some(after) => (*before == value || *before == 0) && after.value > *before,
+            None => *before == value && current.is_some_and(|counter| counter.expires_at.is_some()),
         }
     }
-
-    fn remove(&mut self, name: &str) {
-        if let Some((_, Some(at))) = self.counters.remove(name) {
-            assert!(self.due.remove(&(at, name.into())), "what expires is listed by its time");
-        }
-    }
-
-    fn insert(&mut self, name: &str, value: u64, expires_at: Option<u64>) {
-        self.remove(name);
-        self.counters.insert(name.into(), (value, expires_at));
-        self.due.extend(expires_at.map(|at| (at, name.into())));
-    }
-}
-
-fn json(of: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(of).expect("plain data is JSON")
-}
-
-/// Reads JSON that must be exactly what [`json`] makes of what it says: each event and each state has one form.
-fn exactly<T: Serialize + for<'a> Deserialize<'a>>(bytes: &[u8]) -> Result<T, Malformed> {
-    let read: T = serde_json::from_slice(bytes).map_err(|_| Malformed)?;
-    if json(&read) == bytes { Ok(read) } else { Err(Malformed) }
 }
 
 impl Machine for Counters {
     type Command<'a> = Command;
-    type With<'a> = Limits;
+    type With<'a> = &'a CounterKeys;
     type Event<'a> = Event;
-    type Outcome = Outcome;
+    type Outcome = Result<Counter, Refusal>;
     type Mismatch = Mismatch;
     type EventError = Malformed;
     type SnapshotError = Malformed;
@@ -174,31 +154,20 @@ impl Machine for Counters {
         Counters { shard: shard.0, shards, sequence: 0, counters: BTreeMap::new(), due: BTreeSet::new() }
     }
 
-    fn decide<'a>(&self, command: &Command, limits: Limits, now: TimeMs) -> Decision<Event, Outcome>
+    fn decide<'a>(&self, command: &Command, keys: &'a CounterKeys, now: TimeMs) -> Decision<Event, Self::Outcome>
     where
         'a: 'a,
     {
-        let counter = |(value, expires_at)| Outcome::Counter { value, expires_at };
-        match command {
-            Command::Read { name } => Decision::Answer(self.read(name, now).map_or(Outcome::NotFound, counter)),
-            Command::Expire { name } => {
-                Decision::Append { event: Event::Expired { name: name.clone() }, outcome: Outcome::NotFound }
-            }
-            Command::Add { name, amount, expires_in_ms } => {
-                match self.check_add(name, *amount, *expires_in_ms, limits, now) {
-                    Err(refusal) => Decision::Answer(Outcome::Refused(refusal)),
-                    Ok(before) => {
-                        let expires_at = expires_in_ms.map(|ms| now.0.saturating_add(ms));
-                        let event = Event::Added { name: name.clone(), before, amount: *amount, expires_at };
-                        Decision::Append { event, outcome: counter((before + amount, expires_at)) }
-                    }
-                }
-            }
+        let name = &command.name;
+        let event = match command.action {
+            Action::Read => return Decision::Answer(self.read(name, now)),
+            Action::Add { amount, expires_in_ms } => self.add(name, (amount, expires_in_ms), keys, now),
+            Action::Expire => Ok(Event { name: name.clone(), before: self.counters[name].value, after: None }),
+        };
+        match event {
+            Ok(event) => Decision::Append { outcome: event.after.ok_or(Refusal::NotFound), event },
+            Err(refusal) => Decision::Answer(Err(refusal)),
         }
-    }
-
-    fn apply(&mut self, event: &Event, at: Place) {
-        self.apply_checked(event, at).unwrap_or_else(|mismatch| panic!("{mismatch}"));
     }
 
     fn apply_checked(&mut self, event: &Event, at: Place) -> Result<(), Mismatch> {
@@ -206,19 +175,21 @@ impl Machine for Counters {
             return Err(Mismatch(event.clone()));
         }
         self.sequence = at.sequence.0;
-        match event {
-            Event::Added { name, before, amount, expires_at } => self.insert(name, before + amount, *expires_at),
-            Event::Expired { name } => self.remove(name),
+        let due = |counter: &Counter| counter.expires_at.map(|at| (at, event.name.clone()));
+        if let Some(due) = self.counters.remove(&event.name).as_ref().and_then(due) {
+            assert!(self.due.remove(&due), "what expires is listed by its time");
         }
+        self.due.extend(event.after.as_ref().and_then(due));
+        self.counters.extend(event.after.map(|counter| (event.name.clone(), counter)));
         Ok(())
     }
 
     fn encode(event: &Event, into: &mut Vec<u8>) {
-        into.extend(json(event));
+        into.extend(form::write(event));
     }
 
     fn decode(bytes: &[u8]) -> Result<Event, Malformed> {
-        exactly(bytes)
+        form::read(bytes)
     }
 
     fn next_due(&self) -> Option<TimeMs> {
@@ -226,20 +197,20 @@ impl Machine for Counters {
     }
 
     fn write_snapshot(&self, part: &mut dyn FnMut(&[u8])) {
-        part(&json(self));
+        part(&form::write(self));
     }
 
     fn read_snapshot(body: &[u8]) -> Result<Counters, Malformed> {
-        let mut state: Counters = exactly(body)?;
-        let expiring = state.counters.iter().filter_map(|(name, (_, at))| at.map(|at| (at, name.clone())));
+        let mut state: Counters = form::read(body)?;
+        let expiring = state.counters.iter().filter_map(|(name, counter)| Some((counter.expires_at?, name.clone())));
         state.due = expiring.collect();
         if state.shard < state.shards { Ok(state) } else { Err(Malformed) }
     }
 
     fn assert_sound(&self) {
-        let expiring = self.counters.iter().filter(|(_, (_, expires_at))| expires_at.is_some());
+        let expiring = self.counters.values().filter(|counter| counter.expires_at.is_some());
         assert!(expiring.count() == self.due.len(), "what expires is listed by its time");
-        assert!(self.counters.values().all(|(value, _)| *value > 0), "a counter was made by an amount");
+        assert!(self.counters.values().all(|counter| counter.value > 0), "a counter was made by an amount");
     }
 }
 

@@ -3,20 +3,11 @@
 use std::process::ExitCode;
 
 use counter::{CounterExtension, CounterService};
-use tidegate_broker::BrokerMessage;
-use tidegate_doors::admission::Arrival;
-use tidegate_ledger::operation::Message;
 use tidegate_runtime::direct::Direct;
-use tidegate_runtime::parcels;
 
-parcels! {
+tidegate::parcels! {
     /// What threads send each other: the messages of the server's rooms, and those of counters.
-    enum Parcel {
-        Ledger(Message),
-        Topics(BrokerMessage),
-        Connection(Box<Arrival>),
-        Counter(Direct<CounterService>),
-    }
+    enum Parcel { Counter(Direct<CounterService>) }
 }
 
 fn main() -> ExitCode {

@@ -13,7 +13,7 @@ use tidegate_telemetry::{MetricRow, metrics};
 use crate::family::{COUNTERS, CounterCommands, CounterFamily, CounterService, shard_of};
 use crate::frames::CounterFrames;
 use crate::http::CounterHttp;
-use crate::limits::{CounterKeys, Limits, SEGMENT_BYTES};
+use crate::limits::{CounterKeys, SEGMENT_BYTES};
 
 metrics! {
     /// What one shard counts beside what every shard counts.
@@ -40,14 +40,9 @@ impl<P: Carries<Direct<CounterService>>> Extension<P> for CounterExtension {
 
     fn open(&self, document: &Document) -> Result<Opened<P>> {
         let keys: CounterKeys = document.section()?;
-        let limits = Limits {
-            counters_max: keys.counters_max,
-            name_bytes_max: keys.name_bytes_max as usize,
-            expires_in_ms_max: keys.expires_in_ms_max,
-        };
         Ok(Opened {
             logs: vec![Wanted { family: COUNTERS, shards: keys.shards, count: ShardCount::Kept }],
-            room: Box::new(CounterRoom { limits }),
+            room: Box::new(CounterRoom(keys)),
             http: Some(Box::new(|site, pump| Box::new(CounterHttp(pump.client(|_| client(site)))))),
             frames: Some(Box::new(|site, me| Box::new(ClientFrames::new(CounterFrames, me, client(site))))),
         })
@@ -59,9 +54,7 @@ fn client<P: Send + 'static>(site: &Site<P>) -> DirectClient<CounterService> {
 }
 
 /// The shards of counters.
-struct CounterRoom {
-    limits: Limits,
-}
+struct CounterRoom(CounterKeys);
 
 impl<P: Carries<Direct<CounterService>>> Room<P> for CounterRoom {
     fn families(&self) -> Vec<(Family, Home)> {
@@ -69,7 +62,7 @@ impl<P: Carries<Direct<CounterService>>> Room<P> for CounterRoom {
     }
 
     fn recover(&mut self, site: &mut Site<P>) -> Result<()> {
-        site.recover_direct::<CounterCommands>(Options::small(SEGMENT_BYTES), &self.limits, |registry, shard| {
+        site.recover_direct::<CounterCommands>(Options::small(SEGMENT_BYTES), &self.0, |registry, shard| {
             let metrics = CounterMetrics::register(registry, shard);
             Box::new(move |shard, _| metrics.counters.set(shard.state_ahead().count() as i64))
         })

@@ -25,7 +25,7 @@ use super::frames::Frames;
 use super::limits::{IN_FLIGHT_MAX, KINDS_REMEMBERED, PARKED_MAX};
 use super::room_call::RoomCall;
 use super::session::{Life, Session};
-use super::{BinaryMetrics, Refused, translate};
+use super::{BinaryMetrics, BinarySettings, Refused, translate};
 use crate::auth::Authenticator;
 use crate::authorized::{Answered, AuthorizedRequests};
 use crate::stream::{Scratch, Stream};
@@ -71,15 +71,14 @@ pub struct BinaryPort<P> {
 }
 
 impl<P> BinaryPort<P> {
-    /// Serves the clients of `listener` (`None`: no clients), each under TLS if a configuration is given. Lives at `me`
-    /// and asks the ledger by `router`.
+    /// Serves the clients of `listener` (`None`: no clients) as `settings` say. Lives at `me` and asks the
+    /// ledger by `router`.
     pub fn new(
         me: Address,
         router: Router,
         listener: Option<TcpListener>,
-        tls: Option<Arc<ServerConfig>>,
+        settings: &BinarySettings,
         authenticator: Arc<Authenticator>,
-        connections_max: usize,
         metrics: BinaryMetrics,
         rooms: Vec<Box<dyn Frames<P>>>,
     ) -> BinaryPort<P> {
@@ -89,11 +88,11 @@ impl<P> BinaryPort<P> {
             asker: Asker::new(me, router),
             rooms,
             room_calls: Slab::new(),
-            tls,
+            tls: settings.tls.clone(),
             authenticator,
             authorized: AuthorizedRequests::new(KINDS_REMEMBERED, PARKED_MAX),
             sessions: Slab::new(),
-            connections_max,
+            connections_max: settings.connections_max,
             ready: Vec::new(),
             unsent: Vec::new(),
             scratch: Scratch::new(),

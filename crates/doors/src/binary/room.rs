@@ -78,9 +78,8 @@ impl<P: Carries<Message>> Room<P> for BinaryRoom<P> {
             me,
             room::client(site, me),
             self.listeners.pop(),
-            self.settings.tls.clone(),
+            &self.settings,
             self.authenticator.clone(),
-            self.settings.connections_max,
             BinaryMetrics::register(site.registry(), BINARY, me.endpoint.0),
             self.open_rooms(site, me)?,
         )))

@@ -1,5 +1,8 @@
 //! The OpenAPI document. It is made from the handlers and types that are served, so it cannot differ from them.
 
+use std::collections::BTreeMap;
+
+use utoipa::openapi::RefOr;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::{IntoResponses, Modify, OpenApi};
@@ -115,4 +118,28 @@ pub enum NameProblems {
     /// The name, or a field, is not what it must be
     #[response(status = 422, content_type = "application/problem+json")]
     Invalid(ProblemBody),
+}
+
+/// All problems of a room's request without a body.
+pub struct RoomProblems;
+
+/// All problems of a room's request with a body.
+pub struct RoomBodyProblems;
+
+type Responses = BTreeMap<String, RefOr<utoipa::openapi::Response>>;
+
+impl IntoResponses for RoomProblems {
+    fn responses() -> Responses {
+        [GuardProblems::responses(), NameProblems::responses(), ServiceProblems::responses()]
+            .into_iter()
+            .flatten()
+            .collect()
+    }
+}
+
+impl IntoResponses for RoomBodyProblems {
+    fn responses() -> Responses {
+        // Where both describe a status, the one about the body says more.
+        [RoomProblems::responses(), BodyProblems::responses()].into_iter().flatten().collect()
+    }
 }

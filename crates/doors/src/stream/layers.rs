@@ -101,7 +101,7 @@ impl Layers {
         Ok(chunk.len())
     }
 
-    /// Puts farewells into `scratch.out`.
+    /// Puts the closing bytes of each layer into `scratch.out`.
     pub fn close(&mut self, scratch: &mut Scratch) {
         let Scratch { plain, out, .. } = scratch;
         plain.clear();

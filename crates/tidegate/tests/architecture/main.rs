@@ -12,8 +12,10 @@ use tree::Tree;
 
 const ARCHITECTURE: &str = include_str!("../../../../ARCHITECTURE.md");
 
+/// The crates of this workspace, and the rooms outside of it.
 fn tree() -> Tree {
-    Tree::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    Tree::read(&[&root.join("crates"), &root.join("examples")])
 }
 
 #[track_caller]

@@ -17,6 +17,8 @@ pub struct Tree {
 /// One crate.
 #[derive(Debug, Default)]
 struct Crate {
+    /// As other manifests name it.
+    package: Option<String>,
     dependencies: Vec<String>,
     /// The order of its modules, if `lib.rs` tells it.
     layers: Option<Vec<Vec<String>>>,
@@ -25,10 +27,11 @@ struct Crate {
 }
 
 impl Tree {
-    /// Reads all crates in `folder`.
-    pub fn read(folder: &Path) -> Tree {
+    /// Reads all crates in `folders`.
+    pub fn read(folders: &[&Path]) -> Tree {
         let mut tree = Tree::default();
-        for entry in fs::read_dir(folder).expect("the crates are there") {
+        let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("the crates are there"));
+        for entry in entries {
             let path = entry.expect("the crates can be listed").path();
             let Ok(manifest) = fs::read_to_string(path.join("Cargo.toml")) else { continue };
             let mut sources = Vec::new();
@@ -51,7 +54,11 @@ impl Tree {
             .flat_map(|(path, code)| code.test_modules.iter().map(|module| format!("{}{module}", folder_of(path))))
             .collect();
         sources.retain(|path, _| !of_tests.iter().any(|module| is_of_module(path, module)));
-        self.crates.insert(name.to_owned(), Crate { dependencies: dependencies(manifest), layers, sources });
+        let manifest: toml::Table = manifest.parse().expect("cargo reads it, too");
+        let package = manifest.get("package").and_then(|package| package.get("name")).and_then(toml::Value::as_str);
+        let package = package.map(str::to_owned);
+        let dependencies = dependencies(&manifest);
+        self.crates.insert(name.to_owned(), Crate { package, dependencies, layers, sources });
     }
 
     /// The crates' names.
@@ -73,14 +80,15 @@ impl Tree {
             wrong.push(format!("{}: the table has a row for it, and no file belongs to it", rule.part));
         }
         for dependency in &found.dependencies {
-            let in_workspace = dependency.strip_prefix("tidegate-");
+            let in_workspace = self.of_workspace(dependency);
             let allowed = rule.stands_on.as_deref();
             if let (Some(known), Some(allowed)) = (in_workspace, allowed)
                 && !allowed.iter().any(|allowed| allowed == known)
             {
                 wrong.push(format!("{name} depends on {known}, and may stand on {allowed:?} only"));
             }
-            if module.is_none() && rule.unsaid.iter().any(|unsaid| unsaid.pattern == *dependency) {
+            let is_refused = |unsaid: &Unsaid| unsaid.pattern == *dependency && unsaid.but_in.is_empty();
+            if module.is_none() && rule.unsaid.iter().any(is_refused) {
                 wrong.push(format!("{name} depends on {dependency}, which it must not know"));
             }
         }
@@ -90,7 +98,7 @@ impl Tree {
                 sources.iter().filter(|(_, code)| code.mentions(pattern)).map(|(path, _)| path.as_str()).collect();
             for path in said_in.iter().filter(|path| excuse(path).is_none()) {
                 let what = if is_word(pattern) { "the word " } else { "" };
-                wrong.push(format!("crates/{name}/src/{path} says {what}{pattern}, which {} must not", rule.part));
+                wrong.push(format!("{name}/src/{path} says {what}{pattern}, which {} must not", rule.part));
             }
             for excused in
                 but_in.iter().filter(|excused| !said_in.iter().any(|path| path.starts_with(excused.as_str())))
@@ -99,6 +107,13 @@ impl Tree {
             }
         }
         wrong
+    }
+
+    /// The folder of the crate that a manifest calls `dependency`; `None` for one of somebody else's.
+    fn of_workspace<'a>(&'a self, dependency: &'a str) -> Option<&'a str> {
+        let is_it = |found: &Crate| found.package.as_deref() == Some(dependency);
+        let by_package = || self.crates.iter().find(|(_, found)| is_it(found)).map(|(name, _)| &**name);
+        dependency.strip_prefix("tidegate-").or_else(by_package)
     }
 
     /// The crates whose `lib.rs` tells the order of its modules, and what breaks it.
@@ -126,7 +141,7 @@ impl Tree {
         repeated.map(|(name, places)| format!("{name} stands in {}", places.join(" and "))).collect()
     }
 
-    /// All sources, by their paths below `crates/`.
+    /// All sources, by their crates' names and their paths below `src/`.
     fn files(&self) -> impl Iterator<Item = (String, &Code)> {
         self.crates.iter().flat_map(|(name, found)| {
             found.sources.iter().map(move |(path, code)| (format!("{name}/src/{path}"), code))
@@ -157,11 +172,10 @@ fn is_metric(text: &str) -> bool {
 
 /// What a manifest says that the crate cannot do without: also for building it and on some targets, but not for its
 /// tests.
-fn dependencies(manifest: &str) -> Vec<String> {
-    let manifest: toml::Table = manifest.parse().expect("cargo reads it, too");
+fn dependencies(manifest: &toml::Table) -> Vec<String> {
     let targets = manifest.get("target").and_then(toml::Value::as_table);
     let tables =
-        [&manifest].into_iter().chain(targets.into_iter().flatten().filter_map(|(_, target)| target.as_table()));
+        [manifest].into_iter().chain(targets.into_iter().flatten().filter_map(|(_, target)| target.as_table()));
     let lists = tables.flat_map(|table| ["dependencies", "build-dependencies"].map(|list| table.get(list)));
     lists.flatten().filter_map(toml::Value::as_table).flat_map(|list| list.keys().cloned()).collect()
 }
@@ -246,19 +260,13 @@ mod tests {
         for (wrong, words) in [
             (
                 in_file(0, "a.rs", "fn f() { std::fs::read() }"),
-                "crates/machines/src/a.rs says std::fs, which machines must not",
+                "machines/src/a.rs says std::fs, which machines must not",
             ),
-            (
-                in_file(0, "a.rs", "use rand::random;"),
-                "crates/machines/src/a.rs says the word rand, which machines must not",
-            ),
-            (
-                in_file(1, "a.rs", "use std::{io, thread};"),
-                "crates/shard/src/a.rs says std::thread, which shard must not",
-            ),
+            (in_file(0, "a.rs", "use rand::random;"), "machines/src/a.rs says the word rand, which machines must not"),
+            (in_file(1, "a.rs", "use std::{io, thread};"), "shard/src/a.rs says std::thread, which shard must not"),
             (
                 in_file(1, "commit/a.rs", "struct TopicShard;"),
-                "crates/shard/src/commit/a.rs says the word topic, which shard::commit must not",
+                "shard/src/commit/a.rs says the word topic, which shard::commit must not",
             ),
             (in_file(1, "a.rs", "fn f() { Durable(2) }"), "shard/src/a.rs says Durable("),
             (
@@ -268,6 +276,13 @@ mod tests {
             (
                 manifest(0, "[target.'cfg(unix)'.dependencies]\nrand = '1'"),
                 "machines depends on rand, which it must not know",
+            ),
+            (
+                problems_after(|crates| {
+                    crates.push(("outside", "[package]\nname = 'outside'", vec![("lib.rs", "")]));
+                    crates[1].1 = "[dependencies]\noutside = '1'";
+                }),
+                "shard depends on outside, and may stand on [\"machines\"] only",
             ),
             (
                 problems_after(|crates| {
@@ -283,7 +298,7 @@ mod tests {
             ),
             (
                 problems_after(|crates| crates.push(("missing", "", vec![("lib.rs", "use std::io;")]))),
-                "crates/missing/src/lib.rs says the word std, which missing must not",
+                "missing/src/lib.rs says the word std, which missing must not",
             ),
             (
                 problems_after(|crates| {

@@ -59,9 +59,10 @@ impl Door {
             topics: TopicAccess::default(),
         }));
         let metrics = BinaryMetrics::register(&Metrics::of(&[BinaryMetrics::ROWS]), BINARY, 0);
+        let settings = BinarySettings { address: None, tls: None, connections_max: 10 };
         let router = Router::new(PORT, ShardAddresses::new([SHARD]), CursorKey([1, 2]));
         let mut port =
-            BinaryPort::new(PORT, router, Some(listener), None, authenticator.clone(), 10, metrics, Vec::new());
+            BinaryPort::new(PORT, router, Some(listener), &settings, authenticator.clone(), metrics, Vec::new());
         let poll = Poll::new().unwrap();
         Port::<Parcel>::register(&mut port, PortSockets::new(poll.registry(), 0).unwrap()).unwrap();
         let endpoint = mesh(1, 0).pop().unwrap();

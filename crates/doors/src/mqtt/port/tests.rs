@@ -211,7 +211,7 @@ impl Node {
     /// Connects, and waits for a CONNACK that says yes.
     fn welcome(&mut self, client_id: &str) -> Client {
         let mut client = self.connect(client_id, false);
-        let connack = self.hear(&mut client);
+        let connack = self.receive(&mut client);
         assert_eq!((connack[0], connack[3]), (0x20, 0), "{client_id}: {connack:?}");
         client
     }
@@ -231,7 +231,7 @@ impl Node {
     }
 
     /// Waits for one packet.
-    fn hear(&mut self, client: &mut Client) -> Vec<u8> {
+    fn receive(&mut self, client: &mut Client) -> Vec<u8> {
         let mut packet = None;
         self.until("the client hears something", |_| {
             packet = client.packet();
@@ -326,11 +326,11 @@ fn a_connection_goes_to_the_worker_of_its_session_and_all_hear_all() {
     assert!(node.workers.iter().all(|worker| worker.port.sockets.len() > 0), "and some belong to either");
     for client in &mut clients {
         client.subscribe("news/#");
-        assert_eq!(node.hear(client)[0], 0x90);
+        assert_eq!(node.receive(client)[0], 0x90);
     }
     clients[7].publish("news/tide", b"it rises");
     for client in &mut clients {
-        let packet = node.hear(client);
+        let packet = node.receive(client);
         assert!(packet[0] == 0x30 && packet.ends_with(b"it rises"), "{packet:?}");
     }
     drop(clients);
@@ -343,7 +343,7 @@ fn one_too_many_is_told_so() {
     let mut node = Node::open(2);
     let (first, _second) = (node.welcome("a"), node.welcome("b"));
     let mut third = node.connect("c", false);
-    let connack = node.hear(&mut third);
+    let connack = node.receive(&mut third);
     assert_eq!((connack[0], connack[3]), (0x20, ReasonCode::QUOTA_EXCEEDED.0), "{connack:?}");
     node.until("the third is closed", |_| !third.listen());
     drop(first);
@@ -364,7 +364,7 @@ fn a_verdict_may_come_later_from_another_thread() {
         node.workers.iter_mut().any(|worker| Resident::<Parcel>::has_news(&mut worker.port)),
         "the verdict is work"
     );
-    assert_eq!(node.hear(&mut client)[3], 0);
+    assert_eq!(node.receive(&mut client)[3], 0);
 }
 
 #[test]
@@ -372,7 +372,7 @@ fn a_full_socket_goes_on_when_it_is_read() {
     let mut node = Node::open(10);
     let (mut reader, mut writer) = (node.welcome("reader"), node.welcome("writer"));
     reader.subscribe("big");
-    node.hear(&mut reader);
+    node.receive(&mut reader);
     // More than the buffers of a socket take, and less than an outbox may hold.
     let payload: Vec<u8> = (0..6_000_000u32).map(|n| (n / 7) as u8).collect();
     node.say_all(&mut writer, &packet(0x30, &publication("big", &payload)));
@@ -382,7 +382,7 @@ fn a_full_socket_goes_on_when_it_is_read() {
         };
         node.workers.iter_mut().any(sockets)
     });
-    let packet = node.hear(&mut reader);
+    let packet = node.receive(&mut reader);
     assert!(packet.ends_with(&payload), "{} bytes", packet.len());
 }
 
@@ -405,7 +405,7 @@ fn nothing_is_said_while_a_ring_is_full() {
     }
     assert!(clients.iter_mut().all(|client| client.packet().is_none()), "what a client heard, every worker knows");
     for client in &mut clients {
-        assert_eq!(node.hear(client)[0], 0x90);
+        assert_eq!(node.receive(client)[0], 0x90);
     }
 }
 
@@ -415,7 +415,7 @@ fn who_breaks_the_protocol_hears_why_although_more_came_behind() {
     let mut client = node.welcome("a");
     // A packet of type 0, and much that nobody will read.
     client.say(0x00, &[0; 30_000]);
-    let packet = node.hear(&mut client);
+    let packet = node.receive(&mut client);
     assert_eq!((packet[0], packet[2]), (0xe0, ReasonCode::MALFORMED_PACKET.0), "{packet:?}");
     node.until("the stream ends", |_| !client.listen());
 }
@@ -428,7 +428,7 @@ fn a_drain_sends_everybody_elsewhere() {
         Port::<Parcel>::drain(&mut worker.port, 10_000, now_ms());
     }
     for client in &mut clients {
-        let packet = node.hear(client);
+        let packet = node.receive(client);
         assert_eq!((packet[0], packet[2]), (0xe0, ReasonCode::USE_ANOTHER_SERVER.0), "{packet:?}");
         assert!(packet.ends_with(b"elsewhere"));
     }
