@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::code::{Code, is_word};
 use crate::layers;
-use crate::table::{Only, Rule, Unsaid};
+use crate::table::{Forbidden, Only, Rule};
 
 /// All crates, by the names of their folders.
 #[derive(Debug, Default)]
@@ -87,12 +87,12 @@ impl Tree {
             {
                 wrong.push(format!("{name} depends on {known}, and may stand on {allowed:?} only"));
             }
-            let is_refused = |unsaid: &Unsaid| unsaid.pattern == *dependency && unsaid.but_in.is_empty();
-            if module.is_none() && rule.unsaid.iter().any(is_refused) {
+            let is_refused = |forbidden: &Forbidden| forbidden.pattern == *dependency && forbidden.but_in.is_empty();
+            if module.is_none() && rule.forbidden.iter().any(is_refused) {
                 wrong.push(format!("{name} depends on {dependency}, which it must not know"));
             }
         }
-        for Unsaid { pattern, but_in } in &rule.unsaid {
+        for Forbidden { pattern, but_in } in &rule.forbidden {
             let excuse = |path: &str| but_in.iter().find(|excused| path.starts_with(excused.as_str()));
             let said_in: Vec<&str> =
                 sources.iter().filter(|(_, code)| code.mentions(pattern)).map(|(path, _)| path.as_str()).collect();

@@ -70,7 +70,7 @@ impl<L: LogStore> MqttPort<L> {
                 match door.listener.accept() {
                     Ok((tcp, from)) => {
                         worked = true;
-                        self.welcome(index, tcp.into(), from.ip(), now);
+                        self.accept_client(index, tcp.into(), from.ip(), now);
                     }
                     Err(error) => {
                         throttle.give_back();
@@ -91,7 +91,7 @@ impl<L: LogStore> MqttPort<L> {
         worked
     }
 
-    fn welcome(&mut self, index: ListenerIndex, tcp: TcpStream, address: std::net::IpAddr, now: TimeMs) {
+    fn accept_client(&mut self, index: ListenerIndex, tcp: TcpStream, address: std::net::IpAddr, now: TimeMs) {
         let (mark, refusal) = match self.admission.enter(index, address) {
             Entry::Admitted(mark) => (mark, None),
             Entry::Refused(mark, reason) => (mark, Some(reason)),

@@ -209,7 +209,7 @@ impl Node {
     }
 
     /// Connects, and waits for a CONNACK that says yes.
-    fn welcome(&mut self, client_id: &str) -> Client {
+    fn connect_accepted(&mut self, client_id: &str) -> Client {
         let mut client = self.connect(client_id, false);
         let connack = self.receive(&mut client);
         assert_eq!((connack[0], connack[3]), (0x20, 0), "{client_id}: {connack:?}");
@@ -320,7 +320,7 @@ impl Client {
 #[test]
 fn a_connection_goes_to_the_worker_of_its_session_and_all_hear_all() {
     let mut node = Node::open(1_000);
-    let mut clients: Vec<Client> = (0..20).map(|n| node.welcome(&format!("client {n}"))).collect();
+    let mut clients: Vec<Client> = (0..20).map(|n| node.connect_accepted(&format!("client {n}"))).collect();
     let handed_off: u64 = node.workers.iter().map(|worker| worker.port.metrics.handed_off.get()).sum();
     assert!(handed_off > 0, "of twenty clients, some come to the wrong worker");
     assert!(node.workers.iter().all(|worker| worker.port.sockets.len() > 0), "and some belong to either");
@@ -341,14 +341,14 @@ fn a_connection_goes_to_the_worker_of_its_session_and_all_hear_all() {
 #[test]
 fn one_too_many_is_told_so() {
     let mut node = Node::open(2);
-    let (first, _second) = (node.welcome("a"), node.welcome("b"));
+    let (first, _second) = (node.connect_accepted("a"), node.connect_accepted("b"));
     let mut third = node.connect("c", false);
     let connack = node.receive(&mut third);
     assert_eq!((connack[0], connack[3]), (0x20, ReasonCode::QUOTA_EXCEEDED.0), "{connack:?}");
     node.until("the third is closed", |_| !third.listen());
     drop(first);
     node.until("the first is gone", |node| node.sockets() == 1);
-    node.welcome("c");
+    node.connect_accepted("c");
 }
 
 #[test]
@@ -370,7 +370,7 @@ fn a_verdict_may_come_later_from_another_thread() {
 #[test]
 fn a_full_socket_goes_on_when_it_is_read() {
     let mut node = Node::open(10);
-    let (mut reader, mut writer) = (node.welcome("reader"), node.welcome("writer"));
+    let (mut reader, mut writer) = (node.connect_accepted("reader"), node.connect_accepted("writer"));
     reader.subscribe("big");
     node.receive(&mut reader);
     // More than the buffers of a socket take, and less than an outbox may hold.
@@ -389,7 +389,7 @@ fn a_full_socket_goes_on_when_it_is_read() {
 #[test]
 fn nothing_is_said_while_a_ring_is_full() {
     let mut node = Node::open(10);
-    let mut clients: Vec<Client> = (0..8).map(|n| node.welcome(&format!("client {n}"))).collect();
+    let mut clients: Vec<Client> = (0..8).map(|n| node.connect_accepted(&format!("client {n}"))).collect();
     let [first, second] = &mut node.workers[..] else { unreachable!() };
     // The second worker does not run, and the ring to it is full.
     let other = Address::new(1, 0);
@@ -412,7 +412,7 @@ fn nothing_is_said_while_a_ring_is_full() {
 #[test]
 fn who_breaks_the_protocol_hears_why_although_more_came_behind() {
     let mut node = Node::open(10);
-    let mut client = node.welcome("a");
+    let mut client = node.connect_accepted("a");
     // A packet of type 0, and much that nobody will read.
     client.say(0x00, &[0; 30_000]);
     let packet = node.receive(&mut client);
@@ -423,7 +423,7 @@ fn who_breaks_the_protocol_hears_why_although_more_came_behind() {
 #[test]
 fn a_drain_sends_everybody_elsewhere() {
     let mut node = Node::open(100);
-    let mut clients: Vec<Client> = (0..10).map(|n| node.welcome(&format!("client {n}"))).collect();
+    let mut clients: Vec<Client> = (0..10).map(|n| node.connect_accepted(&format!("client {n}"))).collect();
     for worker in &mut node.workers {
         Port::<Parcel>::drain(&mut worker.port, 10_000, now_ms());
     }
