@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   files ─▶ read_certificate ─▶ Certificate ──replace──▶ ServerCertificate ─┐
-//!   files ─▶ read_authorities ─▶ Authorities ──replace──▶ ClientAuthorities ─┴─▶ one ServerConfig per door, for ever
+//!   files ─▶ read_authorities ─▶ Authorities ──replace──▶ ClientAuthorities ─┴─▶ one ServerConfig per door, never replaced
 //! ```
 //!
 //! Promise: a handshake that begins after `replace` uses the new files; connections that are open notice nothing.
@@ -32,11 +32,11 @@ pub struct Certificate(CertifiedKey);
 #[derive(Debug)]
 pub struct ServerCertificate(ArcSwap<CertifiedKey>);
 
-/// Whose client certificates are good, as read from a file.
+/// The authorities for client certificates, as read from a file.
 #[derive(Debug)]
 pub struct Authorities(Arc<dyn ClientCertVerifier>);
 
-/// Whose client certificates are good at any time; nobody is asked for one as long as there are no authorities.
+/// The current authorities for client certificates. As long as there are none, clients are not asked for a certificate.
 pub struct ClientAuthorities {
     current: ArcSwapOption<Authorities>,
     schemes: Vec<SignatureScheme>,
@@ -62,7 +62,7 @@ pub fn read_authorities(ca_file: &Path, required: bool) -> Result<Authorities> {
     Ok(Authorities(builder.build().with_context(|| unreadable(ca_file))?))
 }
 
-/// What a door needs to speak TLS. `protocols` are the ALPN names to offer, best first.
+/// The TLS configuration of a door. `protocols` are the ALPN names to offer, best first.
 pub fn server_config(certificate: &Arc<ServerCertificate>, protocols: &[&str]) -> Result<Arc<ServerConfig>> {
     let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
     let mut config = builder.with_no_client_auth().with_cert_resolver(certificate.clone());

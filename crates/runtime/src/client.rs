@@ -62,7 +62,7 @@ pub trait Client: Send + 'static {
     fn cancel(&mut self, _token: u64) {}
 }
 
-/// A client on a worker, with what it has made and nobody has taken yet.
+/// A client on a worker, with its messages and replies that were not taken yet.
 pub struct Asker<C: Client> {
     me: Address,
     client: C,

@@ -44,7 +44,7 @@ type ShardFetchers<S> = Fetchers<(JobId, <S as Service>::Job), (JobId, <S as Ser
 /// What a shard does beside its calls at each tick of the worker: metrics of its family, above all.
 pub type OnTick<S, L> = Box<dyn FnMut(&mut Shard<S, L>, &ShardMetrics) + Send>;
 
-/// A shard that lives on a worker.
+/// A shard as a member of a worker.
 pub struct ShardResident<S: Service, L: LogStore, Q> {
     shard: Shard<S, L>,
     protocol: Q,

@@ -15,7 +15,7 @@ pub enum Phase {
     Serving,
     /// Finishing what was accepted.
     Stopping,
-    /// A journal failed; nothing is decided any more.
+    /// A journal failed; the shards decide nothing any more.
     Failed,
 }
 

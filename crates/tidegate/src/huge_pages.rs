@@ -40,11 +40,11 @@ enum Given {
 /// What this process has of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HugePages {
-    /// Memory that asks has them, if there are any; other memory has not.
+    /// Memory that asks has them, if there are any; other memory does not.
     WhereAsked,
     /// None, because the host has turned them off.
     OffByHost,
-    /// None, because whoever started this process has turned them off for it.
+    /// None, because they were turned off for this process when it was started.
     OffByStarter,
     /// None, because on this host it could only be all memory.
     OffByUs,

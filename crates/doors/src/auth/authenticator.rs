@@ -58,7 +58,7 @@ pub enum AuthError {
     /// No token.
     #[error("send a token as `Authorization: Bearer TOKEN`; POST /v1/login gives one")]
     Missing,
-    /// Not a token of ours, or of a user who is gone or has a new password.
+    /// The token was not signed here, or its user was removed or has a new password.
     #[error("the token is not valid; POST /v1/login gives a new one")]
     Invalid,
     /// It was good once.
@@ -92,14 +92,13 @@ impl Authenticator {
         }
     }
 
-    /// From now on, users, services and rules are these. The key that signs tokens and the threads that check passwords
-    /// stay.
+    /// Replaces users, services and rules. The key that signs tokens and the threads that check passwords stay.
     pub fn reload(&self, settings: AuthSettings) {
         let generation = self.principals.load().generation + 1;
         self.principals.store(Arc::new(Principals::new(settings, generation)));
     }
 
-    /// How often there was a reload: whoever remembers an identity asks again when this has changed.
+    /// The number of reloads. A cached identity is valid only as long as this number stays the same.
     pub fn generation(&self) -> u64 {
         self.principals.load().generation
     }
@@ -152,7 +151,7 @@ impl Authenticator {
     }
 }
 
-/// What a service's token is known by: its SHA-256.
+/// The SHA-256 of a service's token, by which it is looked up.
 pub fn service_token_hash(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }

@@ -58,7 +58,7 @@ pub(super) struct Principals {
 }
 
 impl Principals {
-    /// Takes everybody from `settings`.
+    /// Takes all users and services from `settings`.
     pub(super) fn new(settings: AuthSettings, generation: u64) -> Principals {
         let acl = Arc::new(settings.topics.acl);
         let costliest = settings.users.iter().map(|user| &user.password_hash).max_by_key(|hash| hash.cost()).cloned();

@@ -36,7 +36,7 @@ pub enum Life {
 enum Takes {
     /// All that it was given.
     All,
-    /// Nothing more for now. Under TLS, records may wait below an outbox that is empty.
+    /// Nothing more for now. Under TLS, records may be unsent although the outbox is empty.
     Later,
     /// Nothing any more.
     Nothing,

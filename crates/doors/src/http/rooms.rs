@@ -90,7 +90,7 @@ impl Routes {
     }
 }
 
-/// Rooms that do not fit together, or a room that does not do what it says.
+/// Why rooms cannot be merged: two want the same thing, or one does not serve what its document says.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RoomsError {
     /// Two rooms want the same thing.

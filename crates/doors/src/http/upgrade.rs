@@ -48,7 +48,7 @@ pub struct Upgraded {
     pub tcp: TcpStream,
     /// Its TLS, if it has one.
     pub tls: Option<ServerConnection>,
-    /// What was read already behind the request (under TLS: from within it).
+    /// The bytes that were read already after the request (under TLS: decrypted).
     pub read: Vec<u8>,
 }
 

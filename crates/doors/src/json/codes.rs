@@ -54,7 +54,7 @@ codes! {
     RATE_INVALID = UNPROCESSABLE_ENTITY "rate_invalid";
     /// Only WebSockets are served here.
     UPGRADE_REQUIRED = UPGRADE_REQUIRED "upgrade_required";
-    /// An answer does not fit its question: a bug of ours.
+    /// An answer does not fit its request: a bug of the server.
     UNEXPECTED_REPLY = INTERNAL_SERVER_ERROR "unexpected_reply";
     /// A bounded queue is full.
     BUSY = SERVICE_UNAVAILABLE "busy";

@@ -70,7 +70,8 @@ pub struct Ledger<B> {
     shared: Arc<Shared<B>>,
 }
 
-/// The fields behind a [`Ledger`]. The mutex is this thread's own: axum wants its state to be `Sync`, nobody contends.
+/// The fields behind a [`Ledger`]. Only this thread locks the mutex. It is there because axum requires its state to be
+/// `Sync`.
 pub struct Shared<B> {
     pub(super) door: Door,
     pub(super) metrics: LedgerHttpMetrics,

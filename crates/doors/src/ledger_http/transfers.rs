@@ -26,7 +26,7 @@ pub const TRANSFERS: &str = "/v1/transfers";
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "describes the items of a batch; they are decoded as TransferBody")]
 pub struct TransferLineBody {
-    /// Client-chosen, unique for ever.
+    /// Chosen by the client. Never used again for another transfer or hold.
     #[schema(example = "vote-1")]
     id: String,
     /// Account to take from.

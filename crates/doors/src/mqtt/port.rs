@@ -209,7 +209,7 @@ impl<L: LogStore> MqttPort<L> {
         }
     }
 
-    /// Takes new clients: from listeners, and from those who give theirs away.
+    /// Takes new clients: from listeners, and from other workers or the HTTP door.
     fn take_clients<P: CarriesMqtt>(&mut self, context: &mut Context<'_, P>) -> bool {
         if !self.broker.is_serving() {
             return false;
@@ -281,7 +281,7 @@ impl<L: LogStore> MqttPort<L> {
             if !bytes.is_empty() {
                 self.broker.receive(key, &bytes, now);
             }
-            // What its layers have read already causes no event; what stands in the socket does.
+            // Bytes that its layers have read already cause no event; bytes in the socket do.
             if let Some(socket) = self.sockets.get(key).filter(|socket| socket.stream.is_ahead()) {
                 socket.set(Flag::READABLE, true);
                 if !socket.replace(Flag::LISTED, true) {
@@ -334,7 +334,7 @@ impl<L: LogStore> MqttPort<L> {
             }
         }
         if told {
-            // They work on it while this worker writes to its clients.
+            // The receivers work while this worker writes to its clients.
             context.wake_receivers();
         }
         (clear, told)

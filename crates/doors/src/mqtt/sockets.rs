@@ -35,7 +35,7 @@ impl Flag {
     pub const BLOCKED: Flag = Flag(4);
     /// The poll tells when it takes something again.
     pub const WATCHED: Flag = Flag(8);
-    /// Let in only to be told that there are too many.
+    /// Let in only to be told that there are too many clients.
     pub const OVER_QUOTA: Flag = Flag(16);
     /// Let in only to be told that there is no time.
     pub const BUSY: Flag = Flag(32);

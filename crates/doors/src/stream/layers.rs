@@ -25,7 +25,8 @@ pub(super) struct Layers {
     websocket: Option<WebSocketLayer>,
     /// For the wire, but the socket did not take it yet.
     unsent: Vec<u8>,
-    /// From the wire (under TLS: from within it), read by whoever had the connection before; goes before all else.
+    /// Bytes that the previous owner of the connection read from the wire (under TLS: decrypted). They come before all
+    /// others.
     ahead: Option<Vec<u8>>,
 }
 
@@ -40,12 +41,12 @@ impl Layers {
         Layers { tls, websocket: Some(WebSocketLayer::new()), unsent: Vec::new(), ahead: Some(read) }
     }
 
-    /// Whether bytes were read by whoever had the connection before.
+    /// Whether the previous owner of the connection has read bytes.
     pub fn is_ahead(&self) -> bool {
         self.ahead.is_some()
     }
 
-    /// What must stand before the next bytes of the wire.
+    /// The bytes to put before the next bytes of the wire.
     pub fn partial(&self) -> &[u8] {
         self.tls.as_ref().map(TlsLayer::partial).unwrap_or_default()
     }
@@ -62,7 +63,7 @@ impl Layers {
         plain.clear();
         data.clear();
         out.clear();
-        // What was read ahead of us was decrypted, if there is TLS.
+        // The previous owner has already decrypted what it read.
         plain.extend(self.ahead.take().into_iter().flatten());
         let mut flow = Flow::Open;
         match &mut self.tls {

@@ -57,7 +57,7 @@ impl<S: Read + Write> Stream<S> {
         &mut self.socket
     }
 
-    /// The socket alone, when nothing is left to say.
+    /// The socket alone, when nothing is left to send.
     pub fn into_socket(self) -> S {
         self.socket
     }
@@ -122,8 +122,7 @@ impl<S: Read + Write> Stream<S> {
         }
     }
 
-    /// Says that nothing more will come, if a layer has a word for it and the socket takes it. The caller closes the
-    /// socket.
+    /// Sends the closing bytes of the layers, if they have any and the socket takes them. The caller closes the socket.
     pub fn close(&mut self, scratch: &mut Scratch) {
         if let Some(layers) = &mut self.layers {
             layers.close(scratch);

@@ -55,13 +55,13 @@ impl TlsLayer {
         Ok(TlsLayer { session, partial: Vec::new() })
     }
 
-    /// Goes on with a session that began elsewhere. What it has read already comes with the first
+    /// Continues a TLS session that began elsewhere. What it has read already comes with the first
     /// [`TlsLayer::receive`].
     pub fn resume(session: ServerConnection) -> TlsLayer {
         TlsLayer { session: Session::Buffered(Box::new(session)), partial: Vec::new() }
     }
 
-    /// What must stand before the next bytes of the wire that [`TlsLayer::receive`] gets.
+    /// The bytes to put before the next bytes of the wire that [`TlsLayer::receive`] gets.
     pub fn partial(&self) -> &[u8] {
         &self.partial
     }
@@ -71,7 +71,7 @@ impl TlsLayer {
     pub fn receive(&mut self, wire: &mut [u8], plain: &mut Vec<u8>, to_wire: &mut Vec<u8>) -> io::Result<Flow> {
         let flow = self.take(wire, plain, to_wire);
         if flow.is_err() {
-            // rustls takes it for a bug to be asked again after it has sent a fatal alert.
+            // After a fatal alert, rustls treats a further call as a bug of the caller.
             self.session = Session::Failed;
         }
         flow

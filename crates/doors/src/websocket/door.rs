@@ -27,7 +27,7 @@ pub struct WebSocketDoor {
     listener: ListenerIndex,
 }
 
-/// A [`WebSocketDoor`] and who serves the clients that come through it. `adopt` says `false` when nobody takes a
+/// A [`WebSocketDoor`], and the function that hands its clients over. `adopt` returns `false` if no worker takes a
 /// client.
 struct Upgrading<A> {
     door: WebSocketDoor,
@@ -40,7 +40,7 @@ impl WebSocketDoor {
         WebSocketDoor { settings, admission, listener }
     }
 
-    /// For the HTTP door: clients that come in are given to `adopt`, which says whether anybody takes them.
+    /// For the HTTP door: each accepted client is given to `adopt`, which returns whether a worker takes it.
     pub fn handing_to(self, adopt: impl Fn(Box<Arrival>) -> bool + Send + Sync + 'static) -> Arc<dyn Upgrade> {
         Arc::new(Upgrading { door: self, adopt: Arc::new(adopt) })
     }

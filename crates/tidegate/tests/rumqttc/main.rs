@@ -46,7 +46,9 @@ macro_rules! client {
                                     Received::Connected { session_present: connack.session_present }
                                 }
                                 Ok(Event::Incoming(Incoming::SubAck(_))) => Received::Subscribed,
-                                Ok(Event::Incoming(Incoming::PubAck(_) | Incoming::PubComp(_))) => Received::Acknowledged,
+                                Ok(Event::Incoming(Incoming::PubAck(_) | Incoming::PubComp(_))) => {
+                                    Received::Acknowledged
+                                }
                                 Ok(Event::Incoming(Incoming::Publish(publish))) => Received::Message {
                                     qos: publish.qos as u8,
                                     retain: publish.retain,

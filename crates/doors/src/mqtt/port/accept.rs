@@ -44,7 +44,7 @@ impl Door {
         self.shut = false;
     }
 
-    /// Whether somebody may be let in at once.
+    /// Whether a client may be accepted at once.
     pub fn has_more(&self) -> bool {
         self.waited_for && !self.shut
     }

@@ -66,8 +66,8 @@ impl<L: LogStore> MqttPort<L> {
         };
         if written.blocked {
             socket.set(Flag::BLOCKED, true);
-            // Asked for once and told at each change from then on. Most sockets are never full, so they are not asked
-            // for.
+            // Registered for writability at the first full socket, and edge-triggered from then on. Most sockets are
+            // never full and are never registered for it.
             if !socket.replace(Flag::WATCHED, true) {
                 let fd = socket.stream.socket().as_raw_fd();
                 let both = Interest::READABLE | Interest::WRITABLE;
@@ -83,7 +83,7 @@ impl<L: LogStore> MqttPort<L> {
         written.taken
     }
 
-    /// Closes a socket; what was to be said has been said as far as it was taken.
+    /// Closes a socket, after the last packets were written as far as it took them.
     fn close(&mut self, key: ConnectionKey, now: TimeMs) {
         self.broker.closed(key, now);
         let Some(mut socket) = self.sockets.remove(key) else { return };
@@ -108,8 +108,8 @@ impl<L: LogStore> MqttPort<L> {
         }
     }
 
-    /// Fits what a turn reads to what became of it: a byte read may be a thousand to write, and all that is written in
-    /// one turn stands in outboxes until then.
+    /// Adapts how much the next turn reads to how much this turn wrote. One byte read may cause a thousand bytes to
+    /// write, and all of them wait in outboxes until the end of the turn.
     fn adapt(&mut self, written: usize) {
         if written > TURN_WRITTEN_MAX {
             self.turn_bytes = (self.turn_bytes / 2).max(TURN_BYTES_MIN);
