@@ -1,7 +1,7 @@
 # One target per habit, the same for people and CI. `make` alone lists them.
 #
 #   make run ARGS="--data /var/tmp/show"      any flag of `tidegate serve`
-#   make sim SEED=4711                        replay one seed
+#   make sim SEED=4711 STORE=stream           replay one seed
 #   make bench-ledger BENCH="--cases single"  any flag of `storm bench-ledger`
 
 SHELL := /bin/bash
@@ -22,6 +22,8 @@ ARGS ?=
 BENCH ?=
 SEED ?=
 WORLD ?=
+STORE ?=
+SIM_ARGS = $(if $(WORLD),--world $(WORLD)) $(if $(STORE),--store $(STORE)) $(if $(SEED),--seed $(SEED))
 RUNS ?= 3
 FUZZ_SECONDS ?= 30
 KILLS ?= 1000
@@ -54,7 +56,7 @@ test: setup ## everything that must hold before a merge, from nothing to the end
 	@$(STAGE) "1/8 lint" $(MAKE) lint
 	@$(STAGE) "2/8 unit, property, process and doc tests" cargo test --no-fail-fast $(PRODUCTION) -- --skip survives_kills
 	@$(STAGE) "3/8 kill -9 of the real binary, 50 times for the ledger and for MQTT" $(MAKE) kill KILLS=50
-	@$(STAGE) "4/8 simulation: some hundred seeds, seven planted bugs" $(MAKE) sim-test
+	@$(STAGE) "4/8 simulation: some hundred seeds on two stores, ten planted bugs" $(MAKE) sim-test
 	@$(STAGE) "5/8 loom: every interleaving of the rings" $(MAKE) loom
 	@$(STAGE) "6/8 hostile input: the fuzz corpora again" $(MAKE) fuzz-replay
 	@$(STAGE) "7/8 the doors: README as printed, schemathesis" $(MAKE) doors
@@ -86,8 +88,8 @@ doc: setup ## the API documentation of all crates, warnings as errors
 ##------------------------------------------------------------------------------------------------ proof
 
 .PHONY: sim
-sim: setup ## simulate the ledger (or WORLD=gateway) until stopped, or one seed (SEED=n)
-	cargo run --release -p tidegate-sim -- $(if $(WORLD),--world $(WORLD)) $(if $(SEED),--seed $(SEED))
+sim: setup ## simulate until stopped, or SEED=n (WORLD=ledger or gateway; STORE=local or stream, otherwise both)
+	cargo run --release -p tidegate-sim -- $(SIM_ARGS)
 
 .PHONY: sim-test
 sim-test: setup

@@ -15,6 +15,7 @@ pub mod mqtt;
 pub mod segment;
 pub mod session;
 pub mod snapshot;
+pub mod stream;
 pub mod topics;
 pub mod websocket;
 
@@ -22,10 +23,11 @@ pub mod websocket;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     ("frames", frames::check),
     ("group", group::check),
     ("segment", segment::check),
+    ("stream", stream::check),
     ("event", event::check),
     ("snapshot", snapshot::check),
     ("http_body", http_body::check),

@@ -7,6 +7,7 @@ use tidegate_fuzz::event::SAMPLE;
 use tidegate_fuzz::topics;
 use tidegate_journal::group::GroupHeader;
 use tidegate_journal::segment::{Mark, MarkKind, SegmentHeader};
+use tidegate_journal::stream::message::{MessageHeader, MessageKind};
 use tidegate_journal::{ChainHash, Cursor, LogId, Position, Sequence};
 use tidegate_machines::ShardIndex;
 use tidegate_machines::topic::Topics;
@@ -43,11 +44,24 @@ fn write_seeds() {
     {
         write("segment", name, &[&offset.to_le_bytes()[..], b"\xff\0\xff\0"].concat());
     }
+    stream();
     topics();
     http_bodies();
     mqtt();
     mqtt_sessions();
     websocket();
+}
+
+/// Messages of a log in a stream, and fields from which the target makes some.
+fn stream() {
+    let log = LogId { directory: 7, family: 2, shard: 3 };
+    let epoch = MessageHeader { log, number: 9, kind: MessageKind::Epoch { writer: 77 } };
+    write("stream", "epoch", &epoch.encode(&[]));
+    let kind = MessageKind::Part { epoch: 9, settled: 11, first: 12, part: 1, parts: 3, chain: ChainHash([5; 32]) };
+    write("stream", "part", &MessageHeader { log, number: 13, kind }.encode(b"some bytes of a group"));
+    let [epoch, settled, first] = [3u64 << 20, 5, 7].map(u64::to_le_bytes);
+    let rest = [1, 0, 2, 0, 4, 0, 6, 8];
+    write("stream", "fields", &[&epoch[..], &settled, &first, &rest, b"payload"].concat());
 }
 
 /// What a log has on disk, whole: a segment header, a mark, a group.

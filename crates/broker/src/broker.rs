@@ -395,6 +395,8 @@ impl<L: LogStore> Broker<L> {
         self.run_deferred_disconnects(now);
         // What was asked of the shards in this step is submitted in this step.
         worked |= self.step_shards(now);
+        // A shard may have failed just now.
+        self.run_deferred_disconnects(now);
         self.publish_facts(now);
         worked
     }

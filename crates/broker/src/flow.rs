@@ -5,7 +5,7 @@ mod backlog;
 mod incoming;
 mod window;
 
-pub(crate) use answers::{Answer, Answers};
+pub(crate) use answers::{Answer, Answers, OUTCOME_UNKNOWN, worse};
 pub(crate) use backlog::{Backlog, QueuedMessage};
 pub(crate) use incoming::{Incoming, IncomingStage};
 pub(crate) use window::{Flight, Window};

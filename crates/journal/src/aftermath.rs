@@ -5,8 +5,9 @@
 //!            S > P or M > P: bytes at P were durable, so this is damage.    Neither: a crash tore an unsynced write.
 //! ```
 //!
-//! Why this is exact: a group says what was durable when it was written, and a write is acknowledged only after it was. So
-//! whatever stands behind P without such a claim was, like P itself, part of the last batch, which nobody was told about.
+//! Why this is exact: a group says what was durable when it was written, and a write is acknowledged only after it was.
+//! So whatever stands behind P without such a claim was, like P itself, part of the last batch, which nobody was told
+//! about.
 
 use std::io;
 

@@ -54,7 +54,8 @@ impl GroupBuilder {
         GroupBuilder { base, first_sequence, records: 0, limits, body: recycled }
     }
 
-    /// Lets `write` encode one record (1 to [`crate::Options::record_bytes_max`] bytes) at the end of the buffer; returns where it will stand.
+    /// Lets `write` encode one record (1 to [`crate::Options::record_bytes_max`] bytes) at the end of the buffer;
+    /// returns where it will stand.
     ///
     /// Panics when the record is empty or too large, or the group over its limit: ask [`GroupBuilder::has_room`] first.
     #[inline]
@@ -69,8 +70,8 @@ impl GroupBuilder {
         self.count(at, len)
     }
 
-    /// Lets `write` encode one record whose size only it knows. When that does not fit, nothing was appended, and `Err` says
-    /// whether a group that holds nothing else could take it.
+    /// Lets `write` encode one record whose size only it knows. When that does not fit, nothing was appended, and `Err`
+    /// says whether a group that holds nothing else could take it.
     #[inline]
     pub fn try_append(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<Position, NoRoom> {
         let at = self.body.len();

@@ -1,4 +1,5 @@
-//! The data directory: who it is, which families of logs it has, how many shards of each, and that only one process uses it.
+//! The data directory: who it is, which families of logs it has, how many shards of each, and that only one process
+//! uses it.
 //!
 //! ```text
 //!   data/
@@ -7,11 +8,12 @@
 //!     journal/<family>-<n>/     one log each
 //! ```
 //!
-//! Why the logs are created before `DIRECTORY` gets its name: from then on a missing segment is a loss, not a beginning. A family
-//! that is wanted and not yet listed is added in the same way: its logs, then a new description that replaces the old one.
+//! Why the logs are created before `DIRECTORY` gets its name: from then on a missing segment is a loss, not a
+//! beginning. A family that is wanted and not yet listed is added in the same way: its logs, then a new description
+//! that replaces the old one.
 //!
-//! Why the families are written down: a program that knows less of them than the directory has would serve a part and call it all,
-//! and one that believes a log may forget must not open one that was promised to be whole.
+//! Why the families are written down: a program that knows less of them than the directory has would serve a part and
+//! call it all, and one that believes a log may forget must not open one that was promised to be whole.
 
 mod description;
 
@@ -67,11 +69,12 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// Opens the directory at `path`, or creates it with the wanted families and their empty logs. One that lacks a wanted family
-    /// gets it.
+    /// Opens the directory at `path`, or creates it with the wanted families and their empty logs. One that lacks a
+    /// wanted family gets it.
     ///
-    /// Refuses a directory of another version, one that another process uses, one whose description or whose logs are missing; one
-    /// with a family that is not wanted (it would not be served), and one that has a wanted family otherwise than it is wanted.
+    /// Refuses a directory of another version, one that another process uses, one whose description or whose logs are
+    /// missing; one with a family that is not wanted (it would not be served), and one that has a wanted family
+    /// otherwise than it is wanted.
     pub fn open_or_create(path: &Path, wanted: &[Wanted], created_at_ms: u64) -> Result<Directory, JournalError> {
         check(wanted);
         RealDisk.create_dir_all(path).map_err(|cause| JournalError::io("create", path, cause))?;
@@ -106,8 +109,8 @@ impl Directory {
         Ok(Directory { path: path.to_path_buf(), description, _lock: lock })
     }
 
-    /// Opens an existing directory for a tool that reads logs of `families`, and changes nothing in it. What it has of other
-    /// families is left alone: see [`Directory::others`].
+    /// Opens an existing directory for a tool that reads logs of `families`, and changes nothing in it. What it has of
+    /// other families is left alone: see [`Directory::others`].
     pub fn open(path: &Path, families: &[Family]) -> Result<Directory, JournalError> {
         if !exists(&path.join(DIRECTORY))? {
             return Err(refuse(
@@ -173,7 +176,8 @@ fn check(wanted: &[Wanted]) {
     }
 }
 
-/// Creates the logs and then the description. A creation that was cut short goes on with the identity it had begun with.
+/// Creates the logs and then the description. A creation that was cut short goes on with the identity it had begun
+/// with.
 fn create(path: &Path, wanted: &[Wanted], created_at_ms: u64) -> Result<(), JournalError> {
     let none = |created_at_ms, id| Description { families: Vec::new(), created_at_ms, id };
     let begun = match Description::read(&path.join(DIRECTORY_NEW)) {
@@ -231,7 +235,8 @@ fn finish(path: &Path, found: &Description, description: &Description, wanted: &
             recovery::create(&folder)?;
             if !recovery::is_untouched(&folder)? {
                 let what = format!(
-                    "there are records in {}, and DIRECTORY does not list family {} \"{}\": restore DIRECTORY from a copy",
+                    "there are records in {}, and DIRECTORY does not list family {} \"{}\": restore DIRECTORY from a \
+                     copy",
                     folder.path.display(),
                     family.number,
                     family.name
@@ -288,7 +293,8 @@ fn agree(path: &Path, listed: &Listed, family: &Family) -> Result<(), JournalErr
 
 fn unknown_family(listed: &Listed) -> String {
     format!(
-        "it has a family {} \"{}\" ({} shards) that this program does not serve: use a program that does, or begin another \
+        "it has a family {} \"{}\" ({} shards) that this program does not serve: use a program that does, or begin \
+         another \
          directory",
         listed.number, listed.name, listed.shards
     )
@@ -297,7 +303,8 @@ fn unknown_family(listed: &Listed) -> String {
 fn other_count(wanted: &Wanted, found: u16, setting: &str) -> String {
     let Wanted { family, shards, .. } = wanted;
     format!(
-        "it was created with {found} shards of family {} \"{}\" and cannot be used with {shards}: a key's shard follows from \
+        "it was created with {found} shards of family {} \"{}\" and cannot be used with {shards}: a key's shard \
+         follows from \
          their number. Set {setting} = {found}, or begin another directory",
         family.number, family.name
     )

@@ -1,10 +1,12 @@
 //! How far a log is known to be safe, as a value that only the journal makes.
 //!
-//! Why a type: whoever reads, answers or folds "up to what is durable" then cannot pass a place that merely was submitted.
+//! Why a type: whoever reads, answers or folds "up to what is durable" then cannot pass a place that merely was
+//! submitted.
 
 use crate::{ChainHash, Cursor, Position, Sequence};
 
-/// The end of what no crash can take back: said by a log store, or proven by recovery or a reader. It never becomes less.
+/// The end of what no crash can take back: said by a log store, or proven by recovery or a reader. It never becomes
+/// less.
 #[derive(Clone, Copy, Debug)]
 pub struct Durability {
     position: Position,

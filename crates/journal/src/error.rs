@@ -11,7 +11,11 @@ use crate::{Position, Sequence};
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum JournalError {
     /// The kernel could not make written bytes durable. It may have dropped them, so asking again would prove nothing.
-    #[error("{}: sync failed: {cause}. The log has stopped for good in this process; check the disk, then restart", path.display())]
+    #[error(
+        "{}: sync failed: {cause}. The log has stopped for good in this process; check the disk, then \
+         restart",
+        path.display()
+    )]
     SyncFailed {
         /// The segment being synced.
         path: PathBuf,
@@ -19,7 +23,11 @@ pub enum JournalError {
         cause: String,
     },
     /// A group could not be written into room that had been allocated for it.
-    #[error("{}: write failed: {cause}. The log has stopped for good in this process; check the disk, then restart", path.display())]
+    #[error(
+        "{}: write failed: {cause}. The log has stopped for good in this process; check the disk, then \
+         restart",
+        path.display()
+    )]
     WriteFailed {
         /// The segment being written.
         path: PathBuf,
@@ -36,10 +44,11 @@ pub enum JournalError {
         /// What the system said.
         cause: String,
     },
-    /// Bytes that were durable are gone or changed. Nothing is cut, nothing is served; see `docs/formats/journal.md`. In a stream,
-    /// `segment` names the message.
+    /// Bytes that were durable are gone or changed. Nothing is cut, nothing is served; see `docs/formats/journal.md`.
+    /// In a stream, `segment` names the message.
     #[error(
-        "{segment}: damaged at offset {offset}: {what}; lost: {lost}. Restore this file from a copy; nothing was changed"
+        "{segment}: damaged at offset {offset}: {what}; lost: {lost}. Restore this file from a copy; nothing was \
+         changed"
     )]
     Damaged {
         /// File name of the segment (or of the one that is missing).
@@ -63,7 +72,8 @@ pub enum JournalError {
         /// What was found instead.
         what: String,
     },
-    /// What stood at this position is in a snapshot only: its segment was removed (see [`crate::LogReader::forget_before`]).
+    /// What stood at this position is in a snapshot only: its segment was removed (see
+    /// [`crate::LogReader::forget_before`]).
     #[error(
         "position {at} was forgotten: the log now begins at position {begins}, and a snapshot holds what was before"
     )]
@@ -85,7 +95,8 @@ pub enum JournalError {
     },
     /// The files were written by a program that knows another format.
     #[error(
-        "{}: format version {found} is unknown: this program knows version {known} and converts nothing. Keep this data \
+        "{}: format version {found} is unknown: this program knows version {known} and converts nothing. Keep this \
+         data \
          directory for the program that wrote it, and begin a new one with this program",
         path.display()
     )]
@@ -107,7 +118,8 @@ pub enum JournalError {
     },
     /// Somebody else writes the stream now. What was not acknowledged by then never will be.
     #[error(
-        "{log}: another process has taken over: message {number} is {what}. This process must stop writing, and start again to serve"
+        "{log}: another process has taken over: message {number} is {what}. This process must stop writing, and start \
+         again to serve"
     )]
     Fenced {
         /// Which log.

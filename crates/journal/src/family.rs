@@ -1,7 +1,7 @@
 //! Which log it is, and what its family promises about old records.
 //!
-//! A family is all logs of one use: the shards of a ledger, the shards of topics. Whoever uses logs declares its family as a
-//! constant; the journal knows none by name, so that a further one needs no edit here.
+//! A family is all logs of one use: the shards of a ledger, the shards of topics. Whoever uses logs declares its family
+//! as a constant; the journal knows none by name, so that a further one needs no edit here.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ pub enum Retention {
     SinceSnapshot,
 }
 
-/// All logs of one use. A constant of whoever uses them; data directories write it down, and refuse another one of that number.
+/// All logs of one use. A constant of whoever uses them; data directories write it down, and refuse another one of that
+/// number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Family {
     /// Names the family in every file, for ever: from 1.
@@ -73,7 +74,8 @@ pub(crate) fn is_name(name: &str) -> bool {
         && name.bytes().next().is_some_and(|first| first.is_ascii_lowercase())
 }
 
-/// Names one log for ever. Every group carries it, so that bytes of another directory, family or shard are never taken for ours.
+/// Names one log for ever. Every group carries it, so that bytes of another directory, family or shard are never taken
+/// for ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LogId {
     /// The random number that the data directory got when it was created (see [`crate::directory`]).

@@ -6,11 +6,13 @@
 //!   └── removed, oldest first ──┘ the one that holds `before` stays, and so does all behind it
 //! ```
 //!
-//! Promise: what is behind `before` is never touched, and the names that are left always follow each other without a gap: each
-//! removal is durable before the next. So a crash at any point leaves a log that opens for whoever has the snapshot.
+//! Promise: what is behind `before` is never touched, and the names that are left always follow each other without a
+//! gap: each removal is durable before the next. So a crash at any point leaves a log that opens for whoever has the
+//! snapshot.
 //!
-//! Why a function on files and no matter of the writer: sealed segments belong to nobody any more, and unlinking a large file takes
-//! milliseconds that a shard's thread does not have. Any thread may call it while the log is written and read.
+//! Why a function on files and no matter of the writer: sealed segments belong to nobody any more, and unlinking a
+//! large file takes milliseconds that a shard's thread does not have. Any thread may call it while the log is written
+//! and read.
 
 use crate::disk::Disk;
 use crate::folder::Folder;

@@ -5,8 +5,8 @@
 //!   chain = BLAKE3(header without chain and checksum ‖ all records); the header names its predecessor's chain
 //! ```
 //!
-//! Why two kinds of proof: the checksum lets one record be read by itself and costs nanoseconds; the chain shows that no
-//! group and no record was removed, added or exchanged, even by somebody who repairs checksums.
+//! Why two kinds of proof: the checksum lets one record be read by itself and costs nanoseconds; the chain shows that
+//! no group and no record was removed, added or exchanged, even by somebody who repairs checksums.
 
 use std::fmt;
 
@@ -38,7 +38,8 @@ pub struct GroupHeader {
     pub first_sequence: Sequence,
     /// Where this header stands.
     pub base: Position,
-    /// Everything before this position was durable when this group was written. Recovery tells damage from a torn tail by it.
+    /// Everything before this position was durable when this group was written. Recovery tells damage from a torn tail
+    /// by it.
     pub synced_up_to: Position,
     /// Number of records.
     pub record_count: u32,
@@ -134,7 +135,8 @@ impl GroupHeader {
 
     /// Checks the records of this group, `body`, against the header.
     ///
-    /// The chain hash covers the record checksums too; they are looked at only to name the bad record when it does not match.
+    /// The chain hash covers the record checksums too; they are looked at only to name the bad record when it does not
+    /// match.
     pub fn check_body(&self, encoded: &[u8], body: &[u8]) -> Result<(), GroupFault> {
         debug_assert_eq!(body.len(), self.body_bytes as usize);
         if chain_hash(&encoded[..HASHED_BYTES], body) != self.chain {
@@ -320,7 +322,8 @@ pub(crate) fn version_and_log(log: &LogId) -> [u8; 4] {
     [FORMAT_VERSION, log.family, low, high]
 }
 
-/// The log that bytes at `offset` name, of the directory whose id is at `directory`; `Err` is the version when it is another one.
+/// The log that bytes at `offset` name, of the directory whose id is at `directory`; `Err` is the version when it is
+/// another one.
 ///
 /// Why a byte is enough for the version: version 1 had two, the low one first, so that it still is named.
 pub(crate) fn log_at(bytes: &[u8], offset: usize, directory: usize) -> Result<LogId, u8> {

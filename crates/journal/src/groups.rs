@@ -7,10 +7,11 @@ use crate::damage::bad_cursor;
 use crate::group::{GroupFault, GroupHeader, RECORD_HEADER_BYTES};
 use crate::{Cursor, Durability, JournalError, Position, Sequence};
 
-/// Where a kind of log store has its groups. One call a group, so that a [`GroupReader`] need not know which kind it is.
+/// Where a kind of log store has its groups. One call a group, so that a [`GroupReader`] need not know which kind it
+/// is.
 pub(crate) trait GroupSource: Send {
-    /// Verifies the group that follows `before`, which it returned last unless `is_first`; reads nothing at or behind `up_to`, which
-    /// is the end of a group.
+    /// Verifies the group that follows `before`, which it returned last unless `is_first`; reads nothing at or behind
+    /// `up_to`, which is the end of a group.
     fn find(&mut self, before: &Cursor, up_to: Position, is_first: bool) -> Result<Found, JournalError>;
 
     /// The bytes that the last [`Found`] speaks of.
@@ -56,7 +57,8 @@ impl GroupReader {
         Ok(GroupReader { source, cursor: from, up_to, is_first: true, checks_every_record: false })
     }
 
-    /// Looks at the checksum of each record as well. The chain hash covers it, so that it only shows a writer that was wrong.
+    /// Looks at the checksum of each record as well. The chain hash covers it, so that it only shows a writer that was
+    /// wrong.
     pub(crate) fn checking_every_record(mut self) -> GroupReader {
         self.checks_every_record = true;
         self

@@ -1,6 +1,7 @@
 //! The side of a log that its shard sees: what was submitted, what became durable, and the buffers in between.
 //!
-//! A submitted group is shared with whoever writes it and read from here until it is durable; then its buffer is reused.
+//! A submitted group is shared with whoever writes it and read from here until it is durable; then its buffer is
+//! reused.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -68,8 +69,8 @@ impl Layout {
 pub(crate) struct InFlight {
     layout: Layout,
     groups: VecDeque<Arc<Submitted>>,
-    /// Durable groups that were the last to become so, oldest first, and the memory they hold. Why: what is looked up is mostly
-    /// young (a hold that is posted, a request that is sent again), and a look here saves a system call.
+    /// Durable groups that were the last to become so, oldest first, and the memory they hold. Why: what is looked up
+    /// is mostly young (a hold that is posted, a request that is sent again), and a look here saves a system call.
     recent: VecDeque<Submitted>,
     recent_bytes: usize,
     recent_bytes_max: usize,

@@ -7,9 +7,10 @@
 //!                             or  ◀────── messages of a replicated stream
 //! ```
 //!
-//! The layers, from the bytes up: [`group`] and [`segment`] (formats), `writer` and `recovery` (one log's tail), `reader`
-//! (everything behind the tail), [`LocalLogs`] and [`StepLogs`] (the [`LogStore`]s: with a companion thread, or stepped by a
-//! simulator), [`stream`] (a third one, in a replicated stream), [`directory`] (who may use which files). Whoever uses logs knows [`Logs`], [`LogStore`] and [`LogReader`] only.
+//! The layers, from the bytes up: [`group`] and [`segment`] (formats), `writer` and `recovery` (one log's tail),
+//! `reader` (everything behind the tail), [`LocalLogs`] and [`StepLogs`] (the [`LogStore`]s: with a companion thread,
+//! or stepped by a simulator), [`stream`] (a third one, in a replicated stream), [`directory`] (who may use which
+//! files). Whoever uses logs knows [`Logs`], [`LogStore`] and [`LogReader`] only.
 //!
 //! Invariant: nothing here knows what a record means.
 
@@ -60,7 +61,8 @@ pub use store::{LogReader, LogStore, Logs, Opened, Wake};
 pub use stream::{StreamLog, StreamLogs, StreamOptions, StreamReader};
 pub use tidegate_disk as disk;
 
-/// Where a record (or a group) stands in its shard's journal. Opaque to callers and strictly increasing; never zero for a record.
+/// Where a record (or a group) stands in its shard's journal. Opaque to callers and strictly increasing; never zero for
+/// a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u64);
 

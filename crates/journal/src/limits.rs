@@ -3,8 +3,8 @@
 /// Largest commit group in bytes, header and records together.
 pub const GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Largest record in bytes that any log may have, without its own header (see [`crate::Options::record_bytes_max`]). A record is one
-/// event: tens of bytes in a ledger, a whole message in a shard of topics.
+/// Largest record in bytes that any log may have, without its own header (see [`crate::Options::record_bytes_max`]). A
+/// record is one event: tens of bytes in a ledger, a whole message in a shard of topics.
 pub const RECORD_BYTES_MAX: usize = 1024 * 1024;
 
 /// Shards of one family that a directory may have.

@@ -12,11 +12,14 @@ pub struct Options {
     pub allocation_step_bytes: u64,
     /// Largest group that will be submitted, header and records; at most [`limits::GROUP_BYTES_MAX`].
     pub group_bytes_max: usize,
-    /// Largest record that will be appended, without its header; at most [`limits::RECORD_BYTES_MAX`], and one fits a group.
+    /// Largest record that will be appended, without its header; at most [`limits::RECORD_BYTES_MAX`], and one fits a
+    /// group.
     pub record_bytes_max: usize,
-    /// Memory for the groups that became durable last, which [`crate::LogStore::peek`] then finds; 0 where nothing is looked up.
+    /// Memory for the groups that became durable last, which [`crate::LogStore::peek`] then finds; 0 where nothing is
+    /// looked up.
     pub recent_bytes_max: usize,
-    /// Whether zeros are written ahead of small batches: their syncs become faster, and what follows them is written twice.
+    /// Whether zeros are written ahead of small batches: their syncs become faster, and what follows them is written
+    /// twice.
     pub zero_ahead: bool,
 }
 
@@ -35,8 +38,9 @@ impl Default for Options {
 }
 
 impl Options {
-    /// A log with segments of this size, claimed a quarter at a time, in which nothing is looked up. Groups and records are as large
-    /// as fits it. Where there are many logs, or what is forgotten should go in small pieces; simulators roll often with it.
+    /// A log with segments of this size, claimed a quarter at a time, in which nothing is looked up. Groups and records
+    /// are as large as fits it. Where there are many logs, or what is forgotten should go in small pieces; simulators
+    /// roll often with it.
     pub const fn small(segment_bytes: u64) -> Options {
         let group_bytes_max = match segment_bytes / 4 {
             quarter if quarter < limits::GROUP_BYTES_MAX as u64 => quarter as usize,

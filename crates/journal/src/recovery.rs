@@ -7,11 +7,12 @@
 //!                                                    └─ see `aftermath`         was durable:      Damaged, refused
 //! ```
 //!
-//! A log that may forget may begin later than at its first record: whoever opens it names the cursor of a snapshot, and everything
-//! from there on must be there. Without one, and for a log that is whole for ever always, it is everything.
+//! A log that may forget may begin later than at its first record: whoever opens it names the cursor of a snapshot, and
+//! everything from there on must be there. Without one, and for a log that is whole for ever always, it is everything.
 //!
 //! What was read may be in the page cache only (the last process was killed before its sync, or its sync failed and the
-//! kernel called the pages clean). So whatever no later claim proves durable is written once more and synced before it counts.
+//! kernel called the pages clean). So whatever no later claim proves durable is written once more and synced before it
+//! counts.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -39,15 +40,16 @@ pub struct RecoveryReport {
     pub segments: usize,
     /// Groups that were verified: those of the last segment; in a stream, the last one.
     pub groups_verified: u64,
-    /// Bytes of groups that were never acknowledged and were cut from the tail; in a stream, that are void from now on. Zero after a
-    /// graceful stop.
+    /// Bytes of groups that were never acknowledged and were cut from the tail; in a stream, that are void from now on.
+    /// Zero after a graceful stop.
     pub bytes_cut: u64,
     /// Apart from `end`, so that nobody else makes one.
     pub(crate) durability: Durability,
 }
 
 impl RecoveryReport {
-    /// [`RecoveryReport::end`], up to which everything is durable (after an inspection: will be, once the log is opened).
+    /// [`RecoveryReport::end`], up to which everything is durable (after an inspection: will be, once the log is
+    /// opened).
     pub fn durability(&self) -> Durability {
         self.durability
     }
@@ -86,8 +88,8 @@ pub(crate) fn open<D: Disk>(
     if since == Cursor::START {
         create(&folder)?;
     }
-    // Names that a killed process left may be in memory only. They must last before a mark relies on them: a power failure
-    // in between once made the last segment vanish behind a mark that promised it.
+    // Names that a killed process left may be in memory only. They must last before a mark relies on them: a power
+    // failure in between once made the last segment vanish behind a mark that promised it.
     folder.disk.sync_dir(&folder.path).map_err(|cause| JournalError::io("sync", &folder.path, cause))?;
     let inspection = Inspection::of(&folder, since)?;
     if let Some((first, end)) = inspection.unsealed {
@@ -137,7 +139,8 @@ impl Inspection {
         let end = walk.end;
         let file = walk.scan.file();
         let aftermath = Aftermath::examine(&**file, folder.log, last, end.position).map_err(failed)?;
-        // A torn write leaves pieces of a group, never a whole header or a whole group with other numbers or another history.
+        // A torn write leaves pieces of a group, never a whole header or a whole group with other numbers or another
+        // history.
         let may_be_torn = matches!(
             walk.fault,
             GroupFault::NoGroup | GroupFault::Truncated | GroupFault::HeaderChecksum | GroupFault::Record { .. }
@@ -260,8 +263,8 @@ fn check_sealed<D: Disk>(folder: &Folder<D>, first: Position, next: Position) ->
     Err(damage(folder, &**file, first, Some(next), &walk.end, walk.fault))
 }
 
-/// The end that a good mark of this log at `end_offset` tells of, when that is not `end`. Marks are written only where the log
-/// durably ends, so no crash explains one that disagrees.
+/// The end that a good mark of this log at `end_offset` tells of, when that is not `end`. Marks are written only where
+/// the log durably ends, so no crash explains one that disagrees.
 fn foreign_mark(file: &dyn DiskFile, log: LogId, end_offset: u64, end: &Cursor) -> std::io::Result<Option<Cursor>> {
     let mut bytes = [0; MARK_BYTES];
     let got = read_up_to(file, &mut bytes, end_offset)?;

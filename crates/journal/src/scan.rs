@@ -5,7 +5,8 @@
 //!   window                   │≈≈≈≈≈≈≈≈≈≈≈≈≈≈≈≈≈≈≈≈≈│        never reads beyond the limit
 //! ```
 //!
-//! Why a limit: bytes behind the durable end may still be in the writer's hands; a window that held them would be stale.
+//! Why a limit: bytes behind the durable end may still be in the writer's hands; a window that held them would be
+//! stale.
 
 use std::io;
 use std::ops::Range;

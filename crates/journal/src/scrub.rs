@@ -1,7 +1,7 @@
 //! Reading a log again to see whether it is still what was written.
 //!
-//! Why: a bit that flips in a segment which nobody reads is found when the copy that could repair it is long gone. A thread of low
-//! priority goes round the log, some megabytes at a time, and starts over at its end.
+//! Why: a bit that flips in a segment which nobody reads is found when the copy that could repair it is long gone. A
+//! thread of low priority goes round the log, some megabytes at a time, and starts over at its end.
 
 use crate::{Cursor, JournalError, LogReader};
 
@@ -20,8 +20,8 @@ pub struct Scrubbed {
     pub at_end: bool,
 }
 
-/// Verifies about `bytes` of groups from `from` on, which the log has not forgotten: checksums of headers and of every record, chain
-/// hashes, and that each group continues the one before.
+/// Verifies about `bytes` of groups from `from` on, which the log has not forgotten: checksums of headers and of every
+/// record, chain hashes, and that each group continues the one before.
 pub(crate) fn scrub<R: LogReader>(reader: &R, from: Cursor, bytes: u64) -> Result<Scrubbed, JournalError> {
     let end = reader.settled_end()?;
     let mut scrubbed = Scrubbed { reached: from, groups: 0, records: 0, bytes: 0, at_end: false };

@@ -6,8 +6,8 @@
 //!                                        └ overwritten by the next group
 //! ```
 //!
-//! A mark says "everything before me is durable" and is no part of the log: it has no position of its own. Why it exists: a
-//! flipped bit in the very last group could otherwise not be told from a write that a crash had torn.
+//! A mark says "everything before me is durable" and is no part of the log: it has no position of its own. Why it
+//! exists: a flipped bit in the very last group could otherwise not be told from a write that a crash had torn.
 
 use crate::group::{GROUP_HEADER_BYTES, checksum, hash_at, log_at, u32_at, u64_at, version_and_log};
 use crate::{Cursor, LogId, Position, Sequence};

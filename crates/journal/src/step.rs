@@ -95,8 +95,8 @@ pub enum Step {
     Synced,
     /// Claimed room on disk, or wrote zeros into it.
     Claimed,
-    /// Marked the end of the log, as the companion thread does when it is idle. From now on a flipped bit in the last group
-    /// is seen as damage; before, it looks like a torn tail.
+    /// Marked the end of the log, as the companion thread does when it is idle. From now on a flipped bit in the last
+    /// group is seen as damage; before, it looks like a torn tail.
     Marked,
 }
 

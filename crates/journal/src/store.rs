@@ -32,15 +32,15 @@ pub trait LogStore: Sized {
 
     /// Hands a group over to be made durable. Never blocks. An empty group is a no-op.
     ///
-    /// The caller has asked [`LogStore::ready`] since the last submit; a group that was not begun at the end of the log is a
-    /// bug and panics. `Err` is the failure of the whole log: nothing of this group will ever be acknowledged.
+    /// The caller has asked [`LogStore::ready`] since the last submit; a group that was not begun at the end of the log
+    /// is a bug and panics. `Err` is the failure of the whole log: nothing of this group will ever be acknowledged.
     fn submit(&mut self, group: GroupBuilder) -> Result<(), JournalError>;
 
     /// Up to where everything is durable. `Err`: the log has failed for good in this process.
     fn poll_durable(&mut self) -> Result<Durability, JournalError>;
 
-    /// Whether [`LogStore::poll_durable`] would now say more than last time. A caller asks once more after it announced sleep:
-    /// whoever reports completions wakes only those that have announced it.
+    /// Whether [`LogStore::poll_durable`] would now say more than last time. A caller asks once more after it announced
+    /// sleep: whoever reports completions wakes only those that have announced it.
     fn has_news(&self) -> bool;
 
     /// Sequence of the last record submitted.
@@ -48,7 +48,8 @@ pub trait LogStore: Sized {
 
     /// The record at `at`, if it is in memory: in flight, or durable since not long ago. Never waits, copies nothing.
     ///
-    /// `at` is a position that an append returned; `None` for every record that has to be read (see [`LogReader::read`]).
+    /// `at` is a position that an append returned; `None` for every record that has to be read (see
+    /// [`LogReader::read`]).
     fn peek(&self, at: Position) -> Option<&[u8]>;
 
     /// A reader for another thread.
@@ -79,7 +80,8 @@ pub trait LogReader: Send + Sized {
     /// A place, often some way behind the end, up to which the log is durable for certain, without asking its writer.
     fn settled_end(&self) -> Result<Durability, JournalError>;
 
-    /// How many bytes of log lie between two places, about: what a snapshot at `to` would save its reader. Zero if `to` is not behind.
+    /// How many bytes of log lie between two places, about: what a snapshot at `to` would save its reader. Zero if `to`
+    /// is not behind.
     fn bytes_between(&self, from: Position, to: Position) -> u64;
 
     /// Lets go of what stands before `before`, as far as it can be removed without touching anything behind.
@@ -88,7 +90,8 @@ pub trait LogReader: Send + Sized {
     /// [`crate::Retention::Whole`], which forgets nothing.
     fn forget_before(&self, before: Position) -> Result<Forgotten, JournalError>;
 
-    /// Reads and verifies groups from `from` on: about `bytes` of them, at least one, none beyond [`LogReader::settled_end`].
+    /// Reads and verifies groups from `from` on: about `bytes` of them, at least one, none beyond
+    /// [`LogReader::settled_end`].
     fn scrub(&self, from: Cursor, bytes: u64) -> Result<Scrubbed, JournalError>;
 }
 
@@ -107,9 +110,9 @@ pub trait Logs: Clone + Send + 'static {
 
     /// Opens the log, or begins it when `since` is [`Cursor::START`] and there is none; cuts a torn tail.
     ///
-    /// Nothing before `since`, the cursor of a snapshot, need be there if the family may forget. What is behind it must be: a log
-    /// that ends before it is refused as [`JournalError::BadCursor`]; that the chain goes on from it shows in the first group that
-    /// is read from there. Refuses with [`JournalError::Damaged`] what a crash cannot explain.
+    /// Nothing before `since`, the cursor of a snapshot, need be there if the family may forget. What is behind it must
+    /// be: a log that ends before it is refused as [`JournalError::BadCursor`]; that the chain goes on from it shows in
+    /// the first group that is read from there. Refuses with [`JournalError::Damaged`] what a crash cannot explain.
     fn open(&self, id: LogId, since: Cursor, options: Options) -> Result<Opened<Self::Log>, JournalError>;
 
     /// A reader of a log that another thread, or nobody, writes.

@@ -8,15 +8,17 @@
 //!               └──────────── one writer's run ──────────────┘  void: no end └ the next writer's
 //! ```
 //!
-//! Promise: who opens a log fences out whoever wrote before: the first thing that an opening does is to append an *epoch message*, and
-//! from then on no message of an older writer counts, whenever it arrives. A group is durable with the last of its messages. Only
-//! *delay* reaches the shard: a message whose outcome is unknown is read back under the number that it must have.
+//! Promise: who opens a log fences out whoever wrote before: the first thing that an opening does is to append an
+//! *epoch message*, and from then on no message of an older writer counts, whenever it arrives. A group is durable with
+//! the last of its messages. Only *delay* reaches the shard: a message whose outcome is unknown is read back under the
+//! number that it must have.
 //!
-//! Positions: number of the group's first message, shifted by 22 bits, and the offset inside the group. They are known before a group
-//! is submitted, because the fence fixes the number of the next message. Bytes: `docs/formats/stream.md`.
+//! Positions: number of the group's first message, shifted by 22 bits, and the offset inside the group. They are known
+//! before a group is submitted, because the fence fixes the number of the next message. Bytes:
+//! `docs/formats/stream.md`.
 //!
-//! Why sealing happens on the shard's thread, other than in [`crate::LocalLog`]: there is no write and no sync to be waited for. If
-//! it should cost too much there, it can move to a companion without a change of the format.
+//! Why sealing happens on the shard's thread, other than in [`crate::LocalLog`]: there is no write and no sync to be
+//! waited for. If it should cost too much there, it can move to a companion without a change of the format.
 
 mod groups;
 mod log;

@@ -5,10 +5,11 @@
 //!                                           │ groups │ mark? │ allocated ahead … │     spare.tgj │ allocated ahead … │
 //! ```
 //!
-//! Room is claimed before it is needed, so that the commit path never meets a full disk: [`Writer::room_up_to`] says how
-//! far the log may grow with what has been claimed, whatever the sizes of the groups.
+//! Room is claimed before it is needed, so that the commit path never meets a full disk: [`Writer::room_up_to`] says
+//! how far the log may grow with what has been claimed, whatever the sizes of the groups.
 //!
-//! Invariant: no thread, no clock and no retry of a failed sync in here. Whoever drives a writer drops it on the first error.
+//! Invariant: no thread, no clock and no retry of a failed sync in here. Whoever drives a writer drops it on the first
+//! error.
 
 use std::io;
 use std::path::PathBuf;
@@ -123,7 +124,8 @@ impl<D: Disk> Writer<D> {
         self.marked
     }
 
-    /// Up to here, damage can be told from a torn tail: a later group or a mark, durable itself, claims that it was durable.
+    /// Up to here, damage can be told from a torn tail: a later group or a mark, durable itself, claims that it was
+    /// durable.
     pub fn proven_up_to(&self) -> Position {
         let proven = if self.marked { self.end.position } else { self.claimed };
         assert!(proven <= self.synced.position, "only what is durable is proven");
@@ -252,9 +254,10 @@ impl<D: Disk> Writer<D> {
 
     /// Overwrites the next stretch of claimed room with zeros when little is left of the last one; says whether it did.
     ///
-    /// Why: the first write into claimed room makes its sync commit the file system's journal as well, which takes several
-    /// more threads of the kernel. Over zeros it does not; see `docs/decisions/0002-journal-io.md` for what that is worth.
-    /// Not behind a large batch: there the zeros, which are written and synced as well, cost more than they save.
+    /// Why: the first write into claimed room makes its sync commit the file system's journal as well, which takes
+    /// several more threads of the kernel. Over zeros it does not; see `docs/decisions/0002-journal-io.md` for what
+    /// that is worth. Not behind a large batch: there the zeros, which are written and synced as well, cost more than
+    /// they save.
     pub fn zero_ahead(&mut self) -> Result<bool, JournalError> {
         if !self.options.zero_ahead {
             return Ok(false);
@@ -277,8 +280,9 @@ impl<D: Disk> Writer<D> {
         Ok(true)
     }
 
-    /// Goes on in the next segment. Each step is durable before the next, so that a crash between any two is understood:
-    /// the old groups, the new segment's header, its name, and only then the mark that says "it goes on there".
+    /// Goes on in the next segment. Each step is durable before the next, so that a crash between any two is
+    /// understood: the old groups, the new segment's header, its name, and only then the mark that says "it goes on
+    /// there".
     fn roll(&mut self) -> Result<(), JournalError> {
         assert!(self.end.position > self.segment.first, "a segment that is sealed has groups");
         self.sync()?;

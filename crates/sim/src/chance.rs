@@ -2,7 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-/// A stream of numbers from a seed. SplitMix64 (Steele, Lea, Flood 2014): any seed is good, and a few instructions a number.
+/// A stream of numbers from a seed. SplitMix64 (Steele, Lea, Flood 2014): any seed is good, and a few instructions a
+/// number.
 #[derive(Clone, Debug)]
 pub struct Chance(u64);
 

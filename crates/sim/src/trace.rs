@@ -1,7 +1,8 @@
-//! What happened, line by line. The last lines are kept for a person, and all are hashed: the same seed must give the same hash.
+//! What happened, line by line. The last lines are kept for a person, and all are hashed: the same seed must give the
+//! same hash.
 //!
-//! The trace is a black box, too: it is reachable from the thread's panic hook, so that a panic in the code under test leaves
-//! its last events behind like any other failure.
+//! The trace is a black box, too: it is reachable from the thread's panic hook, so that a panic in the code under test
+//! leaves its last events behind like any other failure.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -21,7 +22,7 @@ pub struct Trace(Rc<RefCell<Lines>>);
 
 struct Lines {
     seed: u64,
-    world: &'static str,
+    replay: String,
     time_ms: u64,
     last: VecDeque<String>,
     hash: u64,
@@ -31,9 +32,11 @@ struct Lines {
 
 impl Trace {
     /// An empty trace, now this thread's black box. `aloud` prints each line as it comes.
-    pub fn begin(seed: u64, world: &'static str, aloud: bool) -> Trace {
+    /// `replay` is the command that gives it again.
+    pub fn begin(seed: u64, replay: &str, aloud: bool) -> Trace {
+        let replay = replay.to_owned();
         let lines =
-            Lines { seed, world, time_ms: 0, last: VecDeque::new(), hash: 0xcbf2_9ce4_8422_2325, count: 0, aloud };
+            Lines { seed, replay, time_ms: 0, last: VecDeque::new(), hash: 0xcbf2_9ce4_8422_2325, count: 0, aloud };
         let trace = Trace(Rc::new(RefCell::new(lines)));
         RUNNING.with(|running| *running.borrow_mut() = Some(trace.clone()));
         trace
@@ -84,8 +87,7 @@ impl Trace {
 
     /// The command that gives this trace again.
     pub fn replay(&self) -> String {
-        let lines = self.0.borrow();
-        format!("make sim SEED={} WORLD={}", lines.seed, lines.world)
+        self.0.borrow().replay.clone()
     }
 
     /// The last lines, oldest first.

@@ -7,7 +7,7 @@ use tidegate_wire::mqtt::{Ack, AckKind, ReasonCode};
 
 use super::{Broker, Wait};
 use crate::connection::NONE;
-use crate::flow::{Answer, Flight, IncomingStage};
+use crate::flow::{Answer, Flight, IncomingStage, OUTCOME_UNKNOWN};
 use crate::peer::{AckTo, Item, Source, Ticket};
 use crate::session::{SessionFlags, SessionRef};
 
@@ -227,6 +227,8 @@ impl<L: LogStore> Broker<L> {
             let Some(answer) = flow.answers.take() else { return };
             match answer.kind {
                 AckKind::PubAck | AckKind::PubRel => {}
+                // The packet id is not free: the client will send again what some shards may have taken.
+                AckKind::PubRec if answer.reason == OUTCOME_UNKNOWN => self.forget_incoming(place, answer.packet_id),
                 AckKind::PubRec if answer.reason.is_error() => {
                     // Some shards may have taken what others refused. The packet id is free from here on, so they must
                     // forget; what the client sends next reaches them behind that.
@@ -236,6 +238,12 @@ impl<L: LogStore> Broker<L> {
                     self.forget_incoming(place, answer.packet_id);
                 }
                 AckKind::PubRec => {
+                    for incoming in flow.incoming.iter_mut().filter(|known| known.packet_id == answer.packet_id) {
+                        incoming.stage = IncomingStage::Received;
+                    }
+                }
+                AckKind::PubComp if answer.reason == OUTCOME_UNKNOWN => {
+                    // Some shard may still know it. A PUBREL that comes again asks again.
                     for incoming in flow.incoming.iter_mut().filter(|known| known.packet_id == answer.packet_id) {
                         incoming.stage = IncomingStage::Received;
                     }

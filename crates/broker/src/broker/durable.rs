@@ -10,14 +10,14 @@ use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Event, Message, Slot};
 
-use tidegate_shard::Decided;
+use tidegate_shard::{Decided, Unavailable};
 use tidegate_wire::mqtt::ReasonCode;
 
 use super::Broker;
 use crate::Access;
 use crate::clients::{Copy, Sending};
 use crate::connection::{ConnectionState, Flags, NONE};
-use crate::flow::{Flight, Window};
+use crate::flow::{Flight, OUTCOME_UNKNOWN, Window};
 use crate::message_ref::MessageRef;
 use crate::peer::{AckTo, Source};
 use crate::session::{SessionFlags, SessionRef, Stage};
@@ -76,6 +76,7 @@ impl<L: LogStore> Broker<L> {
     }
 
     fn released(&mut self, shard: u16, wait: Wait, released: Released, now: TimeMs) {
+        let is_unknown = matches!(released, Err(Unavailable::ShardFailed));
         let (reason, event) = match released.map(|durable| durable.into_inner()) {
             Ok(Decided::Done { event, .. }) => (ReasonCode::SUCCESS, Some(event)),
             Ok(Decided::Answered(Err(refusal))) => (super::refusal_reason(&refusal), None),
@@ -100,12 +101,17 @@ impl<L: LogStore> Broker<L> {
                     }
                 }
                 if let Some(ack_to) = ack_to {
-                    self.send_ack_to(ack_to, reason, now);
+                    self.send_ack_to(ack_to, if is_unknown { OUTCOME_UNKNOWN } else { reason }, now);
                 }
             }
+            // Without its record there is no PUBREL: after a restart the message is sent again, under an id that the
+            // client still knows.
+            Wait::Received { .. } if is_unknown => {}
             Wait::Received { session, number } => self.received(session, number, now),
-            Wait::Retained { message, source } => self.retained(message, source, reason, now),
-            Wait::Ack { ack_to } => self.send_ack_to(ack_to, reason, now),
+            Wait::Retained { message, source } => {
+                self.retained(message, source, if is_unknown { OUTCOME_UNKNOWN } else { reason }, now);
+            }
+            Wait::Ack { ack_to } => self.send_ack_to(ack_to, if is_unknown { OUTCOME_UNKNOWN } else { reason }, now),
         }
     }
 

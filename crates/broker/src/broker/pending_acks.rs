@@ -74,9 +74,7 @@ impl PendingAcks {
         let pending = self.all[number as usize].as_mut().expect("it is kept until all acknowledgements are there");
         assert!(!pending.is_counted || pending.remaining > 0, "no more acknowledgements arrive than were expected");
         pending.remaining -= 1;
-        if reason.is_error() {
-            pending.reason = reason;
-        }
+        pending.reason = crate::flow::worse(pending.reason, reason);
         self.take_if_complete(number)
     }
 

@@ -8,7 +8,7 @@ use tidegate_wire::mqtt::{AckKind, Publish, QoS, ReasonCode, Version, encode_ack
 use super::retain::RetainedMessage;
 use super::{Broker, Progress, Routed};
 use crate::connection::{Bucket, Connection, Flags};
-use crate::flow::{Answer, Incoming, IncomingStage};
+use crate::flow::{Answer, Incoming, IncomingStage, OUTCOME_UNKNOWN};
 use crate::message_ref::MessageRef;
 use crate::peer::{AckTo, Publisher, Source, Ticket};
 use crate::reason::{About, reason_text};
@@ -260,8 +260,10 @@ impl<L: LogStore> Broker<L> {
 
     pub(super) fn send_answer(&mut self, index: u32, answer: Answer, now: TimeMs) {
         let is_refused = answer.kind != AckKind::PubComp && answer.reason.is_error();
-        if is_refused && self.clients.connections[index].version == Version::V311 {
-            // An MQTT 3.1.1 acknowledgement would mean success. Without one the client will publish again.
+        let is_unknown = answer.reason == OUTCOME_UNKNOWN;
+        if is_unknown || is_refused && self.clients.connections[index].version == Version::V311 {
+            // An MQTT 3.1.1 acknowledgement would mean success. Without one the client will send again. So will it
+            // where nobody knows the outcome: its packet id is not free, because a shard may know it still.
             self.deferred_disconnects.push((self.clients.key(index), answer.reason));
             return;
         }

@@ -9,6 +9,15 @@ use std::collections::VecDeque;
 
 use tidegate_wire::mqtt::{AckKind, ReasonCode};
 
+/// What a shard that failed says: its record may or may not be on the disk. Nobody is told that; the connection ends
+/// with this reason, and the client sends again to the process that comes next. It goes before all other reasons.
+pub(crate) const OUTCOME_UNKNOWN: ReasonCode = ReasonCode::SERVER_SHUTTING_DOWN;
+
+/// The worse of two reasons.
+pub(crate) fn worse(said: ReasonCode, now: ReasonCode) -> ReasonCode {
+    if now.is_error() && said != OUTCOME_UNKNOWN { now } else { said }
+}
+
 /// One answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
@@ -45,9 +54,7 @@ impl Answers {
         // this index.
         let Some(answer) = self.queue.get_mut(serial.wrapping_sub(self.first) as usize) else { return false };
         answer.remaining = answer.remaining.saturating_sub(1);
-        if reason.0 >= 0x80 {
-            answer.reason = reason;
-        }
+        answer.reason = worse(answer.reason, reason);
         self.queue.front().is_some_and(|front| front.remaining == 0)
     }
 

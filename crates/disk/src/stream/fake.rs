@@ -103,6 +103,12 @@ impl FakeStreams {
         shared.streams.values().for_each(|state| lock(state).kill_clients());
     }
 
+    /// Messages that were stored for processes that had ended by then. Each takes a number for which another may have
+    /// waited.
+    pub fn strays(&self) -> u64 {
+        self.shared().streams.values().map(|state| lock(state).strays).sum()
+    }
+
     /// The numbers that the stream of this name has, and the bytes under them.
     pub fn extent(&self, name: &str) -> Extent {
         self.state(name).map_or(Extent { first: 1, ..Extent::default() }, |state| lock(&state).extent())

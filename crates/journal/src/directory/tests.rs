@@ -115,7 +115,8 @@ fn an_unknown_version_is_named_even_when_the_rest_has_changed() {
     {
         fs::write(&file, text).unwrap();
         let expected = format!(
-            "{}: format version {version} is unknown: this program knows version 3 and converts nothing. Keep this data \
+            "{}: format version {version} is unknown: this program knows version 3 and converts nothing. Keep this \
+             data \
              directory for the program that wrote it, and begin a new one with this program",
             file.display()
         );
@@ -219,7 +220,8 @@ fn a_family_that_the_program_does_not_serve_is_refused_and_left_alone_by_tools()
     create_and_close(data.path(), &[fixed(LEDGER, 1), kept(TOPICS, 2), kept(COUNTER, 4)]);
     let before = text(data.path());
     let said = refusal(open(data.path(), &server(1, 2)));
-    let expected = "it has a family 200 \"counter_2\" (4 shards) that this program does not serve: use a program that does, or \
+    let expected = "it has a family 200 \"counter_2\" (4 shards) that this program does not serve: use a program \
+        that does, or \
                     begin another directory";
     assert!(said.ends_with(expected), "{said}");
     let tool = Directory::open(data.path(), &[LEDGER, TOPICS]).unwrap();

@@ -113,8 +113,8 @@ impl<D: Disk> Companion<D> {
         Ok(())
     }
 
-    /// Claims room ahead and says how far it reaches. A failure other than a full disk shows as one: service stops at the
-    /// door, and goes on when claiming works again.
+    /// Claims room ahead and says how far it reaches. A failure other than a full disk shows as one: service stops at
+    /// the door, and goes on when claiming works again.
     pub fn claim_room(&mut self) {
         let claim = loop {
             match self.writer.claim_room() {

@@ -138,7 +138,8 @@ fn a_failed_sync_stops_the_log_for_good_and_pages_called_clean_are_written_again
             assert!(matches!(log.submit(group), Err(JournalError::SyncFailed { .. })));
         }
         disk.kill();
-        // The page cache still has the group, so it is recovered; only then a power failure would show what the disk has.
+        // The page cache still has the group, so it is recovered; only then a power failure would show what the disk
+        // has.
         let mut log = open(&disk).unwrap();
         assert_eq!(log.last_sequence(), Sequence(10));
         client.submit(&mut log, 10).unwrap();

@@ -5,8 +5,9 @@
 //!             └ run of 1       void: B    └ run of 4 ends with a stranger; D and E are void
 //! ```
 //!
-//! The rule: what counts is each writer's *run*, the messages behind its epoch message without a gap. What is behind a run and before
-//! the next epoch message is void: its writer had been fenced out, and was told of none of it that it is stored.
+//! The rule: what counts is each writer's *run*, the messages behind its epoch message without a gap. What is behind a
+//! run and before the next epoch message is void: its writer had been fenced out, and was told of none of it that it is
+//! stored.
 
 use std::ops::Range;
 

@@ -205,7 +205,8 @@ impl<T: Stream> StreamLog<T> {
         }
         self.check()?;
         let settled = self.publisher.settled();
-        while let Some(first) = self.unsettled.pop_front_if(|first| first.last_number <= settled) {
+        while self.unsettled.front().is_some_and(|first| first.last_number <= settled) {
+            let first = self.unsettled.pop_front().expect("looked at above");
             self.durable = first.end;
             if self.facts.len() < FACTS_WAITING_MAX {
                 self.facts.push_back(facts_of(&first.group));

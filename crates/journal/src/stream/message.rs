@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   header (84 bytes) │ payload          of an epoch message: who writes from now on
-//!                                        of a part: so many bytes of a group, as docs/formats/journal.md describes groups
+//!                                        of a part: so many bytes of a group (docs/formats/journal.md)
 //! ```
 //!
 //! Why each message names its epoch, its group's chain hash and what its writer knew: see `docs/formats/stream.md`.
@@ -40,7 +40,8 @@ pub enum MessageKind {
     Part {
         /// Number of its writer's epoch message.
         epoch: u64,
-        /// Up to this number its writer knew all messages to be stored, when it wrote this one; its epoch message at least.
+        /// Up to this number its writer knew all messages to be stored, when it wrote this one; its epoch message at
+        /// least.
         settled: u64,
         /// Number of the group's first message.
         first: u64,

@@ -9,8 +9,9 @@
 //!                                                    └── no answer ────┘
 //! ```
 //!
-//! Why an acknowledgement of message 9 says nothing about message 8: the fence compares numbers. If 8 was lost and another writer's
-//! message took its number, ours is stored as 9 all the same. So each message has to be known by itself.
+//! Why an acknowledgement of message 9 says nothing about message 8: the fence compares numbers. If 8 was lost and
+//! another writer's message took its number, ours is stored as 9 all the same. So each message has to be known by
+//! itself.
 
 use std::collections::VecDeque;
 
@@ -130,7 +131,8 @@ impl<T: Stream> Publisher<T> {
         }
     }
 
-    /// Messages are published in order. One that is unclear is asked for when all before it are stored, and holds up those behind it.
+    /// Messages are published in order. One that is unclear is asked for when all before it are stored, and holds up
+    /// those behind it.
     fn send(&mut self) {
         let settled = self.settled;
         for (index, outbound) in self.outbound.iter_mut().enumerate() {

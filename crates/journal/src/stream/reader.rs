@@ -33,7 +33,8 @@ impl<T: Stream> StreamReader<T> {
         Ok(Cursor { position: place_of(first), sequence, chain: header.previous })
     }
 
-    /// Fills `into` with the bytes of a group from `offset` on, given its first message's payload; less if the group ends before.
+    /// Fills `into` with the bytes of a group from `offset` on, given its first message's payload; less if the group
+    /// ends before.
     fn fill(&self, first: u64, head: &[u8], parts: u16, offset: usize, into: &mut [u8]) -> Result<usize, JournalError> {
         let mut filled = 0;
         while filled < into.len() {
@@ -116,7 +117,8 @@ impl<T: Stream> LogReader for StreamReader<T> {
         (u128::from(messages) * u128::from(extent.bytes) / u128::from(stored)) as u64
     }
 
-    /// Purges what stands before the last group before `before`. That group stays, because it shows whose run goes on there.
+    /// Purges what stands before the last group before `before`. That group stays, because it shows whose run goes on
+    /// there.
     fn forget_before(&self, before: Position) -> Result<Forgotten, JournalError> {
         assert!(self.messages.may_forget(), "{}: it is whole for ever and forgets nothing", self.messages.log);
         let (first, behind) = (self.messages.extent()?.first, number_of(before));

@@ -41,7 +41,8 @@ impl Stored {
 pub(crate) enum Gathered {
     /// Its bytes, and the number behind its last message.
     Whole { image: Vec<u8>, next: u64 },
-    /// Its writer's run ends before its last message: it is void. The number of the first message that is not of that run.
+    /// Its writer's run ends before its last message: it is void. The number of the first message that is not of that
+    /// run.
     Void { next: u64 },
 }
 

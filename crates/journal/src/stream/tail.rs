@@ -1,8 +1,9 @@
 //! Where a log ends, without reading all of it.
 //!
-//! From the last message backwards: epoch messages and what is void are passed over, down to the last group that counts. Whether a
-//! message is in its writer's run shows without a walk to that writer's epoch message, because each says up to where its writer
-//! already knew all to be stored: only the messages behind that, which were in flight together, are looked at.
+//! From the last message backwards: epoch messages and what is void are passed over, down to the last group that
+//! counts. Whether a message is in its writer's run shows without a walk to that writer's epoch message, because each
+//! says up to where its writer already knew all to be stored: only the messages behind that, which were in flight
+//! together, are looked at.
 
 use super::message::MessageKind;
 use super::stored::{Gathered, Stored, StoredMessages};

@@ -1,4 +1,5 @@
-//! The log over a fake stream: what was acknowledged is there after any end of its writer, and nobody writes beside a newer one.
+//! The log over a fake stream: what was acknowledged is there after any end of its writer, and nobody writes beside a
+//! newer one.
 
 use proptest::prelude::*;
 

@@ -4,8 +4,8 @@
 //!   Offline ──connect──▶ Greeting ──CONNACK──▶ Online ──leave, reset, stall, rubbish──▶ Offline
 //! ```
 //!
-//! A client with a session sends again after a break what was not acknowledged, with the same packet ids, and lets no QoS 2 message
-//! through twice. One without forgets all that, as its session does.
+//! A client with a session sends again after a break what was not acknowledged, with the same packet ids, and lets no
+//! QoS 2 message through twice. One without forgets all that, as its session does.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 
@@ -76,7 +76,8 @@ pub struct SimClient {
     rooms: BTreeMap<String, u8>,
     /// The server has a session of ours, as far as we know.
     has_session: bool,
-    /// A clean start was sent and not answered: nobody knows whether the session is the old one, so the next start is clean too.
+    /// A clean start was sent and not answered: nobody knows whether the session is the old one, so the next start is
+    /// clean too.
     must_clean: bool,
     /// Its own chance.
     pub chance: Chance,
@@ -112,6 +113,13 @@ impl SimClient {
     /// Whether all that it published is acknowledged and released.
     pub fn is_done(&self) -> bool {
         self.life == Life::Online && self.pending.is_empty() && self.asked.is_empty() && self.output.is_empty()
+    }
+
+    /// What it still waits for, in words; `None` if all is done.
+    pub fn unfinished(&self) -> Option<String> {
+        let waits =
+            || format!("client {}: {:?}, {:?}, {} bytes", self.index, self.pending, self.asked, self.output.len());
+        (!self.is_done()).then(waits)
     }
 
     /// Its client id.

@@ -1,17 +1,17 @@
-//! The gateway in one thread from one seed: the real brokers, topic shards, journals, recovery and compaction, over a disk that breaks
-//! its promises wherever real ones may, with sockets that deliver in pieces, late or not at all, and clients that come, go, stall,
-//! come back, and sometimes talk rubbish.
+//! The gateway in one thread from one seed: the real brokers, topic shards, journals, recovery and compaction, over a
+//! disk that breaks its promises wherever real ones may, with sockets that deliver in pieces, late or not at all, and
+//! clients that come, go, stall, come back, and sometimes talk rubbish.
 //!
 //! ```text
-//!   seed ─▶ Plan ─▶ SimClient ⇄ Socket (late, in pieces, reset, stalled) ⇄ Broker ⇄ rings (late) ⇄ Broker
-//!             │         │                                               └─ TopicShard ─ StepLog ─ FakeDisk (kill, power)
-//!             └─ faults └──── what was sent, acknowledged, heard ────▶ Oracle ─▶ "breaks a promise", with the seed
+//!   seed ─▶ Plan ─▶ SimClient ⇄ Socket (late, in pieces, reset, stalled) ⇄ Broker ⇄ rings ⇄ Broker
+//!             │         │                                               └─ TopicShard ─ log of a Store
+//!             └─ faults └─ what was sent, acknowledged, heard ─▶ Oracle ─▶ "breaks a promise", with the seed
 //! ```
 //!
 //! # What is checked
 //!
-//! * What was acknowledged reaches every session that outlives its connection and was subscribed before: at least once for QoS 1,
-//!   exactly once for QoS 2, and in the order of its publisher and topic.
+//! * What was acknowledged reaches every session that outlives its connection and was subscribed before: at least once
+//!   for QoS 1, exactly once for QoS 2, and in the order of its publisher and topic.
 //! * Nothing is heard that nobody sent, on another topic, with a higher QoS, or without the right to it.
 //! * A session survives its connection, the process and the machine. The last retained message of a topic does, too.
 //! * The server speaks MQTT: every packet decodes, every acknowledgement answers something.
@@ -24,10 +24,10 @@
 //! Invariant: the oracle knows MQTT's promises only, and nothing of how a broker keeps them.
 
 mod client;
-mod house;
+mod node;
 mod oracle;
 mod pipe;
 mod plan;
 mod world;
 
-pub use world::{Tally, World};
+pub use world::Gateway;

@@ -157,7 +157,8 @@ impl Oracle {
         }
         let [in_all, surely] = self.heard.entry(client).or_default().entry(name).or_default();
         *in_all += 1;
-        // A subscription that was of a lower QoS when the message first came, or came too late for it, counts for itself.
+        // A subscription that was of a lower QoS when the message first came, or came too late for it, counts for
+        // itself.
         *surely += u64::from(qos == 2);
         must(*surely <= 1, "QoS 2 is delivered exactly once", || {
             format!("client {client} heard {name:?} {surely} times")

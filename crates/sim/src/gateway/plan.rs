@@ -3,6 +3,7 @@
 use tidegate_journal::Options;
 
 use crate::chance::Chance;
+use crate::harness::Faults;
 
 /// How often things go wrong; each is "so many times in a thousand", per tick or per chunk.
 #[derive(Clone, Debug)]
@@ -17,12 +18,6 @@ pub struct Weather {
     pub stall: u64,
     /// A worker takes no turn this tick.
     pub slow_worker: u64,
-    /// A journal does nothing this tick.
-    pub slow_disk: u64,
-    /// The process is killed.
-    pub kill: u64,
-    /// The machine loses power.
-    pub power: u64,
     /// A topic shard writes a snapshot and forgets what lies behind it.
     pub compact: u64,
     /// A client sends bytes that are no MQTT.
@@ -53,8 +48,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan of a seed.
-    pub fn draw(chance: &mut Chance) -> Plan {
+    /// The plan of a seed, and what goes wrong with its machine.
+    pub fn draw(chance: &mut Chance) -> (Plan, Faults) {
         // Each fault is absent from about half of the seeds: one that is always there hides what happens without it.
         let sometimes = |chance: &mut Chance, most: u64| if chance.happens(500) { chance.within(1..=most) } else { 0 };
         let weather = Weather {
@@ -63,16 +58,23 @@ impl Plan {
             reset: sometimes(chance, 4),
             stall: sometimes(chance, 10),
             slow_worker: sometimes(chance, 300),
-            slow_disk: sometimes(chance, 600),
-            kill: sometimes(chance, 4),
-            power: sometimes(chance, 4),
             compact: sometimes(chance, 30),
             rubbish: sometimes(chance, 5),
+        };
+        let faults = Faults {
+            power: sometimes(chance, 40),
+            kill: sometimes(chance, 40),
+            stop: sometimes(chance, 15),
+            stalled_log: sometimes(chance, 60),
+            take_over: sometimes(chance, 40),
+            unreachable_start: sometimes(chance, 100),
+            slow_log: sometimes(chance, 600),
+            ..Faults::default()
         };
         // Small segments are sealed, and so forgotten, within a run.
         let (segment_bytes, allocation_step_bytes, group_bytes_max) =
             *chance.one_of(&[(32 << 10, 16 << 10, 8 << 10), (256 << 10, 64 << 10, 64 << 10)]);
-        Plan {
+        let plan = Plan {
             workers: chance.within(1..=3) as u16,
             topic_shards: chance.within(1..=4) as u16,
             clients: chance.within(3..=10) as usize,
@@ -87,6 +89,7 @@ impl Plan {
                 ..Options::small(segment_bytes)
             },
             weather,
-        }
+        };
+        (plan, faults)
     }
 }

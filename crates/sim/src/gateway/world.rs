@@ -1,14 +1,15 @@
-//! The world of one seed: clients, sockets, the process, the disk, and what goes wrong between them.
+//! Clients, their sockets, and one tick of the process behind them.
 
-use tidegate_journal::disk::FakeDisk;
+use tidegate_broker::TOPICS;
 use tidegate_machines::TimeMs;
 
 use super::client::{Life, SimClient};
-use super::house::{Event, House, Link, compact_shard};
+use super::node::{DIRECTORY_ID, Event, Link, Node, compact_shard};
 use super::oracle::Oracle;
 use super::pipe::Socket;
 use super::plan::Plan;
 use crate::chance::Chance;
+use crate::harness::{End, Setup, Site, Store, StoreName, Workload, World};
 use crate::note;
 use crate::trace::Trace;
 use crate::violation::{Violation, must};
@@ -18,65 +19,8 @@ const PEACE_TICKS_MAX: u64 = 40_000;
 /// A packet of the largest message here, on top of a full outbox.
 const PACKET_BYTES_MAX: usize = 4_096;
 
-/// What happened, counted, so that a test can see that faults were met.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Messages acknowledged to their senders.
-    pub acknowledged: u64,
-    /// Messages heard.
-    pub deliveries: u64,
-    /// Of them, those of QoS 1 that came again.
-    pub repetitions: u64,
-    /// Connections that moved to another worker.
-    pub moves: u64,
-    /// Connections reset.
-    pub resets: u64,
-    /// Clients that stopped reading for a while.
-    pub stalls: u64,
-    /// Clients that sent rubbish.
-    pub rubbish: u64,
-    /// Processes killed.
-    pub kills: u64,
-    /// Power failures.
-    pub power_failures: u64,
-    /// Logs that forgot what a snapshot holds.
-    pub compactions: u64,
-}
-
-impl Tally {
-    /// Adds another run's.
-    pub fn add(&mut self, other: &Tally) {
-        self.acknowledged += other.acknowledged;
-        self.deliveries += other.deliveries;
-        self.repetitions += other.repetitions;
-        self.moves += other.moves;
-        self.resets += other.resets;
-        self.stalls += other.stalls;
-        self.rubbish += other.rubbish;
-        self.kills += other.kills;
-        self.power_failures += other.power_failures;
-        self.compactions += other.compactions;
-    }
-
-    /// What some hundred seeds must have met.
-    pub fn met(&self) -> [(&'static str, u64); 10] {
-        [
-            ("acknowledgements", self.acknowledged),
-            ("deliveries", self.deliveries),
-            ("repetitions", self.repetitions),
-            ("moves", self.moves),
-            ("resets", self.resets),
-            ("stalls", self.stalls),
-            ("rubbish", self.rubbish),
-            ("kills", self.kills),
-            ("power failures", self.power_failures),
-            ("compactions", self.compactions),
-        ]
-    }
-}
-
 /// A client and its connection, if it has one.
-struct Seat {
+struct Peer {
     client: SimClient,
     socket: Socket,
     link: Option<Link>,
@@ -86,127 +30,155 @@ struct Seat {
     closing: bool,
 }
 
-/// One seed's world.
-pub struct World {
+/// Clients of MQTT, their sockets, and what they were promised.
+pub struct Gateway {
     plan: Plan,
-    chance: Chance,
-    trace: Trace,
-    disk: FakeDisk,
-    house: Option<House>,
-    seats: Vec<Seat>,
+    peers: Vec<Peer>,
     oracle: Oracle,
-    tally: Tally,
-    tick: u64,
-    peace: bool,
 }
 
-impl World {
-    /// The world of `seed`, before its first tick.
-    pub fn new(seed: u64, trace: Trace) -> World {
-        let mut chance = Chance::new(seed);
-        let plan = Plan::draw(&mut chance);
-        note!(trace, "{plan:?}");
-        let disk = FakeDisk::new(chance.number());
-        House::create(&disk, &plan);
-        let seats = (0..plan.clients).map(|index| Seat {
-            client: SimClient::new(index, &mut chance),
+/// The world of the gateway.
+type GatewayWorld<S> = World<Gateway, S>;
+
+impl<S: Store> Workload<S> for Gateway {
+    const NAME: &'static str = "gateway";
+    type Node = Node<S>;
+
+    fn floors(store: StoreName) -> Vec<&'static str> {
+        let mut floors = vec![
+            "a message acknowledged",
+            "a delivery",
+            "a repetition",
+            "a move to another worker",
+            "a reset connection",
+            "a client that stalls",
+            "rubbish",
+            "a kill",
+            "a power failure",
+            "a compaction",
+        ];
+        if store == StoreName::Stream {
+            floors.extend(["a takeover", "a shard that stopped itself", "a start that reached nobody"]);
+        }
+        floors
+    }
+
+    fn draw(chance: &mut Chance, ticks: u64, trace: &Trace) -> (Gateway, Setup) {
+        let (plan, faults) = Plan::draw(chance);
+        let setup = Setup {
+            families: vec![(TOPICS, plan.topic_shards)],
+            directory: DIRECTORY_ID,
+            faults,
+            tick_ms: 5,
+            ticks: plan.ticks.min(ticks),
+        };
+        let peers = (0..plan.clients).map(|index| Peer {
+            client: SimClient::new(index, chance),
             socket: Socket::default(),
             link: None,
             leaving: false,
             closing: false,
         });
-        let seats = seats.collect();
-        let (oracle, tally) = (Oracle::new(trace.clone()), Tally::default());
-        World { plan, chance, trace, disk, house: None, seats, oracle, tally, tick: 0, peace: false }
+        (Gateway { peers: peers.collect(), oracle: Oracle::new(trace.clone()), plan }, setup)
     }
 
-    /// Runs to the end: trouble, then peace until everything owed has come.
-    pub fn run(&mut self) -> Result<(), Violation> {
-        for _ in 0..self.plan.ticks {
-            self.step()?;
+    fn start(&mut self, site: &mut Site<S>) -> Result<Node<S>, String> {
+        if site.tick <= 1 {
+            note!(site.trace, "{:?}", self.plan);
         }
-        self.peace = true;
-        note!(self.trace, "peace");
-        for _ in 0..PEACE_TICKS_MAX {
-            self.step()?;
-            if self.is_settled() {
-                return self.check_retained();
+        Node::start(site, &self.plan)
+    }
+
+    fn ended(&mut self, _site: &mut Site<S>, _end: End) {
+        for peer in &mut self.peers {
+            peer.link = None;
+            peer.disconnect(&mut self.oracle);
+        }
+    }
+
+    fn tick(world: &mut GatewayWorld<S>) -> Result<(), Violation> {
+        world.compact()?;
+        for worker in 0..world.load.plan.workers {
+            let slow = !world.site.is_calm() && world.site.chance.happens(world.load.plan.weather.slow_worker);
+            if !slow && world.node.is_some() {
+                world.turn(worker)?;
             }
         }
-        let debts = self.oracle.debts();
-        let unsettled = self.seats.iter().filter(|seat| seat.client.life() != Life::Online).count();
-        Err(Violation::of(
-            "what was acknowledged reaches every durable session",
-            format!("in peace, {unsettled} clients are not online, and this is missing: {debts:?}"),
-        ))
-    }
-
-    /// What happened so far.
-    pub fn tally(&self) -> Tally {
-        let oracle = &self.oracle;
-        Tally {
-            acknowledged: oracle.acknowledged,
-            deliveries: oracle.deliveries,
-            repetitions: oracle.repetitions,
-            ..self.tally
+        for peer in 0..world.load.peers.len() {
+            world.client_turn(peer)?;
         }
+        if let Some(node) = &world.node {
+            node.assert_sound();
+        }
+        Ok(())
     }
 
+    fn is_quiet(world: &GatewayWorld<S>) -> bool {
+        let quiet = |peer: &Peer| peer.client.is_done() && peer.socket.down.is_empty() && peer.socket.up.is_empty();
+        world.load.peers.iter().all(quiet) && world.load.oracle.debts().is_empty()
+    }
+
+    fn situation(world: &GatewayWorld<S>) -> String {
+        let debts = world.load.oracle.debts();
+        let unsettled = world.load.peers.iter().filter(|peer| peer.client.life() != Life::Online).count();
+        let undone: Vec<_> = world.load.peers.iter().filter_map(|peer| peer.client.unfinished()).collect();
+        let shards = world.node.as_ref().map_or_else(String::new, Node::situation);
+        format!(
+            "in peace, {unsettled} clients are not online, this is missing: {debts:?}, these are not done: \
+             {undone:?}; shards: {shards}"
+        )
+    }
+
+    /// Each topic has its last retained message.
+    fn check(world: &mut GatewayWorld<S>) -> Result<(), Violation> {
+        world.check_retained()
+    }
+
+    /// Trouble, then peace until everything owed has come; then a graceful stop, and once more.
+    fn run(world: &mut GatewayWorld<S>) -> Result<(), Violation> {
+        world.trouble()?;
+        for _ in 0..2 {
+            world.become_calm()?;
+            let promise = "what was acknowledged reaches every durable session";
+            let is_settled = |world: &GatewayWorld<S>| world.node.is_some() && Self::is_quiet(world);
+            world.tick_until(promise, PEACE_TICKS_MAX, is_settled)?;
+            world.check_retained()?;
+            world.end(End::Stop)?;
+        }
+        let oracle = &world.load.oracle;
+        let counts = [
+            ("a message acknowledged", oracle.acknowledged),
+            ("a delivery", oracle.deliveries),
+            ("a repetition", oracle.repetitions),
+        ];
+        counts.into_iter().for_each(|(what, times)| world.site.tally.add(what, times));
+        Ok(())
+    }
+}
+
+impl Peer {
+    /// Its connection is gone, and it knows.
+    fn disconnect(&mut self, oracle: &mut Oracle) {
+        (self.leaving, self.closing) = (false, false);
+        self.socket = Socket::default();
+        self.client.disconnected(oracle);
+    }
+}
+
+impl<S: Store> GatewayWorld<S> {
     fn now(&self) -> TimeMs {
-        TimeMs(1_700_000_000_000 + self.tick * 5)
+        TimeMs(self.site.now_ms)
     }
 
-    fn step(&mut self) -> Result<(), Violation> {
-        self.tick += 1;
-        self.trace.at(self.now().0);
-        if !self.peace {
-            self.strike()?;
+    /// Now and then, a log forgets what a snapshot holds.
+    fn compact(&mut self) -> Result<(), Violation> {
+        if self.site.is_calm() || !self.site.chance.happens(self.load.plan.weather.compact) || self.node.is_none() {
+            return Ok(());
         }
-        if self.house.is_none() {
-            let house = House::start(&self.disk, &self.plan, &mut self.chance)?;
-            note!(self.trace, "the process starts");
-            self.house = Some(house);
-        }
-        for worker in 0..self.plan.workers {
-            let slow = !self.peace && self.chance.happens(self.plan.weather.slow_worker);
-            if !slow {
-                self.turn(worker)?;
-            }
-            if self.peace || !self.chance.happens(self.plan.weather.slow_disk) {
-                let house = self.house.as_mut().expect("it was just started");
-                house.step_logs(worker);
-            }
-        }
-        for seat in 0..self.seats.len() {
-            self.client_turn(seat)?;
-        }
-        self.house.as_ref().map_or(Ok(()), House::check)
-    }
-
-    /// What the world does to the house.
-    fn strike(&mut self) -> Result<(), Violation> {
-        let weather = self.plan.weather.clone();
-        let (power, kill) = (self.chance.happens(weather.power), self.chance.happens(weather.kill));
-        if power || kill {
-            if power {
-                self.disk.crash();
-                self.tally.power_failures += 1;
-            } else {
-                self.disk.kill();
-                self.tally.kills += 1;
-            }
-            note!(self.trace, "the process ends, by {}", if power { "power failure" } else { "kill" });
-            self.house = None;
-            for seat in 0..self.seats.len() {
-                self.cut(seat, false);
-            }
-        }
-        if self.chance.happens(weather.compact) && self.house.is_some() {
-            let shard = self.chance.below(u64::from(self.plan.topic_shards)) as u16;
-            if compact_shard(&self.disk, &self.plan, shard)? {
-                note!(self.trace, "log {shard} forgets what a snapshot holds");
-                self.tally.compactions += 1;
-            }
+        let shard = self.site.chance.below(u64::from(self.load.plan.topic_shards)) as u16;
+        if compact_shard(&self.site, &self.load.plan, shard)? {
+            note!(self.site.trace, "log {shard} forgets what a snapshot holds");
+            self.site.tally.add("a compaction", 1);
         }
         Ok(())
     }
@@ -214,22 +186,22 @@ impl World {
     /// One turn of a worker: its sockets, its broker, its sockets.
     fn turn(&mut self, worker: u16) -> Result<(), Violation> {
         let now = self.now();
-        let house = self.house.as_mut().expect("a worker has a process");
-        if house.is_serving() {
-            for seat in &mut self.seats {
-                let Some((at, key)) = seat.link.filter(|(at, _)| *at == worker) else { continue };
-                if !house.broker(at).may_read(key) {
+        let node = self.node.as_mut().expect("a worker has a process");
+        if node.is_serving() {
+            for peer in &mut self.load.peers {
+                let Some((at, key)) = peer.link.filter(|(at, _)| *at == worker) else { continue };
+                if !node.broker(at).may_read(key) {
                     continue;
                 }
-                let bytes = seat.socket.up.read(self.chance.within(1..=4_096) as usize);
+                let bytes = peer.socket.up.read(self.site.chance.within(1..=4_096) as usize);
                 if bytes.is_empty() {
                     continue;
                 }
-                house.drain_rings(worker, now);
-                house.broker(worker).receive(key, &bytes, now);
+                node.drain_rings(worker, now);
+                node.broker(worker).receive(key, &bytes, now);
             }
         }
-        let events = house.turn(worker, now);
+        let events = node.turn(worker, now);
         for event in events {
             self.take(event)?;
         }
@@ -238,21 +210,21 @@ impl World {
 
     fn take(&mut self, event: Event) -> Result<(), Violation> {
         let now = self.now();
-        let house = self.house.as_mut().expect("an event has a process");
+        let node = self.node.as_mut().expect("an event has a process");
         match event {
             Event::Moves { from, to, bytes } => {
-                let Some(seat) = self.seats.iter_mut().find(|seat| seat.link == Some(from)) else { return Ok(()) };
-                self.tally.moves += 1;
-                seat.link = house.open(to, now);
-                if let Some((worker, key)) = seat.link {
-                    house.broker(worker).receive(key, &bytes, now);
+                let Some(peer) = self.load.peers.iter_mut().find(|peer| peer.link == Some(from)) else { return Ok(()) };
+                self.site.tally.add("a move to another worker", 1);
+                peer.link = node.open(to, now);
+                if let Some((worker, key)) = peer.link {
+                    node.broker(worker).receive(key, &bytes, now);
                 } else {
-                    seat.socket.closed_by_server = true;
+                    peer.socket.closed_by_server = true;
                 }
             }
             Event::Closes(link) => {
-                if let Some(seat) = self.seats.iter_mut().find(|seat| seat.link == Some(link)) {
-                    seat.closing = true;
+                if let Some(peer) = self.load.peers.iter_mut().find(|peer| peer.link == Some(link)) {
+                    peer.closing = true;
                 }
             }
         }
@@ -262,46 +234,46 @@ impl World {
     /// Moves bytes from outboxes into sockets, as far as they fit.
     fn flush(&mut self, worker: u16) -> Result<(), Violation> {
         let now = self.now();
-        let (pipe_bytes, outbox_bytes_max) = (self.plan.pipe_bytes, self.plan.outbox_bytes_max);
-        let house = self.house.as_mut().expect("a worker has a process");
+        let (pipe_bytes, outbox_bytes_max) = (self.load.plan.pipe_bytes, self.load.plan.outbox_bytes_max);
+        let node = self.node.as_mut().expect("a worker has a process");
         let mut flushable = Vec::new();
-        house.broker(worker).take_flushable(&mut flushable);
-        for seat in &mut self.seats {
-            let Some((at, key)) = seat.link.filter(|(at, _)| *at == worker) else { continue };
-            let unsent = house.broker(at).unsent(key);
+        node.broker(worker).take_flushable(&mut flushable);
+        for peer in &mut self.load.peers {
+            let Some((at, key)) = peer.link.filter(|(at, _)| *at == worker) else { continue };
+            let unsent = node.broker(at).unsent(key);
             must(unsent.len() <= outbox_bytes_max + 2 * PACKET_BYTES_MAX, "memory bounds hold", || {
                 format!("an outbox of {} bytes", unsent.len())
             })?;
             // A socket that was full becomes writable without a new packet.
-            if !flushable.contains(&key) && seat.socket.down.len() >= pipe_bytes {
+            if !flushable.contains(&key) && peer.socket.down.len() >= pipe_bytes {
                 continue;
             }
-            let written = seat.socket.down.write(unsent, pipe_bytes);
+            let written = peer.socket.down.write(unsent, pipe_bytes);
             if written > 0 {
-                house.broker(at).sent(key, written, now);
+                node.broker(at).sent(key, written, now);
             }
-            if seat.closing && house.broker(at).unsent(key).is_empty() {
-                seat.socket.closed_by_server = true;
-                seat.link = None;
-                seat.closing = false;
-                house.broker(at).closed(key, now);
+            if peer.closing && node.broker(at).unsent(key).is_empty() {
+                peer.socket.closed_by_server = true;
+                peer.link = None;
+                peer.closing = false;
+                node.broker(at).closed(key, now);
             }
         }
         Ok(())
     }
 
     fn client_turn(&mut self, index: usize) -> Result<(), Violation> {
-        let weather = self.plan.weather.clone();
-        let trouble = !self.peace;
-        if trouble && self.chance.happens(weather.reset) && self.seats[index].client.life() != Life::Offline {
-            self.tally.resets += 1;
-            note!(self.trace, "client {index} is cut off");
+        let weather = self.load.plan.weather.clone();
+        let trouble = !self.site.is_calm();
+        if trouble && self.site.chance.happens(weather.reset) && self.load.peers[index].client.life() != Life::Offline {
+            self.site.tally.add("a reset connection", 1);
+            note!(self.site.trace, "client {index} is cut off");
             self.cut(index, true);
             return Ok(());
         }
-        if trouble && self.chance.happens(weather.stall) {
-            self.tally.stalls += 1;
-            self.seats[index].socket.stalled_until = self.tick + self.chance.within(5..=80);
+        if trouble && self.site.chance.happens(weather.stall) {
+            self.site.tally.add("a client that stalls", 1);
+            self.load.peers[index].socket.stalled_until = self.site.tick + self.site.chance.within(5..=80);
         }
         self.read(index)?;
         self.act(index);
@@ -311,44 +283,45 @@ impl World {
 
     /// The client takes what has arrived.
     fn read(&mut self, index: usize) -> Result<(), Violation> {
-        let (late, partial) = match self.peace {
+        let (late, partial) = match self.site.is_calm() {
             true => (0, 0),
-            false => (self.plan.weather.chunk_late, self.plan.weather.chunk_partial),
+            false => (self.load.plan.weather.chunk_late, self.load.plan.weather.chunk_partial),
         };
-        let tick = self.tick;
-        let seat = &mut self.seats[index];
-        let stalled = !self.peace && seat.socket.stalled_until > tick;
-        if seat.client.life() == Life::Offline || stalled || self.chance.happens(late) {
+        let tick = self.site.tick;
+        let peer = &mut self.load.peers[index];
+        let stalled = !self.site.is_calm() && peer.socket.stalled_until > tick;
+        if peer.client.life() == Life::Offline || stalled || self.site.chance.happens(late) {
             return Ok(());
         }
-        let most = if self.chance.happens(partial) { self.chance.within(1..=32) as usize } else { usize::MAX };
-        let bytes = seat.socket.down.read(most);
-        let stays = bytes.is_empty() || seat.client.receive(&bytes, &mut self.oracle)?;
-        if !stays || (seat.socket.closed_by_server && seat.socket.down.is_empty()) {
-            note!(self.trace, "client {index} is sent away");
+        let most =
+            if self.site.chance.happens(partial) { self.site.chance.within(1..=32) as usize } else { usize::MAX };
+        let bytes = peer.socket.down.read(most);
+        let stays = bytes.is_empty() || peer.client.receive(&bytes, &mut self.load.oracle)?;
+        if !stays || (peer.socket.closed_by_server && peer.socket.down.is_empty()) {
+            note!(self.site.trace, "client {index} is sent away");
             self.cut(index, true);
         }
         Ok(())
     }
 
     fn act(&mut self, index: usize) {
-        let rooms = self.plan.rooms;
-        let weather = self.plan.weather.clone();
-        let serving = self.house.as_ref().is_some_and(House::is_serving);
-        match self.seats[index].client.life() {
-            Life::Offline if serving && (self.peace || self.chance.happens(100)) => self.connect(index),
-            Life::Online if !self.peace => {
-                if self.chance.happens(weather.rubbish) {
-                    note!(self.trace, "client {index} sends rubbish");
-                    self.tally.rubbish += 1;
-                    self.seats[index].client.send_rubbish();
-                    self.seats[index].leaving = true;
-                } else if self.chance.happens(5) {
-                    note!(self.trace, "client {index} leaves");
-                    self.seats[index].client.leave();
-                    self.seats[index].leaving = true;
-                } else if !self.seats[index].leaving && self.chance.happens(500) {
-                    self.seats[index].client.act(rooms, &mut self.oracle);
+        let rooms = self.load.plan.rooms;
+        let weather = self.load.plan.weather.clone();
+        let serving = self.node.as_ref().is_some_and(Node::is_serving);
+        match self.load.peers[index].client.life() {
+            Life::Offline if serving && (self.site.is_calm() || self.site.chance.happens(100)) => self.connect(index),
+            Life::Online if !self.site.is_calm() => {
+                if self.site.chance.happens(weather.rubbish) {
+                    note!(self.site.trace, "client {index} sends rubbish");
+                    self.site.tally.add("rubbish", 1);
+                    self.load.peers[index].client.send_rubbish();
+                    self.load.peers[index].leaving = true;
+                } else if self.site.chance.happens(5) {
+                    note!(self.site.trace, "client {index} leaves");
+                    self.load.peers[index].client.leave();
+                    self.load.peers[index].leaving = true;
+                } else if !self.load.peers[index].leaving && self.site.chance.happens(500) {
+                    self.load.peers[index].client.act(rooms, &mut self.load.oracle);
                 }
             }
             Life::Offline | Life::Greeting | Life::Online => {}
@@ -356,32 +329,32 @@ impl World {
     }
 
     fn connect(&mut self, index: usize) {
-        let worker = self.chance.below(u64::from(self.plan.workers)) as u16;
-        let clean = !self.peace && self.chance.happens(30);
+        let worker = self.site.chance.below(u64::from(self.load.plan.workers)) as u16;
+        let clean = !self.site.is_calm() && self.site.chance.happens(30);
         let now = self.now();
-        let house = self.house.as_mut().expect("a client connects to a process");
+        let node = self.node.as_mut().expect("a client connects to a process");
         // Sometimes while the old connection still stands: the server must take the session over.
-        let Some(link) = house.open(worker, now) else { return };
-        let seat = &mut self.seats[index];
-        seat.socket = Socket::default();
-        seat.link = Some(link);
-        (seat.leaving, seat.closing) = (false, false);
-        seat.client.connect(clean, &mut self.oracle);
-        note!(self.trace, "client {index} connects to worker {worker}{}", if clean { ", clean" } else { "" });
+        let Some(link) = node.open(worker, now) else { return };
+        let peer = &mut self.load.peers[index];
+        peer.socket = Socket::default();
+        peer.link = Some(link);
+        (peer.leaving, peer.closing) = (false, false);
+        peer.client.connect(clean, &mut self.load.oracle);
+        note!(self.site.trace, "client {index} connects to worker {worker}{}", if clean { ", clean" } else { "" });
     }
 
     /// What the client has to say goes into its socket.
     fn write(&mut self, index: usize) {
-        let late = !self.peace && self.chance.happens(self.plan.weather.chunk_late);
-        let seat = &mut self.seats[index];
-        if seat.client.life() == Life::Offline || late {
+        let late = !self.site.is_calm() && self.site.chance.happens(self.load.plan.weather.chunk_late);
+        let peer = &mut self.load.peers[index];
+        if peer.client.life() == Life::Offline || late {
             return;
         }
-        let most = if self.peace { usize::MAX } else { self.chance.within(1..=2_048) as usize };
-        let count = seat.client.output.len().min(most);
-        let written = seat.socket.up.write(&seat.client.output[..count], self.plan.pipe_bytes);
-        seat.client.output.drain(..written);
-        if seat.leaving && seat.client.output.is_empty() && seat.socket.up.is_empty() {
+        let most = if self.site.is_calm() { usize::MAX } else { self.site.chance.within(1..=2_048) as usize };
+        let count = peer.client.output.len().min(most);
+        let written = peer.socket.up.write(&peer.client.output[..count], self.load.plan.pipe_bytes);
+        peer.client.output.drain(..written);
+        if peer.leaving && peer.client.output.is_empty() && peer.socket.up.is_empty() {
             self.cut(index, true);
         }
     }
@@ -389,30 +362,25 @@ impl World {
     /// The connection ends. The server may hear of it, or find out when the client comes again.
     fn cut(&mut self, index: usize, server_hears: bool) {
         let now = self.now();
-        let heard = server_hears && self.chance.happens(800);
-        let seat = &mut self.seats[index];
-        if let Some((worker, key)) = seat.link.take()
-            && let Some(house) = self.house.as_mut()
-            && (heard || self.peace)
+        let heard = server_hears && self.site.chance.happens(800);
+        let peer = &mut self.load.peers[index];
+        if let Some((worker, key)) = peer.link.take()
+            && let Some(node) = self.node.as_mut()
+            && (heard || self.site.is_calm())
         {
-            house.broker(worker).closed(key, now);
+            node.broker(worker).closed(key, now);
         }
-        (seat.leaving, seat.closing) = (false, false);
-        seat.socket = Socket::default();
-        seat.client.disconnected(&mut self.oracle);
-    }
-
-    fn is_settled(&self) -> bool {
-        let quiet = |seat: &Seat| seat.client.is_done() && seat.socket.down.is_empty() && seat.socket.up.is_empty();
-        self.seats.iter().all(quiet) && self.oracle.debts().is_empty()
+        (peer.leaving, peer.closing) = (false, false);
+        peer.socket = Socket::default();
+        peer.client.disconnected(&mut self.load.oracle);
     }
 
     /// Each topic has its last retained message.
     fn check_retained(&mut self) -> Result<(), Violation> {
-        for (topic, (last, possible)) in self.oracle.retained_candidates() {
+        for (topic, (last, possible)) in self.load.oracle.retained_candidates() {
             let Some(last) = last else { continue };
-            let house = self.house.as_ref().expect("peace has a process");
-            let found = house.retained(&topic);
+            let node = self.node.as_ref().expect("peace has a process");
+            let found = node.retained(&topic);
             let text = found.map(|payload| String::from_utf8_lossy(&payload).into_owned());
             let mut numbers =
                 text.iter().flat_map(|text| text.split(' ')).map_while(|number| number.parse::<u64>().ok());

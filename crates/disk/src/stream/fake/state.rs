@@ -40,6 +40,8 @@ pub(super) struct State {
     bytes: u64,
     moving: BTreeMap<(u64, u64), Moving>,
     clients: BTreeMap<u64, Client>,
+    /// Messages that were stored for somebody who was gone by then.
+    pub strays: u64,
     /// Numbers for clients, tickets and what moves: no two alike.
     names: u64,
 }
@@ -56,6 +58,7 @@ impl State {
             bytes: 0,
             moving: BTreeMap::new(),
             clients: BTreeMap::new(),
+            strays: 0,
             names: 0,
         }))
     }
@@ -174,6 +177,7 @@ impl State {
                 if stored {
                     self.bytes += message.len() as u64;
                     self.messages.push_back(message);
+                    self.strays += u64::from(!self.is_alive(client));
                     assert_eq!(self.last(), number, "numbers have no gap");
                 }
                 let outcome = if stored { Outcome::Stored { number } } else { Outcome::Refused { number } };

@@ -1,0 +1,211 @@
+//! The process: brokers of all workers over one store, and the rings between them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tidegate_broker::{
+    Access, Action, Admitted, Broker, BrokerLimits, BrokerMessage, BrokerOptions, ConnectionKey, ConnectionTraits,
+    Rights, SharedFacts, TOPICS, TopicShard, TopicsFamily, topics::open_shard,
+};
+use tidegate_journal::disk::FakeDisk;
+use tidegate_journal::{JournalError, LogId, LogStore, Logs};
+use tidegate_machines::TimeMs;
+use tidegate_machines::topic::{InboxLimits, InboxPolicy};
+use tidegate_shard::{CompactionRule, NothingDerived, OpenShard, Snapshots, compact};
+use tidegate_wire::mqtt::filter_covers;
+
+use super::oracle::ClientIndex;
+use super::plan::Plan;
+use crate::harness::{Process, Site, Store, data};
+use crate::violation::Violation;
+
+/// The random number of the data directory.
+pub const DIRECTORY_ID: u64 = 1;
+/// No inbox fills up: what is dropped for want of room is no broken promise, so it must not happen.
+const INBOX: InboxLimits =
+    InboxLimits { messages_max: 1 << 20, bytes_max: 1 << 30, age_max_ms: 0, policy: InboxPolicy::Refuse };
+
+/// A connection as both sides know it.
+pub type Link = (u16, ConnectionKey);
+
+/// A running process.
+pub struct Node<S: Store> {
+    brokers: Vec<Broker<S::Log>>,
+    /// From worker to worker, in order.
+    rings: Vec<Vec<VecDeque<BrokerMessage>>>,
+}
+
+/// What a turn of a worker asks of the world.
+pub enum Event {
+    /// A connection moves to another worker, with what was read of it.
+    Moves { from: Link, to: u16, bytes: Box<[u8]> },
+    /// A connection is to be closed once its bytes are sent.
+    Closes(Link),
+}
+
+/// Who a client is shows in its name.
+#[derive(Debug)]
+struct SimRights {
+    user: String,
+    client: ClientIndex,
+}
+
+impl Rights for SimRights {
+    fn user(&self) -> Option<&str> {
+        Some(&self.user)
+    }
+
+    fn may_publish(&self, _client_id: &str, _topic: &str) -> Access {
+        Access::Allowed
+    }
+
+    fn may_subscribe(&self, _client_id: &str, filter: &str) -> Access {
+        let own = format!("private/{}/#", self.client);
+        match filter.starts_with("private") && !filter_covers(&own, filter) {
+            true => Access::Denied,
+            false => Access::Allowed,
+        }
+    }
+}
+
+impl<S: Store> Node<S> {
+    /// Starts a process over what is in the store.
+    pub fn start(site: &mut Site<S>, plan: &Plan) -> Result<Node<S>, String> {
+        let facts = Arc::new(SharedFacts::new(plan.workers));
+        let mut shards: Vec<Vec<TopicShard<S::Log>>> = (0..plan.workers).map(|_| Vec::new()).collect();
+        for shard in 0..plan.topic_shards {
+            shards[usize::from(shard % plan.workers)].push(recover(site, plan, shard)?);
+        }
+        let limits =
+            BrokerLimits { outbox_bytes_max: plan.outbox_bytes_max, sys_interval_ms: 0, ..BrokerLimits::default() };
+        let brokers = shards.into_iter().enumerate().map(|(worker, shards)| {
+            let options = BrokerOptions {
+                worker: worker as u16,
+                workers: plan.workers,
+                topic_shards: plan.topic_shards,
+                limits: limits.clone(),
+                facts: facts.clone(),
+                seed: site.chance.number(),
+                request_topics: Vec::new(),
+                version: "simulated",
+            };
+            Broker::new(options, shards)
+        });
+        let rings = (0..plan.workers).map(|_| (0..plan.workers).map(|_| VecDeque::new()).collect()).collect();
+        Ok(Node { brokers: brokers.collect(), rings })
+    }
+
+    /// The broker of a worker.
+    pub fn broker(&mut self, worker: u16) -> &mut Broker<S::Log> {
+        &mut self.brokers[usize::from(worker)]
+    }
+
+    /// A client connects to some worker; `None` when it is turned away.
+    pub fn open(&mut self, worker: u16, now: TimeMs) -> Option<Link> {
+        let key = self.broker(worker).open(ConnectionTraits::default(), now)?;
+        Some((worker, key))
+    }
+
+    /// Delivers all that peers have sent to `worker`, as a worker does between reading and looking at what it read.
+    pub fn drain_rings(&mut self, worker: u16, now: TimeMs) {
+        for from in 0..self.brokers.len() {
+            while let Some(message) = self.rings[from][usize::from(worker)].pop_front() {
+                self.brokers[usize::from(worker)].deliver(from as u16, message, now);
+            }
+        }
+    }
+
+    /// One turn of a worker without its sockets.
+    pub fn turn(&mut self, worker: u16, now: TimeMs) -> Vec<Event> {
+        self.drain_rings(worker, now);
+        let broker = self.broker(worker);
+        broker.step(now);
+        let mut events = Vec::new();
+        let actions: Vec<Action> = broker.actions().collect();
+        for action in actions {
+            match action {
+                Action::Authenticate { key, user_name, .. } => {
+                    let user = String::from(user_name.expect("simulated clients have names"));
+                    let client = user.strip_prefix("client-").and_then(|number| number.parse().ok()).expect("a number");
+                    broker.verdict(key, Ok(Admitted { rights: Arc::new(SimRights { user, client }) }), now);
+                }
+                Action::HandOff { key, worker: to, bytes } => {
+                    events.push(Event::Moves { from: (worker, key), to, bytes })
+                }
+                Action::Close { key } => events.push(Event::Closes((worker, key))),
+                Action::Request { .. } | Action::Confirm { .. } => {
+                    unreachable!("no service is behind these brokers, and no right has a condition")
+                }
+            }
+        }
+        for peer in 0..self.rings.len() as u16 {
+            if peer != worker
+                && let Some(batch) = self.brokers[usize::from(worker)].take_batch(peer)
+            {
+                self.rings[usize::from(worker)][usize::from(peer)].push_back(batch);
+            }
+        }
+        events
+    }
+
+    /// How far each shard is, for a person.
+    pub fn situation(&self) -> String {
+        let shards = self.brokers.iter().flat_map(Broker::shards);
+        let place = |shard: &TopicShard<S::Log>| format!("{} of {} durable", shard.durable(), shard.appended());
+        shards.map(place).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Every broker's tables agree with each other.
+    pub fn assert_sound(&self) {
+        self.brokers.iter().for_each(Broker::assert_sound);
+    }
+
+    /// The payload of a topic's retained message.
+    pub fn retained(&self, topic: &str) -> Option<Vec<u8>> {
+        let mut all = self.brokers.iter().flat_map(Broker::shards).flat_map(|shard| shard.state_ahead().retained());
+        all.find(|message| message.topic() == topic).map(|message| message.payload().to_vec())
+    }
+
+    /// Whether every broker knows the subscriptions of all others.
+    pub fn is_serving(&self) -> bool {
+        self.brokers.iter().all(Broker::is_serving)
+    }
+}
+
+impl<S: Store> Process for Node<S> {
+    fn failure(&self) -> Option<String> {
+        let failed = self.brokers.iter().flat_map(Broker::shards).find_map(|shard| shard.failure());
+        failed.map(ToString::to_string)
+    }
+
+    fn stop(self) -> Result<(), JournalError> {
+        let shards = self.brokers.into_iter().flat_map(Broker::into_shards);
+        shards.map(TopicShard::into_log).try_for_each(|log| log.close().map(|_| ()))
+    }
+}
+
+/// A snapshot of one shard, and the end of what lies behind it. The shard need not know.
+pub fn compact_shard<S: Store>(site: &Site<S>, plan: &Plan, shard: u16) -> Result<bool, Violation> {
+    let rule = CompactionRule { floor_bytes: 2 * plan.journal.segment_bytes * 3 / 4, ratio: 0 };
+    let made = site.store.logs().reader(log_id(shard)).map_err(|error| error.to_string()).and_then(|reader| {
+        compact(&snapshots(&site.disk, shard), &reader, plan.topic_shards, rule, || true)
+            .map_err(|error| error.to_string())
+    });
+    let made = made.map_err(|error| Violation::of("a log can be compacted while it is written", error))?;
+    Ok(made.is_some())
+}
+
+fn log_id(shard: u16) -> LogId {
+    TOPICS.log(DIRECTORY_ID, shard)
+}
+
+fn snapshots(disk: &FakeDisk, shard: u16) -> Snapshots<TopicsFamily, FakeDisk> {
+    Snapshots::new(disk.clone(), data(), log_id(shard))
+}
+
+fn recover<S: Store>(site: &Site<S>, plan: &Plan, shard: u16) -> Result<TopicShard<S::Log>, String> {
+    let open = OpenShard::open(&site.store.logs(), snapshots(&site.disk, shard), plan.journal)
+        .map_err(|error| error.to_string())?;
+    let back = open.replay(plan.topic_shards, &mut NothingDerived, |_| {}).map_err(|error| error.to_string())?;
+    open_shard(back, INBOX).map_err(|error| error.to_string())
+}

@@ -1,0 +1,314 @@
+//! What goes wrong with the machine, and the book in which it is written down, so that nothing else is excused.
+
+use tidegate_journal::LogId;
+use tidegate_journal::disk::{Disk, DiskFile};
+
+use super::store::{End, Rot, Store};
+use super::workload::Workload;
+use super::{Site, World};
+use crate::note;
+use crate::violation::Violation;
+
+/// Ticks after which an answer may still speak of a disk that has room again.
+const FULL_IS_REMEMBERED: u64 = 1_500;
+
+/// Faults of the machine; each is "so many times in ten thousand ticks". A workload says how often its machine meets
+/// each; a fault should be absent from some seeds, because one that is always there hides what happens only without it.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    /// The power fails between two operations of the disk.
+    pub power: u64,
+    /// The power fails in the middle of some operation of the disk soon.
+    pub power_in_operation: u64,
+    /// The process is killed.
+    pub kill: u64,
+    /// The process is stopped gracefully.
+    pub stop: u64,
+    /// The next sync of the disk fails.
+    pub sync: u64,
+    /// The disk fills up, for a while.
+    pub full_disk: u64,
+    /// A log gets no disk time, or its stream is not reached, for a while.
+    pub stalled_log: u64,
+    /// A bit of a log rots.
+    pub log_rot: u64,
+    /// A bit of a snapshot rots, or its end is cut off.
+    pub snapshot_rot: u64,
+    /// A bit of the id index rots.
+    pub ids_rot: u64,
+    /// The clock jumps.
+    pub clock_jump: u64,
+    /// Another process takes a log over, where that is possible.
+    pub take_over: u64,
+    /// A start does not reach the stream, where there is one; so many times in a thousand starts.
+    pub unreachable_start: u64,
+    /// A log does nothing in this tick; so many times in a thousand.
+    pub slow_log: u64,
+}
+
+/// The damage that was done.
+#[derive(Default)]
+pub(super) struct Damage {
+    rot: Vec<Rot>,
+    /// Snapshots that were harmed, by name.
+    snapshots: Vec<String>,
+    /// Since the process started, something was done to it for which a shard may stop.
+    may_stop: bool,
+    /// [`Store::strays`] before the process started.
+    strays: u64,
+    full_until: Option<u64>,
+    full_at: Option<u64>,
+    /// By log: until when it is not stepped.
+    stalled_until: Vec<u64>,
+}
+
+impl<S: Store> Site<S> {
+    /// Whether a shard that stops itself has a reason.
+    pub fn may_stop_a_shard(&self) -> bool {
+        let fenced = self.store.strays() > self.damage.strays;
+        fenced || self.damage.may_stop || self.damage.rot.iter().any(|rot| self.store.is_rotten(rot))
+    }
+
+    /// Whether `words` name a part of a log that really rots.
+    pub fn names_rot(&self, words: &str) -> bool {
+        self.damage.rot.iter().any(|rot| self.store.is_rotten(rot) && words.contains(&rot.name))
+    }
+
+    /// Whether rot of this log explains `words`.
+    pub fn explains(&self, log: LogId, words: &str) -> bool {
+        self.damage.rot.iter().any(|rot| rot.log == log && self.store.is_rotten(rot) && words.contains(&rot.name))
+    }
+
+    /// Whether this log rots somewhere.
+    pub fn rots(&self, log: LogId) -> bool {
+        self.damage.rot.iter().any(|rot| rot.log == log && self.store.is_rotten(rot))
+    }
+
+    /// Whether `words` name a snapshot that was harmed.
+    pub fn names_harmed_snapshot(&self, words: &str) -> bool {
+        self.damage.snapshots.iter().any(|name| words.contains(name))
+    }
+
+    /// Whether some log was made to rot and was not restored.
+    pub fn has_rot(&self) -> bool {
+        !self.damage.rot.is_empty()
+    }
+
+    /// Whether the disk is full, or was so lately that answers may still say so.
+    pub fn was_full(&self) -> bool {
+        self.damage.full_at.is_some_and(|at| self.is_full() || self.tick < at + FULL_IS_REMEMBERED)
+    }
+
+    /// Whether the disk is full.
+    pub fn is_full(&self) -> bool {
+        self.damage.full_until.is_some()
+    }
+
+    /// A process is about to start, and has nothing to complain of yet.
+    pub(super) fn process_starts(&mut self) {
+        self.damage.may_stop = false;
+        self.damage.strays = self.store.strays();
+    }
+
+    /// The operator makes room on the disk.
+    pub(super) fn make_room(&mut self) {
+        if self.damage.full_until.take().is_some() {
+            note!(self.trace, "the disk has room");
+            self.damage.full_at = Some(self.tick);
+            self.disk.set_capacity(u64::MAX);
+        }
+    }
+
+    /// Every log gets disk time again.
+    pub(super) fn stall_nobody(&mut self) {
+        self.damage.stalled_until.clear();
+        self.setup.logs().iter().for_each(|log| _ = self.store.stall(*log, 0));
+    }
+
+    pub(super) fn is_stalled(&self, log: usize) -> bool {
+        self.damage.stalled_until.get(log).is_some_and(|until| self.tick < *until)
+    }
+
+    fn draws(&mut self, in_ten_thousand: u64) -> bool {
+        self.chance.below(10_000) < in_ten_thousand
+    }
+
+    fn fill_disk(&mut self) {
+        let left = self.chance.below(8 << 10);
+        note!(self.trace, "the disk has {left} bytes left");
+        self.disk.set_capacity(self.disk.used_bytes() + left);
+        self.damage.full_until = Some(self.tick + self.chance.within(50..=1_200));
+        self.damage.full_at = Some(self.tick);
+        self.tally.add("a full disk", 1);
+    }
+
+    fn stall(&mut self) {
+        let logs = self.setup.logs();
+        let log = self.chance.below(logs.len() as u64) as usize;
+        let ticks = self.chance.within(5..=200);
+        self.damage.stalled_until.resize(logs.len(), 0);
+        if self.store.stall(logs[log], ticks) {
+            self.damage.stalled_until[log] = self.tick + ticks;
+        }
+        self.tally.add("a log that gets nothing done", 1);
+    }
+
+    fn jump(&mut self) {
+        const DAY_MS: u64 = 24 * 3_600 * 1_000;
+        let most = *self.chance.one_of(&[100, 5_000, DAY_MS]);
+        let by = self.chance.within(1..=most);
+        let forward = self.chance.happens(500);
+        note!(self.trace, "the clock jumps {} by {by} ms", if forward { "forward" } else { "back" });
+        self.tally.add("a clock jump", 1);
+        self.now_ms = if forward { self.now_ms + by } else { self.now_ms.saturating_sub(by) };
+    }
+
+    fn rot_log(&mut self) {
+        let log = *self.chance.one_of(&self.setup.logs());
+        let Some(rot) = self.store.rot(log, &mut self.chance) else { return };
+        note!(self.trace, "bit {} at {} of {} of {} rots", rot.bit, rot.offset, rot.name, rot.path);
+        self.tally.add("rot", 1);
+        self.damage.rot.push(rot);
+    }
+
+    fn take_over(&mut self) {
+        let log = *self.chance.one_of(&self.setup.logs());
+        if self.store.take_over(log) {
+            note!(self.trace, "somebody takes over {log}");
+            self.tally.add("a takeover", 1);
+            self.damage.may_stop = true;
+        }
+    }
+
+    fn harm_snapshot(&mut self) {
+        let files = self.files_below("snapshots");
+        if files.is_empty() {
+            return;
+        }
+        let (path, len) = self.chance.one_of(&files).clone();
+        let at = self.chance.below(len);
+        let cut = self.chance.happens(500);
+        note!(self.trace, "{} {} at {at}", path.display(), if cut { "is cut" } else { "rots" });
+        if cut {
+            // Between two operations of the process; if the machine has stopped, nothing is cut.
+            let _ = self.disk.open(&path).and_then(|file| file.set_len(at).and_then(|()| file.sync_data()));
+        } else {
+            self.disk.flip_bit(&path, at, self.chance.below(8) as u8);
+        }
+        self.tally.add("a harmed snapshot", 1);
+        self.damage.snapshots.extend(path.file_name().map(|name| name.to_string_lossy().into_owned()));
+    }
+
+    fn rot_ids(&mut self) {
+        let files = self.files_below("ids");
+        if files.is_empty() {
+            return;
+        }
+        let (path, len) = self.chance.one_of(&files).clone();
+        let at = self.chance.below(len);
+        note!(self.trace, "{} rots at {at}", path.display());
+        self.disk.flip_bit(&path, at, self.chance.below(8) as u8);
+        self.tally.add("a harmed id index", 1);
+        self.damage.may_stop = true;
+    }
+
+    fn files_below(&self, folder: &str) -> Vec<(std::path::PathBuf, u64)> {
+        let folder = super::data().join(folder);
+        self.disk.files().into_iter().filter(|(path, len)| path.starts_with(&folder) && *len > 0).collect()
+    }
+
+    /// The operator puts back what rotted, from a copy.
+    pub fn restore(&mut self) {
+        for rot in std::mem::take(&mut self.damage.rot) {
+            if self.store.is_rotten(&rot) {
+                note!(self.trace, "{} of {} is restored", rot.name, rot.path);
+                self.store.heal(&rot);
+            }
+        }
+    }
+}
+
+impl<W: Workload<S>, S: Store> World<W, S> {
+    /// Draws the faults of this tick.
+    pub(super) fn something_goes_wrong(&mut self) -> Result<(), Violation> {
+        let site = &mut self.site;
+        if site.damage.full_until.is_some_and(|until| until <= site.tick) {
+            site.make_room();
+        }
+        let faults = site.setup.faults.clone();
+        for (rate, end) in [(faults.power, End::Power), (faults.kill, End::Kill), (faults.stop, End::Stop)] {
+            if self.site.draws(rate) {
+                self.end(end)?;
+            }
+        }
+        let site = &mut self.site;
+        if site.draws(faults.power_in_operation) {
+            let operations = site.chance.below(40);
+            note!(site.trace, "the power will fail in operation {operations}");
+            site.disk.crash_after_ops(operations);
+        }
+        if site.draws(faults.sync) && self.node.is_some() {
+            note!(site.trace, "the next sync will fail");
+            site.damage.may_stop = true;
+            site.disk.fail_next_sync();
+        }
+        if site.draws(faults.full_disk) {
+            site.fill_disk();
+        }
+        if site.draws(faults.stalled_log) {
+            site.stall();
+        }
+        if site.draws(faults.log_rot) && self.node.is_some() {
+            site.rot_log();
+        }
+        if site.draws(faults.take_over) && self.node.is_some() {
+            site.take_over();
+        }
+        if site.draws(faults.snapshot_rot) {
+            site.harm_snapshot();
+        }
+        if site.draws(faults.ids_rot) {
+            site.rot_ids();
+        }
+        if site.draws(faults.clock_jump) {
+            site.jump();
+        }
+        if site.has_rot() && site.chance.happens(5) {
+            self.audit_and_restore()?;
+        }
+        Ok(())
+    }
+
+    /// The operator stops the process, audits the data directory, and restores what the audit names.
+    fn audit_and_restore(&mut self) -> Result<(), Violation> {
+        if self.node.is_none() || self.site.disk.has_stopped() {
+            return Ok(());
+        }
+        note!(self.site.trace, "the data directory is audited");
+        self.end(End::Kill)?;
+        self.audit_offline()?;
+        self.site.restore();
+        Ok(())
+    }
+
+    /// An audit of logs that nobody serves finds damage in every log where there is some, names it, and finds none
+    /// elsewhere.
+    pub fn audit_offline(&mut self) -> Result<(), Violation> {
+        for log in self.site.setup.logs() {
+            let Some(found) = self.load.audit(&self.site, log) else { continue };
+            let site = &mut self.site;
+            note!(site.trace, "  {log}: {found:?}");
+            if site.rots(log) {
+                let named = found.iter().any(|words| site.explains(log, words));
+                crate::violation::must(named, "an audit names the damage", || format!("{log}: {found:?}"))?;
+                site.tally.add("an offline audit that found damage", 1);
+                continue;
+            }
+            let unfounded: Vec<&String> = found.iter().filter(|words| !site.names_harmed_snapshot(words)).collect();
+            crate::violation::must(unfounded.is_empty(), "an audit finds nothing where nothing is wrong", || {
+                format!("{log}: {unfounded:?}")
+            })?;
+        }
+        Ok(())
+    }
+}

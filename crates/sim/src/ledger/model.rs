@@ -1,0 +1,318 @@
+//! The oracle: what clients asked, what they were told, and so what must be true from now on.
+//!
+//! ```text
+//!   Ask, Reply ─▶ Model ─▶ per id: at most one content, one verdict for ever, applied at most once
+//!                      └─▶ per account: figures that only grow, rows that never change or vanish
+//!   Census (everything read through the door while all is quiet) ─▶ compare: nothing lost, nothing twice, all adds up
+//! ```
+//!
+//! Why it is not a second ledger: it never decides. It knows only promises, so it cannot share a mistake with the code
+//! that decides, and an answer that was never seen binds it to nothing: the request was done once or not at all.
+
+mod account;
+mod census;
+mod hold;
+mod id;
+mod page;
+
+use std::collections::BTreeMap;
+
+use tidegate_ledger::message::Reply;
+use tidegate_machines::ledger::{AccountKind, AccountView, Outcome, Refusal};
+
+use crate::ledger::ask::{Ask, Content, Item};
+use crate::violation::{Violation, must};
+use account::{AccountStory, Floor};
+pub use census::Census;
+use hold::Close;
+use id::IdStory;
+
+/// The asset whose amounts are so large that sources meet the bound on what they may issue.
+pub const HUGE_ASSET: &str = "gem";
+
+/// A moment, counted in requests and answers.
+pub type Stamp = u64;
+
+/// One sending of a request: what was known when it left.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    stamp: Stamp,
+    floor: Option<Floor>,
+}
+
+/// What an answer means to the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// It is the answer.
+    Settled,
+    /// Nobody knows; ask again.
+    AskAgain,
+}
+
+/// Everything that clients know.
+#[derive(Default)]
+pub struct Model {
+    stamp: Stamp,
+    shard_count: u16,
+    accounts: BTreeMap<String, AccountStory>,
+    ids: BTreeMap<String, IdStory>,
+    /// Linked groups that were asked.
+    groups: Vec<Vec<Item>>,
+}
+
+impl Model {
+    /// Nothing is known of a node with `shard_count` shards.
+    pub fn new(shard_count: u16) -> Model {
+        Model { shard_count, ..Model::default() }
+    }
+
+    /// Notes that `ask` is sent, once more or for the first time.
+    pub fn sent(&mut self, ask: &Ask) -> Sent {
+        self.stamp += 1;
+        let stamp = self.stamp;
+        let mut floor = None;
+        match ask {
+            Ask::Open { id, asset, kind } => self.account(id).sent(asset, *kind),
+            Ask::Transfers { items, .. } | Ask::Holds(items) => {
+                let linked = matches!(ask, Ask::Transfers { linked: true, .. });
+                for Item { id, content } in items {
+                    self.ids.entry(id.clone()).or_default().sent(content, linked, stamp);
+                }
+                if linked && !self.groups.contains(items) {
+                    self.groups.push(items.clone());
+                }
+            }
+            Ask::Posts(posts) => {
+                for (id, amount) in posts {
+                    self.ids.entry(id.clone()).or_default().hold.sent(Close::Post(*amount));
+                }
+            }
+            Ask::Voids(ids) => {
+                for id in ids {
+                    self.ids.entry(id.clone()).or_default().hold.sent(Close::Void);
+                }
+            }
+            Ask::Read { id } => floor = Some(self.account(id).floor()),
+            Ask::History { .. } | Ask::List { .. } | Ask::Audit => {}
+        }
+        Sent { stamp, floor }
+    }
+
+    /// Takes the answer to a sending of `ask`.
+    pub fn answered(&mut self, ask: &Ask, sent: &Sent, reply: &Reply) -> Result<Heard, Violation> {
+        self.stamp += 1;
+        if let Reply::Unavailable(_) = reply {
+            return Ok(Heard::AskAgain);
+        }
+        match (ask, reply) {
+            (Ask::Open { id, asset, kind }, Reply::AccountOpened { created, account }) => {
+                self.check_view(account, None)?;
+                let now = self.stamp;
+                self.account(id).opened(asset, *kind, *created, account, sent.stamp, now)?;
+            }
+            (Ask::Open { id, asset, kind }, Reply::Refused(Refusal::AccountExists)) => {
+                self.account(id).exists_otherwise(id, asset, *kind)?;
+            }
+            (Ask::Transfers { linked, items }, Reply::Outcomes(outcomes)) => {
+                self.items_answered(items, outcomes, *linked, sent)?;
+            }
+            (Ask::Holds(items), Reply::Outcomes(outcomes)) => self.items_answered(items, outcomes, false, sent)?,
+            (Ask::Posts(posts), Reply::Outcomes(outcomes)) => {
+                count(posts.len(), outcomes)?;
+                for ((id, amount), outcome) in posts.iter().zip(outcomes) {
+                    self.closed(id, Close::Post(*amount), *outcome, sent)?;
+                }
+            }
+            (Ask::Voids(ids), Reply::Outcomes(outcomes)) => {
+                count(ids.len(), outcomes)?;
+                for (id, outcome) in ids.iter().zip(outcomes) {
+                    self.closed(id, Close::Void, *outcome, sent)?;
+                }
+            }
+            (Ask::Read { id }, Reply::Account(view)) => {
+                must(*view.id == **id, "a read is about what was asked", || format!("asked {id}, got {view:?}"))?;
+                self.check_view(view, sent.floor.as_ref())?;
+            }
+            (Ask::Read { id } | Ask::History { id, .. }, Reply::Refused(Refusal::AccountNotFound)) => {
+                let known = self.accounts.get(id).is_some_and(|account| account.was_open_at(sent.stamp));
+                must(!known, "no acknowledged account is lost", || format!("{id} is not found"))?;
+            }
+            (Ask::History { id, limit, .. }, Reply::History { rows, next }) => {
+                self.page_answered(id, *limit, rows, next.is_some())?;
+            }
+            (Ask::List { prefix, after, limit }, Reply::Accounts(views)) => {
+                page::check_list(prefix, after.as_deref(), *limit, views)?;
+                views.iter().try_for_each(|view| self.check_view(view, None))?;
+            }
+            (Ask::Audit, Reply::Audit(reports)) => {
+                let complete = reports.len() == self.shard_count as usize;
+                must(complete, "every shard reports its audit", || format!("{reports:?}"))?;
+                let agree = reports.iter().all(|report| report.differences.is_empty());
+                must(agree, "the auditor agrees with the live balances", || format!("{reports:?}"))?;
+            }
+            (ask, reply) => {
+                return Err(Violation::of("an answer fits its request", format!("{ask:?} was answered {reply:?}")));
+            }
+        }
+        Ok(Heard::Settled)
+    }
+
+    fn account(&mut self, id: &str) -> &mut AccountStory {
+        self.accounts.entry(id.to_owned()).or_default()
+    }
+
+    fn items_answered(
+        &mut self,
+        items: &[Item],
+        outcomes: &[Outcome],
+        linked: bool,
+        sent: &Sent,
+    ) -> Result<(), Violation> {
+        count(items.len(), outcomes)?;
+        for (item, outcome) in items.iter().zip(outcomes) {
+            self.item_answered(item, *outcome, linked, sent)?;
+        }
+        if linked {
+            self.check_group(items).map_err(|violation| Violation {
+                detail: format!("answered {outcomes:?}: {}", violation.detail),
+                ..violation
+            })?;
+        }
+        Ok(())
+    }
+
+    /// No member of a linked group is known to be applied while another is known not to be, unless it was sent alone,
+    /// too.
+    fn check_group(&self, items: &[Item]) -> Result<(), Violation> {
+        let member = |Item { id, content }: &Item| self.ids.get(id).and_then(|story| story.fate_in_group(content));
+        let fates: Vec<Option<bool>> = items.iter().map(member).collect();
+        let split = fates.contains(&Some(true)) && fates.contains(&Some(false));
+        must(!split, "a linked group is all or nothing", || format!("{items:?}: applied {fates:?}"))
+    }
+
+    fn item_answered(&mut self, item: &Item, outcome: Outcome, linked: bool, sent: &Sent) -> Result<(), Violation> {
+        let Item { id, content } = item;
+        if let Some(expected) = form_refusal(content) {
+            return must(outcome == Outcome::Refused(expected), "what is malformed is refused as that", || {
+                format!("{item:?} was answered {outcome:?}")
+            });
+        }
+        if let Outcome::Refused(refusal) = outcome {
+            let grouped = linked || self.ids.get(id).is_some_and(|story| story.was_sent_linked(content));
+            let plausible = self.may_refuse(content, refusal, grouped, self.first_sent(id, content));
+            must(plausible, "a refusal has its reason", || format!("{item:?} was answered {outcome:?}"))?;
+            if refusal == Refusal::LinkedAcrossShards {
+                return Ok(());
+            }
+        } else {
+            self.may_apply(item)?;
+        }
+        let now = self.stamp;
+        let story = self.ids.get_mut(id).expect("only what was sent is answered");
+        let newly_applied = story.answered(id, content, outcome, sent.stamp, now)?;
+        if newly_applied && content.expires_in_ms.is_none() {
+            self.account(&content.debit).note_debit(content.amount);
+        }
+        Ok(())
+    }
+
+    fn first_sent(&self, id: &str, content: &Content) -> Stamp {
+        self.ids.get(id).and_then(|story| story.first_sent(content)).unwrap_or(0)
+    }
+
+    /// Whether this refusal can be right for this content, whose first sending was at `first_sent`.
+    fn may_refuse(&self, content: &Content, refusal: Refusal, linked: bool, first_sent: Stamp) -> bool {
+        let (debit, credit) = (self.accounts.get(&content.debit), self.accounts.get(&content.credit));
+        let (debit_kind, credit_kind) = (debit.and_then(AccountStory::content), credit.and_then(AccountStory::content));
+        let was_open = |account: Option<&AccountStory>| account.is_some_and(|account| account.was_open_at(first_sent));
+        match refusal {
+            Refusal::IdReused => true,
+            Refusal::InsufficientFunds { available } => {
+                debit_kind.is_none_or(|(_, kind)| kind == AccountKind::Wallet) && (linked || available < content.amount)
+            }
+            Refusal::DebitAccountNotFound => !was_open(debit),
+            Refusal::CreditAccountNotFound => !was_open(credit),
+            Refusal::AssetMismatch => match (debit_kind, credit_kind) {
+                (Some((debit, _)), Some((credit, _))) => debit != credit,
+                _ => true,
+            },
+            Refusal::CollectorCreditOnly => debit_kind.is_none_or(|(_, kind)| kind == AccountKind::Collector),
+            Refusal::Overflow => {
+                debit_kind.is_none_or(|(asset, kind)| asset == HUGE_ASSET && kind == AccountKind::Source)
+            }
+            Refusal::LinkedFailed => linked,
+            Refusal::LinkedAcrossShards => linked && self.shard_count > 1,
+            _ => false,
+        }
+    }
+
+    /// Whether this may ever be applied, whatever the balances.
+    fn may_apply(&self, item: &Item) -> Result<(), Violation> {
+        let content = &item.content;
+        let asked = |id: &str| self.accounts.get(id).is_some_and(AccountStory::was_asked_for);
+        must(asked(&content.debit) && asked(&content.credit), "money moves between accounts that exist", || {
+            format!("{item:?} was applied")
+        })?;
+        let of = |id: &str| self.accounts.get(id).and_then(AccountStory::content);
+        if let (Some((from, kind)), Some((to, _))) = (of(&content.debit), of(&content.credit)) {
+            must(from == to, "a transfer keeps to one asset", || format!("{item:?} was applied"))?;
+            must(kind != AccountKind::Collector, "a collector is only credited", || format!("{item:?} was applied"))?;
+        }
+        Ok(())
+    }
+
+    fn closed(&mut self, id: &str, close: Close, outcome: Outcome, sent: &Sent) -> Result<(), Violation> {
+        let now = self.stamp;
+        let story = self.ids.get_mut(id).expect("only what was sent is answered");
+        if let Some((debit, amount)) = story.closed(id, close, outcome, sent.stamp, now)? {
+            self.account(&debit).note_debit(amount);
+        }
+        Ok(())
+    }
+
+    /// The figures of one account make sense, and are not older than what was known when the question left.
+    fn check_view(&mut self, view: &AccountView, floor: Option<&Floor>) -> Result<(), Violation> {
+        let asked = self.accounts.get(&*view.id).is_some_and(AccountStory::was_asked_for);
+        must(asked, "only accounts that were asked for exist", || format!("{view:?}"))?;
+        self.account(&view.id).viewed(view, floor)
+    }
+
+    /// Whether the hold `id` was placed with this one content, as far as any client knows, and how much it reserves.
+    pub fn hold_amount(&self, id: &str) -> Option<u64> {
+        self.ids.get(id)?.only_hold().map(|content| content.amount)
+    }
+
+    /// Whether some client knows what became of `id`.
+    pub fn is_settled(&self, id: &str) -> bool {
+        self.ids.get(id).is_some_and(IdStory::is_settled)
+    }
+
+    /// Ids that were ever sent.
+    pub fn ids(&self) -> usize {
+        self.ids.len()
+    }
+}
+
+fn count(asked: usize, outcomes: &[Outcome]) -> Result<(), Violation> {
+    must(asked == outcomes.len(), "one outcome per item", || format!("{asked} asked, answered {outcomes:?}"))
+}
+
+/// What is wrong with a content whatever the state; the workload makes at most one mistake at a time.
+fn form_refusal(content: &Content) -> Option<Refusal> {
+    if content.amount == 0 || content.amount > i64::MAX as u64 {
+        Some(Refusal::AmountInvalid)
+    } else if content.memo.len() > 256 {
+        Some(Refusal::MemoTooLong)
+    } else if content.debit == content.credit {
+        Some(Refusal::SameAccount)
+    } else if content.expires_in_ms == Some(0) {
+        Some(Refusal::ExpiryInvalid)
+    } else if content.debit.contains('/') || content.credit.contains('/') {
+        Some(Refusal::AccountIdInvalid)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests;
