@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   files ─▶ read_certificate ─▶ Certificate ──replace──▶ ServerCertificate ─┐
-//!   files ─▶ read_authorities ─▶ Authorities ──replace──▶ ClientAuthorities ─┴─▶ one ServerConfig per door, never replaced
+//!   files ─▶ read_authorities ─▶ Authorities ──replace──▶ ClientAuthorities ─┴─▶ one ServerConfig per door
 //! ```
 //!
 //! Promise: a handshake that begins after `replace` uses the new files; connections that are open notice nothing.
