@@ -1,4 +1,4 @@
-//! The node as the HTTP door of one edge thread sees it.
+//! What the HTTP door of one edge thread uses of the node.
 
 use std::sync::Arc;
 
@@ -78,8 +78,8 @@ impl Operations for NodeOperations {
     }
 }
 
-/// Gives connections to the MQTT ports of the workers, in turn. Any of them will do: it sends the connection on to the one that has its
-/// session.
+/// Gives connections to the MQTT ports of the workers, in turn. Any of them will do: it sends the connection on to the
+/// one that has its session.
 pub struct ArrivalClient {
     ports: Vec<Address>,
     next: usize,

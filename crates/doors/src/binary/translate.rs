@@ -1,4 +1,4 @@
-//! Between the binary port's messages and those of the shards.
+//! Translates between the binary port's messages and those of the shards.
 
 use bytes::Bytes;
 use tidegate_ledger::limits::PAGE_ROWS_MAX;
@@ -128,7 +128,7 @@ fn encode_outcomes(out: &mut Vec<u8>, correlation: u64, outcomes: &[Outcome]) {
     frame.finish();
 }
 
-/// Code, words, and when to ask again in milliseconds.
+/// Code, text, and milliseconds until the client should ask again.
 pub fn unavailable(reason: Unavailable) -> (&'static str, &'static str, u32) {
     match reason {
         Unavailable::Busy => {

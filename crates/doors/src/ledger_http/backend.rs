@@ -1,4 +1,4 @@
-//! What the ledger's room asks of the server behind it.
+//! What the ledger's HTTP room needs from the server.
 
 use tidegate_ledger::message::{Reply, Request, Unavailable};
 

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Promise: a reply that moves money leaves only after its record is durable, because it leaves only after the ledger's
-//! [`Reply`](tidegate_ledger::message::Reply). Why one hot path: votes are nearly all of the load, and routing is cost
-//! without a question behind it.
+//! [`Reply`](tidegate_ledger::message::Reply). Why one hot path: nearly all requests are votes, and axum's routing
+//! costs as much as handling one.
 //!
 //! Invariant: nothing here knows shards, journals or rings; the room speaks [`Backend`] only.
 

@@ -1,5 +1,5 @@
-//! The ledger's room at the door of one edge thread: its routes, and the way of a request to the ledger past the gate
-//! of rights.
+//! The ledger's room at the HTTP door of one edge thread: its routes, and how a request is checked and sent to the
+//! ledger.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
@@ -70,7 +70,8 @@ pub struct Ledger<B> {
     shared: Arc<Shared<B>>,
 }
 
-/// The fields behind a [`Ledger`]. The mutex is this thread's own: axum wants its state to be `Sync`, nobody contends.
+/// The fields behind a [`Ledger`]. Only this thread locks the mutex. It is there because axum requires its state to be
+/// `Sync`.
 pub struct Shared<B> {
     pub(super) door: Door,
     pub(super) metrics: LedgerHttpMetrics,

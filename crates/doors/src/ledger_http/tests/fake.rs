@@ -1,4 +1,4 @@
-//! A ledger in a map, enough of one to answer every question of the door, with switches to answer badly.
+//! A fake ledger in a map. It answers every request of the HTTP door, and tests can make it fail.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -72,7 +72,7 @@ impl FakeBackend {
         self.state.lock().unwrap().is_silent = true;
     }
 
-    /// From now on the house is so.
+    /// From now on the server is so.
     pub fn set_health(&self, health: Health) {
         self.state.lock().unwrap().health = Some(health);
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tidegate_ledger::message::Unavailable;
 
-use super::house::{Client, House, SERVICE};
+use super::server::{Client, SERVICE, TestServer};
 use crate::http::HttpLimits;
 
 const PATH: &str = "/v1/accounts/wallet:dave/transfers";
@@ -81,7 +81,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 #[test]
 fn lines_are_the_rows_of_the_pages() {
-    let house = House::open();
+    let house = TestServer::open();
     house.backend.lengthen("wallet:dave", 2_345);
     let mut expected: Vec<Value> = Vec::new();
     let mut query = "limit=1000".to_owned();
@@ -100,7 +100,7 @@ fn lines_are_the_rows_of_the_pages() {
 
 #[test]
 fn a_short_history_is_one_part_and_an_empty_one_is_empty() {
-    let house = House::open();
+    let house = TestServer::open();
     let mut client = house.connect();
     let mut ask = |account: &str| {
         client.send(&format!(
@@ -122,7 +122,7 @@ fn a_short_history_is_one_part_and_an_empty_one_is_empty() {
 
 #[test]
 fn what_goes_wrong_before_the_first_row_is_a_problem() {
-    let house = House::open();
+    let house = TestServer::open();
     let status_and_code = |token: &str, path: &str| {
         let mut reading = begin(house.connect(), token, path);
         assert!(reading.head.contains("content-type: application/problem+json\r\n"), "{}", reading.head);
@@ -148,7 +148,7 @@ fn what_goes_wrong_before_the_first_row_is_a_problem() {
 
 #[test]
 fn a_client_that_does_not_read_is_not_read_for_and_one_that_goes_ends_its_stream() {
-    let house = House::open();
+    let house = TestServer::open();
     house.backend.lengthen("wallet:dave", LONG);
     let mut reading = begin(house.connect(), SERVICE, PATH);
     assert!(reading.chunk().is_some_and(|chunk| !chunk.is_empty()));
@@ -167,7 +167,7 @@ fn a_client_that_does_not_read_is_not_read_for_and_one_that_goes_ends_its_stream
 #[test]
 fn a_client_that_reads_no_more_is_not_waited_for() {
     let limits = HttpLimits { reader_timeout: Duration::from_millis(100), ..HttpLimits::default() };
-    let house = House::with(limits);
+    let house = TestServer::with(limits);
     house.backend.lengthen("wallet:dave", LONG);
     let mut reading = begin(house.connect(), SERVICE, PATH);
     assert!(reading.chunk().is_some());
@@ -180,10 +180,10 @@ fn a_client_that_reads_no_more_is_not_waited_for() {
 fn a_failure_in_the_middle_breaks_the_connection() {
     let limits = HttpLimits { request_timeout: Duration::from_millis(300), ..HttpLimits::default() };
     for fail in [
-        |house: &House| house.backend.unavailable(Some(Unavailable::ShardFailed)),
-        |house: &House| house.backend.silent(),
+        |house: &TestServer| house.backend.unavailable(Some(Unavailable::ShardFailed)),
+        |house: &TestServer| house.backend.silent(),
     ] {
-        let house = House::with(limits);
+        let house = TestServer::with(limits);
         house.backend.lengthen("wallet:dave", LONG);
         let mut reading = begin(house.connect(), SERVICE, PATH);
         assert!(reading.chunk().is_some());
@@ -198,7 +198,7 @@ fn a_failure_in_the_middle_breaks_the_connection() {
 #[test]
 fn a_stop_breaks_off_what_is_not_read_in_time() {
     let limits = HttpLimits { drain_timeout: Duration::from_millis(200), ..HttpLimits::default() };
-    let house = House::with(limits);
+    let house = TestServer::with(limits);
     house.backend.lengthen("wallet:dave", LONG);
     let backend = house.backend.clone();
     let mut reading = begin(house.connect(), SERVICE, PATH);
