@@ -7,8 +7,8 @@
 //! Promise: the next part is asked for when the connection has taken the one before. A body that lacks its last part
 //! breaks the connection: no client takes a piece for the whole.
 //!
-//! Why a task: the time that a client takes to read must be bounded, and hyper does not look at a body while there is no
-//! room for it.
+//! Why a task: the time that a client takes to read must be bounded, and hyper does not look at a body while there
+//! is no room for it.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

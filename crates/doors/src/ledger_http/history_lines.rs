@@ -23,8 +23,8 @@ use crate::json::Problem;
 /// The content type.
 pub const NDJSON: &str = "application/x-ndjson";
 
-/// Whether a client wants lines: it names them, and does not like JSON as well. Where a body of unknown length ends with
-/// the connection (HTTP/1.0), nobody could tell a piece from the whole, so there are none.
+/// Whether a client wants lines: it names them, and does not like JSON as well. Where a body of unknown length ends
+/// with the connection (HTTP/1.0), nobody could tell a piece from the whole, so there are none.
 pub fn are_wanted(version: Version, headers: &HeaderMap) -> bool {
     version >= Version::HTTP_11 && quality_of(NDJSON, headers) > quality_of("application/json", headers)
 }

@@ -1,11 +1,11 @@
 //! Counters in the simulator: clients that add and read, and an oracle that knows what they were told.
 //!
 //! ```text
-//!   draw ─▶ how often clients ask, which faults       tick ─▶ asks, answers ─▶ oracle       check ─▶ what is there at the end
+//!   draw ─▶ how often clients ask, which faults       tick ─▶ asks, answers ─▶ oracle    check ─▶ values at the end
 //! ```
 //!
-//! The oracle's promises. An answered `add` is never taken back. No value is more than all that was asked. A counter whose
-//! time is over is not read, and goes.
+//! The oracle's promises. An answered `add` is never taken back. No value is more than all that was asked. A counter
+//! whose time is over is not read, and goes.
 
 use std::collections::BTreeMap;
 
