@@ -9,7 +9,7 @@ planted() { # PACKAGE EDGES
     cargo tree --package "$1" --edges "$2,features" --quiet | grep -E "$PLANTED"
 }
 
-for package in tidegate storm; do
+for package in tidegate storm counter; do
     if planted "$package" normal,build; then
         echo "released: $package would have the features above; only [dev-dependencies] may turn them on" >&2
         exit 1
