@@ -205,9 +205,9 @@ impl<L: LogStore> Broker<L> {
             let mut input = self.clients.take_input(index);
             input.extend_from_slice(bytes);
             self.clients.put_input(index, input);
-            if !self.is_blocked(index) {
-                self.resume(index, now);
-            }
+            // Also where it may not go on now: these bytes may complete a packet, and be the last for long. `keep_input`
+            // then sees that a step looks at them again.
+            self.resume(index, now);
         }
         self.run_deferred_disconnects(now);
     }
