@@ -303,7 +303,7 @@ impl<L: LogStore> Broker<L> {
             Packet::Publish(publish) => return self.publish(index, publish, now),
             Packet::PubAck(ack) => self.puback(index, ack, now),
             Packet::PubRec(ack) => self.pubrec(index, ack, now),
-            Packet::PubRel(ack) => self.pubrel(index, ack, now),
+            Packet::PubRel(ack) => return self.pubrel(index, ack, now),
             Packet::PubComp(ack) => self.pubcomp(index, ack, now),
             Packet::Subscribe(subscribe) => return self.subscribe(index, subscribe, now),
             Packet::Unsubscribe(unsubscribe) => return self.unsubscribe(index, unsubscribe, now),

@@ -128,6 +128,11 @@ impl World {
         told
     }
 
+    /// Lets a client send something, and nothing follow from it yet.
+    pub fn hand_over(&mut self, command: &str) {
+        self.command(command, &mut Heard::default());
+    }
+
     fn command(&mut self, command: &str, heard: &mut Heard) {
         let Some((name, command)) = command.split_once(": ") else { return self.happen(command, heard) };
         let (name, worker) = match name.split_once('@') {
