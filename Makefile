@@ -14,7 +14,7 @@ export PATH := $(HOME)/.cargo/bin:$(PATH)
 TARGET := $(abspath $(or $(CARGO_TARGET_DIR),target))
 export CARGO_TARGET_DIR := $(TARGET)
 ifdef CI
-# Nobody will build it again.
+# Each run builds once, so incremental builds would only cost time.
 export CARGO_INCREMENTAL := 0
 endif
 
@@ -32,9 +32,9 @@ KILLS ?= 1000
 LOGS := $(TARGET)/stages
 STAGE := scripts/stage.sh $(LOGS)
 SETUP := scripts/setup.sh
-# All but the simulator, which plants bugs (crates/planted): nothing else is built with them. One choice for all
-# stages, so that they share builds.
-HOUSE := --workspace --exclude tidegate-sim
+# All crates but the simulators. They turn on planted bugs (crates/planted), which no other build may contain.
+# All stages make the same choice, so that they share builds.
+PRODUCTION := --workspace --exclude tidegate-sim --exclude counter-sim
 
 .PHONY: help
 help: ## list the targets
@@ -54,7 +54,7 @@ release: setup ## build the server and the load generator, optimised
 test: setup ## everything that must hold before a merge, from nothing to the end
 	@rm -rf $(LOGS)
 	@$(STAGE) "1/8 lint" $(MAKE) lint
-	@$(STAGE) "2/8 unit, property, process and doc tests" cargo test --no-fail-fast $(HOUSE) -- --skip survives_kills
+	@$(STAGE) "2/8 unit, property, process and doc tests" cargo test --no-fail-fast $(PRODUCTION) -- --skip survives_kills
 	@$(STAGE) "3/8 kill -9 of the real binary, 50 times for the ledger and for MQTT" $(MAKE) kill KILLS=50
 	@$(STAGE) "4/8 simulation: some hundred seeds on two stores, ten planted bugs" $(MAKE) sim-test
 	@$(STAGE) "5/8 loom: every interleaving of the rings" $(MAKE) loom
@@ -64,7 +64,7 @@ test: setup ## everything that must hold before a merge, from nothing to the end
 	@scripts/summary.sh $(LOGS)
 
 .PHONY: lint
-lint: setup ## rustfmt, clippy and rustdoc with warnings as errors, shellcheck, what a release must not contain
+lint: setup ## rustfmt, clippy, rustdoc, shellcheck, the width of lines, what a release must not contain
 	cargo fmt --all --check
 	cd fuzz && cargo fmt --check
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
@@ -72,6 +72,7 @@ lint: setup ## rustfmt, clippy and rustdoc with warnings as errors, shellcheck, 
 	cargo clippy --workspace -- -D warnings
 	$(MAKE) doc
 	@scripts/released.sh
+	@scripts/columns.sh
 	@$(SETUP) python
 	.venv/bin/shellcheck .ci/run scripts/*.sh tests/doors/*.sh tests/doors/clients/*.sh
 
@@ -92,11 +93,11 @@ sim: setup ## simulate until stopped, or SEED=n (WORLD=ledger or gateway; STORE=
 
 .PHONY: sim-test
 sim-test: setup
-	cargo test -p tidegate-sim -- --nocapture
+	cargo test -p tidegate-sim -p counter-sim -- --nocapture
 
 .PHONY: kill
 kill: setup ## kill -9 the server under load and compare every acknowledged outcome (KILLS=n)
-	TIDEGATE_KILLS=$(KILLS) cargo test $(HOUSE) --no-fail-fast --test kill --test mqtt_kill -- --nocapture
+	TIDEGATE_KILLS=$(KILLS) cargo test $(PRODUCTION) --no-fail-fast --test kill --test mqtt_kill -- --nocapture
 
 .PHONY: loom
 loom: setup ## model check the rings
@@ -120,14 +121,14 @@ fuzz-replay: setup
 doors: setup ## the README's commands as printed, and schemathesis against /openapi.json
 	@$(SETUP) python
 	@# As it is released but for the optimiser: without what only tests turn on.
-	cargo build $(HOUSE) --bin tidegate
+	cargo build $(PRODUCTION) --bin tidegate
 	tests/doors/run.sh $(TARGET)/debug/tidegate
 
 .PHONY: clients
 clients: setup ## paho, mosquitto's tools and mqtt.js through every door, and the voting page in Chromium
 	@$(SETUP) python
 	@$(SETUP) clients
-	cargo build $(HOUSE) --bin tidegate
+	cargo build $(PRODUCTION) --bin tidegate
 	.venv/bin/python tests/doors/clients/run.py $(TARGET)/debug/tidegate
 
 ##------------------------------------------------------------------------------------------------ speed
@@ -147,7 +148,7 @@ bench-gateway: release ## MQTT beside Mosquitto and mochi-mqtt; writes target/be
 	@$(SETUP) mochi
 	RUNS=$(RUNS) $(TARGET)/release/storm bench-gateway --tidegate $(TARGET)/release/tidegate --out target/bench $(BENCH)
 
-##------------------------------------------------------------------------------------------------ the house
+##------------------------------------------------------------------------------------------------ the tree
 
 .PHONY: setup
 setup:

@@ -1,4 +1,5 @@
-//! A record of the journal, read as an event and folded: one form per event, and no record can take a ledger out of its rules.
+//! A record of the journal, decoded as an event and folded. Each event has one encoding, and no record can break the
+//! ledger's rules.
 
 use std::sync::LazyLock;
 use tidegate_machines::ledger::{AccountKind, Command, Event, Ledger, Transfer};
@@ -7,7 +8,7 @@ use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence
 const NOW: TimeMs = TimeMs(1_000_000);
 
 /// A small ledger and its journal, as bytes of events.
-pub struct Story {
+pub struct Sample {
     /// After all events.
     pub ledger: Ledger,
     /// In order.
@@ -15,13 +16,13 @@ pub struct Story {
 }
 
 /// A shop, a wallet and a candidate; credits bought, a vote, and a refusal.
-pub static STORY: LazyLock<Story> = LazyLock::new(|| {
+pub static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
     let transfer = |id, debit, credit, amount| Command::Transfer {
         transfer: Transfer { id, debit, credit, amount, memo: "a memo" },
         credit_missing: false,
     };
     let open = |id, kind| Command::OpenAccount { id, asset: "credit", kind };
-    let mut story = Story { ledger: Ledger::new(ShardIndex(0), 1), events: Vec::new() };
+    let mut sample = Sample { ledger: Ledger::new(ShardIndex(0), 1), events: Vec::new() };
     for command in [
         open("source:shop", AccountKind::Source),
         open("wallet:dave", AccountKind::Wallet),
@@ -30,7 +31,7 @@ pub static STORY: LazyLock<Story> = LazyLock::new(|| {
         transfer("vote", "wallet:dave", "candidate:1", 3),
         transfer("too much", "wallet:dave", "candidate:1", 30),
     ] {
-        let bytes = match story.ledger.decide(&command, None, NOW) {
+        let bytes = match sample.ledger.decide(&command, None, NOW) {
             Decision::Append { event, .. } => {
                 let mut bytes = Vec::new();
                 event.encode(&mut bytes);
@@ -38,11 +39,11 @@ pub static STORY: LazyLock<Story> = LazyLock::new(|| {
             }
             other => panic!("{command:?} journals nothing: {other:?}"),
         };
-        let at = next_place(&story.ledger);
-        story.ledger.apply(&Event::decode(&bytes).expect("what was encoded decodes"), at);
-        story.events.push(bytes);
+        let at = next_place(&sample.ledger);
+        sample.ledger.apply(&Event::decode(&bytes).expect("what was encoded decodes"), at);
+        sample.events.push(bytes);
     }
-    story
+    sample
 });
 
 /// A ledger compares positions only.
@@ -50,7 +51,7 @@ fn next_place(ledger: &Ledger) -> Place {
     Place { position: RecordPosition(ledger.position().0 + 100), sequence: RecordSequence(1) }
 }
 
-/// Decodes, encodes again, and folds into the ledger of [`STORY`].
+/// Decodes, encodes again, and folds into the ledger of [`SAMPLE`].
 pub fn check(bytes: &[u8]) {
     let Ok(event) = Event::decode(bytes) else { return };
     let mut again = Vec::new();
@@ -58,7 +59,7 @@ pub fn check(bytes: &[u8]) {
     assert_eq!(again, bytes, "{event:?} has two forms");
 
     let mut snapshot = Vec::new();
-    STORY.ledger.write_snapshot(&mut |part| snapshot.extend_from_slice(part));
+    SAMPLE.ledger.write_snapshot(&mut |part| snapshot.extend_from_slice(part));
     let mut ledger = Ledger::decode_snapshot(&snapshot).expect("our own snapshot");
     let at = next_place(&ledger);
     if ledger.apply_checked(&event, at).is_ok() {

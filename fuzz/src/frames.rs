@@ -1,4 +1,4 @@
-//! A stream of the binary port, taken as the server's way in and as the client's.
+//! A stream of the binary port, decoded as the server decodes it and as the client does.
 
 use tidegate_wire::limits::FRAME_BYTES_MAX;
 use tidegate_wire::{BodyRef, ReplyBodyRef, Split, decode_reply, decode_request, split};

@@ -1,5 +1,5 @@
-//! A commit group. Raw bytes rarely pass its checksums, so they are also sealed as the records of a group that is right in all
-//! else: what follows the checksums must be as careful as they are.
+//! A commit group. Raw bytes rarely pass its checksums, so they are also sealed as the records of a group that is right
+//! in all else. The code behind the checksums must be as careful as they are.
 
 use tidegate_journal::group::{self, GROUP_HEADER_BYTES, GroupHeader, RECORD_HEADER_BYTES};
 use tidegate_journal::limits::GROUP_BYTES_MAX;

@@ -1,5 +1,5 @@
-//! Bytes as the body of every request that takes one, through the real HTTP door over a loopback socket, in front of a ledger
-//! that applies everything. The door must answer, with a status that says whose fault it was, and stay open.
+//! Bytes as the body of every request that takes one, sent over a loopback socket to the real HTTP door in front of a
+//! ledger that applies everything. The door must answer with a status that fits, and keep serving.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,7 +1,7 @@
-//! A stream of MQTT, taken as a client's and as a server's, in both versions.
+//! A stream of MQTT, decoded as a client's and as a server's, in both versions.
 //!
-//! The first byte is no part of the stream: it says from which side and in which version the stream is read, so that the fuzzer can
-//! reach each decoder with the same corpus.
+//! The first byte is not part of the stream: it chooses the side and the version, so that one corpus reaches each
+//! decoder.
 
 use tidegate_wire::mqtt::{
     Connect, Packet, PublishProperties, QoS, Split, Version, check_filter, check_topic, decode_client, decode_connect,

@@ -1,5 +1,5 @@
-//! A whole segment file with a piece of it overwritten: recovery either refuses it or serves what was written, never anything
-//! else.
+//! A whole segment file with a piece of it overwritten: recovery either refuses it or serves what was written, never
+//! anything else.
 
 use std::path::Path;
 use tidegate_journal::disk::FakeDisk;

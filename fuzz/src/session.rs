@@ -1,27 +1,29 @@
-//! A conversation of several clients with two workers' brokers, legal and not, cut anywhere, through crashes.
+//! Several clients of two workers' brokers: legal and illegal packets, in pieces of any size, and crashes.
 //!
 //! ```text
-//!   bytes ─▶ commands ─┬─ packets, whole, mutilated or rubbish ─pieces─▶ Town: two brokers, a faked disk ─▶ bytes for clients ─▶ looked at
-//!                      └─ drop, stall, sip, wait, crash, answers held back
+//!   bytes ─▶ commands ─┬─ packets: whole, changed, or random bytes ─pieces─▶ Node: two brokers, a fake disk ─┐
+//!                      └─ drop, stall, read slowly, wait, crash, answers held back                           │
+//!                                                            checks ◀─ bytes for clients ◀───────────────────┘
 //! ```
 //!
-//! Promise, for any input: nothing panics, the town comes to rest, all that clients are told is MQTT of their version and no more than
-//! they take, nothing grows with rubbish, and two witnesses who keep to the rules stay connected and are served, whatever others do.
+//! Promise, for any input: nothing panics, and the node becomes idle. Clients get only valid MQTT of their version, and
+//! no larger packets than they accept. No memory grows with random input. Two clients that keep to the rules, the
+//! witnesses, stay connected and are served.
 
 mod client;
+mod node;
 mod packet;
-mod town;
 
-use town::{Town, WITNESSES};
+use node::{Node, WITNESSES};
 
 /// Commands of one input; what follows is not looked at.
 const COMMANDS_MAX: usize = 300;
 /// Restarts of one input; each replays the logs.
 const CRASHES_MAX: usize = 4;
 /// Connections that the input drives.
-const GUESTS: usize = 4;
+const SCRIPTED_CLIENTS: usize = 4;
 
-/// What is left of the input, as whatever is needed next. An input that is over goes on with zeros.
+/// The rest of the input, from which values are made as they are needed. After its end, all bytes are zero.
 pub struct Script<'a>(&'a [u8]);
 
 impl<'a> Script<'a> {
@@ -42,41 +44,41 @@ impl<'a> Script<'a> {
 /// Plays the input as a script.
 pub fn check(bytes: &[u8]) {
     let mut script = Script(bytes);
-    let mut town = Town::new(script.byte());
+    let mut node = Node::new(script.byte());
     let (mut is_rushed, mut crashes) = (false, 0);
     for _ in 0..COMMANDS_MAX {
         if script.0.is_empty() {
             break;
         }
-        let (verb, guest) = (script.byte(), WITNESSES + usize::from(script.byte()) % GUESTS);
+        let (verb, client) = (script.byte(), WITNESSES + usize::from(script.byte()) % SCRIPTED_CLIENTS);
         match verb % 20 {
             0 => is_rushed = !is_rushed,
-            1 => town.drop_connection(guest),
-            2 => town.clients[guest].is_stalled ^= true,
-            3 => town.clients[guest].sip = 16 + usize::from(script.byte()) * 4,
-            4 => town.clients[guest].piece = 1 + usize::from(script.byte()),
-            5 => town.clients[guest].answers ^= true,
-            6 => town.wait(u64::from(script.byte()) * u64::from(script.byte())),
+            1 => node.drop_connection(client),
+            2 => node.clients[client].is_stalled ^= true,
+            3 => node.clients[client].sip = 16 + usize::from(script.byte()) * 4,
+            4 => node.clients[client].piece = 1 + usize::from(script.byte()),
+            5 => node.clients[client].answers ^= true,
+            6 => node.wait(u64::from(script.byte()) * u64::from(script.byte())),
             7 if crashes < CRASHES_MAX => {
                 crashes += 1;
-                town.crash(script.byte() % 2 == 0);
+                node.crash(script.byte() % 2 == 0);
             }
-            8 => town.hold_answers(),
+            8 => node.hold_answers(),
             // The next packet is not what it was meant to be.
-            9 => town.clients[guest].spoil = Some((script.byte(), script.byte())),
+            9 => node.clients[client].spoil = Some((script.byte(), script.byte())),
             10 => {
                 let length = usize::from(script.byte());
-                town.send(guest, script.bytes(length));
+                node.send(client, script.bytes(length));
             }
             verb => {
-                let packet = packet::packet(verb, &mut town.clients[guest], &mut script);
-                town.send(guest, &packet);
+                let packet = packet::packet(verb, &mut node.clients[client], &mut script);
+                node.send(client, &packet);
             }
         }
         if !is_rushed {
-            town.settle();
+            node.settle();
         }
-        town.look();
+        node.look();
     }
-    town.end();
+    node.end();
 }

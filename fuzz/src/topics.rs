@@ -1,5 +1,5 @@
-//! A shard of topics: a record of its log, read as an event and folded, and the body of its snapshots. One form of each, and whatever
-//! comes out can be written, read again and worked with.
+//! A shard of topics: a record of its log, decoded as an event and folded, and the body of its snapshots. Each has one
+//! encoding, and a state that was decoded can be written, read again and used.
 
 use std::sync::{Arc, LazyLock};
 use tidegate_machines::topic::{
@@ -10,7 +10,7 @@ use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence
 const NOW: TimeMs = TimeMs(1_000_000);
 
 /// A small shard and its log, as bytes of events.
-pub struct Story {
+pub struct Sample {
     /// After all events.
     pub topics: Topics,
     /// In order.
@@ -22,8 +22,9 @@ fn message(topic: &str, payload: &str) -> Arc<Message> {
     Arc::new(Message::new(topic, &[1, 1], payload.as_bytes(), meta))
 }
 
-/// Two sessions, one away and with a will; messages for both, one received and one delivered; one retained, one for later.
-pub static STORY: LazyLock<Story> = LazyLock::new(|| {
+/// Two sessions, one away and with a will; messages for both, one received and one delivered; one retained, one for
+/// later.
+pub static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
     let open = |client_id: &str, will| Command::OpenSession { client_id: client_id.into(), expiry_s: 60, will };
     let receiver = |slot| Receiver { slot: Slot(slot), qos: 2, retain: false, subscription_ids: [5].into() };
     let publish = |packet_id| Command::Publish {
@@ -33,7 +34,7 @@ pub static STORY: LazyLock<Story> = LazyLock::new(|| {
     };
     let will = Will { message: message("news", "gone"), delay_s: 5, expiry_s: Some(9) };
     let subscribe = Command::Subscribe { slot: Slot(0), filter: "news".into(), options: 2, subscription_id: 5 };
-    let mut story = Story { topics: Topics::new(ShardIndex(0)), events: Vec::new() };
+    let mut sample = Sample { topics: Topics::new(ShardIndex(0)), events: Vec::new() };
     for command in [
         open("anna", Some(will)),
         open("bert", None),
@@ -54,13 +55,13 @@ pub static STORY: LazyLock<Story> = LazyLock::new(|| {
             origin: Some(Origin::new(0, 1, 9)),
         },
     ] {
-        let Decision::Append { event, .. } = story.topics.decide(&command, &InboxLimits::default(), NOW) else {
+        let Decision::Append { event, .. } = sample.topics.decide(&command, &InboxLimits::default(), NOW) else {
             panic!("{command:?} is refused");
         };
-        story.topics.apply(&event, place(story.topics.sequence() + 1));
-        story.events.push(bytes_of(&event));
+        sample.topics.apply(&event, place(sample.topics.sequence() + 1));
+        sample.events.push(bytes_of(&event));
     }
-    story
+    sample
 });
 
 /// Topics compare sequences only.
@@ -81,11 +82,11 @@ pub fn snapshot_of(topics: &Topics) -> Vec<u8> {
     bytes
 }
 
-/// Decodes, encodes again, and folds into the shard of [`STORY`].
+/// Decodes, encodes again, and folds into the shard of [`SAMPLE`].
 pub fn check_event(bytes: &[u8]) {
     let Ok(event) = Event::decode(bytes) else { return };
     assert_eq!(bytes_of(&event), bytes, "{event:?} has two forms");
-    let before = snapshot_of(&STORY.topics);
+    let before = snapshot_of(&SAMPLE.topics);
     let mut topics = Topics::decode_snapshot(&before).expect("our own snapshot");
     let sequence = topics.sequence() + 1;
     match topics.apply_checked(&event, place(sequence)) {

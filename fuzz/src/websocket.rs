@@ -1,4 +1,4 @@
-//! WebSocket frames in pieces: whatever is told must not depend on where the bytes were cut.
+//! WebSocket frames in pieces: the result must not depend on where the bytes were cut.
 //!
 //! The first byte says whose frames they are and how long a piece is; the others are the frames.
 

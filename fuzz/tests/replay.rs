@@ -1,4 +1,4 @@
-//! Every seed and every find of the past, through the same checks, on stable Rust.
+//! Runs every seed and every earlier finding through the same checks, on stable Rust.
 
 use std::fs;
 use std::path::Path;

@@ -1,9 +1,9 @@
-//! Writes the seeds, small and well-formed, from which the fuzzer starts: `cargo test --no-default-features --
-//! --ignored write_seeds`. They are checked in, so this runs only when a format changes.
+//! Writes the small, well-formed seeds from which the fuzzer starts: `cargo test --no-default-features -- --ignored
+//! write_seeds`. They are checked in, so this runs only when a format changes.
 
 use std::fs;
 use std::path::Path;
-use tidegate_fuzz::event::STORY;
+use tidegate_fuzz::event::SAMPLE;
 use tidegate_fuzz::topics;
 use tidegate_journal::group::GroupHeader;
 use tidegate_journal::segment::{Mark, MarkKind, SegmentHeader};
@@ -23,16 +23,16 @@ use tidegate_wire::{
 #[ignore = "writes into the tree"]
 fn write_seeds() {
     frames();
-    for (index, event) in STORY.events.iter().enumerate() {
+    for (index, event) in SAMPLE.events.iter().enumerate() {
         write("event", &format!("{index}"), event);
         write("group", &format!("one_record_{index}"), &group_of(&[event]));
     }
-    write("group", "all_records", &group_of(&STORY.events.iter().map(Vec::as_slice).collect::<Vec<_>>()));
+    write("group", "all_records", &group_of(&SAMPLE.events.iter().map(Vec::as_slice).collect::<Vec<_>>()));
     write("group", "empty", &group_of(&[]));
     journal();
     let mut snapshot = Vec::new();
-    STORY.ledger.write_snapshot(&mut |part| snapshot.extend_from_slice(part));
-    write("snapshot", "story", &snapshot);
+    SAMPLE.ledger.write_snapshot(&mut |part| snapshot.extend_from_slice(part));
+    write("snapshot", "sample", &snapshot);
     write("snapshot", "cut", &snapshot[..snapshot.len() / 2]);
     let mut flipped = snapshot.clone();
     flipped[snapshot.len() / 3] ^= 4;
@@ -159,7 +159,7 @@ fn mqtt() {
     }
 }
 
-/// As the target wants it: a byte for the bounds, then commands: verb, guest, what the verb needs.
+/// As the target wants it: a byte for the bounds, then commands: verb, client, what the verb needs.
 fn mqtt_sessions() {
     // Anna in MQTT 5, clean; Bert in MQTT 3.1.1, durable; Anna again by another connection, with a will and small
     // bounds.
@@ -293,11 +293,11 @@ fn group_of(records: &[&[u8]]) -> Vec<u8> {
 }
 
 fn topics() {
-    for (index, event) in topics::STORY.events.iter().enumerate() {
+    for (index, event) in topics::SAMPLE.events.iter().enumerate() {
         write("topic_event", &format!("{index}"), event);
     }
-    let snapshot = topics::snapshot_of(&topics::STORY.topics);
-    write("topic_snapshot", "story", &snapshot);
+    let snapshot = topics::snapshot_of(&topics::SAMPLE.topics);
+    write("topic_snapshot", "sample", &snapshot);
     write("topic_snapshot", "cut", &snapshot[..snapshot.len() / 2]);
     let empty = topics::snapshot_of(&Topics::new(ShardIndex(0)));
     write("topic_snapshot", "empty", &empty);

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_broker::{
-    Access, Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionKey, ConnectionTraits, Rights, SharedFacts,
+    Access, Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionKey, ConnectionTraits, Owners, Rights,
+    SharedFacts,
 };
 use tidegate_journal::StepLog;
 use tidegate_journal::disk::RealDisk;
@@ -44,8 +45,7 @@ fn broker() -> Bench {
     Broker::new(
         BrokerOptions {
             worker: 0,
-            workers: 1,
-            topic_shards: 1,
+            owners: Owners::spread(1, 1),
             limits,
             facts,
             seed: 1,

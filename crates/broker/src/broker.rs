@@ -120,19 +120,16 @@ pub struct Broker<L: LogStore> {
 }
 
 impl<L: LogStore> Broker<L> {
-    /// A broker over the topic shards that belong to its worker (shard n with n % workers == worker, ascending). It
-    /// serves when [`Broker::is_serving`] says so. Sessions that were connected when the process ended count as
-    /// disconnected without DISCONNECT.
+    /// A broker over the topic shards that its worker owns, ascending. It serves when [`Broker::is_serving`] says so.
+    /// Sessions that were connected when the process ended count as disconnected without DISCONNECT.
     pub fn new(options: BrokerOptions, shards: Vec<TopicShard<L>>) -> Broker<L> {
         let topics = options.request_topics.len();
         assert!(topics <= REQUEST_TOPICS_MAX, "{topics} request topics, and each PUBLISH is compared with all of them");
-        assert!(options.worker < options.workers, "a worker is one of all");
-        assert!(options.workers <= 256, "an entry of the tree names its worker in a byte");
+        assert!(options.worker < options.workers(), "a worker is one of all");
+        assert!(options.workers() <= 256, "an entry of the tree names its worker in a byte");
         for (nth, shard) in (0..).zip(&shards) {
-            assert!(
-                shard.index().0 == options.worker + nth * options.workers,
-                "a worker has every n-th shard, ascending"
-            );
+            let at = (options.owners.worker_of(shard.index()), options.owners.place_of(shard.index()));
+            assert!(at == (options.worker, nth), "a worker has the shards that it owns, ascending");
         }
         let mut random = SplitMix64(options.seed);
         let mut broker = Broker {
@@ -141,7 +138,7 @@ impl<L: LogStore> Broker<L> {
             retained: Retained::new(random.next()),
             places: shards.iter().map(|_| Vec::new()).collect(),
             shards,
-            peers: Peers::new(options.worker, options.workers),
+            peers: Peers::new(options.worker, options.workers()),
             rights: RightsTable::default(),
             actions: Vec::new(),
             stalled: VecDeque::new(),
@@ -328,7 +325,7 @@ impl<L: LogStore> Broker<L> {
     /// Takes a message of another worker's broker. Messages of one broker must come in their order.
     pub fn deliver(&mut self, from: u16, message: BrokerMessage, now: TimeMs) {
         let BrokerMessage { items, receivers } = message;
-        assert!(from != self.options.worker && from < self.options.workers, "another worker has said it");
+        assert!(from != self.options.worker && from < self.options.workers(), "another worker has said it");
         let mut receivers = &receivers[..];
         for item in items {
             match item {
@@ -376,7 +373,7 @@ impl<L: LogStore> Broker<L> {
 
     /// The message to `worker` since the last call; call it only if the ring to it has room.
     pub fn take_batch(&mut self, worker: u16) -> Option<BrokerMessage> {
-        assert!(worker < self.options.workers, "a worker is one of all");
+        assert!(worker < self.options.workers(), "a worker is one of all");
         self.peers.take(worker)
     }
 

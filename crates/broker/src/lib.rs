@@ -55,5 +55,7 @@ pub use limits::{BrokerLimits, InboxPolicy};
 pub use message::BrokerMessage;
 pub use options::BrokerOptions;
 pub use rights::{Access, Rights};
+/// Which worker has which topic shard, for [`BrokerOptions::owners`].
+pub use tidegate_shard::Owners;
 pub use tidegate_wire::mqtt::ReasonCode;
 pub use topics::{TOPICS, TopicShard, TopicsFamily};

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use tidegate_machines::{ShardIndex, shard_of};
+use tidegate_shard::Owners;
+
 use crate::{BrokerLimits, SharedFacts};
 
 /// One worker's place among all, and what it shares with them.
@@ -9,10 +12,8 @@ use crate::{BrokerLimits, SharedFacts};
 pub struct BrokerOptions {
     /// Which worker this is.
     pub worker: u16,
-    /// How many workers there are.
-    pub workers: u16,
-    /// How many topic shards the directory has; shard n lives with worker n modulo `workers`.
-    pub topic_shards: u16,
+    /// Which worker has which topic shard. The same for all workers.
+    pub owners: Owners,
     /// Bounds.
     pub limits: BrokerLimits,
     /// Counters and pressure of all workers.
@@ -24,4 +25,25 @@ pub struct BrokerOptions {
     pub request_topics: Vec<Box<str>>,
     /// What `$SYS/broker/version` says.
     pub version: &'static str,
+}
+
+impl BrokerOptions {
+    /// How many workers there are.
+    pub(crate) fn workers(&self) -> u16 {
+        self.owners.workers()
+    }
+
+    /// The worker that has the shard of `key`: a topic, or a client id.
+    pub(crate) fn worker_of(&self, key: &str) -> u16 {
+        self.owners.worker_of(self.shard_of(key))
+    }
+
+    /// The place of the shard of `key` among the shards of its worker.
+    pub(crate) fn place_of(&self, key: &str) -> u16 {
+        self.owners.place_of(self.shard_of(key))
+    }
+
+    fn shard_of(&self, key: &str) -> ShardIndex {
+        shard_of(key, self.owners.shards())
+    }
 }

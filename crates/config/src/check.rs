@@ -1,4 +1,4 @@
-//! Whether each key of a file is known and each value of its type.
+//! Checks that each key of a file is known and that each value has the key's type.
 
 use std::ops::Range;
 

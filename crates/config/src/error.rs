@@ -1,4 +1,4 @@
-//! A configuration that cannot be used, said so that the reader knows which line to change.
+//! A configuration that cannot be used. The error tells the reader which line to change.
 
 use std::fmt;
 

@@ -15,8 +15,8 @@
 //! struct that the macro makes has a plain value for each key, with the default filled in. A [`Schema`] composes the
 //! rows of all owners; a crate that the binary did not know when it was written hands in its rows like all others.
 //!
-//! Why unknown keys are errors: a key that does nothing would let its author believe that it holds. Each error names
-//! the file and the line, what was written and what was expected, and the nearest known name.
+//! Why unknown keys are errors: otherwise the author of a misspelt key would believe that it has an effect. Each error
+//! names the file and the line, what was written, what was expected, and the nearest known name.
 //!
 //! Invariant: nothing here knows which keys exist.
 

@@ -1,4 +1,4 @@
-//! Sections of several owners, as files write them and as errors speak of them.
+//! Sections of several owners: what files may write, and what errors say.
 
 use expect_test::{Expect, expect};
 

@@ -1,13 +1,14 @@
-//! How many clients may come in, and how fast: counts that all workers and edges share, without a lock.
+//! Limits how many clients may connect, and how fast. All workers and edge threads share the counts, without a lock.
 //!
 //! ```text
-//!   accept? ─ Throttle (per listener) ─▶ enter ─┬─ Welcome
-//!                                               ├─ Polite: let in to be told why not (CONNACK 0x97, 0x89)
-//!                                               └─ Shut: closed at once
+//!   accept? ─ Throttle (per listener) ─▶ enter ─┬─ Admitted
+//!                                               ├─ Refused: let in to be told why (CONNACK 0x97, 0x89)
+//!                                               └─ Closed: closed at once
 //! ```
 //!
-//! Why polite at all: MQTT has a word for "too many" only after the client's CONNECT was read. So some above the bound
-//! are let in for that, as many as `POLITE_PART` allows; a flood beyond them costs an accept each and nothing more.
+//! Why `Refused`: in MQTT the server can say "too many clients" only after it has read the client's CONNECT. So some
+//! clients above the bound are let in to be told, as many as `REFUSED_PART` allows. In a flood, each further client
+//! costs one accept and nothing more.
 
 mod addresses;
 mod arrival;
@@ -25,16 +26,16 @@ use addresses::Addresses;
 pub use arrival::Arrival;
 pub use throttle::Throttle;
 
-/// One in so many above a bound may come in to be told that it is reached.
-const POLITE_PART: usize = 16;
-/// And at least so many.
-const POLITE_MIN: usize = 64;
+/// Clients above a bound that are let in to be refused with a reason: this part of the bound.
+const REFUSED_PART: usize = 16;
+/// The least number of such clients.
+const REFUSED_MIN: usize = 64;
 
 /// Which listener a client came by: its place among those that [`Admission::new`] got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenerIndex(pub u8);
 
-/// Bounds that keep new clients from harming those who are there.
+/// Bounds that protect connected clients from new ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdmissionLimits {
     /// Clients at once, over all listeners and workers; more are answered with 0x97 (quota exceeded).
@@ -61,7 +62,7 @@ pub struct Admission {
     listeners: Vec<Counted>,
     all: AtomicUsize,
     addresses: Addresses,
-    /// One per worker: it has no time for new clients.
+    /// One flag per worker: whether it has no time for new clients.
     overloaded: Box<[AtomicBool]>,
 }
 
@@ -72,15 +73,15 @@ struct Counted {
     throttle: Throttle,
 }
 
-/// Whether a client may come in.
+/// Whether a new client is let in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// It may. It is counted until [`Admission::leave`].
-    Welcome(AddressMark),
-    /// It may send its CONNECT and is then refused with this reason. Counted like a welcome one.
-    Polite(AddressMark, ReasonCode),
-    /// It may not. Not counted.
-    Shut,
+    /// It is served. It is counted until [`Admission::leave`].
+    Admitted(AddressMark),
+    /// It may send its CONNECT and is then refused with this reason. Counted like an admitted one.
+    Refused(AddressMark, ReasonCode),
+    /// It is closed at once, and not counted.
+    Closed,
 }
 
 impl Admission {
@@ -116,15 +117,15 @@ impl Admission {
         ];
         if over.contains(&Over::Far) {
             self.leave(listener, mark);
-            return Entry::Shut;
+            return Entry::Closed;
         }
         if over.contains(&Over::Barely) {
-            return Entry::Polite(mark, ReasonCode::QUOTA_EXCEEDED);
+            return Entry::Refused(mark, ReasonCode::QUOTA_EXCEEDED);
         }
         if self.is_overloaded() {
-            return Entry::Polite(mark, ReasonCode::SERVER_BUSY);
+            return Entry::Refused(mark, ReasonCode::SERVER_BUSY);
         }
-        Entry::Welcome(mark)
+        Entry::Admitted(mark)
     }
 
     /// A client that was let in is gone.
@@ -163,7 +164,7 @@ impl Over {
     fn of(count: usize, max: usize) -> Over {
         match count {
             _ if count <= max => Over::Not,
-            _ if count <= max + (max / POLITE_PART).max(POLITE_MIN) => Over::Barely,
+            _ if count <= max + (max / REFUSED_PART).max(REFUSED_MIN) => Over::Barely,
             _ => Over::Far,
         }
     }
@@ -177,7 +178,7 @@ fn over(count: &AtomicUsize, max: usize) -> Over {
 /// A clock that never goes back, the same for all threads.
 pub fn monotonic_ns() -> u64 {
     static BEGAN: OnceLock<Instant> = OnceLock::new();
-    // From one second on, so that a throttle's first burst is as large as any.
+    // It begins at one second, so that a throttle's first burst is as large as any other.
     BEGAN.get_or_init(Instant::now).elapsed().as_nanos() as u64 + 1_000_000_000
 }
 

@@ -1,15 +1,16 @@
-//! The node as the HTTP door of one edge thread sees it.
+//! What the HTTP door of one edge thread uses of the node.
 
 use std::sync::Arc;
 
-use tidegate_ledger::message::{Reply, Request};
+use tidegate_ledger::message::{Reply, Request, Unavailable};
 use tidegate_ledger::router::Router;
-use tidegate_runtime::pump::EdgeHandle;
+use tidegate_runtime::pump::{EdgeHandle, ReplyStream};
 use tidegate_runtime::{Address, Client, Outgoing, Phase, Replies, Site, Status};
 use tidegate_telemetry::{Registry, render_prometheus};
 
 use crate::admission::Arrival;
 use crate::http::{DrainStatus, Health, Operations};
+use crate::ledger_http;
 use crate::ledger_http::Backend;
 
 /// The ledger behind a door.
@@ -36,6 +37,18 @@ impl Backend for EdgeBackend {
     fn call(&self, request: Request) -> impl Future<Output = Reply> + Send + 'static {
         let answer = self.ledger.ask(request);
         async move { answer.await.unwrap_or_else(|unasked| Reply::Unavailable(unasked.into())) }
+    }
+
+    type Replies = ReplyStream<Router>;
+
+    fn open(&self, request: Request, window: usize) -> Result<ReplyStream<Router>, Unavailable> {
+        self.ledger.open(request, window).map_err(Unavailable::from)
+    }
+}
+
+impl ledger_http::Replies for ReplyStream<Router> {
+    fn next(&mut self) -> impl Future<Output = Option<Reply>> + Send {
+        ReplyStream::next(self)
     }
 }
 
@@ -65,8 +78,8 @@ impl Operations for NodeOperations {
     }
 }
 
-/// Gives connections to the MQTT ports of the workers, in turn. Any of them will do: it sends the connection on to the one that has its
-/// session.
+/// Gives connections to the MQTT ports of the workers, in turn. Any of them will do: it sends the connection on to the
+/// one that has its session.
 pub struct ArrivalClient {
     ports: Vec<Address>,
     next: usize,

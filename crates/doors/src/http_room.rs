@@ -1,4 +1,5 @@
-//! The HTTP door as a room of a node: its listener, and its edge threads, which answer "recovering" from the first moment on.
+//! The HTTP door as a room of a node: its listener and its edge threads. They answer "recovering" until the node
+//! serves.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -113,7 +114,7 @@ impl<P: Carries<Box<Arrival>>> Room<P> for HttpDoor<P> {
     }
 
     fn stop(&mut self) {
-        // Whoever listens has already ended if the send fails.
+        // If the send fails, the receiver has already ended.
         let _ = self.stop.send(true);
     }
 }

@@ -1,9 +1,9 @@
-//! Where the ledger meets the topics, on a worker.
+//! The ledger's topics on one worker: requests to the ledger by PUBLISH, and account figures as retained messages.
 //!
 //! ```text
-//!   PUBLISH $ledger/transfers ─▶ JSON ─▶ desk (rights) ─▶ shards ─▶ JSON ─▶ response topic      as POST /v1/transfers
-//!   SUBSCRIBE $ledger/accounts/x ─▶ is x a collector? ─▶ shards ─▶ yes or no                    for viewers
-//!   figures of all shards ─▶ parts of collectors added up ─▶ $ledger/accounts/{id}, retained    as GET /v1/accounts/{id}
+//!   PUBLISH $ledger/transfers ─▶ JSON ─▶ rights checked ─▶ shards ─▶ JSON ─▶ response topic    as POST /v1/transfers
+//!   SUBSCRIBE $ledger/accounts/x ─▶ is x a collector? ─▶ shards ─▶ yes or no                  for viewers
+//!   figures of all shards ─▶ parts of a collector summed ─▶ $ledger/accounts/{id}, retained   as GET /v1/accounts/{id}
 //! ```
 //!
 //! Promise: the same JSON and the same outcomes as over HTTP, because the same code reads, checks and answers it.
@@ -15,7 +15,7 @@ use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::{AccountKind, AccountView};
 
 use crate::auth::Identity;
-use crate::desk::{Answered, Desk};
+use crate::authorized::{Answered, AuthorizedRequests};
 use crate::json::Problem;
 use crate::ledger_json::{TransferCall, account_json};
 pub use crate::topic_names::{ACCOUNTS, ALL_ACCOUNTS, PREFIX, TRANSFERS};
@@ -55,9 +55,9 @@ pub enum LedgerAnswer {
     },
 }
 
-/// The ledger as the broker of one worker sees it.
+/// The ledger, for the broker of one worker.
 pub struct LedgerTopics {
-    desk: Desk<Question>,
+    authorized: AuthorizedRequests<Question>,
     /// Of collectors that have parts on several shards: the last figures of each part.
     parts: HashMap<Box<str>, Vec<(ShardIndex, AccountView)>>,
     shards: u16,
@@ -66,10 +66,15 @@ pub struct LedgerTopics {
 impl LedgerTopics {
     /// For a ledger of `shards` shards.
     pub fn new(shards: u16) -> LedgerTopics {
-        LedgerTopics { desk: Desk::new(KINDS_REMEMBERED, PARKED_MAX), parts: HashMap::new(), shards }
+        LedgerTopics {
+            authorized: AuthorizedRequests::new(KINDS_REMEMBERED, PARKED_MAX),
+            parts: HashMap::new(),
+            shards,
+        }
     }
 
-    /// Answers what was published on one of [`REQUEST_TOPICS`], on behalf of `identity`. `Some` when the answer is there at once.
+    /// Answers what was published on one of [`REQUEST_TOPICS`], on behalf of `identity`. `Some` when the answer is
+    /// there at once.
     pub fn request(
         &mut self,
         topic: RequestTopic,
@@ -100,7 +105,7 @@ impl LedgerTopics {
             Err(problem) => refused(problem),
             Ok(call) => {
                 let request = call.request();
-                let answered = self.desk.ask(identity, request, Question::Transfer { ticket, call }, start);
+                let answered = self.authorized.ask(identity, request, Question::Transfer { ticket, call }, start);
                 answered.map(|(question, answered)| worded(question, answered))
             }
         }
@@ -109,16 +114,16 @@ impl LedgerTopics {
     /// Finds out whether `account` is a collector.
     pub fn collector(&mut self, key: ConnectionKey, account: Box<str>, start: &mut impl FnMut(u64, Request)) {
         let request = Request::ReadAccount { id: account.clone() };
-        self.desk.ask_freely(request, Question::Collector { key, account }, start);
+        self.authorized.ask_unchecked(request, Question::Collector { key, account }, start);
     }
 
     /// A reply of the shards.
     pub fn reply(&mut self, token: u64, reply: Reply, start: &mut impl FnMut(u64, Request)) -> Option<LedgerAnswer> {
-        self.desk.reply(token, reply, start).map(|(question, answered)| worded(question, answered))
+        self.authorized.reply(token, reply, start).map(|(question, answered)| worded(question, answered))
     }
 
-    /// New figures of an account, or of a collector's part on `shard`: the topic and the payload to announce. `None` for an id that
-    /// no topic can name.
+    /// New figures of an account, or of a collector's part on `shard`: the topic and the payload to announce. `None`
+    /// for an id that no topic can name.
     pub fn announcement(&mut self, shard: ShardIndex, account: AccountView) -> Option<(String, Vec<u8>)> {
         if account.id.contains(['+', '#']) {
             return None;
@@ -137,7 +142,7 @@ impl LedgerTopics {
 
     /// Whether nothing is under way.
     pub fn is_quiet(&self) -> bool {
-        self.desk.is_empty()
+        self.authorized.is_empty()
     }
 }
 

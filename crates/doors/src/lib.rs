@@ -1,4 +1,4 @@
-//! The doors of Tidegate: who may come in, and the protocols in which clients speak.
+//! The doors of Tidegate: listeners, authentication, and the protocols that clients use.
 //!
 //! ```text
 //!   MQTT, binary clients ─▶ ports on worker threads ◀── rings ──▶ shards
@@ -23,9 +23,10 @@
 //! | `topic_names` | names of topics that the ledger owns |
 //! | `auth` | who a caller is, and what they may do |
 //! | `admission` | how many MQTT clients may come in, and how fast |
-//! | `desk` | asks the ledger for a worker's clients, after their rights were checked |
+//! | `authorized` | asks the ledger for a worker's clients, after their rights were checked |
 //! | `ledger_json` | what the ledger is asked and answers in JSON |
 //! | `http` | the HTTP door, which knows no room |
+//! | `room_client` | the way of a room's HTTP requests to its shards |
 //! | `ledger_http` | the ledger as a room behind the HTTP door |
 //! | `websocket` | MQTT over WebSocket: from HTTP's socket to an arrival at MQTT |
 //! | `binary` | the binary port |
@@ -36,8 +37,8 @@
 
 pub mod admission;
 pub mod auth;
+pub mod authorized;
 pub mod binary;
-pub mod desk;
 pub mod edge;
 pub mod http;
 pub mod http_room;
@@ -47,7 +48,10 @@ mod ledger_json;
 pub mod ledger_topics;
 pub mod listener;
 pub mod mqtt;
+mod room_client;
 pub mod stream;
 pub mod tls;
 mod topic_names;
 pub mod websocket;
+
+pub use room_client::RoomClient;

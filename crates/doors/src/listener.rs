@@ -1,5 +1,5 @@
-//! Listening sockets that several threads share without a lock: each thread has its own, the kernel spreads the
-//! clients.
+//! Listening sockets for several threads without a lock: each thread has its own socket on the same address, and the
+//! kernel distributes the clients.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -13,8 +13,8 @@ const BACKLOG: i32 = 4_096;
 ///
 /// The error names the address and what to do about it.
 pub fn listen(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>> {
-    // Sockets that share an address would share it with another process of ours, too, and each would get half of the
-    // clients. One that does not share it finds out.
+    // Sockets with `SO_REUSEPORT` would also share the address with another process of the same user, and each process
+    // would get half of the clients. A first bind without that option finds this out.
     drop(open(address, false)?);
     let first = open(address, true)?;
     let address = first.local_addr()?;

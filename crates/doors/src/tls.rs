@@ -1,8 +1,8 @@
-//! Certificates from PEM files to rustls configurations, and new ones in their place while the old are in use.
+//! Reads certificates from PEM files into rustls configurations, and replaces them while they are in use.
 //!
 //! ```text
 //!   files ─▶ read_certificate ─▶ Certificate ──replace──▶ ServerCertificate ─┐
-//!   files ─▶ read_authorities ─▶ Authorities ──replace──▶ ClientAuthorities ─┴─▶ one ServerConfig per door, for ever
+//!   files ─▶ read_authorities ─▶ Authorities ──replace──▶ ClientAuthorities ─┴─▶ one ServerConfig per door
 //! ```
 //!
 //! Promise: a handshake that begins after `replace` uses the new files; connections that are open notice nothing.
@@ -32,11 +32,11 @@ pub struct Certificate(CertifiedKey);
 #[derive(Debug)]
 pub struct ServerCertificate(ArcSwap<CertifiedKey>);
 
-/// Whose client certificates are good, as read from a file.
+/// The authorities for client certificates, as read from a file.
 #[derive(Debug)]
 pub struct Authorities(Arc<dyn ClientCertVerifier>);
 
-/// Whose client certificates are good at any time; nobody is asked for one as long as there are no authorities.
+/// The current authorities for client certificates. As long as there are none, clients are not asked for a certificate.
 pub struct ClientAuthorities {
     current: ArcSwapOption<Authorities>,
     schemes: Vec<SignatureScheme>,
@@ -62,7 +62,7 @@ pub fn read_authorities(ca_file: &Path, required: bool) -> Result<Authorities> {
     Ok(Authorities(builder.build().with_context(|| unreadable(ca_file))?))
 }
 
-/// What a door needs to speak TLS. `protocols` are the ALPN names to offer, best first.
+/// The TLS configuration of a door. `protocols` are the ALPN names to offer, best first.
 pub fn server_config(certificate: &Arc<ServerCertificate>, protocols: &[&str]) -> Result<Arc<ServerConfig>> {
     let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
     let mut config = builder.with_no_client_auth().with_cert_resolver(certificate.clone());
@@ -77,7 +77,7 @@ pub fn server_config_with_clients(
 ) -> Result<Arc<ServerConfig>> {
     let builder = ServerConfig::builder_with_provider(provider()).with_safe_default_protocol_versions()?;
     let mut config = builder.with_client_cert_verifier(clients.clone()).with_cert_resolver(certificate.clone());
-    // A resumed session is not verified again, so it would outlive the authority that vouched for it.
+    // A resumed session is not verified again, so it would stay valid after its authority was removed.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(Arc::new(config))

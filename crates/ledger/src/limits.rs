@@ -9,6 +9,9 @@ use tidegate_machines::ledger::{EVENT_BYTES_MAX, TRANSFERS_PER_REQUEST_MAX};
 pub const ENDPOINT_REQUESTS_MAX: usize = 8_192;
 /// Bytes of requests that one endpoint may have in progress.
 pub const ENDPOINT_REQUEST_BYTES_MAX: usize = 64 << 20;
+/// Streams of replies that one endpoint may have in progress. They last as long as their readers take, so most requests
+/// must be others.
+pub const ENDPOINT_STREAMS_MAX: usize = 64;
 /// Records in memory that one step reads for a history before it serves others.
 pub const HISTORY_RECORDS_PER_STEP: usize = 64;
 /// Records that one job reads from the disk for a history: what its shard must hold until it has made rows of them.
@@ -37,3 +40,4 @@ const _: () = assert!(TRANSFERS_PER_REQUEST_MAX * RECORD_OVERHEAD_BYTES < GROUP_
 // One more record always fits a group that is not yet full.
 const _: () = assert!(EVENT_BYTES_MAX * 4 < GROUP_BYTES_MAX);
 const _: () = assert!(HISTORY_RECORDS_PER_STEP <= HISTORY_RECORDS_PER_JOB);
+const _: () = assert!(ENDPOINT_STREAMS_MAX <= ENDPOINT_REQUESTS_MAX / 64);

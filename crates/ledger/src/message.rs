@@ -197,6 +197,15 @@ pub enum Request {
         /// At most so many rows, 1 to 1,000.
         limit: u32,
     },
+    /// Read an account's history from one row to the first, newest first. Answer: a stream of [`Reply::HistoryPart`].
+    StreamHistory {
+        /// Account id.
+        id: Box<str>,
+        /// Begin where an earlier page ended: its `next`.
+        before: Option<Box<str>>,
+        /// At most so many rows over all parts, at least one; `None` for all.
+        rows_max: Option<u64>,
+    },
     /// Ask for the last reconciliation of every shard. Answer: [`Reply::Audit`].
     ReadAudit,
 }
@@ -223,6 +232,13 @@ pub enum Reply {
         rows: Vec<HistoryRow>,
         /// Cursor for the next page; `None` at the account's first row.
         next: Option<Box<str>>,
+    },
+    /// The next rows of a history that is streamed, newest first.
+    HistoryPart {
+        /// Rows, at most [`PAGE_ROWS_MAX`](crate::limits::PAGE_ROWS_MAX).
+        rows: Vec<HistoryRow>,
+        /// Whether no further part comes.
+        is_last: bool,
     },
     /// The last reconciliation of each shard.
     Audit(Vec<AuditReport>),

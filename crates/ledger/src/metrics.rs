@@ -16,7 +16,8 @@ metrics! {
         ids_runs: Gauge "tidegate_ids_runs" "Sorted runs of the index of transfer ids.";
         ids_entries: Gauge "tidegate_ids_entries" "Transfer ids known.";
         ids_filter_bytes: Gauge "tidegate_ids_filter_bytes" "Memory of the filters over those runs.";
-        ids_memory_bytes: Gauge "tidegate_ids_memory_bytes" "Memory of the index of transfer ids: filters, tables, fences.";
+        ids_memory_bytes: Gauge "tidegate_ids_memory_bytes"
+            "Memory of the index of transfer ids: filters, tables, fences.";
         ids_run_bytes: Gauge "tidegate_ids_run_bytes" "Bytes of the runs on the disk.";
         ids_false_positives: Counter
             "tidegate_ids_false_positives_total" "Look-ups that no filter settled and that found nothing.";

@@ -2,7 +2,7 @@
 
 use tidegate_disk::Disk;
 use tidegate_machines::ShardIndex;
-use tidegate_runtime::{Address, Heard, Protocol, ShardAddresses};
+use tidegate_runtime::{Address, Protocol, Received, ShardAddresses};
 use tidegate_shard::Released;
 
 use crate::operation::Message;
@@ -27,19 +27,19 @@ impl<D: Disk> Protocol<LedgerService<D>> for LedgerProtocol {
     type Message = Message;
 
     #[inline]
-    fn hear(&self, _from: Address, message: Message) -> Heard<LedgerService<D>> {
+    fn receive(&self, _from: Address, message: Message) -> Received<LedgerService<D>> {
         match message {
-            Message::Call { from, ticket, operation, .. } => Heard::Call(Ticket::Call { from, ticket }, operation),
-            Message::Pull { by, after, .. } => Heard::Note(Note::Pull { by, after }),
+            Message::Call { from, ticket, operation, .. } => Received::Call(Ticket::Call { from, ticket }, operation),
+            Message::Pull { by, after, .. } => Received::Note(Note::Pull { by, after }),
             Message::Credits { from, credits, .. } => {
-                Heard::Note(Note::Credits { from, credits: credits.into_inner() })
+                Received::Note(Note::Credits { from, credits: credits.into_inner() })
             }
             Message::Answer { .. } | Message::Figures { .. } => unreachable!("a shard asks no client"),
         }
     }
 
     #[inline]
-    fn say(&self, shard: ShardIndex, (ticket, released): Released<LedgerService<D>>) -> Option<(Address, Message)> {
+    fn answer(&self, shard: ShardIndex, (ticket, released): Released<LedgerService<D>>) -> Option<(Address, Message)> {
         Some(match (ticket, released) {
             (Ticket::Call { from, ticket }, answer) => {
                 let answer = answer.map(|output| output.map(Output::into_answer));

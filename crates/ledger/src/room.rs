@@ -1,4 +1,4 @@
-//! The ledger as a room of a node: its shards recovered and placed, its seeds asked, its auditor started.
+//! The ledger as a room of a node: recovers and places its shards, requests its seeds, starts its auditor.
 //!
 //! ```text
 //!   recover  log, id index, replay ─▶ ShardResident, a member of its worker
@@ -39,7 +39,7 @@ pub use operation_client::OperationClient;
 
 /// Threads that read for one shard: a cold read of one history does not keep the next one waiting.
 const FETCH_THREADS: usize = 2;
-/// Tells the key of cursors from other uses of the directory's id.
+/// Separates the key of cursors from other uses of the directory's id.
 const CURSORS: u64 = u64::from_le_bytes(*b"cursors\0");
 
 /// What the ledger of a node is told.
@@ -83,8 +83,8 @@ impl LedgerRoom {
             match background.ask(request, &|| false) {
                 Some(Reply::AccountOpened { .. }) => {}
                 Some(Reply::Outcomes(outcomes)) if outcomes.iter().all(|o| !matches!(o, Outcome::Refused(_))) => {}
-                // Not a reason to keep everybody out: somebody may have used a seed's id, or opened its account
-                // otherwise.
+                // Not a reason to refuse to start: a client may have used a seed's id, or opened its account with other
+                // settings.
                 Some(other) => tracing::error!(asked, answer = ?other, "a seed of the configuration was refused"),
                 None => return Err(anyhow!("the shards did not answer {asked}")),
             }

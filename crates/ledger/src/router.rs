@@ -10,6 +10,12 @@
 //!                            elsewhere
 //! ```
 //!
+//! A history that is streamed has one reply for each page. A page is asked for when the reader has room for it:
+//!
+//! ```text
+//!   more ─▶ calls for a page ─▶ answers ─▶ reply ─▶ more, or the last page was given, or cancel
+//! ```
+//!
 //! Why claims: an id is unique over all shards only if one shard decides who may use it first. That is the id's home
 //! shard. With one shard, or if the id has the `{tag}` of its debit account, the home shard also decides the transfer
 //! and no claim is needed.
@@ -19,17 +25,19 @@
 mod history;
 mod transfers;
 
+use std::collections::HashMap;
+
 use slab::Slab;
 use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::{AccountKind, AccountView, Refusal, shard_of};
 use tidegate_runtime::{Address, Client, ShardAddresses};
 use tidegate_shard::Durable;
 
-use crate::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX};
+use crate::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX, ENDPOINT_STREAMS_MAX};
 use crate::message::{Reply, Request, Unavailable};
 use crate::operation::{Answer, Message, Operation, Outgoing};
 pub use history::CursorKey;
-use history::HistoryMerge;
+use history::{HistoryMerge, HistoryStream};
 use transfers::Deciding;
 
 /// A finished request: the token that its listener gave it, and the reply.
@@ -43,6 +51,8 @@ pub struct Router {
     shard_count: u16,
     cursors: CursorKey,
     requests: Slab<Pending>,
+    /// Where in `requests` the streams are, by their tokens.
+    streams: HashMap<u64, usize>,
     bytes: usize,
 }
 
@@ -52,6 +62,8 @@ struct Pending {
     bytes: usize,
     /// Answers still to come before the next stage.
     awaited: usize,
+    /// Replies that the reader of a stream still has room for; `None` if one reply is all.
+    allowed: Option<usize>,
     stage: Stage,
 }
 
@@ -70,6 +82,10 @@ enum Stage {
     List { accounts: Vec<AccountView>, limit: usize },
     /// Histories of all parts.
     History(HistoryMerge),
+    /// The same, page after page.
+    Stream(HistoryStream),
+    /// Nothing is awaited but stragglers, and nobody waits for a reply.
+    Cancelled,
     /// Reports of all shards.
     Audit(Vec<crate::message::AuditReport>),
 }
@@ -85,7 +101,7 @@ impl Router {
     pub fn new(me: Address, shards: ShardAddresses, cursors: CursorKey) -> Router {
         let shard_count = shards.count();
         assert!(shard_count > 0, "somebody answers");
-        Router { me, shards, shard_count, cursors, requests: Slab::new(), bytes: 0 }
+        Router { me, shards, shard_count, cursors, requests: Slab::new(), streams: HashMap::new(), bytes: 0 }
     }
 
     /// Shards of the ledger.
@@ -103,9 +119,11 @@ impl Router {
         self.requests.len()
     }
 
-    /// Starts a request; its reply comes with `token` from here or from a later [`Router::answer`].
+    /// Starts a request; its reply comes with `token` from here or from a later [`Router::answer`]. A stream waits for
+    /// [`Router::more`].
     pub fn start(&mut self, token: u64, request: Request, out: &mut Outgoing, finished: &mut Finished) {
-        if !self.has_room() {
+        let is_stream = matches!(request, Request::StreamHistory { .. });
+        if !self.has_room() || is_stream && self.streams.len() >= ENDPOINT_STREAMS_MAX {
             return finished.push((token, Reply::Unavailable(Unavailable::Busy)));
         }
         let bytes = request.bytes();
@@ -114,10 +132,16 @@ impl Router {
             Next::Reply(reply) => finished.push((token, reply)),
             Next::Calls(calls) => {
                 self.bytes += bytes;
-                assert!(!calls.is_empty() && calls.len() <= usize::from(self.shard_count), "a call to a shard at most");
-                let key = self.requests.insert(Pending { token, bytes, awaited: calls.len(), stage });
+                assert!(calls.is_empty() == is_stream, "only a stream waits before it asks");
+                let allowed = is_stream.then_some(0);
+                let key = self.requests.insert(Pending { token, bytes, awaited: 0, allowed, stage });
                 assert!(self.requests.len() <= ENDPOINT_REQUESTS_MAX, "requests under way are bounded");
-                self.send(key, calls, out);
+                if is_stream {
+                    let before = self.streams.insert(token, key);
+                    assert!(before.is_none(), "a token is one stream's");
+                } else {
+                    self.send(key, calls, out);
+                }
             }
         }
     }
@@ -139,7 +163,16 @@ impl Router {
             }
             Request::ReadHistory { id, before, limit } => {
                 match HistoryMerge::open(id, before.as_deref(), limit, self.shard_count, self.cursors) {
-                    Ok((merge, calls)) => (Stage::History(merge), Next::Calls(calls)),
+                    Ok(merge) => {
+                        let calls = merge.calls();
+                        (Stage::History(merge), Next::Calls(calls))
+                    }
+                    Err(refusal) => (Stage::One, Next::Reply(Reply::Refused(refusal))),
+                }
+            }
+            Request::StreamHistory { id, before, rows_max } => {
+                match HistoryStream::open(id, before.as_deref(), rows_max, self.shard_count, self.cursors) {
+                    Ok(stream) => (Stage::Stream(stream), Next::Calls(Vec::new())),
                     Err(refusal) => (Stage::One, Next::Reply(Reply::Refused(refusal))),
                 }
             }
@@ -167,7 +200,9 @@ impl Router {
         (0..self.shard_count).map(ShardIndex)
     }
 
-    fn send(&self, key: usize, calls: Vec<(ShardIndex, Operation)>, out: &mut Outgoing) {
+    fn send(&mut self, key: usize, calls: Vec<(ShardIndex, Operation)>, out: &mut Outgoing) {
+        assert!(!calls.is_empty() && calls.len() <= usize::from(self.shard_count), "a call to a shard at most");
+        self.requests[key].awaited = calls.len();
         for (shard, operation) in calls {
             assert!(shard.0 < self.shard_count, "a call is to a shard that there is");
             let call = Message::Call { from: self.me, ticket: key as u64, shard, operation };
@@ -190,6 +225,7 @@ impl Router {
         assert!(pending.awaited > 0, "each shard that was asked answers once");
         pending.awaited -= 1;
         match answer {
+            _ if matches!(pending.stage, Stage::Cancelled) => {}
             Ok(answer) => pending.stage.collect(shard, answer.into_inner()),
             // The client is told "not known"; answers of other shards to this request are still awaited, and dropped.
             Err(reason) => pending.stage = Stage::Known(Reply::Unavailable(reason)),
@@ -197,21 +233,66 @@ impl Router {
         if pending.awaited > 0 {
             return;
         }
+        if matches!(pending.stage, Stage::Cancelled) {
+            self.end(key);
+            return;
+        }
         match pending.stage.complete(shard, self.shard_count) {
-            Next::Calls(calls) => {
-                pending.awaited = calls.len();
-                assert!(!calls.is_empty() && calls.len() <= usize::from(self.shard_count), "a call to a shard at most");
-                self.send(key, calls, out);
+            Next::Calls(calls) => self.send(key, calls, out),
+            Next::Reply(reply) if Router::is_last(&reply) => {
+                let token = self.end(key);
+                finished.push((token, reply));
             }
-            Next::Reply(reply) => {
-                let pending = self.requests.remove(key);
-                assert!(pending.awaited == 0, "the reply waits for all answers");
-                assert!(pending.bytes <= self.bytes, "what is over was counted when it came");
-                self.bytes -= pending.bytes;
-                assert!(!self.requests.is_empty() || self.bytes == 0, "no requests have no bytes");
-                finished.push((pending.token, reply));
+            Next::Reply(part) => {
+                finished.push((pending.token, part));
+                let allowed = pending.allowed.as_mut().expect("only a stream has several replies");
+                *allowed = allowed.checked_sub(1).expect("a page was asked for because there was room for it");
+                self.go_on(key, out);
             }
         }
+    }
+
+    /// The reader of a stream has room for one more reply.
+    pub fn more(&mut self, token: u64, out: &mut Outgoing) {
+        // Of a stream that is over, the last reply is on its way to the reader.
+        let Some(key) = self.streams.get(&token).copied() else { return };
+        *self.requests[key].allowed.as_mut().expect("it is a stream") += 1;
+        self.go_on(key, out);
+    }
+
+    /// Nobody reads a stream any more. Answers of shards that were asked for it are still awaited, and dropped.
+    pub fn cancel(&mut self, token: u64) {
+        let Some(key) = self.streams.remove(&token) else { return };
+        let pending = &mut self.requests[key];
+        pending.allowed = None;
+        pending.stage = Stage::Cancelled;
+        if pending.awaited == 0 {
+            self.end(key);
+        }
+    }
+
+    /// Asks for the next page of a stream, if its reader has room and no page is under way.
+    fn go_on(&mut self, key: usize, out: &mut Outgoing) {
+        let pending = &mut self.requests[key];
+        if pending.awaited > 0 || pending.allowed == Some(0) {
+            return;
+        }
+        let Stage::Stream(stream) = &mut pending.stage else { unreachable!("a stream that failed is over") };
+        let calls = stream.calls();
+        self.send(key, calls, out);
+    }
+
+    /// Forgets a request. Gives its token.
+    fn end(&mut self, key: usize) -> u64 {
+        let pending = self.requests.remove(key);
+        if pending.allowed.is_some() {
+            self.streams.remove(&pending.token);
+        }
+        assert!(pending.awaited == 0, "the end waits for all answers");
+        assert!(pending.bytes <= self.bytes, "what is over was counted when it came");
+        self.bytes -= pending.bytes;
+        assert!(!self.requests.is_empty() || self.bytes == 0, "no requests have no bytes");
+        pending.token
     }
 }
 
@@ -236,6 +317,18 @@ impl Client for Router {
         let Message::Answer { ticket, shard, answer } = message else { unreachable!("everything else is for shards") };
         self.answer(ticket, shard, answer, out, finished);
     }
+
+    fn is_last(reply: &Reply) -> bool {
+        !matches!(reply, Reply::HistoryPart { is_last: false, .. })
+    }
+
+    fn more(&mut self, token: u64, out: &mut Outgoing, _finished: &mut Finished) {
+        Router::more(self, token, out);
+    }
+
+    fn cancel(&mut self, token: u64) {
+        Router::cancel(self, token);
+    }
 }
 
 impl Stage {
@@ -245,6 +338,7 @@ impl Stage {
             (Stage::Known(_), _) => {}
             (Stage::Deciding(deciding), answer) => deciding.collect(shard, answer),
             (Stage::History(merge), answer) => merge.collect(shard, answer),
+            (Stage::Stream(stream), answer) => stream.collect(shard, answer),
             (Stage::Parts { sum, .. }, Answer::Account(part)) => part.into_iter().for_each(|part| add_part(sum, &part)),
             (Stage::List { accounts, .. }, Answer::Accounts(page)) => accounts.extend(page),
             (Stage::Audit(reports), Answer::Audit(report)) => {
@@ -273,6 +367,7 @@ impl Stage {
         match self {
             Stage::Deciding(deciding) => deciding.complete(shard_count),
             Stage::History(merge) => Next::Reply(merge.page()),
+            Stage::Stream(stream) => Next::Reply(stream.part()),
             Stage::Parts { sum, asked: false } if shard_count > 1 => {
                 let others = (0..shard_count).map(ShardIndex).filter(|shard| *shard != last);
                 let calls = others.map(|shard| (shard, Operation::ReadAccount { id: sum.id.clone() })).collect();
@@ -290,6 +385,7 @@ impl Stage {
             }
             Stage::Known(reply) => Next::Reply(reply.clone()),
             Stage::One => unreachable!("one answer makes the reply known"),
+            Stage::Cancelled => unreachable!("nobody waits for a reply"),
         }
     }
 }

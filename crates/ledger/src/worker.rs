@@ -15,7 +15,7 @@ use tidegate_disk::Disk;
 use tidegate_journal::LogStore;
 use tidegate_machines::ledger::AccountView;
 use tidegate_machines::{ShardIndex, TimeMs};
-use tidegate_runtime::{Address, Heard, Protocol, ShardAddresses};
+use tidegate_runtime::{Address, Protocol, Received, ShardAddresses};
 use tidegate_shard::{JobId, Shard};
 
 use crate::message::{Request, Unavailable};
@@ -104,7 +104,7 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
         while let Some(released) = self.shards[index].released() {
             worked = true;
             let shard = self.shards[index].index();
-            self.made.extend(Protocol::<LedgerService<D>>::say(&self.protocol, shard, released));
+            self.made.extend(Protocol::<LedgerService<D>>::answer(&self.protocol, shard, released));
         }
         worked
     }
@@ -124,19 +124,19 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
             Message::Call { shard, .. } | Message::Pull { shard, .. } | Message::Credits { shard, .. } => shard,
         };
         assert!(self.addresses.of(shard) == self.me, "a message to a shard goes to its worker");
-        let heard: Heard<LedgerService<D>> = self.protocol.hear(self.me, message);
-        match (heard, self.place_of(shard)) {
-            (Heard::Call(ticket, operation), Some(place)) => {
+        let received: Received<LedgerService<D>> = self.protocol.receive(self.me, message);
+        match (received, self.place_of(shard)) {
+            (Received::Call(ticket, operation), Some(place)) => {
                 self.shards[place].call(ticket, operation);
                 // A call that was refused on arrival is answered at once.
                 self.release(place);
             }
-            (Heard::Call(Ticket::Call { from, ticket }, _), None) => {
+            (Received::Call(Ticket::Call { from, ticket }, _), None) => {
                 let answer = Err(Unavailable::ShardFailed);
                 self.made.push((from, Message::Answer { ticket, shard, answer }));
             }
-            (Heard::Note(note), Some(place)) => self.shards[place].note(note),
-            (Heard::Note(_) | Heard::Call(..), None) => {}
+            (Received::Note(note), Some(place)) => self.shards[place].note(note),
+            (Received::Note(_) | Received::Call(..), None) => {}
         }
     }
 

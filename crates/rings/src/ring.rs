@@ -1,4 +1,5 @@
-//! Bounded rings between two threads: what goes in comes out once, in order, and neither side ever waits for the other.
+//! Bounded rings between two threads: each message that is pushed is popped once, in order, and neither side waits for
+//! the other.
 //!
 //! ```text
 //!                     tail ──────────▶ published by the producer, read by the consumer when its copy is used up
@@ -6,11 +7,13 @@
 //!                     head ◀────────── published by the consumer, read by the producer when its copy says "full"
 //! ```
 //!
-//! Why one producer and one consumer: then a push and a pop are a few plain instructions and no compare-and-swap. Each side
-//! keeps a copy of the other's index, so that the cache line which the other writes is fetched once per lap, not per message.
+//! Why one producer and one consumer: then a push and a pop are a few plain instructions and no compare-and-swap. Each
+//! side keeps a copy of the other's index, so that the cache line which the other writes is fetched once per lap, not
+//! per message.
 //!
-//! Invariant: the elements in `head..tail` (wrapping) are initialised and belong to the consumer; all other places belong to
-//! the producer. `head` is written only by the consumer, `tail` only by the producer, and neither overtakes the other.
+//! Invariant: the elements in `head..tail` (wrapping) are initialised and belong to the consumer; all other places
+//! belong to the producer. `head` is written only by the consumer, `tail` only by the producer, and neither overtakes
+//! the other.
 
 mod atomic;
 mod sleep;
@@ -43,8 +46,8 @@ struct Shared<T> {
     places: Box<[UnsafeCell<MaybeUninit<T>>]>,
 }
 
-// SAFETY: a place is touched only by the side that owns it by the invariant above, and ownership moves with a release store
-// and an acquire load of `head` or `tail`. Elements are moved from one thread to another, hence `T: Send`.
+// SAFETY: a place is touched only by the side that owns it by the invariant above, and ownership moves with a release
+// store and an acquire load of `head` or `tail`. Elements are moved from one thread to another, hence `T: Send`.
 unsafe impl<T: Send> Send for Shared<T> {}
 // SAFETY: as above; no two threads ever touch one place at the same time.
 unsafe impl<T: Send> Sync for Shared<T> {}

@@ -5,8 +5,8 @@
 //!   Address { endpoint: 0, member: 2 } ──Envelope { from, to, body }──▶ Address { endpoint: 1, member: 0 }
 //! ```
 //!
-//! A body is an enum that the program composes of its rooms' messages with [`parcels!`](crate::parcels). A room names only the trait
-//! [`Carries`] of its own message, so it compiles for every composition.
+//! A body is an enum that the program composes of its rooms' messages with [`parcels!`](crate::parcels). A room names
+//! only the trait [`Carries`] of its own message, so it compiles for every composition.
 
 use std::fmt;
 
@@ -14,7 +14,8 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EndpointIndex(pub u16);
 
-/// One of those who live on a thread: on a worker first its ports, then its shards; elsewhere its clients.
+/// The number of a member on its thread. On a worker, ports come first, then shards; on other threads, members are
+/// clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MemberIndex(pub u16);
 

@@ -1,4 +1,4 @@
-//! A thread that may wait: it asks one thing at a time.
+//! A client for a thread that may wait: it sends one request at a time and waits for the reply.
 
 use std::sync::Arc;
 use std::sync::mpsc;

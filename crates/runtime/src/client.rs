@@ -1,11 +1,12 @@
-//! How a thread asks shards: a client turns requests into messages and answers into replies, without a thread or a ring of its own.
+//! How a thread asks shards. A client turns requests into messages, and messages into replies. It has no thread and no
+//! ring of its own.
 //!
 //! ```text
 //!   start(token, request) ─▶ Client ─▶ messages to addresses ─▶ shards
 //!   (token, reply)        ◀─ Client ◀─ messages               ◀┘          one reply, or a stream of them
 //! ```
 //!
-//! Invariant: a client keeps no truth. If it dies with requests under way, its callers ask again.
+//! Invariant: a client has no state that must survive. If it ends with requests in flight, its callers ask again.
 
 use crate::address::{Address, Carries, Outgoing};
 use crate::member::Context;
@@ -29,8 +30,8 @@ pub trait Client: Send + 'static {
     /// Requests under way.
     fn pending(&self) -> usize;
 
-    /// Starts a request. Each of its replies appears in `replies` with `token`, here or in a later call. A request that finds no room is
-    /// replied to at once.
+    /// Starts a request. Each of its replies appears in `replies` with `token`, here or in a later call. A request that
+    /// finds no room is replied to at once.
     fn start(
         &mut self,
         token: u64,
@@ -48,7 +49,8 @@ pub trait Client: Send + 'static {
         replies: &mut Replies<Self::Reply>,
     );
 
-    /// Whether no further reply comes under the token of `reply`. A client that streams says no for all replies but the last.
+    /// Whether no further reply comes under the token of `reply`. A client that streams says no for all replies but the
+    /// last.
     fn is_last(_reply: &Self::Reply) -> bool {
         true
     }
@@ -60,7 +62,7 @@ pub trait Client: Send + 'static {
     fn cancel(&mut self, _token: u64) {}
 }
 
-/// A client on a worker, with what it has made and nobody has taken yet.
+/// A client on a worker, with its messages and replies that were not taken yet.
 pub struct Asker<C: Client> {
     me: Address,
     client: C,

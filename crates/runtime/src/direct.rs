@@ -1,10 +1,11 @@
-//! The plainest way to speak with a shard: a call is a message, and its answer is a message.
+//! The simplest client: each call to a shard is one message, and so is its answer.
 //!
 //! ```text
 //!   ask(call) ─▶ DirectClient ─▶ Direct::Call ─▶ shard ─▶ Direct::Answer ─▶ DirectClient ─▶ reply
 //! ```
 //!
-//! For rooms whose requests each concern one shard. A room whose requests concern several brings a [`Client`] of its own.
+//! For rooms whose requests each concern one shard. A room whose requests concern several brings a [`Client`] of its
+//! own.
 
 use slab::Slab;
 use tidegate_machines::ShardIndex;
@@ -14,9 +15,9 @@ use crate::address::{Address, Outgoing};
 use crate::client::{Client, Replies};
 use crate::limits::CLIENT_REQUESTS_MAX;
 use crate::placement::ShardAddresses;
-use crate::shard_resident::{Heard, Protocol};
+use crate::shard_resident::{Protocol, Received};
 
-/// By what a shard knows a call: who asked, and the asker's own number for it.
+/// Identifies a call at its shard: the caller's address, and the caller's number for the call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
     /// Who asked.
@@ -53,14 +54,14 @@ where
 {
     type Message = Direct<S>;
 
-    fn hear(&self, from: Address, message: Direct<S>) -> Heard<S> {
+    fn receive(&self, from: Address, message: Direct<S>) -> Received<S> {
         match message {
-            Direct::Call { number, call } => Heard::Call(Ticket { from, number }, call),
+            Direct::Call { number, call } => Received::Call(Ticket { from, number }, call),
             Direct::Answer { .. } => unreachable!("a shard asks nobody"),
         }
     }
 
-    fn say(&self, _shard: ShardIndex, (ticket, answer): Released<S>) -> Option<(Address, Direct<S>)> {
+    fn answer(&self, _shard: ShardIndex, (ticket, answer): Released<S>) -> Option<(Address, Direct<S>)> {
         Some((ticket.from, Direct::Answer { number: ticket.number, answer }))
     }
 }

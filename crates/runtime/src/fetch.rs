@@ -1,10 +1,10 @@
-//! Threads that do jobs which may wait for a disk, for a thread that may not.
+//! Fetch threads: they do reads that may wait for a disk, for workers that must not wait.
 //!
 //! ```text
-//!   worker: submit ─▶ │ jobs, bounded │ ─▶ fetch threads ─▶ │ findings │ ─▶ worker: take       (and wake it, if it sleeps)
+//!   worker: submit ─▶ │ jobs, bounded │ ─▶ fetch threads ─▶ │ findings │ ─▶ worker: take   (and wake it, if it sleeps)
 //! ```
 //!
-//! Why threads and not an asynchronous read: what is asked for is nearly always in the page cache, and then a thread has it sooner.
+//! Why threads and not asynchronous reads: the data is nearly always in the page cache, and then a thread is faster.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -46,7 +46,7 @@ impl<J: Send + 'static, F: Send + 'static> Fetchers<J, F> {
             let thread = thread::Builder::new().name(format!("{name}-{number}")).spawn(move || {
                 while let Some(job) = next(&waiting) {
                     let found = runner(job);
-                    // Before it can be taken: the count is never too low.
+                    // Counted before it can be taken, so that the count is never too low.
                     ready.fetch_add(1, Ordering::SeqCst);
                     if sender.send(found).is_err() {
                         break;
@@ -83,7 +83,8 @@ impl<J: Send + 'static, F: Send + 'static> Fetchers<J, F> {
         Some(found)
     }
 
-    /// Whether [`Fetchers::take`] has something. An owner asks this after it announced sleep: what came before wakes nobody.
+    /// Whether [`Fetchers::take`] has something. An owner asks this after it announced sleep: what came before wakes
+    /// nobody.
     pub fn has_news(&self) -> bool {
         self.ready.load(Ordering::SeqCst) > 0
     }

@@ -1,4 +1,4 @@
-//! A node: its threads, what lives on them, and how they meet.
+//! A node: its threads, what runs on them, and how they exchange messages.
 //!
 //! ```text
 //!   worker threads (pinned; one poll loop; ports and residents) ◀── rings ──▶ each other
@@ -7,13 +7,13 @@
 //!   log keeper (compacts and scrubs logs, files only)
 //! ```
 //!
-//! What a node serves are its [rooms](node::Room): each brings families of logs, and ports, shards and threads. A start is: open the
-//! directory, open the rooms, recover, place, spawn.
+//! What a node serves are its [rooms](node::Room): each brings families of logs, and ports, shards and threads. A start
+//! is: open the directory, open the rooms, recover, place, spawn.
 //!
-//! Promise: what is sent arrives once and in order, nobody waits for anybody on a worker, and no wake-up is lost.
+//! Promise: what is sent arrives once and in order, no worker waits for another thread, and no wake-up is lost.
 //!
-//! Invariant: no room is named here, and nothing here knows what a message means. No mutex and no async runtime on a worker's thread;
-//! what may wait lives on the other threads.
+//! Invariant: no room is named here, and nothing here knows what a message means. No mutex and no async runtime on a
+//! worker's thread; what may wait lives on the other threads.
 
 pub mod address;
 pub mod background;
@@ -41,5 +41,5 @@ pub use mesh::{Endpoint, Parker, mesh};
 pub use metrics::{LoopMetrics, ShardMetrics};
 pub use node::{Node, NodeOptions, Room, Site};
 pub use placement::{Home, Placement, ShardAddresses};
-pub use shard_resident::{Heard, Protocol, ShardResident};
+pub use shard_resident::{Protocol, Received, ShardResident};
 pub use status::{Phase, Status};

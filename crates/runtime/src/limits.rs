@@ -1,7 +1,7 @@
-//! Every bound of what waits between threads, in one place.
+//! The bounds of all queues between threads.
 
-/// Jobs of one shard that its fetch threads have at a time. This bounds what they have found and nobody has taken. More jobs wait with
-/// their shard.
+/// Jobs of one shard that its fetch threads have at a time. This also bounds results that were not taken yet. More jobs
+/// wait in their shard.
 pub const JOBS_IN_FLIGHT_MAX: usize = 64;
 /// Requests that one client of an edge or background thread has under way or waiting for its pump.
 pub const CLIENT_REQUESTS_MAX: usize = 8_192;

@@ -1,12 +1,13 @@
-//! Looks after logs while they are served: those that may forget are compacted, and all are read again and again, so that damage is found
-//! while there still is a copy.
+//! Maintains logs while they are served. It compacts the logs of families that allow it. It also reads all logs again
+//! and again, so that damage is found while a copy still exists.
 //!
 //! ```text
 //!   look, look, look …   families that forget: behind the snapshot too much? ─▶ snapshot, forget
 //!                        every log: the next few megabytes ─▶ checksums, chain ─▶ log line on damage
 //! ```
 //!
-//! Why a thread of its own: it reads files only and waits for nobody, so a long compaction puts nothing off.
+//! Why a thread of its own: it only reads and writes files and waits for no other thread, so a long compaction delays
+//! nothing.
 
 use std::time::{Duration, Instant};
 
@@ -57,7 +58,7 @@ impl LogKeeper {
         self.scrubbed.push(Scrub { log, reader, at: Cursor::START, damaged: false });
     }
 
-    /// Has this log, one of `shards`, compacted as its family says.
+    /// Registers a log, one of `shards`, to be compacted as its family says.
     pub fn keep_short<F: ShardFamily>(&mut self, snapshots: Snapshots<F, RealDisk>, reader: NodeReader, shards: u16)
     where
         Snapshots<F, RealDisk>: Send,
@@ -119,7 +120,8 @@ impl Scrub {
             Err(JournalError::Forgotten { .. }) => self.at = Cursor::START,
             Err(error) if !self.damaged => {
                 self.damaged = true;
-                tracing::error!(log = %self.log, %error, "a log that is read again is damaged; restore the file from a copy");
+                let advice = "a log that is read again is damaged; restore the file from a copy";
+                tracing::error!(log = %self.log, %error, "{advice}");
             }
             Err(_) => {}
         }

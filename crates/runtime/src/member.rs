@@ -1,11 +1,15 @@
-//! Who lives on a worker: residents, which are stepped, and ports, which serve sockets besides.
+//! The members of a worker: residents, which are stepped, and ports, which also serve sockets.
 //!
 //! ```text
-//!   a turn:  parcels ─▶ deliver      sockets ─▶ Port::serve      Resident::step      Port::flush ─▶ sockets      parcels ─▶ rings
+//!   one turn:  parcels ─▶ Resident::deliver
+//!              sockets ─▶ Port::serve
+//!              Resident::step
+//!              Port::flush ─▶ sockets
+//!              parcels ─▶ rings
 //! ```
 //!
-//! Invariant: the worker's loop knows these traits and no implementation of them. `dyn` costs one call per turn and per parcel; all that
-//! happens per record is compiled for its type.
+//! Invariant: the worker's loop knows these traits and no implementation of them. `dyn` costs one call per turn and per
+//! parcel; all that happens per record is compiled for its type.
 
 use std::collections::VecDeque;
 use std::io;
@@ -69,7 +73,8 @@ impl<'a, P: Send> Context<'a, P> {
         self.endpoint.wake_receivers();
     }
 
-    /// Takes all that is in the rings now: parcels to this member are given to `mine`, in order; the others wait for the loop.
+    /// Takes all that is in the rings now: parcels to this member are given to `mine`, in order; the others wait for
+    /// the loop.
     pub fn drain_rings(&mut self, mut mine: impl FnMut(Address, P)) {
         let (me, own) = (self.me.member, &mut *self.own);
         self.endpoint.receive(|envelope| match envelope.to == me {
@@ -89,8 +94,8 @@ pub trait Resident<P>: Send {
         false
     }
 
-    /// Whether there is something to do that the next turn can do and that came by no ring and no socket. Asked after the worker has
-    /// announced sleep: whoever brings news wakes only those that have announced it.
+    /// Whether there is something to do that the next turn can do and that came by no ring and no socket. Asked after
+    /// the worker has announced sleep, because only a worker that has announced sleep is woken.
     fn has_news(&mut self) -> bool;
 
     /// Whether no client waits for anything.
@@ -106,7 +111,7 @@ pub trait Resident<P>: Send {
         None
     }
 
-    /// Called every twentieth of a second, about: timers, metrics.
+    /// Called about every twenty milliseconds, for timers and metrics.
     fn tick(&mut self, _now: TimeMs) {}
 
     /// Makes durable what was accepted, and ends. May wait.
@@ -126,11 +131,12 @@ pub trait Port<P>: Resident<P> {
     /// Reads from sockets, and sends what their clients ask. Returns whether there was anything.
     fn serve(&mut self, context: &mut Context<'_, P>) -> bool;
 
-    /// Writes to sockets what there is for their clients, after all residents have been stepped. Returns whether there was anything.
+    /// Writes to sockets what there is for their clients, after all residents have been stepped. Returns whether there
+    /// was anything.
     fn flush(&mut self, context: &mut Context<'_, P>) -> bool;
 
     /// How long its worker may sleep at most, if that is less than usual.
-    fn nap(&self) -> Option<Duration> {
+    fn sleep_max(&self) -> Option<Duration> {
         None
     }
 
@@ -140,16 +146,16 @@ pub trait Port<P>: Resident<P> {
     /// Sends clients away, so many per second over all workers.
     fn drain(&mut self, _per_second: u32, _now: TimeMs) {}
 
-    /// The process stops: takes no more clients, and begins to send away those who stay connected.
+    /// The process stops: accepts no more clients, and begins to disconnect those that are connected.
     fn stop_listening(&mut self, now: TimeMs);
 
     /// How long its clients have to leave when the process stops.
-    fn farewell(&self) -> Duration {
+    fn leave_time(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// That time is over: whoever is left goes at once.
-    fn hurry(&mut self, _now: TimeMs) {}
+    /// That time is over: disconnects all clients that are left.
+    fn disconnect_rest(&mut self, _now: TimeMs) {}
 }
 
 /// The worker's poll as one port sees it: tokens are the port's own numbers, below 2^56.
@@ -180,7 +186,7 @@ impl PortSockets {
         self.registry.reregister(source, self.token(token), interest)
     }
 
-    /// Watches it no more. A source that is not watched needs no taking out, so nothing can fail that matters.
+    /// Stops watching it. An error would mean that it was not watched, so errors are ignored.
     pub fn deregister(&self, source: &mut impl event::Source) {
         let _ = self.registry.deregister(source);
     }

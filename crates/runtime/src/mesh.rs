@@ -1,4 +1,4 @@
-//! The rings between all threads that take part: who can send to whom, and how a sleeping thread is woken.
+//! The rings between the threads of a node: which thread can send to which, and how a sleeping thread is woken.
 //!
 //! ```text
 //!              worker 0 ◀──▶ worker 1            every worker with every other
@@ -7,8 +7,8 @@
 //!            edge 0 └────────┘  └── edge 1       those that are not workers talk to workers only
 //! ```
 //!
-//! Invariant: nobody waits here. A parcel that finds its ring full stays with its sender and goes first next time. How many can stay is
-//! bounded, because every endpoint bounds its requests under way.
+//! Invariant: no thread waits here. A parcel that finds its ring full stays with its sender and is sent first next
+//! time. The number of such parcels is bounded, because every endpoint bounds its requests in flight.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,4 @@
-//! What every worker and every shard counts, whatever it serves. Shards are told apart by the labels `family` and `shard`.
+//! The metrics that all workers and all shards have. The labels `family` and `shard` tell shards apart.
 
 use std::time::Duration;
 
@@ -23,7 +23,8 @@ metrics! {
     pub struct ShardMetrics(family, shard) {
         records: Counter "tidegate_shard_records_total" "Records appended.";
         refusals: CounterFamily(code) "tidegate_refusals_total"
-            "Commands that the state refused, by code; `unrecorded` are those of a shard that does not tell codes apart.";
+            "Commands that the state refused, by code; \
+             `unrecorded` are those of a shard that does not tell codes apart.";
         unavailable: Counter "tidegate_shard_unavailable_total" "Calls that the shard did not decide.";
         inbox_depth: Gauge "tidegate_inbox_depth" "Calls waiting to be decided.";
         uncommitted_replies: Gauge "tidegate_uncommitted_replies" "Replies waiting for their record to be durable.";
@@ -35,15 +36,18 @@ metrics! {
         journal_sequence: Gauge "tidegate_journal_sequence" "Sequence of the last record appended.";
         append_latency: Histogram "tidegate_append_seconds" "Writing a group to its segment.";
         sync_latency: Histogram "tidegate_sync_seconds" "Waiting for the disk to have a group.";
-        reply_latency: Histogram "tidegate_reply_seconds" "From a group submitted to all of it durable: how long its replies waited.";
-        snapshot_sequence: Gauge "tidegate_snapshot_sequence" "Sequence of the snapshot that the last start began from.";
+        reply_latency: Histogram "tidegate_reply_seconds"
+            "From a group submitted to all of it durable: how long its replies waited.";
+        snapshot_sequence: Gauge "tidegate_snapshot_sequence"
+            "Sequence of the snapshot that the last start began from.";
         recovery_nanoseconds: Gauge "tidegate_recovery_seconds" "How long the last start took to replay the journal.";
-        recovery_records: Gauge "tidegate_recovery_records" "Records read by the last start, for the state or for an index beside it.";
+        recovery_records: Gauge "tidegate_recovery_records"
+            "Records read by the last start, for the state or for an index beside it.";
     }
 }
 
 impl ShardMetrics {
-    /// The shard goes on where it was: how long that took, and what was replayed.
+    /// Records a shard's recovery: how long it took, and what was replayed.
     pub fn recovered(&self, took: Duration, report: &ReplayReport) {
         self.recovery_nanoseconds.set(took.as_nanos() as i64);
         self.recovery_records.set((report.events + report.derived_only) as i64);

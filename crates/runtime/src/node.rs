@@ -1,9 +1,9 @@
-//! One process: its rooms recovered, placed on workers, started, and ended in the right order.
+//! One process: recovers its rooms, places them on workers, starts them, and stops them in the right order.
 //!
 //! ```text
-//!   directory ─▶ Room::open (listeners, edges answer "recovering") ─▶ Room::recover ─▶ place ─▶ spawn ─▶ Room::begin ─▶ serving
-//!                                                                                                       │ stop
-//!   close logs ◀─ workers ◀─ background threads ◀─ edges drain ◀───────────────────────────────────────┘
+//!   directory ─▶ Room::open (edges answer "recovering") ─▶ Room::recover ─▶ place ─▶ spawn ─▶ Room::begin ─▶ serving
+//!                                                                                                              │ stop
+//!   close logs ◀─ workers end ◀─ background threads end ◀─ edges drain ◀───────────────────────────────────────┘
 //! ```
 //!
 //! Invariant: a room adds itself through [`Room`] and [`Site`]; nothing here names one.
@@ -34,9 +34,9 @@ use crate::recovery::{NodeLog, NodeLogs, NodeReader, Recovery};
 use crate::shard_resident::{OnTick, ShardResident};
 use crate::status::{Phase, Status};
 use crate::threads::{join, pin, spawn};
-use crate::worker::{Fellows, Worker};
+use crate::worker::{Worker, WorkerGroup};
 
-/// How often those who wait hear how far the recovery is.
+/// How often the progress of the recovery is reported.
 const PROGRESS_EVERY: Duration = Duration::from_millis(20);
 
 /// What a node is started with, whatever its rooms are.
@@ -47,8 +47,8 @@ pub struct NodeOptions {
     pub registry: Registry,
 }
 
-/// What a node serves: a part with logs, ports, shards and threads of its own. Hooks are called in the order in which they stand here,
-/// each for all rooms before the next one.
+/// What a node serves: a part with logs, ports, shards and threads of its own. Hooks are called in the order in which
+/// they stand here, each for all rooms before the next one.
 pub trait Room<P>: Send {
     /// The families of its logs, and where their shards live on a worker.
     fn families(&self) -> Vec<(Family, Home)> {
@@ -65,7 +65,7 @@ pub trait Room<P>: Send {
         0
     }
 
-    /// The directory is locked and nothing is recovered. A room that answers clients "not yet" begins here.
+    /// The directory is locked and nothing is recovered yet. A room that answers "recovering" to clients begins here.
     fn open(&mut self, _site: &mut Site<P>) -> Result<()> {
         Ok(())
     }
@@ -75,13 +75,13 @@ pub trait Room<P>: Send {
         Ok(())
     }
 
-    /// Makes the port of a worker. Asked of rooms with ports only, once for each worker, in order; `me` is its address. All logs are
-    /// recovered.
+    /// Makes the port of a worker. Asked of rooms with ports only, once for each worker, in order; `me` is its address.
+    /// All logs are recovered.
     fn port(&mut self, _site: &mut Site<P>, _me: Address) -> Result<Box<dyn Port<P>>> {
         Err(anyhow!("this room has no port"))
     }
 
-    /// The workers run, but nobody was told so. A room begins here what needs shards that answer.
+    /// The workers run, but health does not say so yet. A room begins here what needs shards that answer.
     fn begin(&mut self, _site: &mut Site<P>) -> Result<()> {
         Ok(())
     }
@@ -227,8 +227,8 @@ impl<P: Send + 'static> Site<P> {
         self.recover(log, journal, move |recovery| then(recovery).map(|()| None))
     }
 
-    /// Recovers all shards of a family whose calls are single commands and that is spoken to directly; see [`crate::direct`]. Decisions
-    /// see `context`; `on_tick` makes what each shard does now and then.
+    /// Recovers all shards of a family whose calls are single commands and that is spoken to directly; see
+    /// [`crate::direct`]. Decisions see `context`; `on_tick` makes what each shard does now and then.
     pub fn recover_direct<C>(
         &mut self,
         journal: Options,
@@ -381,8 +381,11 @@ fn place<P: Send + 'static>(
     rooms: &mut [Box<dyn Room<P>>],
     residents: Vec<Member<P>>,
 ) -> Result<Vec<Worker<P>>> {
-    let fellows =
-        Fellows { status: site.status.clone(), quiet: Arc::new(AtomicU16::new(0)), count: site.placement.workers() };
+    let group = WorkerGroup {
+        status: site.status.clone(),
+        quiet: Arc::new(AtomicU16::new(0)),
+        count: site.placement.workers(),
+    };
     let mut residents = residents.into_iter().peekable();
     let mut workers = Vec::new();
     for endpoint in std::mem::take(&mut site.endpoints) {
@@ -399,7 +402,7 @@ fn place<P: Send + 'static>(
         }
         assert!(ports.len() + own.len() == usize::from(site.placement.members(worker.0)), "every member is there");
         let metrics = LoopMetrics::register(&site.registry, worker.0);
-        workers.push(Worker::new(ports, own, endpoint, fellows.clone(), metrics)?);
+        workers.push(Worker::new(ports, own, endpoint, group.clone(), metrics)?);
     }
     Ok(workers)
 }

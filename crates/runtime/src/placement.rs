@@ -1,12 +1,12 @@
-//! Where every shard lives: one table for the whole node, behind [`Placement::of`].
+//! The address of every shard: one table for the whole node, behind [`Placement::of`].
 //!
 //! ```text
 //!   worker 0: ports 0..p, then its shards, family by family      LEDGER 0 ─▶ 0.2    COUNTERS 0 ─▶ 0.3
 //!   worker 1: ports 0..p, then its shards                        LEDGER 1 ─▶ 1.2    COUNTERS 1 ─▶ 1.3
 //! ```
 //!
-//! Why a table: whoever sends to a shard asks here, so a shard that shall live elsewhere (on another node, behind a member that forwards)
-//! needs another entry and no other change.
+//! Why a table: every sender looks up the shard's address here. To move a shard (to another node, behind a member that
+//! forwards), only its entry changes.
 
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
-//! How an edge thread, whose tasks may wait, reaches the shards, which may not.
+//! How an edge thread, whose tasks may wait, asks the shards, which must not wait.
 //!
 //! ```text
 //!   tasks ─ask, open─▶ EdgeHandle ─bounded channel─▶ Pump: Client ─▶ rings ─▶ workers
 //!         ◀─ oneshot, or a stream with credits ───── Pump: Client ◀─ rings ◀─ workers
 //! ```
 //!
-//! One pump per edge thread, a task of its runtime; it is the thread's only owner of rings. It carries any number of clients, each of
-//! which is a member of the edge's endpoint.
+//! There is one pump per edge thread, a task of its runtime. It owns the thread's rings. It serves any number of
+//! clients, each of which is a member of the edge's endpoint.
 
 use std::sync::Arc;
 
@@ -52,7 +52,7 @@ enum Asked<C: Client> {
     Open(C::Request, mpsc::Sender<C::Reply>),
 }
 
-/// Makes the pump look, now and when it is dropped: the pump ends when nobody can ask it any more.
+/// Wakes the pump, now and when it is dropped: the pump ends when its last handle is gone.
 #[derive(Clone)]
 struct Waker(Arc<Notify>);
 
@@ -83,7 +83,7 @@ impl<C: Client> EdgeHandle<C> {
         let sent = self.send(Asked::Ask(request, reply));
         async move {
             sent?;
-            // A pump that is gone has left its requests undecided.
+            // If the pump has ended, the outcome of its requests is unknown.
             answer.await.map_err(|_| Unasked::Stopping)
         }
     }
@@ -149,7 +149,7 @@ trait Pumped<P>: Send {
     fn turn(&mut self, endpoint: &mut Endpoint<P>) -> bool;
     /// Whether somebody has asked, has taken a reply of a stream, or does not want the rest of one.
     fn has_news(&self) -> bool;
-    /// Whether nobody can ask any more and all that was asked is answered.
+    /// Whether all handles are gone and all requests are answered.
     fn is_over(&self) -> bool;
 }
 
@@ -207,7 +207,7 @@ impl<C: Client> PumpedClient<C> {
         }
     }
 
-    /// Lets each stream make as many replies as its reader has room for, and ends those that nobody reads any more.
+    /// Lets each stream make as many replies as its reader has room for, and ends streams whose reader is gone.
     fn let_streams_go_on(&mut self) {
         for token in std::mem::take(&mut self.streams) {
             let Some(Waiting::Stream { replies, allowed }) = self.waiting.get_mut(token) else {

@@ -1,10 +1,11 @@
-//! From the files of a data directory to shards that go on where they were, all in parallel.
+//! Recovers the shards of a data directory from their files, all in parallel.
 //!
 //! ```text
 //!   Room::recover ─▶ one thread for each log: open, replay from the newest good snapshot ─▶ member of its worker
 //! ```
 //!
-//! What all families have in common is done here; what a family keeps beside its machine is done by its room, on the same thread.
+//! This module recovers what all families have: log, snapshots, machine. A room recovers what its family keeps besides,
+//! on the same thread.
 
 use std::fmt;
 use std::path::PathBuf;

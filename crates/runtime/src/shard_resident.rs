@@ -1,10 +1,11 @@
-//! A shard as a member of a worker: parcels become calls, answers become parcels, and reads that wait are done by other threads.
+//! A shard as a member of a worker: parcels become calls, answers become parcels, and other threads do the reads that
+//! may wait.
 //!
 //! ```text
-//!   parcel ─▶ Protocol::hear ─▶ Shard::call, note          Shard::released ─▶ Protocol::say ─▶ parcel
-//!                                     │ take_job      ▲ fetched
-//!                                     ▼               │
-//!                                  fetch threads, each with a reader of the log
+//!   parcel ─▶ Protocol::receive ─▶ Shard::call, note          Shard::released ─▶ Protocol::answer ─▶ parcel
+//!                                        │ take_job      ▲ fetched
+//!                                        ▼               │
+//!                                     fetch threads, each with a reader of the log
 //! ```
 
 use tidegate_journal::{LogReader, LogStore};
@@ -17,33 +18,33 @@ use crate::member::{Context, Resident};
 use crate::mesh::Parker;
 use crate::metrics::ShardMetrics;
 
-/// How a service is spoken to by messages.
+/// Translates between messages and the calls and answers of a service.
 pub trait Protocol<S: Service>: Send {
     /// What others send to the shard, and the shard to them.
     type Message: Send;
 
-    /// What a message of `from` means to the shard.
-    fn hear(&self, from: Address, message: Self::Message) -> Heard<S>;
+    /// Decodes a message of `from` to the shard.
+    fn receive(&self, from: Address, message: Self::Message) -> Received<S>;
 
-    /// Who is told what the shard has released, and how; `None` if nobody is.
-    fn say(&self, shard: ShardIndex, released: Released<S>) -> Option<(Address, Self::Message)>;
+    /// The message for what the shard has released, and its receiver; `None` if nobody waits for it.
+    fn answer(&self, shard: ShardIndex, released: Released<S>) -> Option<(Address, Self::Message)>;
 }
 
 /// What a message means to a shard.
-pub enum Heard<S: Service> {
+pub enum Received<S: Service> {
     /// A call, which is answered.
     Call(S::Ticket, S::Call),
-    /// A note, which nobody waits for.
+    /// A note, which gets no answer.
     Note(S::Note),
 }
 
 /// Fetch threads of a shard whose service is `S`.
 type ShardFetchers<S> = Fetchers<(JobId, <S as Service>::Job), (JobId, <S as Service>::Fetched)>;
 
-/// What a shard does beside its calls every twentieth of a second: metrics of its family, above all.
+/// What a shard does beside its calls at each tick of the worker: metrics of its family, above all.
 pub type OnTick<S, L> = Box<dyn FnMut(&mut Shard<S, L>, &ShardMetrics) + Send>;
 
-/// A shard that lives on a worker.
+/// A shard as a member of a worker.
 pub struct ShardResident<S: Service, L: LogStore, Q> {
     shard: Shard<S, L>,
     protocol: Q,
@@ -81,7 +82,7 @@ where
         Ok(self)
     }
 
-    /// Has `on_tick` called every twentieth of a second.
+    /// Has `on_tick` called at each tick of the worker.
     pub fn on_tick(mut self, on_tick: impl FnMut(&mut Shard<S, L>, &ShardMetrics) + Send + 'static) -> Self {
         self.on_tick = Box::new(on_tick);
         self
@@ -97,7 +98,8 @@ where
         worked
     }
 
-    /// Lets others read what the shard wants read. What finds no room is handed out when a read has come back.
+    /// Gives the shard's reads to the fetch threads. Reads that find no room are given out when another one has
+    /// returned.
     fn hand_out_jobs(&mut self) {
         let Some(fetchers) = &mut self.fetchers else { return };
         while fetchers.has_room() {
@@ -111,7 +113,7 @@ where
         let mut worked = false;
         while let Some(released) = self.shard.released() {
             worked = true;
-            if let Some((to, message)) = self.protocol.say(self.shard.index(), released) {
+            if let Some((to, message)) = self.protocol.answer(self.shard.index(), released) {
                 context.send(to, P::pack(message));
             }
         }
@@ -129,13 +131,13 @@ where
 {
     fn deliver(&mut self, from: Address, body: P, context: &mut Context<'_, P>) {
         let Ok(message) = body.unpack() else { panic!("a shard of {} got a parcel of another room", family::<S>()) };
-        match self.protocol.hear(from, message) {
-            Heard::Call(ticket, call) => {
+        match self.protocol.receive(from, message) {
+            Received::Call(ticket, call) => {
                 self.shard.call(ticket, call);
-                // What was turned away on arrival is told at once.
+                // A call that is refused on arrival is answered at once.
                 self.release(context);
             }
-            Heard::Note(note) => self.shard.note(note),
+            Received::Note(note) => self.shard.note(note),
         }
     }
 

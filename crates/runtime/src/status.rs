@@ -1,4 +1,4 @@
-//! What the process is doing, for everyone who asks: health checks, doors, the progress bar.
+//! The state of the process, as health checks, doors and the progress display read it.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -15,7 +15,7 @@ pub enum Phase {
     Serving,
     /// Finishing what was accepted.
     Stopping,
-    /// A journal failed; nothing is decided any more.
+    /// A journal failed; the shards decide nothing any more.
     Failed,
 }
 
@@ -82,7 +82,7 @@ impl Status {
         Some(self.drain_per_second.load(Ordering::Acquire)).filter(|rate| *rate > 0)
     }
 
-    /// Says how connected clients are counted; to be called once, by the room that has clients who stay.
+    /// Sets how connected clients are counted. To be called once, by the room whose clients stay connected.
     pub fn count_clients_by(&self, count: impl Fn() -> u64 + Send + Sync + 'static) {
         assert!(self.clients.set(Box::new(count)).is_ok(), "one room has clients who stay");
     }
@@ -98,7 +98,7 @@ impl Status {
         &of_log.expect("a log that is recovered").1
     }
 
-    /// The phase now. "Failed" goes before "stopping": it is what a client must know.
+    /// The phase now. "Failed" takes precedence over "stopping": clients must know about it.
     pub fn phase(&self) -> Phase {
         match self.phase.load(Ordering::Acquire) {
             FAILED => Phase::Failed,
@@ -113,7 +113,8 @@ impl Status {
         self.phase.fetch_max(SERVING, Ordering::AcqRel);
     }
 
-    /// The process is to stop. A fact of its own beside the phase: a process whose journal failed stops like any other.
+    /// The process is to stop. It is kept apart from the phase, because a process whose journal failed stops in the
+    /// same way.
     pub fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
     }

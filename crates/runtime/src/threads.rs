@@ -1,4 +1,4 @@
-//! Starting and joining threads, and the clock that they read.
+//! Starts and joins threads, and reads the wall clock for them.
 
 use std::thread::JoinHandle;
 use std::time::{SystemTime, UNIX_EPOCH};

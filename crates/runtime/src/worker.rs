@@ -1,11 +1,12 @@
-//! The poll loop of a worker: rings, sockets and shards in turn, on one pinned thread.
+//! The poll loop of a worker: it serves rings, sockets and shards in turn, on one pinned thread.
 //!
 //! ```text
 //!   ┌▶ deliver parcels ─▶ ports serve ─▶ residents step ─▶ ports flush ─▶ wake receivers ─────────────┐
 //!   └──────────────── poll: at once if there was work, else asleep until a socket, a ring or a log ◀──┘
 //! ```
 //!
-//! Why one turn serves all ports before the shards are stepped: what arrived together is decided together and synced as one group.
+//! Why all ports are served before the shards are stepped: requests that arrive together are then decided together and
+//! synced as one group.
 //!
 //! Invariant: the loop holds a list of ports and a list of residents, and names none of them.
 
@@ -29,18 +30,18 @@ use crate::threads::now_ms;
 
 /// How long an idle worker sleeps at most: timers (expiries, retries, silent clients) are looked at so often.
 const TICK: Duration = Duration::from_millis(20);
-/// How long a stopping worker waits for clients to take their replies.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// How long a stopping worker waits at least for clients to take their replies.
+const STOP_PATIENCE_MIN: Duration = Duration::from_secs(5);
 /// How long it takes to disconnect the clients that are left when the time to send them away is over.
-const HURRY: Duration = Duration::from_secs(2);
+const DISCONNECT_TIME: Duration = Duration::from_secs(2);
 /// How long a stopping worker waits for its residents to sync what they hold.
 const STOP_AT_LATEST: Duration = Duration::from_secs(20);
 /// The token of the waker.
 const WAKER: Token = Token(usize::MAX);
 
-/// All workers of a node, as each of them must know them to end.
+/// What the workers of a node share so that they stop together.
 #[derive(Clone)]
-pub struct Fellows {
+pub struct WorkerGroup {
     /// What the process is doing.
     pub status: Arc<Status>,
     /// Workers that have nothing of their own under way while the process stops.
@@ -56,7 +57,7 @@ pub struct Worker<P> {
     /// Parcels from members of this worker to others of them.
     own: VecDeque<Envelope<P>>,
     poll: Poll,
-    fellows: Fellows,
+    group: WorkerGroup,
     metrics: LoopMetrics,
 }
 
@@ -86,29 +87,30 @@ impl<P> Members<P> {
 /// A process that stops, as its worker sees it.
 struct Stopping {
     since: Instant,
-    /// The clients that were left when their time was over have been disconnected.
-    hurried: bool,
-    said_quiet: bool,
+    /// Whether the clients that were left when their time was over have been disconnected.
+    disconnected_rest: bool,
+    counted_quiet: bool,
 }
 
 impl<P: Send> Worker<P> {
-    /// Prepares the thread's poll; its endpoint can be woken from here on. Members are numbered as they stand in the lists, ports first.
+    /// Prepares the thread's poll; its endpoint can be woken from here on. Members are numbered as they stand in the
+    /// lists, ports first.
     pub fn new(
         ports: Vec<Box<dyn Port<P>>>,
         residents: Vec<Box<dyn Resident<P>>>,
         endpoint: Endpoint<P>,
-        fellows: Fellows,
+        group: WorkerGroup,
         metrics: LoopMetrics,
     ) -> io::Result<Worker<P>> {
         assert!(ports.len() <= PORTS_MAX, "each port has its tokens");
         let poll = Poll::new()?;
         let waker = Waker::new(poll.registry(), WAKER)?;
         endpoint.parker().set_wake(move || {
-            // A wake-up that fails is made up for by the next tick.
+            // If a wake-up fails, the worker wakes at its next tick.
             let _ = waker.wake();
         });
         let members = Members { endpoint: endpoint.index(), ports, residents };
-        Ok(Worker { members, endpoint, own: VecDeque::new(), poll, fellows, metrics })
+        Ok(Worker { members, endpoint, own: VecDeque::new(), poll, group, metrics })
     }
 
     /// Serves until the process stops, then closes what its members hold.
@@ -129,9 +131,9 @@ impl<P: Send> Worker<P> {
                 self.tick(now, std::mem::take(&mut busy));
                 self.follow_drain(&mut drained_per_second, now);
             }
-            if stopping.is_none() && self.fellows.status.is_stopping() {
+            if stopping.is_none() && self.group.status.is_stopping() {
                 self.members.ports.iter_mut().for_each(|port| port.stop_listening(now));
-                stopping = Some(Stopping { since: Instant::now(), hurried: false, said_quiet: false });
+                stopping = Some(Stopping { since: Instant::now(), disconnected_rest: false, counted_quiet: false });
             }
             if let Some(stopping) = &mut stopping
                 && self.may_end(stopping, now)
@@ -147,9 +149,9 @@ impl<P: Send> Worker<P> {
         self.close()
     }
 
-    /// Everything once. Returns whether anything happened.
+    /// Runs one turn. Returns whether anything happened.
     fn turn(&mut self, now: TimeMs) -> bool {
-        // What stayed from the last turn is older than what the rings have.
+        // Parcels left from the last turn are older than those in the rings.
         let mut worked = self.deliver_own(now);
         worked |= self.receive(now);
         for member in 0..self.members.ports.len() {
@@ -172,7 +174,8 @@ impl<P: Send> Worker<P> {
         worked || !self.own.is_empty()
     }
 
-    /// Delivers what the rings have, at most one ring's worth from each sender. What members send each other because of it comes later.
+    /// Delivers what the rings have, at most one ring's worth from each sender. What members send each other because of
+    /// it comes later.
     fn receive(&mut self, now: TimeMs) -> bool {
         let mut any = false;
         for ring in 0..self.endpoint.rings() {
@@ -210,8 +213,8 @@ impl<P: Send> Worker<P> {
     fn wait(&mut self, is_free: bool, events: &mut Events) -> io::Result<()> {
         let members = &mut self.members;
         let asleep = is_free && self.endpoint.sleep_unless(|| members.any(|member| member.has_news()));
-        let naps = self.members.ports.iter().filter_map(|port| port.nap());
-        let timeout = if asleep { naps.fold(TICK, Duration::min) } else { Duration::ZERO };
+        let sleeps = self.members.ports.iter().filter_map(|port| port.sleep_max());
+        let timeout = if asleep { sleeps.fold(TICK, Duration::min) } else { Duration::ZERO };
         self.poll.poll(events, Some(timeout)).or_else(interrupted)?;
         if asleep {
             self.endpoint.awake();
@@ -223,7 +226,7 @@ impl<P: Send> Worker<P> {
         Ok(())
     }
 
-    /// What is done now and then. `busy`: how long the loop did not wait since the last time.
+    /// Does what is due at each tick. `busy` is the time since the last tick in which the loop did not wait.
     fn tick(&mut self, now: TimeMs, busy: Duration) {
         self.members.all().for_each(|member| member.tick(now));
         self.metrics.ring_depth.set(self.endpoint.depth() as i64);
@@ -233,7 +236,7 @@ impl<P: Send> Worker<P> {
 
     /// Sends clients away as the operator has asked since the last time.
     fn follow_drain(&mut self, followed: &mut Option<u32>, now: TimeMs) {
-        let asked = self.fellows.status.drain_per_second();
+        let asked = self.group.status.drain_per_second();
         if std::mem::replace(followed, asked) != asked
             && let Some(per_second) = asked
         {
@@ -241,32 +244,32 @@ impl<P: Send> Worker<P> {
         }
     }
 
-    /// A member that failed fails the process: nobody is told "durable" any more.
+    /// A member that failed fails the process: from then on nothing is reported as durable.
     fn note_failure(&mut self) {
         if let Some(failure) = self.members.all().find_map(|member| member.failure()) {
-            self.fellows.status.fail(failure);
+            self.group.status.fail(failure);
         }
     }
 
-    /// Whether a stopping worker may end: nobody asks anything any more, and what was accepted is durable.
+    /// Whether a stopping worker may end: no requests are left, and what was accepted is durable.
     fn may_end(&mut self, stopping: &mut Stopping, now: TimeMs) -> bool {
         let elapsed = stopping.since.elapsed();
-        let farewell = self.members.ports.iter().map(|port| port.farewell()).max().unwrap_or_default();
-        if elapsed >= farewell && !std::mem::replace(&mut stopping.hurried, true) {
-            self.members.ports.iter_mut().for_each(|port| port.hurry(now));
+        let leave_time = self.members.ports.iter().map(|port| port.leave_time()).max().unwrap_or_default();
+        if elapsed >= leave_time && !std::mem::replace(&mut stopping.disconnected_rest, true) {
+            self.members.ports.iter_mut().for_each(|port| port.disconnect_rest(now));
         }
-        let patience = FAREWELL.max(farewell + HURRY);
+        let patience = STOP_PATIENCE_MIN.max(leave_time + DISCONNECT_TIME);
         let patient = elapsed < patience;
         let is_quiet = !self.members.any(|member| !member.is_quiet());
-        if !stopping.said_quiet && (is_quiet || !patient) {
-            stopping.said_quiet = true;
-            self.fellows.quiet.fetch_add(1, Ordering::AcqRel);
+        if !stopping.counted_quiet && (is_quiet || !patient) {
+            stopping.counted_quiet = true;
+            self.group.quiet.fetch_add(1, Ordering::AcqRel);
         }
-        let all_quiet = self.fellows.quiet.load(Ordering::Acquire) >= self.fellows.count;
+        let all_quiet = self.group.quiet.load(Ordering::Acquire) >= self.group.count;
         let is_idle = self.own.is_empty() && !self.members.any(|member| !member.is_idle());
-        // What cannot be synced any more, on a full disk for one, was never acknowledged.
+        // What cannot be synced any more, for example on a full disk, was never acknowledged.
         let settled = all_quiet && is_idle || elapsed >= patience + STOP_AT_LATEST;
-        settled && self.fellows.status.may_end()
+        settled && self.group.status.may_end()
     }
 
     fn close(self) -> anyhow::Result<()> {

@@ -45,15 +45,11 @@ pub fn audit<F: ShardFamily, D: Disk, G: Logs>(
     let shard = ShardIndex(id.shard);
     let mut problems = Vec::new();
     let mut claims: Vec<(Cursor, blake3::Hash)> = Vec::new();
-    let mut oldest: Option<(Cursor, F::Machine)> = None;
     match snapshots.newest_first() {
         Err(error) => problems.push(error.to_string()),
         // One state is held at a time; of the others, what it takes to compare them.
         Ok(found) => found.for_each(|snapshot| match snapshot {
-            Ok((cursor, state)) => {
-                claims.push((cursor, hash_of(&state)));
-                oldest = Some((cursor, state));
-            }
+            Ok((cursor, state)) => claims.push((cursor, hash_of(&state))),
             Err(error) => problems.push(error.to_string()),
         }),
     }
@@ -63,9 +59,15 @@ pub fn audit<F: ShardFamily, D: Disk, G: Logs>(
     };
     let log = logs.inspect(id, needed).map_err(|error| OpenError::of(error, problems.clone()))?;
     let is_whole = log.begins == Cursor::START.position;
-    let (begin, state) = match oldest {
-        Some((cursor, state)) if !is_whole => (cursor, state),
-        _ => (Cursor::START, F::Machine::new(shard, shards)),
+    if !is_whole {
+        // A power failure can bring a snapshot back whose removal was not durable, older than what the log still has.
+        // The newest one is the one that the log was opened with.
+        claims.retain(|(cursor, _)| cursor.position >= log.begins);
+    }
+    let oldest = claims.last().filter(|_| !is_whole).map(|(cursor, _)| *cursor);
+    let (begin, state) = match oldest.and_then(|cursor| state_at(snapshots, cursor)) {
+        Some((cursor, state)) => (cursor, state),
+        None => (Cursor::START, F::Machine::new(shard, shards)),
     };
     let reader = logs.reader(id)?;
     let end = log.durability();
@@ -91,6 +93,12 @@ pub fn audit<F: ShardFamily, D: Disk, G: Logs>(
         findings.problems.push(format!("the snapshot at sequence {} is at no place of this log", cursor.sequence));
     }
     Ok(findings)
+}
+
+/// The snapshot that stands at `cursor`.
+fn state_at<F: ShardFamily, D: Disk>(snapshots: &Snapshots<F, D>, cursor: Cursor) -> Option<(Cursor, F::Machine)> {
+    let mut found = snapshots.newest_first().ok()?.filter_map(Result::ok);
+    found.find(|(at, _)| *at == cursor)
 }
 
 impl<M: Machine> Findings<M> {

@@ -1,4 +1,5 @@
-//! Events and snapshots as JSON, for machines whose records need not be small: each value has one form, and nothing else is read.
+//! Events and snapshots as JSON, for machines whose records need not be small. Each value has one encoding, and no
+//! other is accepted.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

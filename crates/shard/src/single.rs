@@ -45,8 +45,9 @@ pub trait Commands: Sized {
     /// than of what they end.
     fn brings(command: &Self::Command) -> bool;
 
-    /// The command that takes note of something whose time has come, if there is any; see [`Machine::next_due`]. Asked in each step
-    /// behind the commands of others, again and again until there is none, so the event of the command must end what was due.
+    /// The command that takes note of something whose time has come, if there is any; see [`Machine::next_due`]. Asked
+    /// in each step behind the commands of others, again and again until there is none, so the event of the command
+    /// must end what was due.
     fn due(_machine: &Self::Machine, _now: TimeMs) -> Option<Self::Command> {
         None
     }

@@ -1,5 +1,5 @@
-//! Where a number lives: eight to a cache line, each line the property of one recorder, so that no two threads write
-//! one line.
+//! The memory of metrics: eight numbers to a cache line. Each line belongs to one recorder, so that no two threads
+//! write to one line.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

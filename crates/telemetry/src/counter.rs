@@ -32,7 +32,7 @@ impl Counter {
         self.add(1);
     }
 
-    /// Takes over a total that another part counts and hands out as a fact.
+    /// Sets the counter to a total that another component counts.
     #[inline(always)]
     pub fn follow(&self, total: u64) {
         self.cell.set(total);
@@ -44,7 +44,7 @@ impl Counter {
     }
 }
 
-/// A counter with many writers. An addition locks the cache line, some 5 ns alone and more in company.
+/// A counter with many writers. An addition locks the cache line: some 5 ns, and more if other threads write to it.
 #[derive(Clone, Debug)]
 pub struct SharedCounter {
     cell: Cell,

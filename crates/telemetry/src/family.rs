@@ -1,4 +1,4 @@
-//! Counters that differ in one label whose values come up as they come up: refusals by code, requests by kind.
+//! Counters that differ in one label whose values are not known beforehand: refusals by code, requests by kind.
 
 use crate::counter::{Counter, SharedCounter};
 use crate::metric::MetricRow;
@@ -31,7 +31,7 @@ impl CounterFamily {
         counters[place].1.add(count);
     }
 
-    /// Takes over the totals of all values, which another part counts and hands out as facts.
+    /// Sets the counters of all values to totals that another component counts.
     pub fn follow(&self, totals: impl IntoIterator<Item = (&'static str, u64)>) {
         let mut counters = self.counters.borrow_mut();
         let mut others = 0;

@@ -1,4 +1,4 @@
-//! How values are spread, with 3 % precision over twelve decades, so that a tail is seen and not averaged away.
+//! The distribution of values, with 3 % precision over twelve decades, so that the tail is visible.
 //!
 //! H2 buckets (<https://h2histogram.org>): below 64 each value has its own; above, each power of two is cut into 32.
 //! The crate `histogram` has the same buckets, but adds with a locked instruction and checks for errors that cannot

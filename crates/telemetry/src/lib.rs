@@ -1,22 +1,21 @@
-//! Counting costs the worker about a nanosecond, and reading never disturbs it.
+//! Metrics: counting costs a worker about a nanosecond, and reading does not slow it down.
 //!
 //! ```text
 //!   worker 0 ──add──▶ cells ◀─┐                                ┌── render_prometheus ──▶ GET /metrics
 //!   worker 1 ──add──▶ cells ◀─┼── relaxed loads ── Snapshot ◀──┤
-//!   shard 0  ──add──▶ cells ◀─┘                                └── whoever keeps figures, each second
+//!   shard 0  ──add──▶ cells ◀─┘                                └── a recorder, each second
 //! ```
 //!
-//! Each thread has cells of its own, so an addition is a load and a store on a cache line that nobody else writes: no
-//! lock, no locked instruction. That one thread writes is not a rule to remember but what the types allow: a
-//! [`Counter`] can be sent to a thread but not shared or cloned. Where threads come and go (the HTTP edge) there are
-//! [`SharedCounter`]s that pay for it. A [`Snapshot`] reads each cell once; two cells of one snapshot may be some
-//! microseconds apart in time.
+//! Each thread has cells of its own, so an addition is a load and a store on a cache line that no other thread writes
+//! to: no lock, no locked instruction. The types allow one writer only: a [`Counter`] can be sent to a thread but not
+//! shared or cloned. Where several threads count the same (the HTTP edge), there are [`SharedCounter`]s, which cost
+//! more. A [`Snapshot`] reads each cell once; two cells of one snapshot may be some microseconds apart in time.
 //!
 //! Who counts declares its own set with [`metrics!`], one row for each metric: name, kind, labels, help. A [`Registry`]
-//! is made of such lists and takes nothing that none of them declares, so they say all that `/metrics` shows. Names end
-//! in their unit: `_total` counts, `_seconds` are recorded in nanoseconds and shown in seconds, `_bytes` are bytes.
+//! is made of such lists and takes only metrics that they declare, so the lists name all that `/metrics` shows. Names
+//! end in their unit: `_total` counts, `_seconds` are recorded in nanoseconds and shown in seconds, `_bytes` are bytes.
 //!
-//! Invariant: nothing here knows what is counted; names and label values are the callers' words.
+//! Invariant: nothing here knows what is counted; names and label values come from the callers.
 
 mod cell;
 mod counter;

@@ -1,4 +1,4 @@
-//! What a metric is called and what its numbers mean.
+//! The name, kind, labels and unit of a metric.
 
 /// The unit in which a metric is recorded, which decides how it is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Who records what. Threads take their handles here once, at the start; from then on only the scraper comes by.
+//! The registry of all metrics. Threads get their handles here once, at the start; later only the scraper uses it.
 
 use crate::cell::{Cell, LINE_CELLS, Line};
 use crate::counter::{Counter, SharedCounter};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 /// All metrics of a process, by name. Cloning gives another handle to the same.
 #[derive(Clone, Debug)]
 pub struct Registry {
-    // Taken when a thread starts, when a label value first comes up, and by the scraper; never to count.
+    // Locked when a thread starts, when a label value is first used, and by the scraper; never to count.
     families: Arc<Mutex<BTreeMap<&'static str, Family>>>,
 }
 

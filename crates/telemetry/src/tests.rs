@@ -1,4 +1,4 @@
-//! What the scraper sees of what the threads record.
+//! What threads record, and what the scraper then shows.
 
 use crate::*;
 use expect_test::{Expect, expect};

@@ -1,4 +1,4 @@
-//! Which rooms a server has, and what its threads send each other.
+//! Composes a server: its rooms, and the messages that its threads send each other.
 //!
 //! ```text
 //!   config ─▶ settings of each room ─▶ [binary, MQTT, HTTP, ledger] ─▶ Node::start: open, recover, place, spawn, begin
@@ -36,7 +36,7 @@ impl<P: Carries<Message> + Carries<BrokerMessage> + Carries<Box<Arrival>>> Parce
 const BINARY_PORT: u16 = 0;
 const MQTT_PORT: u16 = 1;
 
-/// A server that runs, who may come in, and the key that signs tokens.
+/// A running server, its authenticator, and the key that signs tokens.
 pub struct Served<P> {
     /// The server.
     pub node: Node<P>,
@@ -46,7 +46,8 @@ pub struct Served<P> {
     pub secret: Secret,
 }
 
-/// Starts a server as `config` says; returns when it serves. `progress` is called now and then while the logs are replayed.
+/// Starts a server as `config` says; returns when it serves. `progress` is called now and then while the logs are
+/// replayed.
 pub fn start<P: Parcels>(
     config: &Config,
     files: &Files,
@@ -100,7 +101,7 @@ fn rooms<P: Parcels>(
         at_binary.extend(frames);
     }
     let binary = BinaryRoom::new(binary, authenticator.clone(), at_binary);
-    // One place for the whole ledger: there the parts of a collector are added up.
+    // One worker gets the figures of the whole ledger, because it adds up the parts of a collector.
     let announce = mqtt.as_ref().map(|mqtt| (mqtt.announce.clone(), Address::new(0, MQTT_PORT)));
     let mqtt = mqtt.map(|mqtt| MqttRoom::new(mqtt, authenticator.clone(), MQTT_PORT, workers));
     let door = mqtt.as_ref().and_then(MqttRoom::websocket);
@@ -144,7 +145,7 @@ fn tls(files: &Files, wanted: bool, protocols: &[&str]) -> Result<Option<Arc<rus
     }
 }
 
-/// What the MQTT port is told; `None` when no door leads to it.
+/// The settings of the MQTT port; `None` if no address is configured for it.
 fn mqtt(config: &Config, files: &Files) -> Result<Option<MqttSettings>> {
     let mqtt = &config.mqtt;
     let listener = |name: &str, address, tls, door: &Door| MqttListener {

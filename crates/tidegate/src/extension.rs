@@ -1,4 +1,4 @@
-//! A room that the server did not know when it was written.
+//! A room that another crate adds to the server.
 //!
 //! ```text
 //!   Extension ─┬─ config rows, metric rows, families of logs      known before anything is read

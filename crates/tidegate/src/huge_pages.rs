@@ -1,16 +1,17 @@
-//! Pages of 2 MiB for memory that asks for them, and for no other.
+//! Gives pages of 2 MiB to memory that asks for them, and to no other.
 //!
 //! ```text
-//!   /sys/kernel/mm/transparent_hugepage/enabled     this process                             the id filter      the heap
-//!   madvise                                         leaves it at that                        huge               4 KiB
-//!   always, Linux 6.18 or newer                     takes them only where it asks            huge               4 KiB
-//!   always, older                                   refuses them all                         4 KiB              4 KiB
-//!   never                                           -                                        4 KiB              4 KiB
+//!   /sys/kernel/mm/transparent_hugepage/enabled     this process                      the id filter      the heap
+//!   madvise                                         changes nothing                   huge               4 KiB
+//!   always, Linux 6.18 or newer                     takes them only where it asks     huge               4 KiB
+//!   always, older                                   refuses them all                  4 KiB              4 KiB
+//!   never                                           -                                 4 KiB              4 KiB
 //! ```
 //!
-//! Why some: a look-up in the id filter (256 MiB, `tidegate_shard::ids`) touches a cache line anywhere in it, and misses the TLB on
-//! small pages. Why not all: the heap would grow by 2 MiB at a time, and an idle MQTT client take 330 to 800 bytes instead of 314
-//! (decision 0007). For the same reason the allocator is built not to ask (`no_thp` in `Cargo.toml`).
+//! Why some: a look-up in the id filter (256 MiB, `tidegate_ledger::ids`) touches a cache line anywhere in it, and
+//! misses the TLB on small pages. Why not all: the heap would grow by 2 MiB at a time, and an idle MQTT client would
+//! take 330 to 800 bytes instead of 314 (decision 0007). For the same reason the allocator is built not to ask
+//! (`no_thp` in `Cargo.toml`).
 
 use std::fmt;
 use std::fs;
@@ -39,11 +40,11 @@ enum Given {
 /// What this process has of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HugePages {
-    /// Memory that asks has them, if there are any; other memory has not.
+    /// Memory that asks has them, if there are any; other memory does not.
     WhereAsked,
     /// None, because the host has turned them off.
     OffByHost,
-    /// None, because whoever started this process has turned them off for it.
+    /// None, because they were turned off for this process when it was started.
     OffByStarter,
     /// None, because on this host it could only be all memory.
     OffByUs,
@@ -64,7 +65,8 @@ impl HugePages {
         match self {
             HugePages::WhereAsked | HugePages::Unknown => None,
             HugePages::OffByHost => Some(
-                "look-ups of ids cost more with every million; echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
+                "look-ups of ids cost more with every million; \
+                 echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
             ),
             HugePages::OffByStarter => {
                 Some("look-ups of ids cost more with every million; in a unit of systemd, MemoryTHP=inherit or madvise")
@@ -196,7 +198,8 @@ mod tests {
         assert_eq!(given(Path::new("/no/such/folder")), Given::Unknown);
     }
 
-    /// The flag is the kernel's number: where it is known, it is what the kernel says afterwards, and nothing is refused to who asks.
+    /// The flag is the kernel's number: where it is known, it is what the kernel says afterwards, and nothing is
+    /// refused to who asks.
     #[test]
     fn the_kernel_takes_the_flag_or_refuses_it() {
         // On a thread it would be the whole process's: so in a child.

@@ -1,8 +1,9 @@
-//! `tidegate`: the server, and the tools that look after its data. A program with rooms of its own calls [`run`] with them as
-//! [extensions](Extension); `examples/counter` is one.
+//! `tidegate`: the server, and the commands that check its data. A program with rooms of its own calls [`run`] with
+//! them as [extensions](Extension); `examples/counter` is one.
 //!
 //! ```text
-//!   serve ─▶ config ─▶ rooms ─▶ Node      audit ─▶ every family of logs      doctor ─▶ this host      drain ─▶ a running server
+//!   serve ─▶ config ─▶ rooms ─▶ Node      audit ─▶ every family of logs
+//!   doctor ─▶ this host                   drain ─▶ a running server
 //! ```
 
 mod command;
@@ -22,8 +23,8 @@ use clap::{Parser, Subcommand};
 pub use compose::Parcels;
 pub use extension::{Extension, KnownFamily, Opened};
 
-/// Why not the system's: it gives large buffers back to the kernel at once, and a worker then spends a twentieth of its time on
-/// pages that the kernel clears for it (`clear_page` in `perf`).
+/// Why not the system's: it gives large buffers back to the kernel at once, and a worker then spends a twentieth of its
+/// time on pages that the kernel clears for it (`clear_page` in `perf`).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -73,8 +74,8 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         ca_file: Option<PathBuf>,
     },
-    /// Refold a data directory that nobody serves: verify every checksum and the chain, compare snapshots, check conservation. Exit 0
-    /// only if all agree.
+    /// Refold a data directory that nobody serves: verify every checksum and the chain, compare snapshots, check
+    /// conservation. Exit 0 only if all agree.
     Audit {
         /// Data directory.
         #[arg(long, value_name = "DIR")]
@@ -90,7 +91,8 @@ enum Command {
     HashPassword,
 }
 
-/// Does what the command line says, with the rooms of the server and those of `extensions`. Parcels carry the messages of all of them.
+/// Does what the command line says, with the rooms of the server and those of `extensions`. Parcels carry the messages
+/// of all of them.
 pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Serve { config, data, http, binary, mqtt, mqtts } => {

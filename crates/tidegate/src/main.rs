@@ -1,4 +1,4 @@
-//! The server with the rooms that come with it: the ledger, MQTT, HTTP, the binary port.
+//! The server with its own rooms: the ledger, MQTT, HTTP, the binary port.
 
 use std::process::ExitCode;
 

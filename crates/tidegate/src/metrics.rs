@@ -1,4 +1,5 @@
-//! All that `/metrics` shows: the lists of those who count, composed. What no list declares cannot be registered.
+//! All metrics of the server, composed from the lists of their owners. A metric that no list declares cannot be
+//! registered.
 //!
 //! `docs/metrics.md` is made from here.
 

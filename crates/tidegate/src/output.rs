@@ -1,5 +1,5 @@
-//! What a command prints. Whoever reads it may stop reading (`| head`), and a disk that takes it may be full: that ends no command and
-//! no server.
+//! Prints a command's output. If the reader stops reading (`| head`), or a disk is full, neither a command nor the
+//! server ends.
 
 use std::fmt::Arguments;
 use std::io::Write;

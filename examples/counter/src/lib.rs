@@ -5,7 +5,7 @@
 //!   binary port  RoomFrame 1,024 ───────┴▶ DirectClient ─▶ shard of the name ─▶ journal ─▶ answer, once durable
 //! ```
 //!
-//! An answered `add` survives every crash. It has no id, so one whose answer was lost may have counted. See `docs/adding-a-room.md`.
+//! An answered `add` survives every crash. One whose answer was lost may have counted. See `docs/adding-a-room.md`.
 
 mod family;
 mod frames;

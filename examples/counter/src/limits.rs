@@ -8,7 +8,7 @@ config! {
         shards: Count<u16> = 1, 1..=256, restart, "shards of a new directory";
         counters_max: Count<usize> = 100_000, 1..=100_000_000, restart, "counters of one shard at once";
         name_bytes_max: Bytes = 128, 1..=1_024, restart, "bytes of a name";
-        expires_in_ms_max: Milliseconds = 2_592_000_000, 1..=3_155_760_000_000, restart, "how far ahead a counter may expire";
+        expires_in_ms_max: Milliseconds = 2_592_000_000, 1..=3_155_760_000_000, restart, "until a counter expires";
     }
 }
 

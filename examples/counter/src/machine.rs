@@ -97,6 +97,11 @@ impl Counters {
         self.counters.len()
     }
 
+    /// The value of a counter, whether its time is over or not.
+    pub fn value(&self, name: &str) -> Option<u64> {
+        self.counters.get(name).map(|counter| counter.value)
+    }
+
     /// The counter whose time has been over for longest at `now`.
     pub fn expired(&self, now: TimeMs) -> Option<&str> {
         self.due.first().filter(|(at, _)| *at <= now.0).map(|(_, name)| &**name)

@@ -1,4 +1,4 @@
-//! One connection from the client's side: what it was promised by the protocol, and whether that is kept.
+//! One connection from the client's side: checks that the broker keeps the protocol's rules.
 
 use tidegate_broker::ConnectionKey;
 use tidegate_wire::mqtt::*;
@@ -61,7 +61,7 @@ impl Client {
         }
     }
 
-    /// A new connection of the same client, which keeps its habits.
+    /// A new connection of the same client, which keeps its settings.
     pub fn opened(&mut self, worker: usize, key: ConnectionKey) {
         (self.worker, self.key) = (worker, Some(key));
         self.closed_buffers();
@@ -78,7 +78,7 @@ impl Client {
         [&mut self.waiting, &mut self.said, &mut self.heard].into_iter().for_each(Vec::clear);
     }
 
-    /// What the broker has read. The first packet says what the rest must keep to.
+    /// What the broker has read. The first packet decides which rules hold for the rest.
     pub fn was_read(&mut self, bytes: &[u8]) {
         if self.promised.is_some() || self.greeted {
             return;
@@ -124,7 +124,7 @@ impl Client {
 
     fn take(&mut self, packet: &Packet<'_>, version: Version, length: usize) {
         let promised = self.promised.expect("it has said CONNECT");
-        // [MQTT-3.2.0-1] and [MQTT-3.2.0-2]: first, and once.
+        // [MQTT-3.2.0-1]: CONNACK is the first packet. [MQTT-3.2.0-2]: The server sends it only once.
         assert_eq!(matches!(packet, Packet::ConnAck(_)), !self.greeted, "{packet:?}");
         self.greeted = true;
         match packet {

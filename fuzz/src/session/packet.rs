@@ -1,4 +1,4 @@
-//! Packets that a client may send, made of bytes of the script.
+//! Packets that a client may send, made from bytes of the script.
 
 use tidegate_wire::mqtt::*;
 

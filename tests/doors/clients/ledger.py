@@ -4,7 +4,7 @@ import json
 import uuid
 
 from client import Client, expect
-from house import SERVICE
+from fixture import SERVICE
 
 VOTES, TALLIES = "$ledger/transfers", "$ledger/accounts"
 DENIED = 0x87

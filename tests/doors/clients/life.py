@@ -7,7 +7,7 @@ import uuid
 
 from cases import durable
 from client import V311, V5, Client, Door, Wrong, expect
-from house import SERVICE
+from fixture import SERVICE
 from server import serve
 
 USE_ANOTHER_SERVER = 0x9C
@@ -15,20 +15,20 @@ CASES = []
 
 
 def case(play):
-    """Registers a case; it gets the server's binary and the house."""
+    """Registers a case; it gets the server's binary and the fixture."""
     CASES.append((play.__name__, play))
     return play
 
 
 @case
-def who_is_one_too_many_is_told_so(binary, house):
+def who_is_one_too_many_is_told_so(binary, fixture):
     limits = [("connections_max = 2097152 ", "connections_max = 3 ")]
     addresses = [("connections_per_address_max = 0 ", "connections_per_address_max = 3 ")]
     listener = [("[listener.mqtt]\nanonymous = true    # clients",
                  "[listener.mqtt]\nconnections_max = 3\nanonymous = true    # clients"),
                 ("connections_max = 0 # clients at once; 0 for mqtt.connections_max\n", "")]
     for name, changes in [("all", limits), ("address", addresses), ("listener", listener)]:
-        with serve(binary, config=house.config(f"limit-{name}.toml", changes)) as server:
+        with serve(binary, config=fixture.config(f"limit-{name}.toml", changes)) as server:
             door = Door(server.mqtt)
             clients = [Client(door) for _ in range(3)]
             for client in clients:
@@ -52,9 +52,9 @@ def who_is_one_too_many_is_told_so(binary, house):
 
 
 @case
-def a_drain_sends_everybody_elsewhere_at_its_rate(binary, house):
+def a_drain_sends_everybody_elsewhere_at_its_rate(binary, fixture):
     elsewhere = [('# server_reference = "mqtt2.example.org:1883"', 'server_reference = "mqtt2.example.org:1883"')]
-    with serve(binary, config=house.config("drain.toml", elsewhere)) as server:
+    with serve(binary, config=fixture.config("drain.toml", elsewhere)) as server:
         door = Door(server.mqtt)
         doors = [door, door.but(), Door(server.http, websocket=True)] * 4
         clients = [Client(one, version=V5 if number % 4 else V311) for number, one in enumerate(doors)]
@@ -87,7 +87,7 @@ def a_drain_sends_everybody_elsewhere_at_its_rate(binary, house):
 
 
 @case
-def sigterm_sends_everybody_away_first(binary, house):
+def sigterm_sends_everybody_away_first(binary, fixture):
     with serve(binary) as server:
         clients = [Client(Door(server.mqtt)) for _ in range(5)]
         for client in clients:
@@ -101,7 +101,7 @@ def sigterm_sends_everybody_away_first(binary, house):
 
 
 @case
-def kill_9_takes_nothing_that_was_acknowledged(binary, house):
+def kill_9_takes_nothing_that_was_acknowledged(binary, fixture):
     topic = f"night/{uuid.uuid4()}"
     with tempfile.TemporaryDirectory(prefix="tidegate-clients-") as data:
         with serve(binary, data=data) as server:

@@ -8,7 +8,7 @@ import time
 import uuid
 
 from client import V311, V5, Client, Door, Wrong, expect
-from house import SERVICE
+from fixture import SERVICE
 from server import serve
 
 DENIED, UNKNOWN = 0x87, 0x92
@@ -84,28 +84,28 @@ def tokens_are_passwords_too(server, door):
 
 
 @into(TLS_CASES)
-def a_certificate_names_its_user(server, house):
-    door = Door(server.mqtts, tls=house.context("dave"))
+def a_certificate_names_its_user(server, fixture):
+    door = Door(server.mqtts, tls=fixture.context("dave"))
     with Client(door) as dave:
         dave.subscribe("$ledger/accounts/wallet:dave")
         dave.subscribe("$ledger/accounts/wallet:carol", wanted=[DENIED])
 
 
 @into(TLS_CASES)
-def a_certificate_of_nobody_in_the_file_does_not_come_in(server, house):
-    client = Client(Door(server.mqtts, tls=house.context("mallory")))
+def a_certificate_of_nobody_in_the_file_does_not_come_in(server, fixture):
+    client = Client(Door(server.mqtts, tls=fixture.context("mallory")))
     client.connect(wanted="Not authorized")
     client.leave()
 
 
 @into(TLS_CASES)
-def a_certificate_of_another_authority_ends_the_handshake(server, house):
-    shaken_off(server, house.context("dave", house.stranger))
+def a_certificate_of_another_authority_ends_the_handshake(server, fixture):
+    shaken_off(server, fixture.context("dave", fixture.stranger))
 
 
 @into(TLS_CASES)
-def without_credentials_nobody_comes_in_over_tls(server, house):
-    client = Client(Door(server.mqtts, tls=house.context()))
+def without_credentials_nobody_comes_in_over_tls(server, fixture):
+    client = Client(Door(server.mqtts, tls=fixture.context()))
     client.connect(wanted="Not authorized")
     client.leave()
 
@@ -123,17 +123,17 @@ def shaken_off(server, context):
 
 
 @into(OWN)
-def certificates_can_be_required(binary, house):
-    config = house.config("required.toml", house.tls(required=True))
-    with serve(binary, config=config, tls=house.context()) as server:
-        shaken_off(server, house.context())
-        with Client(Door(server.mqtts, tls=house.context("dave"))) as dave:
+def certificates_can_be_required(binary, fixture):
+    config = fixture.config("required.toml", fixture.tls(required=True))
+    with serve(binary, config=config, tls=fixture.context()) as server:
+        shaken_off(server, fixture.context())
+        with Client(Door(server.mqtts, tls=fixture.context("dave"))) as dave:
             dave.subscribe("$ledger/accounts/wallet:dave")
 
 
 @into(OWN)
-def rules_decide_by_user_client_id_and_role(binary, house):
-    with serve(binary, config=house.config("rules.toml", more=RULES)) as server:
+def rules_decide_by_user_client_id_and_role(binary, fixture):
+    with serve(binary, config=fixture.config("rules.toml", more=RULES)) as server:
         door = Door(server.mqtt)
         name = f"meter-{uuid.uuid4()}"
         with Client(door.but(user="dave", password="dave"), name) as dave, Client(door) as nobody:
@@ -154,15 +154,15 @@ def rules_decide_by_user_client_id_and_role(binary, house):
 
 
 @into(OWN)
-def a_reload_changes_rights_and_drops_nobody(binary, house):
-    config = house.config("reload.toml", house.tls())
-    with serve(binary, config=config, tls=house.context()) as server:
-        plain, tls = Door(server.mqtt), Door(server.mqtts, tls=house.context())
+def a_reload_changes_rights_and_drops_nobody(binary, fixture):
+    config = fixture.config("reload.toml", fixture.tls())
+    with serve(binary, config=config, tls=fixture.context()) as server:
+        plain, tls = Door(server.mqtt), Door(server.mqtts, tls=fixture.context())
         clients = {
             "anonymous": Client(plain),
             "password": Client(plain.but(user="dave", password="dave")),
             "TLS": Client(tls.but(user="dave", password="dave")),
-            "WebSocket": Client(Door(server.http, websocket=True, tls=house.context(), user="dave", password="dave")),
+            "WebSocket": Client(Door(server.http, websocket=True, tls=fixture.context(), user="dave", password="dave")),
             "gone": Client(plain.but(user="carol", password="carol")),
         }
         for client in clients.values():
@@ -174,12 +174,12 @@ def a_reload_changes_rights_and_drops_nobody(binary, house):
         eve.leave()
 
         # A file that is wrong changes nothing.
-        house.config("reload.toml", house.tls(), MORE_RULES + "[[acl]]\neffect = \"perhaps\"\n")
+        fixture.config("reload.toml", fixture.tls(), MORE_RULES + "[[acl]]\neffect = \"perhaps\"\n")
         reload(server, "nothing was reloaded")
         clients["anonymous"].subscribe("secret/still")
 
-        shown = house.renew()
-        house.config("reload.toml", [*house.tls(), CAROL], EVE + MORE_RULES)
+        shown = fixture.renew()
+        fixture.config("reload.toml", [*fixture.tls(), CAROL], EVE + MORE_RULES)
         reload(server, "reloaded users")
         with Client(plain.but(user="eve", password="dave")) as eve:
             eve.subscribe("secret/after", wanted=[DENIED])
@@ -193,7 +193,7 @@ def a_reload_changes_rights_and_drops_nobody(binary, house):
             expect(client.paho.is_connected(), True, f"{name} is connected")
             client.leave()
         host, _, port = server.mqtts.rpartition(":")
-        with house.context().wrap_socket(socket.create_connection((host, int(port))), server_hostname=host) as link:
+        with fixture.context().wrap_socket(socket.create_connection((host, int(port))), server_hostname=host) as link:
             expect(link.getpeercert(binary_form=True) == shown, True, "the new certificate is shown")
 
 

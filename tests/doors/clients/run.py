@@ -21,7 +21,7 @@ import queues
 import readme_block
 import rights
 from client import Door, run
-from house import House
+from fixture import Fixture
 from server import serve
 
 
@@ -43,13 +43,13 @@ def play(about, chosen, *arguments):
 def main():
     binary = sys.argv[1]
     failed = 0
-    with House() as house, concurrent.futures.ThreadPoolExecutor() as pool:
-        secure = house.config("tls.toml", house.tls())
-        with serve(binary) as plain, serve(binary, config=secure, tls=house.context()) as safe:
+    with Fixture() as fixture, concurrent.futures.ThreadPoolExecutor() as pool:
+        secure = fixture.config("tls.toml", fixture.tls())
+        with serve(binary) as plain, serve(binary, config=secure, tls=fixture.context()) as safe:
             tcp, websocket = Door(plain.mqtt), Door(plain.http, websocket=True)
-            password = Door(safe.mqtts, tls=house.context(), user="dave", password="dave")
-            certificate = Door(safe.mqtts, tls=house.context("dave"))
-            both = Door(safe.http, websocket=True, tls=house.context(), user="dave", password="dave")
+            password = Door(safe.mqtts, tls=fixture.context(), user="dave", password="dave")
+            certificate = Door(safe.mqtts, tls=fixture.context("dave"))
+            both = Door(safe.http, websocket=True, tls=fixture.context(), user="dave", password="dave")
             played = [
                 pool.submit(cases.run_all, tcp, (), "TCP"),
                 pool.submit(cases.run_all, websocket, (), "WebSocket"),
@@ -60,11 +60,11 @@ def main():
                 pool.submit(play, "ledger", ledger.CASES, plain, tcp),
                 pool.submit(play, "queues", queues.CASES, plain, tcp),
                 pool.submit(play, "rights", rights.CASES, plain, tcp),
-                pool.submit(play, "rights", rights.TLS_CASES, safe, house),
+                pool.submit(play, "rights", rights.TLS_CASES, safe, fixture),
             ]
             failed += sum(future.result() for future in played)
-        failed += play("rights", rights.OWN, binary, house)
-        failed += play("life", life.CASES, binary, house)
+        failed += play("rights", rights.OWN, binary, fixture)
+        failed += play("life", life.CASES, binary, fixture)
     with serve(binary) as server:
         failed += run("readme: the first message as printed", readme_block.as_printed, server, Door(server.mqtt))
     failed += run("demo: two viewers, eleven votes, one refusal", demo.play, binary)

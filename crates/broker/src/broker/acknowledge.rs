@@ -187,7 +187,7 @@ impl<L: LogStore> Broker<L> {
                 remaining += 1;
             }
         }
-        let asked = self.shards.len() + usize::from(self.options.workers);
+        let asked = self.shards.len() + usize::from(self.options.workers());
         assert!(usize::from(remaining) < asked, "each other worker and each shard here says one word");
         remaining
     }

@@ -11,7 +11,6 @@
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_machines::shard_of;
 use tidegate_machines::topic::{Command, Origin};
 use tidegate_wire::mqtt::{ConnAckOut, Connect, ReasonCode, Version, check_topic, decode_connect, encode_connack};
 
@@ -64,7 +63,7 @@ impl<L: LogStore> Broker<L> {
             connect.client_id.into()
         };
         assert!(self.clients.connections[index].session == NONE, "who greets has no session yet");
-        let worker = shard_of(&client_id, self.options.topic_shards).0 % self.options.workers;
+        let worker = self.options.worker_of(&client_id);
         if worker != self.options.worker {
             let key = self.clients.key(index);
             self.clients.connections[index].transition(ConnectionEvent::HandedOff);
@@ -124,7 +123,7 @@ impl<L: LogStore> Broker<L> {
                     bits >>= 5;
                 }
             }
-            let worker = shard_of(&id, self.options.topic_shards).0 % self.options.workers;
+            let worker = self.options.worker_of(&id);
             if worker == self.options.worker && self.clients.find_session(&id).is_none() {
                 return id.into();
             }
@@ -236,7 +235,7 @@ impl<L: LogStore> Broker<L> {
 
     fn create(&mut self, index: u32, client_id: &str, connect: &Connect<'_>, now: TimeMs) -> Progress {
         let expiry_s = self.expiry(connect);
-        let shard = shard_of(client_id, self.options.topic_shards).0 / self.options.workers;
+        let shard = self.options.place_of(client_id);
         let will = self.will(connect);
         let mut session = Session {
             stage: Stage::Live,

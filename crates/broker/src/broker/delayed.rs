@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_machines::shard_of;
 use tidegate_machines::topic::{Command, Message, MessageMeta, Origin};
 use tidegate_wire::mqtt::{ReasonCode, check_topic};
 
@@ -48,7 +47,7 @@ impl<L: LogStore> Broker<L> {
             assert!(self.delayed.len() <= VOLATILE_DELAYED_MAX, "what waits in memory is bounded");
             return (ReasonCode::SUCCESS, Routed { matched: true, ..Routed::default() });
         }
-        let worker = shard_of(topic, self.options.topic_shards).0 % self.options.workers;
+        let worker = self.options.worker_of(topic);
         if worker == self.options.worker {
             self.delay_here(message, at, source);
         } else {
@@ -63,7 +62,7 @@ impl<L: LogStore> Broker<L> {
 
     /// Journals a delayed message whose topic's shard lives here.
     pub(super) fn delay_here(&mut self, message: Arc<Message>, at: TimeMs, source: &Source) {
-        let shard = shard_of(message.topic(), self.options.topic_shards).0 / self.options.workers;
+        let shard = self.options.place_of(message.topic());
         assert!(usize::from(shard) < self.shards.len(), "the topic's shard is one of this worker's");
         let wait = source.ack_to.map_or(Wait::Nothing, |ack_to| Wait::Ack { ack_to });
         self.call(shard, Command::Delay { at, message, origin: source.origin }, wait);

@@ -187,7 +187,7 @@ impl<L: LogStore> Broker<L> {
         assert!(self.clients.sessions[place].connection == NONE, "a session ends without a connection");
         let owner = self.owner(place);
         for node in self.clients.sessions[place].subscriptions.as_slice() {
-            if self.options.workers > 1 {
+            if self.options.workers() > 1 {
                 let filter: Box<str> = self.trie.filter(*node).into();
                 self.peers.broadcast(|| Item::Unsubscribed { filter: filter.clone(), owner });
             }

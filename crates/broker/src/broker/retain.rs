@@ -13,7 +13,6 @@ use std::sync::Arc;
 
 use tidegate_journal::LogStore;
 use tidegate_machines::TimeMs;
-use tidegate_machines::shard_of;
 use tidegate_machines::topic::{Command, Message, MessageMeta};
 use tidegate_wire::mqtt::ReasonCode;
 
@@ -44,21 +43,21 @@ impl<L: LogStore> Broker<L> {
     pub(super) fn retain(&mut self, message_ref: &mut MessageRef<'_>, source: &Source, now: TimeMs) -> Routed {
         let message = message_ref.shared_message();
         self.retain_begins(source, message_ref.topic);
-        let worker = shard_of(message_ref.topic, self.options.topic_shards).0 % self.options.workers;
+        let worker = self.options.worker_of(message_ref.topic);
         if worker == self.options.worker {
             self.retain_here(message, *source, now);
         } else {
             self.peers.send_to(worker, Item::Retain { message, source: *source });
         }
         // Each worker says when its own receivers' records are durable.
-        let outstanding = if source.ack_to.is_some() { self.options.workers } else { 0 };
+        let outstanding = if source.ack_to.is_some() { self.options.workers() } else { 0 };
         let workers = if source.ack_to.is_some() { u64::MAX } else { 0 };
         Routed { outstanding, workers, matched: true }
     }
 
     /// Journals a retained message whose topic's shard lives here.
     pub(super) fn retain_here(&mut self, message: Arc<Message>, source: Source, now: TimeMs) {
-        let shard = shard_of(message.topic(), self.options.topic_shards).0 / self.options.workers;
+        let shard = self.options.place_of(message.topic());
         assert!(usize::from(shard) < self.shards.len(), "the topic's shard is one of this worker's");
         let is_live = message.qos() == 0 && self.retains_in_flight == 0;
         let command = Command::Retain(Arc::clone(&message));
@@ -88,7 +87,7 @@ impl<L: LogStore> Broker<L> {
         }
         // The message was not sent to any worker, so no worker will acknowledge: acknowledge for all of them.
         if let Some(ack_to) = source.ack_to {
-            for _ in 0..self.options.workers {
+            for _ in 0..self.options.workers() {
                 self.send_ack_to(ack_to, reason, now);
             }
         }
@@ -149,17 +148,17 @@ impl<L: LogStore> Broker<L> {
         let mut gone: Vec<Arc<Message>> = Vec::new();
         self.retained.expire(now.0, DUE_PER_STEP, |RetainedMessage(message)| gone.push(message));
         for message in gone {
-            let shard = shard_of(message.topic(), self.options.topic_shards).0;
-            if shard % self.options.workers == self.options.worker {
+            if self.options.worker_of(message.topic()) == self.options.worker {
+                let place = self.options.place_of(message.topic());
                 let clear = Message::new(message.topic(), &[], &[], MessageMeta { expires_at: None, ..message.meta() });
-                self.call(shard / self.options.workers, Command::Retain(Arc::new(clear)), Wait::Nothing);
+                self.call(place, Command::Retain(Arc::new(clear)), Wait::Nothing);
             }
         }
     }
 
     /// Sends an acknowledgement to its requester, on this worker or another.
     pub(super) fn send_ack_to(&mut self, ack_to: AckTo, reason: ReasonCode, now: TimeMs) {
-        assert!(ack_to.worker < self.options.workers, "a worker is one of all");
+        assert!(ack_to.worker < self.options.workers(), "a worker is one of all");
         if ack_to.worker == self.options.worker {
             self.take_ack(ack_to.ticket, reason, now);
         } else {

@@ -65,7 +65,7 @@ impl<L: LogStore> Broker<L> {
             for worker in self.peers.others() {
                 self.send_over(worker, message_ref, &found, source, &mut routed);
             }
-            assert!(routed.outstanding < self.options.workers, "each other worker says one word");
+            assert!(routed.outstanding < self.options.workers(), "each other worker says one word");
             let picked = found.picked().iter().filter(|entry| u16::from(entry.worker) == own);
             let acks =
                 self.deliver_here(message_ref, found.receivers(own as u8), picked, found.filters() > 1, source, now);

@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::table::collect;
 
 /// Crates whose comments cite statements.
-const CRATES: [&str; 4] = ["broker", "client", "storm", "wire"];
+const CRATES: [&str; 5] = ["broker", "client", "doors", "storm", "wire"];
 
 #[test]
 fn beside_each_citation_stands_what_it_demands() {

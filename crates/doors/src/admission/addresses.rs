@@ -1,4 +1,4 @@
-//! How many clients an address has, for all addresses in a fixed piece of memory: a count-min sketch.
+//! Counts the clients of each address in a fixed amount of memory, with a count-min sketch.
 //!
 //! ```text
 //!   address ─ keyed hash ─▶ ┌ row 0: · · 3 · · · · ┐
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Why not a map: workers would share it under a lock, and it would grow with the addresses of a flood. The sketch
-//! never says too few, so a bound holds; it says too many only for an address that shares both its cells with busy
-//! ones, and which ones those are nobody outside knows.
+//! never counts too few, so a bound holds. It counts too many only for an address that shares both its cells with
+//! addresses that have many clients. Which addresses share cells is unknown outside, because the hash is keyed.
 
 use std::hash::BuildHasher;
 use std::net::IpAddr;

@@ -1,5 +1,5 @@
-//! A connection on its way to the worker that shall serve it: from another worker, because its session lives there, or
-//! from the HTTP door, because it has become a WebSocket.
+//! A connection on its way to the worker that will serve it. It comes from another worker, which does not have its
+//! session, or from the HTTP door, because it has become a WebSocket.
 
 use std::net::TcpStream;
 

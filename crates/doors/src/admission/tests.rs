@@ -1,4 +1,4 @@
-//! Bounds over listeners, addresses and all.
+//! Bounds per listener, per address, and over all clients.
 
 use super::*;
 
@@ -16,18 +16,18 @@ fn address(n: u8) -> IpAddr {
 
 /// How many are welcome, and how many are told that they are not, before the door is shut.
 fn flood(admission: &Admission, listener: ListenerIndex, address: impl Fn(usize) -> IpAddr) -> (usize, usize) {
-    let (mut welcome, mut polite) = (0, 0);
+    let (mut admitted, mut refused) = (0, 0);
     for n in 0.. {
         match admission.enter(listener, address(n)) {
-            Entry::Welcome(_) => welcome += 1,
-            Entry::Polite(_, reason) => {
+            Entry::Admitted(_) => admitted += 1,
+            Entry::Refused(_, reason) => {
                 assert_eq!(reason, ReasonCode::QUOTA_EXCEEDED);
-                polite += 1;
+                refused += 1;
             }
-            Entry::Shut => break,
+            Entry::Closed => break,
         }
     }
-    (welcome, polite)
+    (admitted, refused)
 }
 
 #[test]
@@ -41,33 +41,33 @@ fn a_listener_has_its_bound_and_some_are_told() {
 #[test]
 fn all_together_have_a_bound() {
     let admission = admission(100, 1_000, 0);
-    assert_eq!(flood(&admission, HERE, |_| address(1)), (100, POLITE_MIN));
+    assert_eq!(flood(&admission, HERE, |_| address(1)), (100, REFUSED_MIN));
     // Who leaves makes room.
-    for _ in 0..POLITE_MIN + 1 {
+    for _ in 0..REFUSED_MIN + 1 {
         admission.leave(HERE, AddressMark::default());
     }
-    assert_eq!(flood(&admission, THERE, |_| address(1)), (1, POLITE_MIN));
+    assert_eq!(flood(&admission, THERE, |_| address(1)), (1, REFUSED_MIN));
 }
 
 #[test]
 fn an_address_has_its_bound_and_others_have_theirs() {
     let admission = admission(10_000, 10_000, 5);
-    assert_eq!(flood(&admission, HERE, |_| address(1)), (5, POLITE_MIN));
-    assert!(matches!(admission.enter(HERE, address(2)), Entry::Welcome(_)));
+    assert_eq!(flood(&admission, HERE, |_| address(1)), (5, REFUSED_MIN));
+    assert!(matches!(admission.enter(HERE, address(2)), Entry::Admitted(_)));
     // The same, as a socket of IPv6 shows it.
-    assert_eq!(admission.enter(THERE, "::ffff:10.0.0.1".parse().unwrap()), Entry::Shut);
+    assert_eq!(admission.enter(THERE, "::ffff:10.0.0.1".parse().unwrap()), Entry::Closed);
     let sixes = |n: usize| IpAddr::from([0x2001, 0xdb8, 0, 1, 0, 0, 0, n as u16]);
-    assert_eq!(flood(&admission, THERE, sixes), (5, POLITE_MIN), "a /64 is one address");
-    let Entry::Welcome(mark) = admission.enter(HERE, address(3)) else { panic!("a new address is welcome") };
+    assert_eq!(flood(&admission, THERE, sixes), (5, REFUSED_MIN), "a /64 is one address");
+    let Entry::Admitted(mark) = admission.enter(HERE, address(3)) else { panic!("a new address is welcome") };
     admission.leave(HERE, mark);
-    assert_eq!(flood(&admission, HERE, |_| address(3)), (5, POLITE_MIN));
+    assert_eq!(flood(&admission, HERE, |_| address(3)), (5, REFUSED_MIN));
 }
 
 #[test]
 fn an_overloaded_worker_is_busy_for_all() {
     let admission = admission(10, 10, 0);
     admission.set_overloaded(1, true);
-    assert!(matches!(admission.enter(HERE, address(1)), Entry::Polite(_, ReasonCode::SERVER_BUSY)));
+    assert!(matches!(admission.enter(HERE, address(1)), Entry::Refused(_, ReasonCode::SERVER_BUSY)));
     admission.set_overloaded(1, false);
-    assert!(matches!(admission.enter(HERE, address(1)), Entry::Welcome(_)));
+    assert!(matches!(admission.enter(HERE, address(1)), Entry::Admitted(_)));
 }

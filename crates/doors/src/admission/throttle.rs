@@ -1,11 +1,11 @@
-//! So many per second, in bursts of a tenth of a second: one number that all threads share.
+//! Limits events per second, in bursts of a tenth of a second. The state is one number that all threads share.
 //!
 //! ```text
 //!   time ──────────────▶ now          full at
 //!   each client moves "full at" on by one interval; it may not be further away than the burst
 //! ```
 //!
-//! The generic cell rate algorithm: a token bucket whose only state is when it will be full again.
+//! This is the generic cell rate algorithm: a token bucket whose only state is the time when it will be full again.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

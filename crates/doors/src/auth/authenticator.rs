@@ -1,4 +1,4 @@
-//! From a bearer token to an [`Identity`]: shared by all threads, never waits, replaced as a whole by a reload.
+//! Turns a bearer token into an [`Identity`]. All threads share it, it never waits, and a reload replaces all it knows.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -7,9 +7,9 @@ use arc_swap::ArcSwap;
 use sha2::{Digest, Sha256};
 
 use super::identity::{Identity, Rights};
-use super::login::{IssuedToken, LoginDesk, LoginError, LoginLimits};
+use super::login::{IssuedToken, LoginError, LoginLimits, PasswordChecker};
 use super::password::PasswordHash;
-use super::roster::{Roster, TopicAccess, User};
+use super::principals::{Principals, TopicAccess, User};
 use super::secret::Secret;
 use super::token::{Claims, Signer};
 
@@ -58,7 +58,7 @@ pub enum AuthError {
     /// No token.
     #[error("send a token as `Authorization: Bearer TOKEN`; POST /v1/login gives one")]
     Missing,
-    /// Not a token of ours, or of a user who is gone or has a new password.
+    /// The token was not signed here, or its user was removed or has a new password.
     #[error("the token is not valid; POST /v1/login gives a new one")]
     Invalid,
     /// It was good once.
@@ -75,11 +75,11 @@ pub struct Session {
     pub expires_at_s: u64,
 }
 
-/// Knows all users and services. Shared by all threads; a reload replaces whom it knows under their hands.
+/// Knows all users and services. Shared by all threads; a reload may replace what it knows at any time.
 pub struct Authenticator {
-    roster: Arc<ArcSwap<Roster>>,
+    principals: Arc<ArcSwap<Principals>>,
     signer: Signer,
-    desk: LoginDesk,
+    password_checker: PasswordChecker,
 }
 
 impl Authenticator {
@@ -87,21 +87,20 @@ impl Authenticator {
     pub fn new(settings: AuthSettings) -> Authenticator {
         Authenticator {
             signer: Signer::new(&settings.secret),
-            desk: LoginDesk::open(settings.login_limits),
-            roster: Arc::new(ArcSwap::from_pointee(Roster::new(settings, 0))),
+            password_checker: PasswordChecker::open(settings.login_limits),
+            principals: Arc::new(ArcSwap::from_pointee(Principals::new(settings, 0))),
         }
     }
 
-    /// From now on, users, services and rules are these. The key that signs tokens and the threads that check passwords
-    /// stay.
+    /// Replaces users, services and rules. The key that signs tokens and the threads that check passwords stay.
     pub fn reload(&self, settings: AuthSettings) {
-        let generation = self.roster.load().generation + 1;
-        self.roster.store(Arc::new(Roster::new(settings, generation)));
+        let generation = self.principals.load().generation + 1;
+        self.principals.store(Arc::new(Principals::new(settings, generation)));
     }
 
-    /// How often there was a reload: whoever remembers an identity asks again when this has changed.
+    /// The number of reloads. A cached identity is valid only as long as this number stays the same.
     pub fn generation(&self) -> u64 {
-        self.roster.load().generation
+        self.principals.load().generation
     }
 
     /// Who `bearer` is, now.
@@ -111,27 +110,27 @@ impl Authenticator {
 
     /// Who `bearer` is at `now_s` (seconds since the epoch), and until when.
     pub fn authenticate_at(&self, bearer: &str, now_s: u64) -> Result<Session, AuthError> {
-        let roster = self.roster.load();
-        let (known, expires_at_s) = roster.bearer(&self.signer, bearer, now_s)?;
+        let principals = self.principals.load();
+        let (known, expires_at_s) = principals.bearer(&self.signer, bearer, now_s)?;
         Ok(known.session(expires_at_s))
     }
 
     /// Checks a password on one of few threads and gives a token. `Busy` when too many wait already; a wrong password
     /// and an unknown user take the same time and give the same answer.
     pub async fn log_in(&self, user: &str, password: &str) -> Result<IssuedToken, LoginError> {
-        let roster = self.roster.load_full();
-        let known = roster.user(user);
-        let hash = known.map_or(&roster.decoy, |user| &user.password_hash);
-        let correct = self.desk.verify(hash.clone(), password.to_owned()).await?;
+        let principals = self.principals.load_full();
+        let known = principals.user(user);
+        let hash = known.map_or(&principals.decoy, |user| &user.password_hash);
+        let correct = self.password_checker.verify(hash.clone(), password.to_owned()).await?;
         match known {
-            Some(known) if correct => Ok(self.issue(known, roster.token_ttl, now_s())),
+            Some(known) if correct => Ok(self.issue(known, principals.token_ttl, now_s())),
             _ => Err(LoginError::Wrong),
         }
     }
 
     /// Everybody of now.
-    pub(super) fn roster(&self) -> &Arc<ArcSwap<Roster>> {
-        &self.roster
+    pub(super) fn principals(&self) -> &Arc<ArcSwap<Principals>> {
+        &self.principals
     }
 
     /// Who signs tokens.
@@ -140,8 +139,8 @@ impl Authenticator {
     }
 
     /// Where passwords are checked.
-    pub(super) fn desk(&self) -> &LoginDesk {
-        &self.desk
+    pub(super) fn password_checker(&self) -> &PasswordChecker {
+        &self.password_checker
     }
 
     fn issue(&self, user: &User, token_ttl: Duration, now_s: u64) -> IssuedToken {
@@ -152,7 +151,7 @@ impl Authenticator {
     }
 }
 
-/// What a service's token is known by: its SHA-256.
+/// The SHA-256 of a service's token, by which it is looked up.
 pub fn service_token_hash(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }

@@ -8,7 +8,7 @@ use tidegate_broker::{Admitted, Denied, Rights};
 
 use super::identity::Identity;
 
-/// What a client shows, as far as it has shown it.
+/// The credentials of a client.
 pub struct Credentials {
     /// Client id; one that the server chose if the client has none.
     pub client_id: Box<str>,
@@ -26,7 +26,7 @@ pub struct Credentials {
     pub anonymous_allowed: bool,
 }
 
-/// Yes, with these rights; or no, for this reason.
+/// The client is admitted with these rights, or denied for this reason.
 pub type Verdict = Result<Admitted, Denied>;
 
 /// Takes a verdict that comes later, from any thread.
@@ -38,11 +38,11 @@ pub trait MqttAuthenticator: Send + Sync {
     /// dropped then. `None` where it takes longer (argon2): `reply` gets the verdict, from another thread.
     fn begin(&self, credentials: Credentials, reply: VerdictReply) -> Option<Verdict>;
 
-    /// Whom the ledger knows behind these rights; `None` for somebody whom it does not know.
+    /// The ledger's user or service behind these rights; `None` if there is none.
     fn identity(&self, rights: &dyn Rights) -> Option<Identity>;
 
-    /// The rights that their owner has by the configuration of now; `None` when the owner has none any more and must
-    /// go.
+    /// The rights that their owner has by the current configuration; `None` if the owner has none any more and must be
+    /// disconnected.
     fn renew(&self, rights: &dyn Rights) -> Option<Arc<dyn Rights>>;
 
     /// Changes with each reload: a worker that sees another number than before renews the rights of all its clients.

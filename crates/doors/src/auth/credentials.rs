@@ -1,4 +1,4 @@
-//! What an MQTT client shows with its CONNECT, judged: a password, a token, a certificate, or nothing.
+//! Decides on what an MQTT client shows with its CONNECT: a password, a token, a certificate, or nothing.
 //!
 //! ```text
 //!   password of CONNECT ─▶ a token of ours? ─yes─▶ its user or service            (whatever the user name says)
@@ -7,9 +7,9 @@
 //!   nothing ─▶ anonymous, where the listener allows it
 //! ```
 //!
-//! Promise: a worker never waits here. Only argon2 takes long, and its verdict comes by callback; the queue to it is
-//! short, and a client that finds it full is told 0x89 (server busy), so that a flood of guesses stalls nobody who is
-//! connected.
+//! Promise: a worker never waits here. Only argon2 takes long, and its verdict comes by callback. The queue to it is
+//! short, and a client that finds it full is told 0x89 (server busy). So a flood of password guesses does not delay
+//! connected clients.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -23,21 +23,21 @@ use super::acl::ClientRights;
 use super::authenticator::{AuthError, Authenticator, now_s};
 use super::clients::{Credentials, MqttAuthenticator, Verdict, VerdictReply};
 use super::identity::Identity;
-use super::roster::Roster;
+use super::principals::Principals;
 
 impl MqttAuthenticator for Authenticator {
     fn begin(&self, shown: Credentials, reply: VerdictReply) -> Option<Verdict> {
-        let roster = self.roster().load();
+        let principals = self.principals().load();
         let user_name = shown.user_name.as_deref();
         match (shown.password, shown.certificate) {
             (Some(password), _) => match std::str::from_utf8(&password) {
-                Ok(password) => self.by_password(&roster, user_name, password, reply),
+                Ok(password) => self.by_password(&principals, user_name, password, reply),
                 Err(_) => Some(denied(Reason::BAD_USER_NAME_OR_PASSWORD)),
             },
-            (None, Some(certificate)) => Some(by_certificate(&roster, user_name, &certificate)),
-            // A name alone proves nothing, not even that its owner wants to be nobody.
+            (None, Some(certificate)) => Some(by_certificate(&principals, user_name, &certificate)),
+            // A user name alone proves nothing. It is refused also where anonymous clients are allowed.
             (None, None) if user_name.is_some() => Some(denied(Reason::BAD_USER_NAME_OR_PASSWORD)),
-            (None, None) if shown.anonymous_allowed => Some(admitted(&roster.anonymous)),
+            (None, None) if shown.anonymous_allowed => Some(admitted(&principals.anonymous)),
             (None, None) => Some(denied(Reason::NOT_AUTHORIZED)),
         }
     }
@@ -47,7 +47,7 @@ impl MqttAuthenticator for Authenticator {
     }
 
     fn renew(&self, rights: &dyn tidegate_broker::Rights) -> Option<Arc<dyn tidegate_broker::Rights>> {
-        let renewed = self.roster().load().renewed(own(rights).holder())?;
+        let renewed = self.principals().load().renewed(own(rights).holder())?;
         Some(renewed)
     }
 
@@ -59,37 +59,37 @@ impl MqttAuthenticator for Authenticator {
 impl Authenticator {
     fn by_password(
         &self,
-        roster: &Roster,
+        principals: &Principals,
         user_name: Option<&str>,
         password: &str,
         reply: VerdictReply,
     ) -> Option<Verdict> {
-        match roster.bearer(self.signer(), password, now_s()) {
+        match principals.bearer(self.signer(), password, now_s()) {
             Ok((known, _)) => return Some(admitted(&known.rights)),
             Err(AuthError::Expired) => return Some(denied(Reason::NOT_AUTHORIZED)),
             Err(AuthError::Missing | AuthError::Invalid) => {}
         }
         let Some(name) = user_name else { return Some(denied(Reason::BAD_USER_NAME_OR_PASSWORD)) };
-        let user = roster.user(name);
+        let user = principals.user(name);
         let (hash, stamp) = match user {
             Some(user) => (&user.password_hash, Some(user.stamp.clone())),
-            None => (&roster.decoy, None),
+            None => (&principals.decoy, None),
         };
-        let (rosters, name) = (self.roster().clone(), Box::<str>::from(name));
+        let (current, name) = (self.principals().clone(), Box::<str>::from(name));
         let answer = move |correct: bool| {
-            let roster = rosters.load();
-            // By the roster of now: the password may have been changed while it was checked.
-            let user = roster.user(&name).filter(|user| correct && stamp.as_ref() == Some(&user.stamp));
+            let principals = current.load();
+            // Looked up again: the password may have been changed by a reload while it was checked.
+            let user = principals.user(&name).filter(|user| correct && stamp.as_ref() == Some(&user.stamp));
             reply(user.map_or_else(|| denied(Reason::BAD_USER_NAME_OR_PASSWORD), |user| admitted(&user.known.rights)));
         };
-        let waits = self.desk().verify_then(hash.clone(), password.to_owned(), answer);
+        let waits = self.password_checker().verify_then(hash.clone(), password.to_owned(), answer);
         waits.err().map(|_| denied(Reason::SERVER_BUSY))
     }
 }
 
-fn by_certificate(roster: &Roster, user_name: Option<&str>, certificate: &CertificateDer<'_>) -> Verdict {
+fn by_certificate(principals: &Principals, user_name: Option<&str>, certificate: &CertificateDer<'_>) -> Verdict {
     let name = common_name(certificate).filter(|name| user_name.is_none_or(|written| written == name));
-    match name.and_then(|name| roster.certified(&name)) {
+    match name.and_then(|name| principals.certified(&name)) {
         Some(rights) => admitted(&rights),
         None => denied(Reason::NOT_AUTHORIZED),
     }

@@ -1,8 +1,8 @@
-//! One answer for both doors: may this caller make this request?
+//! Checks whether a caller may make a request to the ledger. All doors use this one check.
 //!
-//! A viewer's rights hang on what kind of account is credited or read, which only the ledger knows. The door then reads
-//! those accounts, teaches [`AccountKinds`], and asks again; an account that does not exist is answered with
-//! [`not_found`], without showing the request to the ledger.
+//! A viewer's rights depend on the kind of the account that is credited or read, which only the ledger knows. The door
+//! then reads those accounts, enters their kinds into [`AccountKinds`], and checks again. If an account does not exist,
+//! the door answers with [`not_found`] and does not send the request to the ledger.
 
 use tidegate_ledger::message::Request;
 use tidegate_machines::ledger::Refusal;
@@ -39,7 +39,7 @@ pub fn check(identity: &Identity, request: &Request, kinds: &mut AccountKinds) -
         }
         Request::PostHolds(_) => only_if(rights.may_settle_holds(), || "post holds".to_owned()),
         Request::VoidHolds(_) => only_if(rights.may_settle_holds(), || "void holds".to_owned()),
-        Request::ReadAccount { id } | Request::ReadHistory { id, .. } => {
+        Request::ReadAccount { id } | Request::ReadHistory { id, .. } | Request::StreamHistory { id, .. } => {
             let kind = kinds.get(id);
             match rights.may_read(id, kind) {
                 Access::Allowed => Verdict::Allowed,

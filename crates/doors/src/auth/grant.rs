@@ -96,7 +96,7 @@ pub enum Grant {
     },
 }
 
-/// What somebody wants to do in a room. A right to change is no right to read.
+/// What a caller wants to do in a room. A right to write does not include the right to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Look at something.

@@ -35,7 +35,7 @@ impl Identity {
     }
 }
 
-/// An answer that may hang on what kind of account it is about.
+/// An answer that may depend on the kind of the account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Yes.

@@ -1,5 +1,5 @@
-//! What the door has learned about accounts: their kinds. A kind never changes and an account is never deleted, so what
-//! is remembered is never stale; that an account is missing is not remembered, because the next request may open it.
+//! A cache of the kinds of accounts. A kind never changes and an account is never deleted, so an entry is never stale.
+//! That an account is missing is not cached, because the next request may open it.
 
 use tidegate_machines::ledger::AccountKind;
 

@@ -1,5 +1,5 @@
-//! Checking passwords without stalling anybody: argon2 takes tens of milliseconds of a core by design, so it runs on a
-//! few threads of its own, at low priority, behind a queue that is short and refuses when full.
+//! Checks passwords on threads of their own. Why: argon2 takes tens of milliseconds of a core by design. The threads
+//! are few and have low priority, and their queue is short and refuses when it is full.
 
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
@@ -30,7 +30,7 @@ pub struct IssuedToken {
 /// Why a log-in gives nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoginError {
-    /// No such user, or another password: not told which.
+    /// There is no such user, or the password is another one. The error does not tell which.
     #[error("user or password is wrong")]
     Wrong,
     /// Too many log-ins wait already.
@@ -53,13 +53,13 @@ enum Answer {
 }
 
 /// The queue to the threads; they end when it is dropped.
-pub(super) struct LoginDesk {
+pub(super) struct PasswordChecker {
     checks: SyncSender<Check>,
 }
 
-impl LoginDesk {
+impl PasswordChecker {
     /// Starts the threads.
-    pub(super) fn open(limits: LoginLimits) -> LoginDesk {
+    pub(super) fn open(limits: LoginLimits) -> PasswordChecker {
         let (checks, queue) = sync_channel(limits.waiting_max.max(1));
         let queue = Arc::new(Mutex::new(queue));
         for number in 0..limits.concurrent_max.max(1) {
@@ -69,7 +69,7 @@ impl LoginDesk {
                 .spawn(move || work(&queue))
                 .expect("a thread can be started");
         }
-        LoginDesk { checks }
+        PasswordChecker { checks }
     }
 
     /// Whether `password` matches `hash`, or `Busy`.

@@ -1,19 +1,21 @@
-//! Who is asking, and what may they do? Nothing behind a door moves or shows money before this module said yes.
+//! Who a caller is, and what they may do. No request that moves or shows money gets past a door before it is checked
+//! here.
 //!
 //! ```text
-//!   user, password ──▶ LoginDesk (argon2, few threads) ──▶ token (JWT, HS256)
+//!   user, password ──▶ PasswordChecker (argon2, few threads) ──▶ token (JWT, HS256)
 //!   bearer token   ──▶ Authenticator ──▶ Identity ──┐
 //!   request        ─────────────────────────────────┴▶ gate::check ──▶ allowed | denied | needs kinds
 //!   MQTT CONNECT   ──▶ credentials   ──▶ acl::ClientRights ◀── may this client publish, subscribe? ── broker
 //! ```
 //!
-//! Why apart from the doors: the HTTP door and the binary door must never disagree about a right. [`Authenticator`] is
-//! shared by all threads without a lock, and a reload swaps whom it knows; whatever else changes (caches) belongs to
-//! one thread and is bounded.
+//! Why apart from the doors: the HTTP door and the binary door must never disagree about a right. All threads share the
+//! [`Authenticator`] without a lock, and a reload replaces the users and services that it knows. Everything else that
+//! changes (caches) belongs to one thread and is bounded.
 //!
-//! A token is looked at when it is shown: with each HTTP request, with the Hello of a binary connection, with the
-//! CONNECT of an MQTT client. A connection lives on when its token expires, for it would only come back with the next
-//! one; who must go at once is taken out of the configuration, and a reload ends their MQTT connections.
+//! A token is checked when it is shown: with each HTTP request, with the Hello of a binary connection, with the CONNECT
+//! of an MQTT client. A connection stays open when its token expires, because the client would only connect again with
+//! the next token. To end a user's MQTT connections at once, an operator removes the user from the configuration and
+//! reloads it.
 //!
 //! Invariant: nothing here reads a socket or waits for a shard. A question that only the ledger can answer (of what
 //! kind is this account?) goes back to the door as [`gate::Verdict::NeedsKinds`].
@@ -29,7 +31,7 @@ mod identity;
 mod kinds;
 mod login;
 mod password;
-mod roster;
+mod principals;
 mod secret;
 mod token;
 mod token_cache;
@@ -46,6 +48,6 @@ pub use identity::{Access, Identity, Rights};
 pub use kinds::AccountKinds;
 pub use login::{IssuedToken, LoginError, LoginLimits};
 pub use password::{PasswordHash, PasswordHashError, hash_password};
-pub use roster::{CertificateUsers, TopicAccess};
+pub use principals::{CertificateUsers, TopicAccess};
 pub use secret::{Secret, SecretError};
 pub use token_cache::TokenCache;

@@ -1,9 +1,10 @@
-//! Passwords are kept only as argon2id hashes. Slow by design: a stolen configuration must not give the passwords away.
+//! Passwords are kept only as argon2id hashes, which are slow to verify by design: whoever steals a configuration
+//! cannot try many passwords.
 
 use argon2::password_hash::{PasswordHasher, PasswordVerifier, SaltString};
 use argon2::{Algorithm, Argon2, Params, Version};
 
-/// Longest password that is looked at, in bytes; nobody types more, and hashing megabytes is an attack.
+/// Longest password that is checked, in bytes. Nobody types more, and a client could use megabytes to keep a core busy.
 pub const PASSWORD_BYTES_MAX: usize = 1_024;
 /// Most memory that one hash of the configuration may ask for, in KiB: many log-ins together must not exhaust the host.
 const HASH_MEMORY_KIB_MAX: u32 = 256 * 1_024;

@@ -1,4 +1,4 @@
-//! Tokens, rights and log-ins without a door.
+//! Tokens, rights and log-ins, without a listener.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;

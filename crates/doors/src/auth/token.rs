@@ -1,5 +1,6 @@
-//! The token that a log-in gives: a JWT signed with HS256. It says who and until when; rights are looked up in the
-//! configuration at each use, so that a user who is removed or given a new password has no valid token any more.
+//! The token that a log-in gives: a JWT signed with HS256. It names the user and the time when it expires. Rights are
+//! looked up in the configuration at each use, so that the tokens of a user who is removed or gets a new password are
+//! no longer valid.
 
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};

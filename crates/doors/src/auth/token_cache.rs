@@ -1,7 +1,7 @@
-//! Tokens that were verified lately, so that a flood of votes pays a map look-up each instead of a signature.
+//! A cache of verified tokens: a request with a known token costs a map look-up instead of a signature check.
 //!
-//! One cache per thread: no lock. Bounded: a flood of distinct tokens costs signatures, not memory. Only good tokens
-//! enter, and a reload empties it.
+//! Each thread has its own cache, so there is no lock. It is bounded: a flood of different tokens costs signature
+//! checks, not memory. Only valid tokens enter, and a reload empties it.
 
 use super::authenticator::{AuthError, Authenticator, Session};
 use super::generations::Generations;

@@ -1,4 +1,5 @@
-//! Frames of rooms that `tidegate.proto` does not know: each room reads its own requests and writes its own replies.
+//! Frames of rooms that `tidegate.proto` does not describe. Each room decodes its own requests and encodes its own
+//! replies.
 //!
 //! ```text
 //!   RoomFrame { family, body } ─▶ FrameRoom::request ─▶ Client ─▶ shards
@@ -97,7 +98,8 @@ where
 
     fn take_answers(&mut self) -> Vec<(u64, Result<Vec<u8>, Refused>)> {
         let replies = self.asker.take_replies().into_iter();
-        // A frame has one reply: streams are for doors that can say "more".
+        // A frame has one reply. A stream needs a protocol in which the client can ask for more, and this one has no
+        // such frame.
         replies.map(|(asked, reply)| (self.asked.remove(asked as usize), self.room.reply(reply))).collect()
     }
 

@@ -10,7 +10,7 @@ pub const PAGES_IN_FLIGHT_MAX: usize = 8;
 pub const OUTBOX_BYTES_MAX: usize = 1 << 20;
 /// How long a client may take from connecting to its Hello.
 pub const HELLO_TIMEOUT_MS: u64 = 5_000;
-/// How long half a frame may stand without another byte of it.
+/// How long an incomplete frame may wait for its next byte.
 pub const FRAME_TIMEOUT_MS: u64 = 30_000;
 /// Bytes of one read from a socket.
 pub const READ_BYTES: usize = 256 << 10;

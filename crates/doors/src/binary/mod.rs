@@ -5,8 +5,8 @@
 //!   socket ◀─ Stream ◀─ outbox ◀─ frames ◀──────────────────────────────── Reply ◀─┘
 //! ```
 //!
-//! Invariant: nothing here waits, and nothing here grows with what a client sends or leaves unread: a frame, the
-//! requests in flight and the outbox each have a bound in [`limits`].
+//! Invariant: nothing here waits, and the memory of a client is bounded whatever it sends or leaves unread: a frame,
+//! the requests in flight and the outbox each have a bound in [`limits`].
 
 pub mod frames;
 pub mod limits;

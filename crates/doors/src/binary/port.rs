@@ -1,7 +1,7 @@
-//! All clients of the binary port on one worker: from readable sockets to requests, from replies to written sockets.
+//! All clients of the binary port on one worker: reads requests from their sockets and writes replies to them.
 //!
-//! Invariant: a request is counted in its session's `in_flight` from its frame to its reply, and a session is forgotten only at
-//! zero, so a reply always finds its session or a session that no longer listens.
+//! Invariant: a request is counted in its session's `in_flight` from its frame to its reply, and a session is dropped
+//! only when that count is zero. So each reply finds its session, which may be closing.
 
 use std::io;
 use std::net::TcpListener;
@@ -27,7 +27,7 @@ use super::room_call::RoomCall;
 use super::session::{Life, Session};
 use super::{BinaryMetrics, BinarySettings, Refused, translate};
 use crate::auth::Authenticator;
-use crate::desk::{Answered, Desk};
+use crate::authorized::{Answered, AuthorizedRequests};
 use crate::stream::{Scratch, Stream};
 
 /// The token of the listening socket.
@@ -50,7 +50,7 @@ pub struct BinaryPort<P> {
     poll: Option<PortSockets>,
     tls: Option<Arc<ServerConfig>>,
     authenticator: Arc<Authenticator>,
-    desk: Desk<Purpose>,
+    authorized: AuthorizedRequests<Purpose>,
     /// Asks the ledger.
     asker: Asker<Router>,
     /// The rooms that the schema does not know, and what was asked of them.
@@ -71,7 +71,7 @@ pub struct BinaryPort<P> {
 }
 
 impl<P> BinaryPort<P> {
-    /// Serves the clients of `listener` (none: a door that stays shut) as `settings` say. Lives at `me` and asks the
+    /// Serves the clients of `listener` (`None`: no clients) as `settings` say. Lives at `me` and asks the
     /// ledger by `router`.
     pub fn new(
         me: Address,
@@ -90,7 +90,7 @@ impl<P> BinaryPort<P> {
             room_calls: Slab::new(),
             tls: settings.tls.clone(),
             authenticator,
-            desk: Desk::new(KINDS_REMEMBERED, PARKED_MAX),
+            authorized: AuthorizedRequests::new(KINDS_REMEMBERED, PARKED_MAX),
             sessions: Slab::new(),
             connections_max: settings.connections_max,
             ready: Vec::new(),
@@ -263,7 +263,7 @@ impl<P> BinaryPort<P> {
         let purpose = Purpose { session: key, correlation, since: Instant::now(), page };
         let asker = &mut self.asker;
         let mut start = |token, request| asker.start(token, request);
-        if let Some((purpose, answered)) = self.desk.ask(&identity, request, purpose, &mut start) {
+        if let Some((purpose, answered)) = self.authorized.ask(&identity, request, purpose, &mut start) {
             self.answer(purpose, answered);
         }
     }
@@ -291,7 +291,7 @@ impl<P> BinaryPort<P> {
     }
 
     /// Answers of rooms that the schema does not know. Returns whether there were any.
-    fn hear_rooms(&mut self) -> bool {
+    fn receive_from_rooms(&mut self) -> bool {
         let mut answers = Vec::new();
         for room in &mut self.rooms {
             let family = room.family();
@@ -318,7 +318,7 @@ impl<P> BinaryPort<P> {
     fn reply(&mut self, token: u64, reply: Reply) {
         let asker = &mut self.asker;
         let mut start = |token, request| asker.start(token, request);
-        if let Some((purpose, answered)) = self.desk.reply(token, reply, &mut start) {
+        if let Some((purpose, answered)) = self.authorized.reply(token, reply, &mut start) {
             self.metrics.request_latency.record(purpose.since.elapsed().as_nanos() as u64);
             self.answer(purpose, answered);
         }
@@ -388,7 +388,8 @@ impl<P> BinaryPort<P> {
     fn end_overdue(&mut self, now_ms: u64) {
         for (key, session) in &mut self.sessions {
             if session.is_overdue(now_ms) {
-                // Once to say what it is owed; who does not even take that loses it.
+                // The first time, the client gets its outstanding replies. A client that does not take them in time
+                // loses them.
                 if matches!(session.life, Life::Draining) {
                     session.forget_outbox();
                 }
@@ -429,7 +430,7 @@ impl<P: Carries<Message>> Resident<P> for BinaryPort<P> {
     }
 
     fn is_quiet(&self) -> bool {
-        self.desk.is_empty() && self.asker.client().pending() == 0 && self.room_calls.is_empty()
+        self.authorized.is_empty() && self.asker.client().pending() == 0 && self.room_calls.is_empty()
     }
 
     fn is_idle(&self) -> bool {
@@ -485,7 +486,7 @@ impl<P: Carries<Message>> Port<P> for BinaryPort<P> {
                 self.reply(token, reply);
             }
         }
-        worked |= self.hear_rooms();
+        worked |= self.receive_from_rooms();
         self.send(context);
         self.write_sessions();
         worked
@@ -509,6 +510,7 @@ fn kind_of(request: &Request) -> &'static str {
         Request::ReadAccount { .. } => "read_account",
         Request::ListAccounts { .. } => "list_accounts",
         Request::ReadHistory { .. } => "read_history",
+        Request::StreamHistory { .. } => unreachable!("the schema has no streams"),
         Request::ReadAudit => "read_audit",
     }
 }

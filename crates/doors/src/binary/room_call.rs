@@ -1,4 +1,4 @@
-//! Requests for rooms that `tidegate.proto` does not know: a number, and bytes of their own.
+//! Requests for rooms that `tidegate.proto` does not describe: the number of the room's family, and bytes.
 
 use bytes::Bytes;
 use tidegate_wire::RoomRef;

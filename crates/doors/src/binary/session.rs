@@ -1,4 +1,4 @@
-//! One client of the binary port: its life, its bytes, and what it has under way.
+//! One client of the binary port: its lifecycle, its buffers, and its requests in flight.
 
 use std::io;
 
@@ -27,7 +27,7 @@ pub enum Life {
     Greeting,
     /// May ask what its rights allow.
     Serving(Identity),
-    /// Reads nothing more; what is owed is still sent.
+    /// Reads nothing more; outstanding replies are still sent.
     Draining,
 }
 
@@ -36,7 +36,7 @@ pub enum Life {
 enum Takes {
     /// All that it was given.
     All,
-    /// Nothing more for now. Under TLS, records may wait below an outbox that is empty.
+    /// Nothing more for now. Under TLS, records may be unsent although the outbox is empty.
     Later,
     /// Nothing any more.
     Nothing,
@@ -134,7 +134,7 @@ impl Session {
                 self.readable = false;
                 return Ok(taken);
             }
-            // Before the Hello nobody gets to fill more than a small frame.
+            // Before the Hello, a client can send only a small frame.
             if matches!(self.life, Life::Greeting) && self.input.len() > FRAME_BYTES_MAX_UNAUTHENTICATED {
                 return Ok(taken);
             }
@@ -161,8 +161,9 @@ impl Session {
                         self.deadline_ms = None;
                     }
                 } else {
-                    // No more room than was filled already: who announces 4 MiB and sends 4 bytes shall not get 4 MiB.
-                    // (Reserved memory is not free: with transparent huge pages its first byte costs 2 MiB.)
+                    // Reserves at most as much as was received already: a client that announces 4 MiB and sends 4 bytes
+                    // must not get 4 MiB. (Reserved memory is not free: with transparent huge pages its first byte
+                    // costs 2 MiB.)
                     self.input.reserve(bytes.min(self.input.len()));
                 }
                 Ok(None)
@@ -180,7 +181,7 @@ impl Session {
         self.identity.as_ref()
     }
 
-    /// Reads nothing more from now on; the client gets some time to take what it is owed.
+    /// Reads nothing more from now on; the client gets some time to take its outstanding replies.
     pub fn drain(&mut self, now_ms: u64) {
         self.life = Life::Draining;
         self.readable = false;
@@ -223,8 +224,8 @@ impl Session {
         Ok(written.taken)
     }
 
-    /// Gives back what was sent, once it is most of the outbox: a client that reads steadily but never all must not
-    /// keep it all.
+    /// Gives back what was sent, once it is most of the outbox: otherwise the outbox of a client that reads steadily
+    /// but never everything would keep growing.
     fn forget_sent(&mut self) {
         if self.sent > OUTBOX_BYTES_MAX / 4 && self.sent >= self.outbox.len() / 2 {
             self.outbox.drain(..self.sent);
@@ -240,7 +241,7 @@ impl Session {
         self.outbox = Vec::new();
     }
 
-    /// Whether nothing is owed to a client that nothing more is read from.
+    /// Whether nothing more is read from the client and all its replies were sent.
     pub fn is_over(&self) -> bool {
         matches!(self.life, Life::Draining) && self.in_flight == 0 && !self.has_unsent()
     }

@@ -1,4 +1,4 @@
-//! Between the binary port's messages and those of the shards.
+//! Translates between the binary port's messages and those of the shards.
 
 use bytes::Bytes;
 use tidegate_ledger::limits::PAGE_ROWS_MAX;
@@ -93,6 +93,7 @@ pub fn encode_page(out: &mut Vec<u8>, correlation: u64, reply: Reply, next: Stri
             rows: rows.into_iter().map(to_row).collect(),
             next: next.map(String::from).unwrap_or_default(),
         }),
+        Reply::HistoryPart { .. } => unreachable!("the schema has no streams"),
         Reply::Audit(reports) => Body::Audit(proto::Audit { shards: reports.into_iter().map(to_audit).collect() }),
         Reply::Refused(refusal) => return encode_error(out, correlation, refusal.code(), ""),
         Reply::Unavailable(reason) => {
@@ -127,7 +128,7 @@ fn encode_outcomes(out: &mut Vec<u8>, correlation: u64, outcomes: &[Outcome]) {
     frame.finish();
 }
 
-/// Code, words, and when to ask again in milliseconds.
+/// Code, text, and milliseconds until the client should ask again.
 pub fn unavailable(reason: Unavailable) -> (&'static str, &'static str, u32) {
     match reason {
         Unavailable::Busy => {

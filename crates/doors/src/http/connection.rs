@@ -1,4 +1,4 @@
-//! One connection: TLS if asked for, then HTTP/1.1 with every wait bounded; and the way of each of its requests to an
+//! One HTTP connection: TLS if configured, then HTTP/1.1 with every wait bounded. Also how each request gets its
 //! answer.
 
 use std::convert::Infallible;
@@ -39,7 +39,7 @@ impl Stopping {
 
     /// Waits until the process stops.
     pub async fn wait(&self) {
-        // An error means that the sender is gone, and with it whoever could stop us.
+        // An error means that the sender was dropped; nothing can ask this thread to stop any more.
         let _ = self.0.clone().wait_for(|stop| *stop).await;
     }
 }
@@ -56,7 +56,7 @@ pub async fn serve(
     metrics.connections_open.add(1);
     // An answer is one write; waiting for more to send with it would only add Nagle's delay.
     let _ = stream.set_nodelay(true);
-    // A client that is gone already has no address; what it asks for matters to nobody.
+    // A client that has disconnected already has no address. Its request needs no answer.
     let address = stream.peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
     let service = ConnectionService { door: door.clone(), routing, address };
     match acceptor {

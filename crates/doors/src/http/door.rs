@@ -20,7 +20,8 @@ pub struct Door {
     shared: Arc<Shared>,
 }
 
-/// The fields behind a [`Door`]. The mutex is this thread's own: axum wants its state to be `Sync`, nobody contends.
+/// The fields behind a [`Door`]. Only this thread locks the mutex. It is there because axum requires its state to be
+/// `Sync`.
 pub struct Shared {
     pub(super) authenticator: Arc<Authenticator>,
     pub(super) operations: Arc<dyn Operations>,

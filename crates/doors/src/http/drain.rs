@@ -1,8 +1,8 @@
-//! `/v1/drain`: sending the MQTT clients of this node away, so slowly that the others can take them, before the node is
-//! replaced.
+//! `/v1/drain`: disconnects the MQTT clients of this node before it is replaced, slowly enough for the other nodes to
+//! take them over.
 //!
-//! Promise: the answer comes at once, nobody waits for the last client; whoever asks looks again until `clients` is
-//! zero. There is no way back: a node that has sent clients to others should not draw them in again.
+//! Promise: the answer comes at once and does not wait for the last client; the operator asks again until `clients` is
+//! zero. A drain cannot be undone: a node that has sent its clients to others should not attract them again.
 
 use axum::body::Body;
 use axum::extract::{Request as HttpRequest, State};

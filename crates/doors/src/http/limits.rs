@@ -20,6 +20,8 @@ pub struct HttpLimits {
     pub body_timeout: Duration,
     /// Time for the ledger to answer; later is answered 503 `timed_out`, and the outcome is unknown.
     pub request_timeout: Duration,
+    /// Time for a client to take the next part of an answer in parts; later the connection breaks.
+    pub reader_timeout: Duration,
     /// Time for a TLS handshake.
     pub handshake_timeout: Duration,
     /// Time that connections get to finish when the process stops.
@@ -40,6 +42,7 @@ impl Default for HttpLimits {
             head_timeout: Duration::from_secs(30),
             body_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(10),
+            reader_timeout: Duration::from_secs(30),
             handshake_timeout: Duration::from_secs(5),
             drain_timeout: Duration::from_secs(5),
             tokens_cached_max: 1 << 16,

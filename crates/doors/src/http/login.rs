@@ -1,4 +1,4 @@
-//! `POST /v1/login`: a password for a token.
+//! `POST /v1/login`: returns a token for a user name and password.
 
 use axum::body::Body;
 use axum::extract::{Request as HttpRequest, State};

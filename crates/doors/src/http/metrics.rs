@@ -1,4 +1,4 @@
-//! What the HTTP door counts, shared by all edge threads: its tasks wander between them, so there are many writers.
+//! What the HTTP door counts. All edge threads share it, so there are many writers.
 
 use axum::http::StatusCode;
 use tidegate_telemetry::metrics;

@@ -1,4 +1,4 @@
-//! The HTTP door: whatever arrives, each request gets one answer in bounded memory and time.
+//! The HTTP door: each request, well-formed or not, gets one answer in bounded memory and time.
 //!
 //! ```text
 //!                 edge thread: one tokio runtime, its own listener (SO_REUSEPORT)
@@ -12,8 +12,8 @@
 //! sends a request, reads its body with [`Door::read_json`], and answers with [`json`](crate::json::json) or a
 //! [`Problem`](crate::json::Problem).
 //!
-//! Why on threads of its own: HTTP clients are many, slow and various; tokio serves them well and may wait, the workers
-//! must not.
+//! Why on threads of its own: HTTP clients are many and often slow. tokio serves them well, and its tasks may wait;
+//! workers must not.
 //!
 //! Invariant: nothing here knows what a room is about, nor shards, journals or rings.
 
@@ -28,8 +28,8 @@ mod login;
 mod metrics;
 mod openapi;
 mod operations;
+mod parts;
 mod path;
-mod room_client;
 mod rooms;
 mod serve;
 mod time;
@@ -40,8 +40,8 @@ pub use limits::HttpLimits;
 pub use metrics::HttpMetrics;
 pub use openapi::{BodyProblems, GuardProblems, NameProblems, RoomBodyProblems, RoomProblems, ServiceProblems};
 pub use operations::{DrainStatus, Health, Operations};
+pub use parts::{Part, Parts};
 pub use path::PathName;
-pub use room_client::RoomClient;
 pub use rooms::{Answer, HttpRoom, RoomsError, Routes};
 pub use serve::{Edge, EdgeOptions};
 pub use upgrade::{Accepted, Upgrade, Upgraded};

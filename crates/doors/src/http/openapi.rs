@@ -1,4 +1,4 @@
-//! The OpenAPI document, made from the handlers and the types that are served, so that it cannot say something else.
+//! The OpenAPI document. It is made from the handlers and types that are served, so it cannot differ from them.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ use crate::json::ProblemBody;
 #[openapi(
     info(
         title = "Tidegate",
-        description = "Answers are JSON; what is not the answer asked for is a problem (RFC 9457) with a stable `code`.",
+        description = "Answers are JSON; what is not the answer asked for is a problem (RFC 9457) \
+                       with a stable `code`.",
     ),
     security(("token" = [])),
     modifiers(&Token)

@@ -1,4 +1,4 @@
-//! What an operator asks: is it up, how is it doing, what can it do.
+//! What an operator asks for: health, metrics, the drain and the OpenAPI document.
 
 use axum::body::Body;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! What rooms bring to the door, and how the door makes one whole of it.
+//! What rooms register at the HTTP door, and how the door merges it.
 //!
 //! ```text
 //!   room ─┬─ openapi ─┐                                    ┌─▶ /openapi.json
@@ -25,7 +25,7 @@ use super::door::Door;
 use super::openapi;
 use crate::json::{ProblemCode, codes};
 
-/// An answer on its way: the one box that a request costs.
+/// The future of an answer: the one box that a request costs.
 pub type Answer = Pin<Box<dyn Future<Output = Response<Body>> + Send>>;
 
 /// A room behind the HTTP door. Each edge thread has one of its own.
@@ -71,7 +71,7 @@ impl Routes {
         self
     }
 
-    /// Serves a path that is for people and stands in no document.
+    /// Serves a path that is for people and is not in the OpenAPI document.
     pub fn hidden(mut self, path: &str, methods: MethodRouter) -> Routes {
         self.hidden.push((path.to_owned(), methods));
         self
@@ -90,7 +90,7 @@ impl Routes {
     }
 }
 
-/// Rooms that do not fit together, or a room that does not do what it says.
+/// Why rooms cannot be merged: two want the same thing, or one does not serve what its document says.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RoomsError {
     /// Two rooms want the same thing.

@@ -20,7 +20,7 @@ use super::upgrade::Upgrade;
 use crate::auth::Authenticator;
 use crate::json::{Problem, codes};
 
-/// How long accepting pauses when the system has no descriptor left: trying at once would only burn the core.
+/// How long accepting pauses when the system has no descriptor left: trying at once would only use up CPU time.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// What an edge thread needs.

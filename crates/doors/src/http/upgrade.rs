@@ -1,4 +1,4 @@
-//! Connections that stop being HTTP: the answer 101, and the socket without tokio and hyper for who takes it.
+//! Connections that stop being HTTP: answers 101, and hands over the socket, without tokio and hyper.
 //!
 //! ```text
 //!   request at the handler's path ─▶ Upgrade::accept ─┬─ a problem: the connection stays HTTP
@@ -21,7 +21,7 @@ use tokio_rustls::server::TlsStream;
 use super::operations::Health;
 use crate::json::Problem;
 
-/// How long the answer to the upgrade may take to leave.
+/// How long sending the answer to the upgrade may take.
 const UPGRADE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Who takes connections at one path.
@@ -48,7 +48,7 @@ pub struct Upgraded {
     pub tcp: TcpStream,
     /// Its TLS, if it has one.
     pub tls: Option<ServerConnection>,
-    /// What was read already behind the request (under TLS: from within it).
+    /// The bytes that were read already after the request (under TLS: decrypted).
     pub read: Vec<u8>,
 }
 

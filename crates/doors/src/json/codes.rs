@@ -1,5 +1,4 @@
-//! The codes of problems that a door answers with by itself, whatever is behind it. Each stands once; a room lists its
-//! own.
+//! The codes of problems that a door answers with by itself. Each is defined once; a room lists its own.
 
 use axum::http::StatusCode;
 
@@ -55,7 +54,7 @@ codes! {
     RATE_INVALID = UNPROCESSABLE_ENTITY "rate_invalid";
     /// Only WebSockets are served here.
     UPGRADE_REQUIRED = UPGRADE_REQUIRED "upgrade_required";
-    /// An answer does not fit its question: a bug of ours.
+    /// An answer does not fit its request: a bug of the server.
     UNEXPECTED_REPLY = INTERNAL_SERVER_ERROR "unexpected_reply";
     /// A bounded queue is full.
     BUSY = SERVICE_UNAVAILABLE "busy";

@@ -1,5 +1,5 @@
-//! JSON into requests, borrowed from the body. Nothing is guessed: amounts are integers, unknown fields are errors, and
-//! what is wrong is said with the place where it stands.
+//! Decodes JSON into requests that borrow from the body. Nothing is guessed: amounts are integers, and unknown fields
+//! are errors. An error names the field that is wrong.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -104,8 +104,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 /// Largest number up to which every float without a fraction stands for one integer.
 const EXACT_FLOAT_MAX: f64 = (1u64 << 53) as f64;
 
-/// A whole number that is not negative; no fraction, no string. JSON knows one kind of number, so JSON Schema and
-/// protobuf's JSON mapping take `1.0` for an integer, and so do we as long as it stands for exactly one.
+/// A whole number that is not negative; no fraction, no string. JSON has one kind of number, so JSON Schema and
+/// protobuf's JSON mapping accept `1.0` as an integer. So does this type, as long as the float stands for exactly one
+/// integer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Whole(pub u64);
 

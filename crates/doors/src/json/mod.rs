@@ -1,4 +1,4 @@
-//! What every door says in JSON: bodies read without a guess, answers, and problems with a stable code.
+//! JSON as all doors read and write it: strict bodies, answers, and problems with a stable code.
 //!
 //! ```text
 //!   body ─▶ decode ─▶ a type of the caller's, borrowed from the body ─▶ … ─▶ encode, or Problem (RFC 9457)
@@ -6,7 +6,7 @@
 //!
 //! Why apart from HTTP: MQTT clients send the same bodies and get the same answers.
 //!
-//! Invariant: nothing here knows what a body is about.
+//! Invariant: nothing here knows what a body means.
 
 pub mod codes;
 mod decode;

@@ -1,4 +1,4 @@
-//! What went wrong, as RFC 9457 problem+json with a stable `code`: for people to read, for programs to match.
+//! Problems (RFC 9457, `application/problem+json`): a text for people, and a stable `code` for programs.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,8 @@ use utoipa::ToSchema;
 
 use super::codes;
 
-/// The stable name of a problem and the HTTP status that goes with it: a constant of whoever answers with it.
+/// The stable name of a problem and its HTTP status. Each component that answers with problems has constants of this
+/// type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProblemCode {
     status: StatusCode,
@@ -102,12 +103,17 @@ impl Problem {
         Problem::new(codes::METHOD_NOT_ALLOWED, "the Allow header lists what this path accepts")
     }
 
+    /// The client did not read its answer in time. It never sees this; people who read our events do.
+    pub fn body_unread() -> Problem {
+        Problem::new(codes::TIMED_OUT, "the client did not read on in time")
+    }
+
     /// 404 for a path that is none of ours.
     pub fn path_unknown(path: &str) -> Problem {
         Problem::new(codes::PATH_UNKNOWN, format!("{path:?} is not served here; /openapi.json lists what is"))
     }
 
-    /// The reply was of another kind than the request's: a bug of ours, and the outcome is unknown to the client.
+    /// The reply was of another kind than the request's: a bug of the server. The outcome is unknown to the client.
     pub fn unexpected_reply() -> Problem {
         Problem::new(codes::UNEXPECTED_REPLY, "the answer does not fit the question; the outcome is unknown")
     }

@@ -3,13 +3,14 @@
 use axum::body::Body;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, Request as HttpRequest, State};
-use axum::http::{HeaderMap, Response, StatusCode};
+use axum::http::{HeaderMap, Response, StatusCode, Version};
 use serde::{Deserialize, Serialize};
 use tidegate_ledger::message::{Reply, Request};
 use tidegate_machines::ledger::{AccountView, HistoryRow, RowKind};
 use utoipa::{IntoParams, ToSchema};
 
 use super::backend::Backend;
+use super::history_lines;
 use super::limits::{LIST_SCAN_ACCOUNTS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
 use super::openapi::{LedgerProblems, ReadProblems};
 use super::room::Ledger;
@@ -117,7 +118,8 @@ pub struct ListQuery {
 pub struct HistoryQuery {
     /// Only rows before this one: the `next` of the page before.
     before: Option<String>,
-    /// At most so many, 1 to 1,000; 100 if absent.
+    /// At most so many, 1 to 1,000; 100 if absent. As lines: at most so many in all, without an upper bound; all if
+    /// absent.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
 }
@@ -210,6 +212,9 @@ pub async fn list<B: Backend>(
 }
 
 /// Read an account's history, newest first
+///
+/// With `Accept: application/x-ndjson`, the answer is the whole history, one row a line, sent as fast as the client
+/// reads. If something goes wrong after the first row, the connection breaks; what was read up to there is true.
 #[utoipa::path(
     get,
     path = "/v1/accounts/{id}/transfers",
@@ -225,10 +230,19 @@ pub async fn list<B: Backend>(
         ),
         HistoryQuery
     ),
-    responses((status = 200, description = "A page", body = HistoryBody), GuardProblems, ReadProblems)
+    responses(
+        (
+            status = 200,
+            description = "A page; or the whole history, a row on each line",
+            content((HistoryBody = "application/json"), (RowBody = "application/x-ndjson"))
+        ),
+        GuardProblems,
+        ReadProblems
+    )
 )]
 pub async fn history<B: Backend>(
     State(ledger): State<Ledger<B>>,
+    version: Version,
     path: Result<Path<String>, PathRejection>,
     query: Result<Query<HistoryQuery>, QueryRejection>,
     headers: HeaderMap,
@@ -236,8 +250,12 @@ pub async fn history<B: Backend>(
     let caller = ledger.door.caller(&headers)?;
     let id = path_id(path)?;
     let HistoryQuery { before, limit } = query.map_err(query_problem)?.0;
+    let before = before.map(Into::into);
+    if history_lines::are_wanted(version, &headers) {
+        return history_lines::answer(&ledger, &caller, id, before, rows_max(limit)?).await;
+    }
     let limit = page_rows(limit)?;
-    let request = Request::ReadHistory { id: id.clone(), before: before.map(Into::into), limit };
+    let request = Request::ReadHistory { id: id.clone(), before, limit };
     match ledger.ask_for(&caller, request).await? {
         Reply::History { rows, next } => {
             let transfers = rows.iter().map(RowBody::from).collect();
@@ -327,6 +345,13 @@ fn page_rows(limit: Option<u32>) -> Result<u32, Problem> {
             let detail = format!("limit = {rows}: expected 1 to {PAGE_ROWS_MAX}");
             Err(Problem::new(codes::QUERY_INVALID, detail).with("field", "limit"))
         }
+    }
+}
+
+fn rows_max(limit: Option<u32>) -> Result<Option<u64>, Problem> {
+    match limit {
+        Some(0) => Err(Problem::new(codes::QUERY_INVALID, "limit = 0: expected 1 or more").with("field", "limit")),
+        rows => Ok(rows.map(u64::from)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `/v1/audit`: does it add up?
+//! `/v1/audit`: the result of the last audit of the ledger.
 
 use axum::body::Body;
 use axum::extract::State;

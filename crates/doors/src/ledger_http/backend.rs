@@ -1,6 +1,6 @@
-//! What the ledger's room asks of the server behind it.
+//! What the ledger's HTTP room needs from the server.
 
-use tidegate_ledger::message::{Reply, Request};
+use tidegate_ledger::message::{Reply, Request, Unavailable};
 
 /// The ledger as its room sees it. One clone per edge thread; `call` must not block.
 pub trait Backend: Clone + Send + Sync + 'static {
@@ -8,4 +8,16 @@ pub trait Backend: Clone + Send + Sync + 'static {
     /// queues, recovering, failed, stopping) it resolves at once to `Reply::Unavailable`. Dropping it gives up the
     /// answer, not what was asked.
     fn call(&self, request: Request) -> impl Future<Output = Reply> + Send + 'static;
+
+    /// The replies to a request that has several.
+    type Replies: Replies;
+
+    /// Asks for a stream of replies, of which at most `window` wait to be read.
+    fn open(&self, request: Request, window: usize) -> Result<Self::Replies, Unavailable>;
+}
+
+/// The replies to one request, one after the other. Dropping them ends the request.
+pub trait Replies: Send + 'static {
+    /// The next reply; `None` after the last one, or when the process stops.
+    fn next(&mut self) -> impl Future<Output = Option<Reply>> + Send;
 }

@@ -23,7 +23,7 @@ use crate::ledger_json::schemas::{credit_schema, debit_schema, memo_schema, tran
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HoldBody<'a> {
-    /// Client-chosen, unique for ever among transfers and holds.
+    /// Chosen by the client. Never used again for another transfer or hold.
     #[serde(borrow)]
     #[schema(schema_with = transfer_id_schema)]
     id: Text<'a>,

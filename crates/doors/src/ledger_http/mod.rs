@@ -7,14 +7,15 @@
 //! ```
 //!
 //! Promise: a reply that moves money leaves only after its record is durable, because it leaves only after the ledger's
-//! [`Reply`](tidegate_ledger::message::Reply). Why one hot path: votes are nearly all of the load, and routing is cost
-//! without a question behind it.
+//! [`Reply`](tidegate_ledger::message::Reply). Why one hot path: nearly all requests are votes, and axum's routing
+//! costs as much as handling one.
 //!
 //! Invariant: nothing here knows shards, journals or rings; the room speaks [`Backend`] only.
 
 mod accounts;
 mod audit;
 mod backend;
+mod history_lines;
 mod holds;
 mod limits;
 mod metrics;
@@ -25,6 +26,6 @@ mod transfers;
 #[cfg(test)]
 mod tests;
 
-pub use backend::Backend;
+pub use backend::{Backend, Replies};
 pub use metrics::LedgerHttpMetrics;
 pub use room::LedgerRoom;

@@ -1,5 +1,5 @@
-//! The ledger's room at the door of one edge thread: its routes, and the way of a request to the ledger past the gate
-//! of rights.
+//! The ledger's room at the HTTP door of one edge thread: its routes, and how a request is checked and sent to the
+//! ledger.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use axum::http::Method;
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use tidegate_ledger::message::{Reply, Request, Unavailable};
-use tidegate_machines::ledger::AccountView;
+use tidegate_machines::ledger::{AccountView, Refusal};
 
 use super::backend::Backend;
 use super::metrics::LedgerHttpMetrics;
@@ -70,7 +70,8 @@ pub struct Ledger<B> {
     shared: Arc<Shared<B>>,
 }
 
-/// The fields behind a [`Ledger`]. The mutex is this thread's own: axum wants its state to be `Sync`, nobody contends.
+/// The fields behind a [`Ledger`]. Only this thread locks the mutex. It is there because axum requires its state to be
+/// `Sync`.
 pub struct Shared<B> {
     pub(super) door: Door,
     pub(super) metrics: LedgerHttpMetrics,
@@ -108,22 +109,35 @@ impl<B: Backend> Ledger<B> {
 
     /// Asks the ledger on behalf of `caller`, if they may.
     pub async fn ask_for(&self, caller: &Identity, request: Request) -> Result<Reply, Problem> {
-        match self.verdict(caller, &request) {
-            Verdict::Allowed => {}
+        match self.permit(caller, &request).await? {
+            Some(refusal) => Ok(Reply::Refused(refusal)),
+            None => self.ask(request).await,
+        }
+    }
+
+    /// Opens a stream of replies, without a look at rights.
+    pub fn open(&self, request: Request, window: usize) -> Result<B::Replies, Problem> {
+        self.backend.open(request, window).map_err(Problem::from)
+    }
+
+    /// Looks whether `caller` may ask `request`. `Some` when an account whose kind decides it does not exist: what the
+    /// request is refused with.
+    pub async fn permit(&self, caller: &Identity, request: &Request) -> Result<Option<Refusal>, Problem> {
+        match self.verdict(caller, request) {
+            Verdict::Allowed => return Ok(None),
             Verdict::Denied(detail) => return Err(Problem::forbidden(detail)),
             Verdict::NeedsKinds(accounts) => {
-                if let Some(refused) = self.learn_kinds(accounts, &request).await? {
-                    return Ok(refused);
-                }
-                match self.verdict(caller, &request) {
-                    Verdict::Allowed => {}
-                    Verdict::Denied(detail) => return Err(Problem::forbidden(detail)),
-                    // Forgotten between learning and asking: more kinds are asked for at once than the cache holds.
-                    Verdict::NeedsKinds(_) => return Err(Unavailable::Busy.into()),
+                if let Some(refusal) = self.learn_kinds(accounts, request).await? {
+                    return Ok(Some(refusal));
                 }
             }
         }
-        self.ask(request).await
+        match self.verdict(caller, request) {
+            Verdict::Allowed => Ok(None),
+            Verdict::Denied(detail) => Err(Problem::forbidden(detail)),
+            // Forgotten between learning and asking: more kinds are asked for at once than the cache holds.
+            Verdict::NeedsKinds(_) => Err(Unavailable::Busy.into()),
+        }
     }
 
     fn verdict(&self, caller: &Identity, request: &Request) -> Verdict {
@@ -131,12 +145,12 @@ impl<B: Backend> Ledger<B> {
         gate::check(caller, request, &mut kinds)
     }
 
-    /// Finds out the kinds of `accounts`. `Some` when one is missing: the reply that the request gets instead.
-    async fn learn_kinds(&self, accounts: Vec<Box<str>>, request: &Request) -> Result<Option<Reply>, Problem> {
+    /// Finds out the kinds of `accounts`. `Some` when one is missing: what the request is refused with.
+    async fn learn_kinds(&self, accounts: Vec<Box<str>>, request: &Request) -> Result<Option<Refusal>, Problem> {
         for id in accounts {
             match self.ask(Request::ReadAccount { id: id.clone() }).await? {
                 Reply::Account(account) => self.learn(&account),
-                Reply::Refused(_) => return Ok(Some(Reply::Refused(gate::not_found(request)))),
+                Reply::Refused(_) => return Ok(Some(gate::not_found(request))),
                 _ => return Err(Problem::unexpected_reply()),
             }
         }

@@ -19,13 +19,14 @@ use crate::ledger_json::transfer::TransferBody;
 /// Path of the hot request.
 pub const TRANSFERS: &str = "/v1/transfers";
 
-/// A transfer among many: what is wrong with it is said in its line of the answer, so any text and number goes.
+/// A transfer among many: what is wrong with it is said in its line of the answer, so any text and number is accepted
+/// here.
 #[derive(ToSchema)]
 #[schema(as = TransferLine)]
 #[serde(deny_unknown_fields)]
 #[allow(dead_code, reason = "describes the items of a batch; they are decoded as TransferBody")]
 pub struct TransferLineBody {
-    /// Client-chosen, unique for ever.
+    /// Chosen by the client. Never used again for another transfer or hold.
     #[schema(example = "vote-1")]
     id: String,
     /// Account to take from.

@@ -1,12 +1,12 @@
-//! What the ledger is asked and answers in JSON, the same for HTTP and MQTT.
+//! The ledger's requests and answers in JSON, the same for HTTP and MQTT.
 //!
 //! ```text
 //!   body ─▶ TransferCall::read ─▶ Request ─▶ (a door asks the ledger) ─▶ Reply
-//!                                                                          └─▶ TransferCall::answer ─▶ body, or Problem
+//!   Reply ─▶ TransferCall::answer ─▶ body, or Problem
 //!   AccountView ─▶ account_json ─▶ body
 //! ```
 //!
-//! Why apart from the doors: two doors that word the same outcome in two ways would be two protocols.
+//! Why apart from the doors: both must answer the same outcome with the same JSON.
 
 pub(crate) mod account;
 pub(crate) mod outcome;

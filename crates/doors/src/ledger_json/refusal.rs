@@ -1,4 +1,4 @@
-//! What the ledger refuses, or cannot do now, as problems.
+//! Refusals of the ledger, and requests that it cannot serve now, as problems.
 
 use std::borrow::Cow;
 

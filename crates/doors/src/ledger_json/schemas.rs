@@ -1,4 +1,4 @@
-//! Schemas of what the ledger's bodies are made of, for OpenAPI.
+//! Schemas of the parts of the ledger's bodies, for OpenAPI.
 
 use tidegate_machines::ledger::{ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, MEMO_BYTES_MAX, TRANSFER_ID_BYTES_MAX};
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
@@ -7,7 +7,8 @@ use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 // scripts up to a quarter of it, which always fits; the ledger takes longer ones as long as their bytes fit.
 const TRANSFER_ID: &str =
     "^([ -~]{1,64}|[^\\x00-\\x1f\\x7f-\\x9f\\xad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]{1,16})$";
-const ACCOUNT_ID: &str = "^([ -.0-~]{1,128}|[^/\\x00-\\x1f\\x7f-\\x9f\\xad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]{1,32})$";
+const ACCOUNT_ID: &str = "^([ -.0-~]{1,128}|\
+    [^/\\x00-\\x1f\\x7f-\\x9f\\xad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]{1,32})$";
 const ASSET: &str =
     "^([ -~]{1,32}|[^\\x00-\\x1f\\x7f-\\x9f\\xad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]{1,8})$";
 const MEMO: &str = "^([ -~]{0,256}|[\\s\\S]{0,64})$";

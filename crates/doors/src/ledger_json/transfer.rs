@@ -10,7 +10,7 @@ use crate::json::{Text, Whole};
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TransferBody<'a> {
-    /// Client-chosen, unique for ever: the same id and content gives the first outcome again.
+    /// Chosen by the client. The same id and content always gives the first outcome again.
     #[serde(borrow)]
     #[schema(schema_with = transfer_id_schema)]
     pub(super) id: Text<'a>,

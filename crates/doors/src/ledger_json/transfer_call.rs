@@ -1,7 +1,8 @@
-//! Transfers asked for in JSON, and the answer in JSON: the same words at every door that speaks it, HTTP and MQTT.
+//! Requests for transfers in JSON, and their answers, the same for HTTP and MQTT.
 //!
 //! ```text
-//!   body ─▶ TransferCall::read ─▶ request ─▶ (a door asks the ledger) ─▶ reply ─▶ answer ─▶ status and body, or problem
+//!   body ─▶ TransferCall::read ─▶ request ─▶ (a door asks the ledger) ─▶ reply
+//!   reply ─▶ TransferCall::answer ─▶ status and body, or problem
 //! ```
 
 use axum::http::StatusCode;
@@ -33,7 +34,7 @@ struct EitherBody<'a> {
     linked: Option<bool>,
 }
 
-/// What a client asked for, kept to word the answer.
+/// What a client asked for; needed to encode the answer.
 #[derive(Debug)]
 pub struct TransferCall {
     batch: TransferBatch,

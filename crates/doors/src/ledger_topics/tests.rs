@@ -1,4 +1,4 @@
-//! The ledger behind the topics, with shards that a test plays.
+//! The ledger's topics; the tests themselves answer for the shards.
 
 use serde_json::{Value, json};
 use tidegate_machines::ledger::{Outcome, Refusal};
@@ -18,19 +18,19 @@ fn account(id: &str, kind: AccountKind, balance: i64) -> AccountView {
 }
 
 /// The questions that came to the shards, and the answer when there is one.
-struct Talk {
+struct Exchange {
     topics: LedgerTopics,
     asked: Vec<(u64, Request)>,
 }
 
-impl Talk {
-    fn new() -> Talk {
-        Talk { topics: LedgerTopics::new(1), asked: Vec::new() }
+impl Exchange {
+    fn new() -> Exchange {
+        Exchange { topics: LedgerTopics::new(1), asked: Vec::new() }
     }
 
     fn transfer(&mut self, identity: Option<&Identity>, payload: &str) -> Option<Value> {
         let ticket = RequestTicket(7);
-        let Talk { topics, asked } = self;
+        let Exchange { topics, asked } = self;
         let mut start = |token, request| asked.push((token, request));
         let answer = topics.request(RequestTopic(0), ticket, identity, payload.as_bytes(), &mut start);
         answer.map(|answer| body(&answer))
@@ -39,7 +39,7 @@ impl Talk {
     /// Answers the oldest question.
     fn reply(&mut self, reply: Reply) -> Option<LedgerAnswer> {
         let (token, _) = self.asked.remove(0);
-        let Talk { topics, asked } = self;
+        let Exchange { topics, asked } = self;
         topics.reply(token, reply, &mut |token, request| asked.push((token, request)))
     }
 }
@@ -55,25 +55,25 @@ fn body(answer: &LedgerAnswer) -> Value {
 
 #[test]
 fn a_vote_is_answered_in_the_words_of_http() {
-    let mut talk = Talk::new();
-    assert_eq!(talk.transfer(Some(&dave()), VOTE), None);
+    let mut exchange = Exchange::new();
+    assert_eq!(exchange.transfer(Some(&dave()), VOTE), None);
     let is_collector = Reply::Account(account("candidate:3", AccountKind::Collector, 0));
-    assert_eq!(talk.reply(is_collector), None, "the vote itself is asked now");
-    let answer = talk.reply(Reply::Outcomes(vec![Outcome::Applied])).map(|answer| body(&answer));
+    assert_eq!(exchange.reply(is_collector), None, "the vote itself is asked now");
+    let answer = exchange.reply(Reply::Outcomes(vec![Outcome::Applied])).map(|answer| body(&answer));
     assert_eq!(answer, Some(json!({"id": "vote-1", "outcome": "applied"})));
-    assert_eq!(talk.transfer(Some(&dave()), VOTE), None, "the kind is remembered");
+    assert_eq!(exchange.transfer(Some(&dave()), VOTE), None, "the kind is remembered");
     let refused = Outcome::Refused(Refusal::InsufficientFunds { available: 0 });
-    let answer = talk.reply(Reply::Outcomes(vec![refused])).map(|answer| body(&answer)).unwrap();
+    let answer = exchange.reply(Reply::Outcomes(vec![refused])).map(|answer| body(&answer)).unwrap();
     assert_eq!(
         (&answer["code"], &answer["available"], &answer["id"]),
         (&json!("insufficient_funds"), &json!(0), &json!("vote-1"))
     );
-    assert!(talk.topics.is_quiet());
+    assert!(exchange.topics.is_quiet());
 }
 
 #[test]
 fn who_may_not_is_told_so_and_the_shards_hear_nothing() {
-    let mut talk = Talk::new();
+    let mut exchange = Exchange::new();
     let theft = VOTE.replace("wallet:dave", "wallet:carol");
     for (identity, payload, code) in [
         (None, VOTE, "forbidden"),
@@ -82,10 +82,10 @@ fn who_may_not_is_told_so_and_the_shards_hear_nothing() {
         (Some(dave()), "{}", "field_invalid"),
         (Some(dave()), "", "json_invalid"),
     ] {
-        let answer = talk.transfer(identity.as_ref(), payload).unwrap();
+        let answer = exchange.transfer(identity.as_ref(), payload).unwrap();
         assert_eq!(answer["code"], code, "{payload:?} of {identity:?}: {answer}");
     }
-    assert!(talk.asked.is_empty() && talk.topics.is_quiet());
+    assert!(exchange.asked.is_empty() && exchange.topics.is_quiet());
 }
 
 #[test]
@@ -95,12 +95,12 @@ fn whether_an_account_is_a_collector_is_asked_of_the_ledger() {
         (Reply::Account(account("candidate:3", AccountKind::Wallet, 0)), false),
         (Reply::Refused(Refusal::AccountNotFound), false),
     ] {
-        let mut talk = Talk::new();
+        let mut exchange = Exchange::new();
         let key = ConnectionKey { index: 1, generation: 2 };
-        let asked = &mut talk.asked;
-        talk.topics.collector(key, "candidate:3".into(), &mut |token, request| asked.push((token, request)));
+        let asked = &mut exchange.asked;
+        exchange.topics.collector(key, "candidate:3".into(), &mut |token, request| asked.push((token, request)));
         let account = "candidate:3".into();
-        assert_eq!(talk.reply(reply), Some(LedgerAnswer::Collector { key, account, is_collector }));
+        assert_eq!(exchange.reply(reply), Some(LedgerAnswer::Collector { key, account, is_collector }));
     }
 }
 

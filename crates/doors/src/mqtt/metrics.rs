@@ -1,4 +1,4 @@
-//! What one worker's MQTT port and broker count, under names for people.
+//! The metrics of one worker's MQTT port and broker.
 
 use tidegate_broker::BrokerFacts;
 use tidegate_telemetry::metrics;

@@ -1,5 +1,4 @@
-//! MQTT clients: the shell of sockets, TLS, WebSocket frames and bounds around one [`tidegate_broker::Broker`] per
-//! worker.
+//! The MQTT port: sockets, TLS, WebSocket frames and bounds around one [`tidegate_broker::Broker`] per worker.
 //!
 //! ```text
 //!   listeners (one per worker, SO_REUSEPORT) ─▶ Admission ─▶ MqttPort ⇄ Broker ─▶ topic shards

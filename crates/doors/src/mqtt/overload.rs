@@ -1,8 +1,8 @@
 //! Whether a worker has time for new clients.
 //!
-//! A worker is overloaded when its turns have been long, or its outboxes full, for a while: one long turn is a burst,
-//! and bursts are what turns are for. It is not any more when they have been short for as long: who is let in at the
-//! first short turn would make the next one long.
+//! A worker is overloaded when its turns have been long, or its outboxes full, for a while. One long turn is only a
+//! burst. The overload ends when turns have been short for as long: clients let in after the first short turn would
+//! make the next one long.
 
 use std::time::{Duration, Instant};
 

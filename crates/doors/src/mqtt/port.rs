@@ -1,4 +1,4 @@
-//! All MQTT clients of one worker: from readable sockets to its broker, from its broker to written sockets.
+//! All MQTT clients of one worker: reads from their sockets into its broker, and writes from its broker to them.
 //!
 //! ```text
 //!   listeners ─▶ Admission ─▶ open ─┐
@@ -7,8 +7,8 @@
 //!   written sockets ◀── write ◀── Broker::unsent ◀──────────────────────────────────────────────┘ room in all rings
 //! ```
 //!
-//! Promise: what a client heard, every worker knows. Nothing is written while a ring to another worker is full, and the rings are
-//! drained between reading from a socket and looking at what was read.
+//! Promise: what a client was told, every worker knows. Nothing is written to clients while a ring to another worker is
+//! full. The rings are drained between reading from a socket and decoding what was read.
 
 mod accept;
 mod actions;
@@ -97,7 +97,8 @@ pub struct MqttPort<L: LogStore> {
     writable: Vec<u32>,
     flushable: Vec<ConnectionKey>,
     closing: Vec<ConnectionKey>,
-    /// Closed, but what the client sent last was not read: a socket dropped so would take back what we said last.
+    /// Closed, but the client's last bytes were not read. If such a socket were dropped, the kernel would reset the
+    /// connection, and the client might lose the last packets sent to it.
     lingering: VecDeque<(Instant, TcpStream)>,
     actions: Vec<Action>,
     scratch: Scratch,
@@ -208,7 +209,7 @@ impl<L: LogStore> MqttPort<L> {
         }
     }
 
-    /// Takes new clients: from listeners, and from those who give theirs away.
+    /// Takes new clients: from listeners, and from other workers or the HTTP door.
     fn take_clients<P: CarriesMqtt>(&mut self, context: &mut Context<'_, P>) -> bool {
         if !self.broker.is_serving() {
             return false;
@@ -258,7 +259,8 @@ impl<L: LogStore> MqttPort<L> {
         if heard.more {
             self.ready.push(index);
         }
-        // Between reading and looking: all that the client may have heard of elsewhere is known here now.
+        // Drained between reading and decoding: this worker then knows all that the client may have learned from
+        // another worker.
         self.take_parcels(context);
         let bytes = self.scratch.bytes(&heard);
         let cost = bytes.len().max(READ_COST_BYTES);
@@ -279,7 +281,7 @@ impl<L: LogStore> MqttPort<L> {
             if !bytes.is_empty() {
                 self.broker.receive(key, &bytes, now);
             }
-            // What its layers have read already causes no event; what stands in the socket does.
+            // Bytes that its layers have read already cause no event; bytes in the socket do.
             if let Some(socket) = self.sockets.get(key).filter(|socket| socket.stream.is_ahead()) {
                 socket.set(Flag::READABLE, true);
                 if !socket.replace(Flag::LISTED, true) {
@@ -332,14 +334,14 @@ impl<L: LogStore> MqttPort<L> {
             }
         }
         if told {
-            // They work on it while this worker writes to its clients.
+            // The receivers work while this worker writes to its clients.
             context.wake_receivers();
         }
         (clear, told)
     }
 
     /// Tells the broker what the ledger replied, and what it announces.
-    fn hear_ledger(&mut self, now: TimeMs) -> bool {
+    fn receive_from_ledger(&mut self, now: TimeMs) -> bool {
         let mut worked = false;
         while self.asker.has_replies() {
             worked = true;
@@ -484,11 +486,11 @@ where
         took | self.read_sockets(context)
     }
 
-    /// Everything that does not come from a socket: verdicts, the ledger, shards, timers; then what the broker asks for, tells its peers,
-    /// and has for its clients.
+    /// Everything that does not come from a socket: verdicts, the ledger, shards, timers; then what the broker asks
+    /// for, tells its peers, and has for its clients.
     fn flush(&mut self, context: &mut Context<'_, P>) -> bool {
         let now = context.now();
-        let mut worked = self.hear_ledger(now);
+        let mut worked = self.receive_from_ledger(now);
         while let Some((key, verdict)) = self.verdicts.take() {
             worked = true;
             self.broker.verdict(key, verdict, now);
@@ -504,7 +506,7 @@ where
         worked
     }
 
-    fn nap(&self) -> Option<Duration> {
+    fn sleep_max(&self) -> Option<Duration> {
         (!self.ready.is_empty()).then_some(PAUSED_TICK)
     }
 
@@ -521,11 +523,11 @@ where
         self.send_away(self.settings.drain.per_second, now);
     }
 
-    fn farewell(&self) -> Duration {
+    fn leave_time(&self) -> Duration {
         Duration::from_millis(self.settings.drain_timeout_ms)
     }
 
-    fn hurry(&mut self, now: TimeMs) {
+    fn disconnect_rest(&mut self, now: TimeMs) {
         self.send_away(u32::MAX, now);
     }
 }

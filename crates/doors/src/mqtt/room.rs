@@ -1,4 +1,4 @@
-//! MQTT as a room of a node: listeners opened, topic shards recovered, a port made for each worker.
+//! MQTT as a room of a node: opens listeners, recovers topic shards, makes a port for each worker.
 //!
 //! ```text
 //!   open     listeners                      recover   topics-n ─▶ shards, kept for their workers
@@ -35,7 +35,7 @@ use crate::websocket::WebSocketDoor;
 const VERSION: &str = concat!("tidegate version ", env!("CARGO_PKG_VERSION"));
 
 /// Shards that are recovered and wait for their ports.
-type Shelf = Arc<Mutex<BTreeMap<ShardIndex, (TopicShard<NodeLog>, ShardMetrics)>>>;
+type RecoveredShards = Arc<Mutex<BTreeMap<ShardIndex, (TopicShard<NodeLog>, ShardMetrics)>>>;
 
 /// What the MQTT ports of all workers share, and how each of them is made.
 pub struct MqttRoom {
@@ -47,7 +47,7 @@ pub struct MqttRoom {
     port: u16,
     /// Per listener, one socket per worker.
     listeners: Vec<Vec<TcpListener>>,
-    shards: Shelf,
+    shards: RecoveredShards,
 }
 
 impl MqttRoom {
@@ -60,7 +60,7 @@ impl MqttRoom {
             settings,
             port,
             listeners: Vec::new(),
-            shards: Shelf::default(),
+            shards: RecoveredShards::default(),
         }
     }
 
@@ -89,8 +89,7 @@ impl MqttRoom {
         let worker = me.endpoint.0;
         let options = BrokerOptions {
             worker,
-            workers: owners.workers(),
-            topic_shards: owners.shards(),
+            owners: owners.clone(),
             limits: self.settings.limits.clone(),
             facts: self.facts.clone(),
             seed: getrandom::u64().context("cannot draw a random number")?,
@@ -145,11 +144,11 @@ impl<P: CarriesMqtt> Room<P> for MqttRoom {
     fn recover(&mut self, site: &mut Site<P>) -> Result<()> {
         let logs: Vec<_> = site.directory().logs(TOPICS).collect();
         for log in logs {
-            let (limits, shelf) = (self.settings.inbox.clone(), self.shards.clone());
+            let (limits, recovered_shards) = (self.settings.inbox.clone(), self.shards.clone());
             site.recover_inside::<TopicsFamily>(log, log_options(), move |recovery| {
                 let back = recovery.replay(recovery.open()?, &mut NothingDerived)?;
                 let recovered = (open_shard(back, limits)?, recovery.into_metrics());
-                shelf.lock().expect("no recovery panicked").insert(ShardIndex(log.shard), recovered);
+                recovered_shards.lock().expect("no recovery panicked").insert(ShardIndex(log.shard), recovered);
                 Ok(())
             })?;
         }
@@ -158,11 +157,12 @@ impl<P: CarriesMqtt> Room<P> for MqttRoom {
 
     fn port(&mut self, site: &mut Site<P>, me: Address) -> Result<Box<dyn Port<P>>> {
         let owners = site.placement().owners(TOPICS);
-        let mut shelf = std::mem::take(&mut *self.shards.lock().expect("recovery is over"));
-        let own = owners.on(me.endpoint.0).map(|shard| shelf.remove(&shard).expect("every shard is recovered"));
+        let mut recovered_shards = std::mem::take(&mut *self.shards.lock().expect("recovery is over"));
+        let own =
+            owners.on(me.endpoint.0).map(|shard| recovered_shards.remove(&shard).expect("every shard is recovered"));
         let own = own.unzip();
         // The others wait for the next call.
-        *self.shards.lock().expect("recovery is over") = shelf;
+        *self.shards.lock().expect("recovery is over") = recovered_shards;
         let (parker, router) = (site.parker(me.endpoint).clone(), room::client(site, me));
         Ok(Box::new(self.assemble(me, &owners, own, parker, router, site.registry())?))
     }

@@ -1,7 +1,6 @@
-//! What the MQTT port of a node is told: listeners and bounds.
+//! The settings of the MQTT port: listeners and bounds.
 //!
-//! Invariant: nothing here is optional because a config left it out; the configuration has filled in what it did not
-//! say.
+//! Invariant: nothing here is optional because a configuration file left it out. Defaults have been filled in.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! The sockets of one worker, under the keys that its broker gave their connections.
 //!
-//! Why chunks: a vector that grows holds old and new at once while it moves; with millions of clients that is the
-//! largest piece of memory of the process, for a moment and for nothing.
+//! Why chunks: a vector that grows needs its old and its new memory at once while it copies. With millions of clients,
+//! that would be the largest allocation of the process.
 
 use std::net::TcpStream;
 
@@ -35,7 +35,7 @@ impl Flag {
     pub const BLOCKED: Flag = Flag(4);
     /// The poll tells when it takes something again.
     pub const WATCHED: Flag = Flag(8);
-    /// Let in only to be told that there are too many.
+    /// Let in only to be told that there are too many clients.
     pub const OVER_QUOTA: Flag = Flag(16);
     /// Let in only to be told that there is no time.
     pub const BUSY: Flag = Flag(32);

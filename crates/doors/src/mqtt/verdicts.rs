@@ -1,4 +1,4 @@
-//! Verdicts on clients that come later, from threads that check passwords.
+//! Verdicts on clients that arrive later, from the threads that check passwords.
 //!
 //! ```text
 //!   worker: begin(credentials, reply) ─▶ login thread ─ reply(verdict) ─▶ channel + wake ─▶ worker: take
@@ -17,7 +17,7 @@ use super::settings::{Verdict, VerdictReply};
 pub struct Verdicts {
     sender: Sender<(ConnectionKey, Verdict)>,
     receiver: Receiver<(ConnectionKey, Verdict)>,
-    /// How many are in the channel, for who is about to sleep.
+    /// How many are in the channel; a worker checks this before it sleeps.
     waiting: Arc<AtomicUsize>,
     parker: Arc<Parker>,
 }

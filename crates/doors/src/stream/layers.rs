@@ -1,4 +1,4 @@
-//! TLS and WebSocket frames of one client, one in the other, without its socket.
+//! The TLS and WebSocket layers of one client, without its socket.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use super::write_some;
 
 /// Bytes of packets that become one frame and some records at a time.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Answers of the layers themselves (pongs, alerts) that may wait behind a chunk. Who asks for more without reading has
-/// no use for them.
+/// Answers of the layers themselves (pongs, alerts) that may wait behind a chunk. A client that causes more without
+/// reading does not need them.
 const ANSWER_BYTES_MAX: usize = 16 << 10;
 /// All that may wait for a socket below the packets: a chunk with what its layers add, and answers.
 const UNSENT_BYTES_MAX: usize = CHUNK_BYTES + CHUNK_BYTES / 16 + ANSWER_BYTES_MAX;
@@ -25,7 +25,8 @@ pub(super) struct Layers {
     websocket: Option<WebSocketLayer>,
     /// For the wire, but the socket did not take it yet.
     unsent: Vec<u8>,
-    /// From the wire (under TLS: from within it), read by whoever had the connection before; goes before all else.
+    /// Bytes that the previous owner of the connection read from the wire (under TLS: decrypted). They come before all
+    /// others.
     ahead: Option<Vec<u8>>,
 }
 
@@ -40,12 +41,12 @@ impl Layers {
         Layers { tls, websocket: Some(WebSocketLayer::new()), unsent: Vec::new(), ahead: Some(read) }
     }
 
-    /// Whether bytes were read by whoever had the connection before.
+    /// Whether the previous owner of the connection has read bytes.
     pub fn is_ahead(&self) -> bool {
         self.ahead.is_some()
     }
 
-    /// What must stand before the next bytes of the wire.
+    /// The bytes to put before the next bytes of the wire.
     pub fn partial(&self) -> &[u8] {
         self.tls.as_ref().map(TlsLayer::partial).unwrap_or_default()
     }
@@ -62,7 +63,7 @@ impl Layers {
         plain.clear();
         data.clear();
         out.clear();
-        // What was read ahead of us was decrypted, if there is TLS.
+        // The previous owner has already decrypted what it read.
         plain.extend(self.ahead.take().into_iter().flatten());
         let mut flow = Flow::Open;
         match &mut self.tls {
@@ -101,7 +102,7 @@ impl Layers {
         Ok(chunk.len())
     }
 
-    /// Puts farewells into `scratch.out`.
+    /// Puts the closing bytes of each layer into `scratch.out`.
     pub fn close(&mut self, scratch: &mut Scratch) {
         let Scratch { plain, out, .. } = scratch;
         plain.clear();
@@ -111,7 +112,7 @@ impl Layers {
         }
         match &mut self.tls {
             Some(tls) => {
-                // A session that cannot encrypt any more has no farewell either.
+                // A TLS session that can no longer encrypt cannot send a close alert either.
                 if plain.is_empty() || tls.seal(plain, out).is_ok() {
                     tls.close(out);
                 }

@@ -1,13 +1,13 @@
-//! A client's bytes between its socket and its packets, read and written without waiting.
+//! Reads and writes a client's bytes between its socket and its packets, without waiting.
 //!
 //! ```text
 //!   socket ─▶ scratch ─▶ TLS? ─▶ WebSocket? ─▶ bytes of packets
 //!   socket ◀─ unsent ◀── TLS? ◀─ WebSocket? ◀─ bytes of packets
 //! ```
 //!
-//! Promise: an idle plain client costs its descriptor and one empty pointer. Bytes on their way stand in a [`Scratch`]
-//! that all clients of a thread share; a client owns memory only for what is cut in two: half a record, or bytes that
-//! its socket did not take.
+//! Promise: an idle plain client costs its descriptor and one empty pointer. Bytes being processed are in a [`Scratch`]
+//! that all clients of a thread share. A client owns memory only for an incomplete record, or for bytes that its socket
+//! did not take.
 
 mod layers;
 mod scratch;
@@ -21,7 +21,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::{ServerConfig, ServerConnection};
 
 use layers::Layers;
-pub use scratch::{Heard, Scratch};
+pub use scratch::{Received, Scratch};
 pub use tls::Flow;
 
 /// A connected client.
@@ -57,7 +57,7 @@ impl<S: Read + Write> Stream<S> {
         &mut self.socket
     }
 
-    /// The socket alone, when nothing is left to say.
+    /// The socket alone, when nothing is left to send.
     pub fn into_socket(self) -> S {
         self.socket
     }
@@ -73,30 +73,30 @@ impl<S: Read + Write> Stream<S> {
     }
 
     /// Reads once, at most `bytes_max` from the socket, and says what that was.
-    pub fn read(&mut self, scratch: &mut Scratch, bytes_max: usize) -> io::Result<Heard> {
+    pub fn read(&mut self, scratch: &mut Scratch, bytes_max: usize) -> io::Result<Received> {
         let Some(layers) = &mut self.layers else {
             let room = scratch.room(&[], bytes_max);
             let bytes = room.len();
             return Ok(match read_some(&mut self.socket, room)? {
-                None => Heard::nothing(),
-                Some(0) => Heard::end(),
-                Some(read) => scratch.heard_on_wire(read, read == bytes),
+                None => Received::nothing(),
+                Some(0) => Received::end(),
+                Some(read) => scratch.received_from_wire(read, read == bytes),
             });
         };
         let room = scratch.room(layers.partial(), bytes_max);
         let bytes = room.len();
         let (read, ended) = match read_some(&mut self.socket, room)? {
-            None if !layers.is_ahead() => return Ok(Heard::nothing()),
+            None if !layers.is_ahead() => return Ok(Received::nothing()),
             None => (0, false),
-            Some(0) if !layers.is_ahead() => return Ok(Heard::end()),
+            Some(0) if !layers.is_ahead() => return Ok(Received::end()),
             Some(read) => (read, read == 0),
         };
         let flow = layers.receive(scratch, read);
-        // Also words that come with an error: they tell the client what was wrong.
+        // Also after an error: the bytes tell the client what was wrong.
         let told = Self::tell(&mut self.socket, layers, scratch);
-        // A client that said all and is gone takes no answer; what it said still counts.
+        // A client that has sent everything and disconnected gets no answer, but what it sent is still processed.
         let ended = flow? == Flow::Ended || ended || told.is_err();
-        Ok(scratch.heard_in_layers(read == bytes, ended))
+        Ok(scratch.received_from_layers(read == bytes, ended))
     }
 
     /// Writes packets, in one system call where there is no layer.
@@ -122,12 +122,11 @@ impl<S: Read + Write> Stream<S> {
         }
     }
 
-    /// Says that nothing more will come, if a layer has a word for it and the socket takes it. The caller closes the
-    /// socket.
+    /// Sends the closing bytes of the layers, if they have any and the socket takes them. The caller closes the socket.
     pub fn close(&mut self, scratch: &mut Scratch) {
         if let Some(layers) = &mut self.layers {
             layers.close(scratch);
-            // Who does not take what it is told is closed without.
+            // If the socket does not take these bytes, it is closed without them.
             let _ = Self::tell(&mut self.socket, layers, scratch);
         }
     }

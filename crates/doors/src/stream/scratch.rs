@@ -17,7 +17,7 @@ pub struct Scratch {
 
 /// What one read gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Heard {
+pub struct Received {
     place: Place,
     /// There may be more to read at once: the read took all that it was allowed to. If not, the next bytes are an event
     /// of their own.
@@ -33,13 +33,13 @@ enum Place {
     Data,
 }
 
-impl Heard {
-    pub(super) fn nothing() -> Heard {
-        Heard { place: Place::Nowhere, more: false, ended: false }
+impl Received {
+    pub(super) fn nothing() -> Received {
+        Received { place: Place::Nowhere, more: false, ended: false }
     }
 
-    pub(super) fn end() -> Heard {
-        Heard { place: Place::Nowhere, more: false, ended: true }
+    pub(super) fn end() -> Received {
+        Received { place: Place::Nowhere, more: false, ended: true }
     }
 }
 
@@ -50,7 +50,7 @@ impl Scratch {
     }
 
     /// The bytes of packets that a read gave, until the next one.
-    pub fn bytes(&self, heard: &Heard) -> &[u8] {
+    pub fn bytes(&self, heard: &Received) -> &[u8] {
         match heard.place {
             Place::Nowhere => &[],
             Place::Wire { len } => &self.wire[..len],
@@ -69,12 +69,12 @@ impl Scratch {
         &mut self.wire[kept.len()..end]
     }
 
-    pub(super) fn heard_on_wire(&self, len: usize, more: bool) -> Heard {
-        Heard { place: Place::Wire { len }, more, ended: false }
+    pub(super) fn received_from_wire(&self, len: usize, more: bool) -> Received {
+        Received { place: Place::Wire { len }, more, ended: false }
     }
 
-    pub(super) fn heard_in_layers(&self, more: bool, ended: bool) -> Heard {
-        Heard { place: Place::Data, more, ended }
+    pub(super) fn received_from_layers(&self, more: bool, ended: bool) -> Received {
+        Received { place: Place::Data, more, ended }
     }
 
     /// What the layers have made for the wire.

@@ -1,4 +1,4 @@
-//! Streams over a socket in memory that reads and takes as little as a test wants.
+//! Streams over a socket in memory; a test sets how many bytes each read gives and each write takes.
 
 use std::collections::VecDeque;
 

@@ -5,8 +5,8 @@
 //!                          └─▶ wire bytes (handshake, alerts, tickets)
 //! ```
 //!
-//! Promise: between two records a client owns no buffer. Whatever is being decrypted or encrypted stands in buffers
-//! that all clients of a thread share; only the beginning of a record whose rest has not come is kept per client.
+//! Promise: between two records a client owns no buffer. Bytes being decrypted or encrypted are in buffers that all
+//! clients of a thread share. Only the beginning of an incomplete record is kept per client.
 //!
 //! Why rustls' unbuffered connections: a buffered one keeps what it read and what it made in buffers of its own.
 //! Connections that began elsewhere (HTTPS that became a WebSocket) are buffered already and stay so.
@@ -55,13 +55,13 @@ impl TlsLayer {
         Ok(TlsLayer { session, partial: Vec::new() })
     }
 
-    /// Goes on with a session that began elsewhere. What it has read already comes with the first
+    /// Continues a TLS session that began elsewhere. What it has read already comes with the first
     /// [`TlsLayer::receive`].
     pub fn resume(session: ServerConnection) -> TlsLayer {
         TlsLayer { session: Session::Buffered(Box::new(session)), partial: Vec::new() }
     }
 
-    /// What must stand before the next bytes of the wire that [`TlsLayer::receive`] gets.
+    /// The bytes to put before the next bytes of the wire that [`TlsLayer::receive`] gets.
     pub fn partial(&self) -> &[u8] {
         &self.partial
     }
@@ -71,7 +71,7 @@ impl TlsLayer {
     pub fn receive(&mut self, wire: &mut [u8], plain: &mut Vec<u8>, to_wire: &mut Vec<u8>) -> io::Result<Flow> {
         let flow = self.take(wire, plain, to_wire);
         if flow.is_err() {
-            // rustls takes it for a bug to be asked again after it has sent a fatal alert.
+            // After a fatal alert, rustls treats a further call as a bug of the caller.
             self.session = Session::Failed;
         }
         flow
@@ -87,7 +87,7 @@ impl TlsLayer {
                 if rest.len() > PARTIAL_BYTES_MAX {
                     return Err(io::Error::new(io::ErrorKind::InvalidData, "the handshake is too long"));
                 }
-                // As large as it is and no larger: it may stand for long.
+                // Allocated in its exact size, because it may be kept for long.
                 self.partial = rest.to_vec();
                 Ok(flow)
             }
@@ -117,7 +117,7 @@ impl TlsLayer {
 
     /// Says that nothing more will come.
     pub fn close(&mut self, to_wire: &mut Vec<u8>) {
-        // A session that cannot even say this is as closed.
+        // If even this fails, the session counts as closed.
         let _ = match &mut self.session {
             Session::Failed => Ok(()),
             Session::Unbuffered(session) => {

@@ -26,7 +26,7 @@ impl WebSocketLayer {
             let step = match self.decoder.next(rest) {
                 Ok(step) => step,
                 Err(violation) => {
-                    self.say_close(violation.code, violation.what, answers);
+                    self.send_close(violation.code, violation.what, answers);
                     return Err(io::Error::new(io::ErrorKind::InvalidData, violation));
                 }
             };
@@ -36,7 +36,7 @@ impl WebSocketLayer {
                 Some(Event::Ping(_) | Event::Pong) | None => {}
                 Some(Event::Close(code)) => {
                     // The peer's code goes back to it (RFC 6455 5.5.1).
-                    self.say_close(code, "", answers);
+                    self.send_close(code, "", answers);
                     return Ok(Flow::Ended);
                 }
             }
@@ -45,7 +45,8 @@ impl WebSocketLayer {
         Ok(Flow::Open)
     }
 
-    /// Adds one frame with these bytes of packets. How frames cut them means nothing. [MQTT-6.0.0-2]
+    /// Adds one frame with these bytes of packets. `[MQTT-6.0.0-2]`: A receiver does not assume that packets are
+    /// aligned with frames.
     pub fn wrap(&self, packets: &[u8], out: &mut Vec<u8>) {
         frame_header(packets.len(), Opcode::Binary, out);
         out.extend_from_slice(packets);
@@ -53,10 +54,10 @@ impl WebSocketLayer {
 
     /// Adds our close frame, once.
     pub fn close(&mut self, out: &mut Vec<u8>) {
-        self.say_close(CloseCode::NORMAL, "", out);
+        self.send_close(CloseCode::NORMAL, "", out);
     }
 
-    fn say_close(&mut self, code: CloseCode, reason: &str, out: &mut Vec<u8>) {
+    fn send_close(&mut self, code: CloseCode, reason: &str, out: &mut Vec<u8>) {
         if !std::mem::replace(&mut self.closed, true) {
             encode_close(code, reason, out);
         }

@@ -1,4 +1,4 @@
-//! Handshakes in memory, with certificates that change in between.
+//! Handshakes in memory, with certificates that are replaced in between.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use super::*;
 struct Folder(PathBuf);
 
 /// An authority, or who it vouches for.
-struct Party {
+struct SignedClient {
     cert: PathBuf,
     key: PathBuf,
     certificate: CertificateDer<'static>,
@@ -26,30 +26,30 @@ impl Folder {
         Folder(path)
     }
 
-    fn party(&self, name: &str, certificate: &rcgen::Certificate, key: &KeyPair) -> Party {
+    fn client(&self, name: &str, certificate: &rcgen::Certificate, key: &KeyPair) -> SignedClient {
         let path = |kind: &str| self.0.join(format!("{name}.{kind}.pem"));
         std::fs::write(path("cert"), certificate.pem()).unwrap();
         std::fs::write(path("key"), key.serialize_pem()).unwrap();
         let private = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-        Party { cert: path("cert"), key: path("key"), certificate: certificate.der().clone(), private }
+        SignedClient { cert: path("cert"), key: path("key"), certificate: certificate.der().clone(), private }
     }
 
     /// An authority, and a client that it has signed.
-    fn authority(&self, name: &str) -> (Party, Party) {
+    fn authority(&self, name: &str) -> (SignedClient, SignedClient) {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
-        let authority = self.party(name, &params.self_signed(&key).unwrap(), &key);
+        let authority = self.client(name, &params.self_signed(&key).unwrap(), &key);
         let issuer = Issuer::new(params, key);
         let client_key = KeyPair::generate().unwrap();
         let client = CertificateParams::new(vec!["dave".to_owned()]).unwrap().signed_by(&client_key, &issuer).unwrap();
-        (authority, self.party(&format!("{name}-client"), &client, &client_key))
+        (authority, self.client(&format!("{name}-client"), &client, &client_key))
     }
 
-    fn server(&self, name: &str) -> Party {
+    fn server(&self, name: &str) -> SignedClient {
         let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-        self.party(name, &signed.cert, &signed.signing_key)
+        self.client(name, &signed.cert, &signed.signing_key)
     }
 }
 
@@ -62,8 +62,8 @@ impl Drop for Folder {
 /// Both sides' handshake; the client trusts `server` and shows `client`. Returns what the server knows of the client.
 fn shake(
     config: &Arc<ServerConfig>,
-    server: &Party,
-    client: Option<&Party>,
+    server: &SignedClient,
+    client: Option<&SignedClient>,
 ) -> Result<Option<CertificateDer<'static>>, rustls::Error> {
     let mut roots = RootCertStore::empty();
     roots.add(server.certificate.clone()).unwrap();
@@ -71,8 +71,8 @@ fn shake(
     let builder = builder.with_root_certificates(roots);
     let trusting = match client {
         None => builder.with_no_client_auth(),
-        Some(party) => {
-            builder.with_client_auth_cert(vec![party.certificate.clone()], party.private.clone_key()).unwrap()
+        Some(client) => {
+            builder.with_client_auth_cert(vec![client.certificate.clone()], client.private.clone_key()).unwrap()
         }
     };
     let name = ServerName::try_from("localhost").unwrap();

@@ -1,9 +1,10 @@
-//! MQTT over WebSocket begins as an HTTP request: the door checks it, answers the upgrade, and gets the socket (and its
-//! TLS) from the HTTP server. From then on it costs what any MQTT connection costs.
+//! Accepts MQTT over WebSocket. A connection begins as an HTTP request: it is checked, the upgrade is answered, and the
+//! socket (with its TLS session) is taken over from the HTTP server. From then on it costs what any MQTT connection
+//! costs.
 //!
-//! Which pages may do this is the settings' [`Origins`]: a browser sends the origin of its page along, and without a
-//! rule of ours every page of the world could connect from inside somebody's network. Programs that are no browsers
-//! send none, and may.
+//! The settings' [`Origins`] say which pages may do this. A browser sends the origin of its page. Without this check,
+//! any page on the internet could connect through the browser of somebody who can reach the server. Programs that are
+//! not browsers send no origin, and may connect.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ pub struct WebSocketDoor {
     listener: ListenerIndex,
 }
 
-/// A [`WebSocketDoor`] and who serves the clients that come through it. `adopt` says `false` when nobody takes a
+/// A [`WebSocketDoor`], and the function that hands its clients over. `adopt` returns `false` if no worker takes a
 /// client.
 struct Upgrading<A> {
     door: WebSocketDoor,
@@ -39,24 +40,25 @@ impl WebSocketDoor {
         WebSocketDoor { settings, admission, listener }
     }
 
-    /// For the HTTP door: clients that come in are given to `adopt`, which says whether anybody takes them.
+    /// For the HTTP door: each accepted client is given to `adopt`, which returns whether a worker takes it.
     pub fn handing_to(self, adopt: impl Fn(Box<Arrival>) -> bool + Send + Sync + 'static) -> Arc<dyn Upgrade> {
         Arc::new(Upgrading { door: self, adopt: Arc::new(adopt) })
     }
 
-    /// Counts the client, or says that there are too many. HTTP has a word for it, so nobody is let in only to be told.
+    /// Counts the client, or says that there are too many. HTTP can answer this, so no client is let in only to be
+    /// told.
     fn admit(&self, address: IpAddr) -> Result<AddressMark, Problem> {
         let busy = |detail: &'static str| Err(Problem::new(codes::BUSY, detail).retry_after_s(1));
         if !self.admission.throttle(self.listener).take(monotonic_ns()) {
             return busy("too many clients connect at once; try again in a second");
         }
         match self.admission.enter(self.listener, address) {
-            Entry::Welcome(mark) => Ok(mark),
-            Entry::Polite(mark, _) => {
+            Entry::Admitted(mark) => Ok(mark),
+            Entry::Refused(mark, _) => {
                 self.admission.leave(self.listener, mark);
                 busy("as many clients are connected as may be")
             }
-            Entry::Shut => busy("as many clients are connected as may be"),
+            Entry::Closed => busy("as many clients are connected as may be"),
         }
     }
 
@@ -88,7 +90,7 @@ impl<A: Fn(Box<Arrival>) -> bool + Send + Sync + 'static> Upgrade for Upgrading<
         headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
         headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
-        // [MQTT-6.0.0-4] The server names the subprotocol that it has chosen: mqtt.
+        // [MQTT-6.0.0-4]: The server answers with the subprotocol name mqtt.
         headers.insert(header::SEC_WEBSOCKET_PROTOCOL, HeaderValue::from_static(SUBPROTOCOL));
         Ok(Accepted { headers, take: Box::new(take) })
     }
@@ -108,7 +110,7 @@ fn check(head: &Parts, origins: &Origins) -> Result<HeaderValue, Problem> {
     let key = headers.get(header::SEC_WEBSOCKET_KEY).and_then(|key| key.to_str().ok()).filter(|key| is_key(key));
     let key =
         key.ok_or_else(|| Problem::new(codes::WEBSOCKET_KEY_INVALID, "Sec-WebSocket-Key must be 16 bytes in base64"))?;
-    // [MQTT-6.0.0-3] The client must offer the subprotocol mqtt.
+    // [MQTT-6.0.0-3]: The client must offer the subprotocol mqtt.
     let offers = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).iter();
     if !offers.filter_map(|offer| offer.to_str().ok()).any(offers_mqtt) {
         let detail = "the client must offer the subprotocol `mqtt` in Sec-WebSocket-Protocol";

@@ -18,8 +18,8 @@ pub struct WebSocketSettings {
 /// Pages of which origins may open a WebSocket. A browser says whose page asks; other programs send no `Origin` and
 /// may.
 ///
-/// Why this is asked at all: a page of another site could use what the browser of somebody who can reach us may do, be
-/// it only that it stands in the same network.
+/// Why this is checked: a page of another site could otherwise use the access of a visitor's browser, for example that
+/// it is in the same network as the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origins {
     /// Pages that came from the same host and port as they connect to. What a config gets that says nothing.

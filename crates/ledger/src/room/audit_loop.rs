@@ -1,6 +1,6 @@
 //! The auditor's schedule: reconcile every shard, write its snapshot, sleep.
 //!
-//! Why at low priority: the audit must never cost a vote its turn; what it reads is durable and does not run away.
+//! Why at low priority: the audit must not delay votes. What it reads is durable, so it can be read later.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Asks one shard one operation, past the router: what the auditor needs.
+//! Sends one operation to one shard, without the router. The auditor uses it.
 
 use slab::Slab;
 use tidegate_machines::ShardIndex;

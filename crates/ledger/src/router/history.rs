@@ -3,11 +3,14 @@
 //! Rows of all parts merge newest first. The balance after a row is the sum of the parts' balances at that moment: each
 //! part's own balance after its last row that is not newer.
 //!
+//! A stream is such pages, one after the other. Between two of them it has no rows, only the positions where the next
+//! one begins.
+//!
 //! A cursor names records by their positions, and a shard reads what a position names. So a cursor is signed: otherwise
 //! a client could point a shard into the middle of a record, where a memo could be read as a record.
 
 use siphasher::sip::SipHasher24;
-use tidegate_machines::ledger::Refusal;
+use tidegate_machines::ledger::{HistoryRow, Refusal};
 use tidegate_machines::{RecordPosition, ShardIndex};
 
 use crate::limits::PAGE_ROWS_MAX;
@@ -32,6 +35,8 @@ pub(super) struct HistoryMerge {
     account: Box<str>,
     key: CursorKey,
     limit: usize,
+    /// Where the next page begins, per shard; `None` at the newest row.
+    from: Option<Vec<RecordPosition>>,
     found: bool,
     refused: Option<Refusal>,
     parts: Vec<Part>,
@@ -44,41 +49,41 @@ struct Part {
 }
 
 impl HistoryMerge {
-    /// Asks every shard that may have a part. `before` is the cursor of an earlier page: a record position per shard.
+    /// A history from `before` on: the cursor of an earlier page, a record position per shard.
     pub(super) fn open(
         id: Box<str>,
         before: Option<&str>,
         limit: u32,
         shard_count: u16,
         key: CursorKey,
-    ) -> Result<(HistoryMerge, Vec<(ShardIndex, Operation)>), Refusal> {
-        let limit = limit.clamp(1, PAGE_ROWS_MAX);
-        let cursor = before.map(|text| parse_cursor(text, &id, shard_count, key)).transpose()?;
-        let none = || Part { rows: Vec::new().into_iter().peekable(), next: RecordPosition::NONE };
-        let parts = (0..shard_count).map(|_| none()).collect();
-        // A wallet or source has all its rows at home; a collector may have a part anywhere. Who has none says so.
-        let calls: Vec<_> = (0..shard_count)
-            .map(ShardIndex)
-            .filter_map(|shard| {
-                let from = cursor.as_ref().map(|cursor| cursor[shard.0 as usize]);
-                let at_end = from == Some(RecordPosition::NONE);
-                let read = Operation::ReadHistory { id: id.clone(), from, limit: limit + 1 };
-                (!at_end).then_some((shard, read))
-            })
-            .collect();
-        assert!(calls.len() <= usize::from(shard_count), "a call to a shard at most");
-        let merge =
-            HistoryMerge { account: id, key, limit: limit as usize, found: before.is_some(), refused: None, parts };
+    ) -> Result<HistoryMerge, Refusal> {
+        let limit = limit.clamp(1, PAGE_ROWS_MAX) as usize;
+        let from = before.map(|text| parse_cursor(text, &id, shard_count, key)).transpose()?;
+        let parts = (0..shard_count).map(|_| Part::none()).collect();
+        let merge = HistoryMerge { account: id, key, limit, from, found: before.is_some(), refused: None, parts };
         // No page gives a cursor at which every part has ended.
-        if calls.is_empty() { Err(Refusal::CursorInvalid) } else { Ok((merge, calls)) }
+        if merge.is_over() { Err(Refusal::CursorInvalid) } else { Ok(merge) }
+    }
+
+    /// Asks every shard that may have a part of the next page. A wallet or source has all its rows at home; a collector
+    /// may have a part anywhere. Who has none says so.
+    pub(super) fn calls(&self) -> Vec<(ShardIndex, Operation)> {
+        assert!(self.parts.iter().all(Part::is_new), "the page before is given");
+        let shards = (0..self.parts.len()).map(|shard| ShardIndex(shard as u16));
+        let calls = shards.filter_map(|shard| {
+            let from = self.from.as_ref().map(|from| from[usize::from(shard.0)]);
+            let at_end = from == Some(RecordPosition::NONE);
+            let read = Operation::ReadHistory { id: self.account.clone(), from, limit: self.limit as u32 + 1 };
+            (!at_end).then_some((shard, read))
+        });
+        calls.collect()
     }
 
     pub(super) fn collect(&mut self, shard: ShardIndex, answer: Answer) {
         match answer {
             Answer::Rows { rows, next } => {
                 let part = &mut self.parts[shard.0 as usize];
-                let is_new = part.rows.peek().is_none() && part.next == RecordPosition::NONE;
-                assert!(is_new, "each shard that was asked answers once");
+                assert!(part.is_new(), "each shard that was asked answers once");
                 assert!(rows.len() <= self.limit + 1, "a shard gives no more rows than were asked for");
                 assert!(rows.is_sorted_by(|newer, older| newer.at > older.at), "a history goes back in time");
                 self.found = true;
@@ -91,11 +96,19 @@ impl HistoryMerge {
     }
 
     pub(super) fn page(&mut self) -> Reply {
+        match self.rows() {
+            Ok(rows) => Reply::History { rows, next: self.cursor() },
+            Err(refusal) => Reply::Refused(refusal),
+        }
+    }
+
+    /// The rows of the page whose parts are there. What the parts have beyond it is forgotten.
+    fn rows(&mut self) -> Result<Vec<HistoryRow>, Refusal> {
         if let Some(refusal) = self.refused {
-            return Reply::Refused(refusal);
+            return Err(refusal);
         }
         if !self.found {
-            return Reply::Refused(Refusal::AccountNotFound);
+            return Err(Refusal::AccountNotFound);
         }
         let mut rows = Vec::with_capacity(self.limit);
         while rows.len() < self.limit {
@@ -107,7 +120,15 @@ impl HistoryMerge {
             rows.push(row);
         }
         assert!(rows.len() <= self.limit, "a page has no more rows than were asked for");
-        Reply::History { rows, next: self.cursor() }
+        let places = self.parts.iter_mut().map(|part| part.rows.peek().map_or(part.next, |row| row.at));
+        self.from = Some(places.collect());
+        self.parts.iter_mut().for_each(|part| *part = Part::none());
+        Ok(rows)
+    }
+
+    /// Whether every part has ended.
+    fn is_over(&self) -> bool {
+        self.from.as_ref().is_some_and(|from| from.iter().all(|place| *place == RecordPosition::NONE))
     }
 
     fn newest_part(&mut self) -> Option<usize> {
@@ -116,17 +137,75 @@ impl HistoryMerge {
         times.max().map(|(_, index)| index)
     }
 
-    fn cursor(&mut self) -> Option<Box<str>> {
-        let places: Vec<RecordPosition> =
-            self.parts.iter_mut().map(|part| part.rows.peek().map_or(part.next, |row| row.at)).collect();
-        if places.iter().all(|place| *place == RecordPosition::NONE) {
-            return None;
-        }
+    /// Where the next page begins, signed; `None` if there is none.
+    fn cursor(&self) -> Option<Box<str>> {
+        let places = self.from.as_ref().filter(|_| !self.is_over())?;
         assert!(places.len() == self.parts.len(), "a cursor has a place for each shard");
         let texts: Vec<String> = places.iter().map(|place| place.0.to_string()).collect();
-        let signature = self.key.sign(&self.account, &places);
+        let signature = self.key.sign(&self.account, places);
         Some(format!("{}.{signature:016x}", texts.join(".")).into())
     }
+}
+
+impl Part {
+    fn none() -> Part {
+        Part { rows: Vec::new().into_iter().peekable(), next: RecordPosition::NONE }
+    }
+
+    fn is_new(&self) -> bool {
+        self.rows.len() == 0 && self.next == RecordPosition::NONE
+    }
+}
+
+/// A history that is read to its end, a page at a time.
+pub(super) struct HistoryStream {
+    merge: HistoryMerge,
+    /// Rows that may still be given; `None` for all.
+    rows_left: Option<u64>,
+}
+
+impl HistoryStream {
+    /// At most `rows_max` rows from `before` on: the cursor of a page.
+    pub(super) fn open(
+        id: Box<str>,
+        before: Option<&str>,
+        rows_max: Option<u64>,
+        shard_count: u16,
+        key: CursorKey,
+    ) -> Result<HistoryStream, Refusal> {
+        let rows_left = rows_max.map(|rows| rows.max(1));
+        let merge = HistoryMerge::open(id, before, page_rows(rows_left), shard_count, key)?;
+        Ok(HistoryStream { merge, rows_left })
+    }
+
+    /// Asks for the next page.
+    pub(super) fn calls(&mut self) -> Vec<(ShardIndex, Operation)> {
+        self.merge.limit = page_rows(self.rows_left) as usize;
+        self.merge.calls()
+    }
+
+    pub(super) fn collect(&mut self, shard: ShardIndex, answer: Answer) {
+        self.merge.collect(shard, answer);
+    }
+
+    /// The page whose parts are there.
+    pub(super) fn part(&mut self) -> Reply {
+        let rows = match self.merge.rows() {
+            Ok(rows) => rows,
+            Err(refusal) => return Reply::Refused(refusal),
+        };
+        if let Some(left) = &mut self.rows_left {
+            *left = left.checked_sub(rows.len() as u64).expect("a page has no more rows than were asked for");
+        }
+        let is_last = self.merge.is_over() || self.rows_left == Some(0);
+        assert!(is_last || !rows.is_empty(), "a stream comes to its end");
+        Reply::HistoryPart { rows, is_last }
+    }
+}
+
+/// Rows of the next page, if so many may still be given.
+fn page_rows(rows_left: Option<u64>) -> u32 {
+    rows_left.map_or(PAGE_ROWS_MAX, |rows| rows.min(u64::from(PAGE_ROWS_MAX)) as u32)
 }
 
 fn parse_cursor(text: &str, account: &str, shard_count: u16, key: CursorKey) -> Result<Vec<RecordPosition>, Refusal> {

@@ -1,6 +1,8 @@
 //! A worker over a fake disk, stepped by the test: its answers when a shard fails, and when a batch has more accounts
 //! than a group holds.
 
+mod streams;
+
 use std::path::{Path, PathBuf};
 
 use tidegate_disk::{Disk, DiskFile, FakeDisk};

@@ -1,4 +1,5 @@
-//! The atomics and cells that rings are made of: the standard library's, or loom's when a model is checked (`--cfg loom`).
+//! The atomics and cells that rings are made of: the standard library's, or loom's when a model is checked (`--cfg
+//! loom`).
 
 #[cfg(loom)]
 pub(super) use loom::{

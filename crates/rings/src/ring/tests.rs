@@ -116,8 +116,8 @@ mod model {
     use loom::sync::Notify;
     use loom::thread;
 
-    /// Three messages through two places: full, empty and the second lap all occur. Counted references, so that loom also sees
-    /// a message that leaks or is dropped twice.
+    /// Three messages through two places: full, empty and the second lap all occur. Counted references, so that loom
+    /// also sees a message that leaks or is dropped twice.
     #[test]
     fn loom_everything_arrives_once_and_in_order() {
         let mut model = loom::model::Builder::new();

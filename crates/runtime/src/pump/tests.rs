@@ -1,4 +1,4 @@
-//! A pump whose client needs no shard: it counts down, one reply for each that it is allowed.
+//! A pump with a client that needs no shard: it counts down, and makes one reply for each credit.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_broker::{
     Access, Action, Admitted, Broker, BrokerLimits, BrokerMessage, BrokerOptions, ConnectionKey, ConnectionTraits,
-    Rights, SharedFacts, TOPICS, TopicShard, TopicsFamily, topics::open_shard,
+    Owners, Rights, SharedFacts, TOPICS, TopicShard, TopicsFamily, topics::open_shard,
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::{JournalError, LogId, LogStore, Logs};
@@ -81,8 +81,7 @@ impl<S: Store> Node<S> {
         let brokers = shards.into_iter().enumerate().map(|(worker, shards)| {
             let options = BrokerOptions {
                 worker: worker as u16,
-                workers: plan.workers,
-                topic_shards: plan.topic_shards,
+                owners: Owners::spread(plan.topic_shards, plan.workers),
                 limits: limits.clone(),
                 facts: facts.clone(),
                 seed: site.chance.number(),

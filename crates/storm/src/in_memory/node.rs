@@ -5,7 +5,8 @@ use anyhow::{Context, Result, bail, ensure};
 use std::sync::Arc;
 use std::time::Instant;
 use tidegate_broker::{
-    Access, Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionKey, ConnectionTraits, Rights, SharedFacts,
+    Access, Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionKey, ConnectionTraits, Owners, Rights,
+    SharedFacts,
 };
 use tidegate_journal::LocalLog;
 use tidegate_journal::disk::RealDisk;
@@ -62,12 +63,12 @@ pub struct Node {
 impl Node {
     /// For so many clients, who are all still outside.
     pub fn new(workers: u16, clients: u32) -> Node {
+        let owners = Owners::spread(workers, workers);
         let facts = Arc::new(SharedFacts::new(workers));
         let broker = |worker| {
             let options = BrokerOptions {
                 worker,
-                workers,
-                topic_shards: workers,
+                owners: owners.clone(),
                 limits: BrokerLimits { sys_interval_ms: 0, ..BrokerLimits::default() },
                 facts: facts.clone(),
                 seed: u64::from(worker) + 1,

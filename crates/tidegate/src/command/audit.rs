@@ -1,4 +1,4 @@
-//! `tidegate audit`: proves a data directory that nobody serves, or names what is wrong with it.
+//! `tidegate audit`: checks a data directory that no server is using, and names what is wrong with it.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,7 +17,8 @@ use tidegate_shard::{Findings, OpenError, ShardFamily, Snapshots, audit};
 use crate::extension::{Extension, KnownFamily};
 use crate::output::{complain, say};
 
-/// Audits every shard of the ledger, what lies between them, and every shard of all other families. Reads only; exit 0 only if all agree.
+/// Audits every shard of the ledger, what lies between them, and every shard of all other families. Reads only; exit 0
+/// only if all agree.
 pub fn run<P>(data: &Path, extensions: &[&dyn Extension<P>]) -> Result<ExitCode> {
     let mut others = vec![KnownFamily::of::<TopicsFamily>()];
     others.extend(extensions.iter().flat_map(|extension| extension.families()));
@@ -43,7 +44,7 @@ pub fn run<P>(data: &Path, extensions: &[&dyn Extension<P>]) -> Result<ExitCode>
     Ok(ExitCode::from(2))
 }
 
-/// The ledger: beside each shard also what lies between shards, and the sums of each asset.
+/// The ledger: each shard, credits on their way between shards, and the sums of each asset.
 fn audit_ledger(data: &Path, directory: &Directory, logs: &LocalLogs<RealDisk>, problems: &mut Vec<String>) {
     let mut findings = Vec::new();
     for log in directory.logs(LEDGER) {
@@ -58,7 +59,7 @@ fn audit_ledger(data: &Path, directory: &Directory, logs: &LocalLogs<RealDisk>, 
     problems.extend(audit_between(&findings));
 }
 
-/// All logs of a family whose shards stand for themselves.
+/// All logs of a family whose shards have nothing in common.
 pub fn audit_family<F: ShardFamily>(
     data: &Path,
     directory: &Directory,

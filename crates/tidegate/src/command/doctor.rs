@@ -1,4 +1,4 @@
-//! `tidegate doctor`: what on this host will hurt, before it does.
+//! `tidegate doctor`: finds settings of this host that would cause trouble.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -28,7 +28,7 @@ struct Finding {
     advice: Option<String>,
 }
 
-/// Prints a line per finding; exits 0 when nothing hurts, 1 otherwise.
+/// Prints a line per finding; exits 0 if there is nothing to warn about, 1 otherwise.
 pub fn run(data: &Path) -> Result<ExitCode> {
     let findings = [
         open_files(),
@@ -136,12 +136,16 @@ fn half_open() -> Finding {
     let found = read("/proc/sys/net/ipv4/tcp_max_syn_backlog");
     let low = found.parse::<u64>().is_ok_and(|backlog| backlog < WISHED);
     let advice = low.then(|| {
-        format!("when all clients come back at once, some wait for a second try; sysctl -w net.ipv4.tcp_max_syn_backlog={WISHED}")
+        format!(
+            "when all clients come back at once, some wait for a second try; \
+             sysctl -w net.ipv4.tcp_max_syn_backlog={WISHED}"
+        )
     });
     Finding { what: "tcp_max_syn_backlog", found, advice }
 }
 
-/// Pages that all sockets' buffers may take. Above the second number the kernel makes windows small, above the third it drops.
+/// Pages that all sockets' buffers may take. Above the second number the kernel makes windows small, above the third it
+/// drops.
 fn socket_memory() -> Finding {
     let pages = read("/proc/sys/net/ipv4/tcp_mem");
     let pressure = pages.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
@@ -149,12 +153,15 @@ fn socket_memory() -> Finding {
     Finding { what: "tcp_mem", found, advice: None }
 }
 
-/// A firewall that follows connections has a table of them, and drops who does not fit.
+/// A firewall that tracks connections has a table of them, and drops those that do not fit.
 fn tracked_connections() -> Finding {
     let found = read("/proc/sys/net/netfilter/nf_conntrack_max");
     let low = found.parse::<u64>().is_ok_and(|most| most < OPEN_FILES_WISHED);
     let advice = low.then(|| {
-        format!("the firewall follows no more than {found} connections; raise net.netfilter.nf_conntrack_max above the clients you expect")
+        format!(
+            "the firewall follows no more than {found} connections; \
+             raise net.netfilter.nf_conntrack_max above the clients you expect"
+        )
     });
     Finding { what: "nf_conntrack_max", found, advice }
 }

@@ -1,4 +1,4 @@
-//! `tidegate drain`: asks a running server to send its MQTT clients away, and waits until nobody is left.
+//! `tidegate drain`: asks a running server to disconnect its MQTT clients, and waits until none is left.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,8 +1,8 @@
-//! SIGHUP: users, services, rules and certificates are read again while everybody stays connected.
+//! SIGHUP: reads users, services, rules and certificates again while clients stay connected.
 //!
-//! Promise: all or nothing. Everything is read and checked before anything is replaced; a file that is wrong changes
-//! nothing and is said. Keys that have changed in the file but cannot change in a running process (addresses, bounds)
-//! are named in one warning, so that nobody waits for them to take effect.
+//! Promise: all or nothing. Everything is read and checked before anything is replaced; a file with an error changes
+//! nothing, and the error is logged. One warning names the keys that have changed in the file but need a restart
+//! (addresses, bounds), so that operators do not wait for them to take effect.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

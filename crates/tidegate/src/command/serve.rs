@@ -29,7 +29,8 @@ pub fn run<P: Parcels>(
         .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("TIDEGATE_LOG").unwrap_or_else(|_| "info".into()))
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none())
-        // A collector of logs that goes away, or a full disk, must not end a server: the library would say so on the same stream.
+        // A log collector that ends, or a full disk, must not end the server. By default, the library would report the
+        // error on the same stream.
         .log_internal_errors(false)
         .init();
     let huge_pages = HugePages::settle();
@@ -66,7 +67,11 @@ pub fn run<P: Parcels>(
                 () = tokio::time::sleep(LOOK) => {
                     if node.status().phase() == Phase::Failed && !failure_told {
                         failure_told = true;
-                        tracing::error!(reason = node.status().failure(), "a journal failed; nothing is decided any more. If it is damaged, stop the process and run tidegate audit, which names what to restore; else restart it");
+                        tracing::error!(
+                            reason = node.status().failure(),
+                            "a journal failed; nothing is decided any more. If it is damaged, stop the process and \
+                             run tidegate audit, which names what to restore; else restart it"
+                        );
                     }
                 }
             }
@@ -78,7 +83,8 @@ pub fn run<P: Parcels>(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Each client is an open file. Systems give a thousand unless asked for more, up to a limit that only the operator can raise.
+/// Each client is an open file. Systems give a thousand unless asked for more, up to a limit that only the operator can
+/// raise.
 fn raise_open_files() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: both calls take a pointer to a live struct of theirs. A failure leaves the limit as it was.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use tidegate_config::{ConfigError, Document, NoDefault, Optional, Required, Text, Texts, config, words};
 use tidegate_doors::auth::{Grant, PasswordHash, Rights, ServiceSettings, UserSettings, service_token_hash};
 
-/// Least length of a service's token, in bytes: it is a password that nobody has to remember.
+/// Least length of a service's token, in bytes: it is a password that no person has to remember.
 const TOKEN_BYTES_MIN: usize = 16;
 
 /// What a user's rights are made of.

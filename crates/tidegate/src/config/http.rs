@@ -23,6 +23,8 @@ config! {
             "milliseconds for a request's body to arrive; later is answered 408";
         http_request_timeout_ms: Milliseconds = 10_000, 10..=86_400_000, restart,
             "milliseconds for the ledger to answer; later is answered 503, outcome unknown";
+        http_reader_timeout_ms: Milliseconds = 30_000, 10..=86_400_000, restart,
+            "milliseconds for a client to read the next part of a long answer; then its connection breaks";
         tls_handshake_timeout_ms: Milliseconds = 5_000, 10..=86_400_000, restart, "milliseconds for a TLS handshake";
         drain_timeout_ms: Milliseconds = 5_000, 10..=86_400_000, restart,
             "milliseconds that requests get to finish when the server stops";
@@ -44,6 +46,7 @@ pub fn settle(document: &Document) -> Result<(u16, HttpLimits), ConfigError> {
         head_timeout: Duration::from_millis(keys.http_head_timeout_ms),
         body_timeout: Duration::from_millis(keys.http_body_timeout_ms),
         request_timeout: Duration::from_millis(keys.http_request_timeout_ms),
+        reader_timeout: Duration::from_millis(keys.http_reader_timeout_ms),
         handshake_timeout: Duration::from_millis(keys.tls_handshake_timeout_ms),
         drain_timeout: Duration::from_millis(keys.drain_timeout_ms),
         tokens_cached_max: keys.tokens_cached_max,

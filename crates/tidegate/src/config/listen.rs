@@ -26,7 +26,7 @@ config! {
     }
 }
 
-/// Addresses of the doors; `None` is a door that stays shut.
+/// Addresses of the doors; `None` for a door that is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listen {
     /// HTTP/JSON.

@@ -1,4 +1,4 @@
-//! `[listener.…]`: what holds for each listener of MQTT by itself.
+//! `[listener.…]`: the settings of each MQTT listener.
 
 use std::net::SocketAddr;
 

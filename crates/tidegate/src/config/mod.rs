@@ -1,4 +1,5 @@
-//! What an operator wrote becomes what the server uses, or a sentence that says which line to change.
+//! The configuration: turns what an operator wrote into what the server uses, or into an error that says which line to
+//! change.
 //!
 //! ```text
 //!   rows of each owner ─▶ schema ─▶ Document (known keys, types, lines) ─▶ Config (validated)
@@ -8,8 +9,8 @@
 //! Each file here holds the rows of one owner, and what its keys demand together. `config/dev.toml` has the comments of
 //! keys, and `docs/configuration.md` its tables, from the same rows; tests hold them equal.
 //!
-//! Why two steps: a missing value is a decision (its default) that belongs in one place. An unknown key is an error,
-//! because a key that does nothing would let its author believe that it holds.
+//! Why two steps: a missing value is a decision (its default) that belongs in one place. An unknown key is an error:
+//! otherwise the author of a misspelt key would believe that it has an effect.
 
 mod access;
 mod accounts;

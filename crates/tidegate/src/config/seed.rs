@@ -1,4 +1,4 @@
-//! `[[seed.account]]` and `[[seed.transfer]]`: what a new ledger begins with.
+//! `[[seed.account]]` and `[[seed.transfer]]`: the first contents of a new ledger.
 
 use tidegate_config::{ConfigError, Count, Document, NoDefault, Required, Text, config, words};
 use tidegate_machines::ledger::AccountKind;
@@ -43,7 +43,7 @@ pub struct Seed {
     pub transfers: Vec<SeedTransferKeys>,
 }
 
-/// Ids and amounts are judged by the ledger, when it is seeded.
+/// The ledger checks ids and amounts, when it is seeded.
 pub fn settle(document: &Document) -> Result<Seed, ConfigError> {
     Ok(Seed { accounts: document.list()?, transfers: document.list()? })
 }

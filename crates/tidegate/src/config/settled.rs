@@ -1,4 +1,4 @@
-//! What is used: validated, with every default filled in.
+//! The configuration as the server uses it: validated, with every default filled in.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Configurations as people write them, and what they are told.
+//! Configurations as people write them, and the errors that they get.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -145,7 +145,7 @@ fn clients_without_credentials_come_from_this_machine_only() {
         let config = settle(&format!("[listen]\nmqtt = {good:?}\n[listener.mqtt]\nanonymous = true")).unwrap();
         assert!(config.mqtt.tcp.anonymous);
     }
-    // A flag that opens the door of a configuration for this machine alone.
+    // A flag that replaces a loopback address of the file by a public one.
     let overrides = Overrides { mqtt: Some("10.0.0.1:1883".parse().unwrap()), ..Overrides::default() };
     let (path, _) = shipped("dev.toml");
     let error = Config::load(Some(path.as_ref()), &schema(&[]), &overrides).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! The names that dashboards rely on: one form for all, and a page that lists them.
+//! The names of metrics, which dashboards use: they have one form, and `docs/metrics.md` lists them.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -64,9 +64,9 @@ fn the_page_lists_them() {
 const PREFACE: &str = "\
 # Metrics
 
-What `GET /metrics` shows, in the Prometheus text format. A name ends in its unit: `_total` counts, `_seconds`, `_bytes`. A metric is
-shown, with its type and help, also before it has a value. Each is declared beside the code that counts it; this page is made from the
-declarations (`UPDATE_EXPECT=1 cargo test -p tidegate metrics`).
+What `GET /metrics` shows, in the Prometheus text format. A name ends in its unit: `_total` counts, `_seconds`,
+`_bytes`. A metric is shown, with its type and help, also before it has a value. Each is declared beside the code that
+counts it; this page is made from the declarations (`UPDATE_EXPECT=1 cargo test -p tidegate metrics`).
 
 | Name | Kind | Labels | Meaning |
 |---|---|---|---|

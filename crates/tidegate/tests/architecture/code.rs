@@ -1,4 +1,4 @@
-//! Rust source as a reader of rules sees it: without comments and without tests.
+//! Rust source for the checks of architecture rules: without comments and without tests.
 //!
 //! ```text
 //!   text ─▶ tokens (comments gone) ─▶ without #[cfg(test)] ─▶ + each path of each `use` ─▶ mentions("std::thread")?

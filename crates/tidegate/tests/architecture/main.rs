@@ -1,4 +1,4 @@
-//! What `ARCHITECTURE.md` says that parts of the house must not know, they do not know.
+//! Checks the rules of `ARCHITECTURE.md`: what each part of the workspace must not know.
 
 mod code;
 mod layers;
@@ -12,7 +12,7 @@ use tree::Tree;
 
 const ARCHITECTURE: &str = include_str!("../../../../ARCHITECTURE.md");
 
-/// The crates of the house, and the rooms outside.
+/// The crates of this workspace, and the rooms outside of it.
 fn tree() -> Tree {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     Tree::read(&[&root.join("crates"), &root.join("examples")])

@@ -1,19 +1,19 @@
-//! The rules as `ARCHITECTURE.md` has them, one part of the house a row.
+//! Reads the rules from the tables of `ARCHITECTURE.md`, one row for each part of the workspace.
 
 /// What one part may know.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// A crate, `shard`, or a module of one, `gateway::http`.
+    /// A crate, `shard`, or a module of one, `doors::http`.
     pub part: String,
-    /// The crates of the house that it may depend on; `None` for a module, or where all are allowed.
+    /// The crates of this workspace that it may depend on; `None` for a module, or where all are allowed.
     pub stands_on: Option<Vec<String>>,
     /// What it must not say.
-    pub unsaid: Vec<Unsaid>,
+    pub forbidden: Vec<Forbidden>,
 }
 
 /// A word or a piece of code that must not stand in a part.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Unsaid {
+pub struct Forbidden {
     pub pattern: String,
     /// Paths below the part's crate's `src/` that may.
     pub but_in: Vec<String>,
@@ -50,20 +50,20 @@ fn rows<'a>(text: &'a str, head: &'a str) -> impl Iterator<Item = Vec<&'a str>> 
 }
 
 fn rule(cells: &[&str]) -> Rule {
-    let [part, stands_on, _, unsaid] = cells else { panic!("a rule has four cells: {cells:?}") };
+    let [part, stands_on, _, forbidden] = cells else { panic!("a rule has four cells: {cells:?}") };
     let stands_on = match *stands_on {
         "" | "all" => None,
         "nothing" => Some(Vec::new()),
         crates => Some(quoted(crates)),
     };
-    let unsaid = unsaid.split(", ").filter(|item| !item.is_empty()).map(|item| {
+    let forbidden = forbidden.split(", ").filter(|item| !item.is_empty()).map(|item| {
         let mut quoted = quoted(item).into_iter();
         let pattern = quoted.next().unwrap_or_else(|| panic!("{item:?} names nothing in backticks"));
         let but_in: Vec<String> = quoted.collect();
         assert_eq!(item.contains("but in"), !but_in.is_empty(), "{item:?}: `word` or `word` but in `path`");
-        Unsaid { pattern, but_in }
+        Forbidden { pattern, but_in }
     });
-    Rule { part: quoted(part).remove(0), stands_on, unsaid: unsaid.collect() }
+    Rule { part: quoted(part).remove(0), stands_on, forbidden: forbidden.collect() }
 }
 
 /// What stands in backticks.
@@ -78,15 +78,16 @@ mod tests {
     #[test]
     fn a_row_becomes_a_rule() {
         let text = "| Part | stands on | must not know | so nowhere in it |\n|---|---|---|---|\n\
-            | `wire` | nothing | sockets | `mio`, `std::net` but in `a.rs` and `b/` |\n| `a::b` |  | all |  |\n\n| `c` | | | |";
-        let unsaid = |pattern: &str, but_in: &[&str]| Unsaid {
+            | `wire` | nothing | sockets | `mio`, `std::net` but in `a.rs` and `b/` |\n\
+            | `a::b` |  | all |  |\n\n| `c` | | | |";
+        let forbidden = |pattern: &str, but_in: &[&str]| Forbidden {
             pattern: pattern.into(),
             but_in: but_in.iter().map(|path| path.to_string()).collect(),
         };
-        let wire = vec![unsaid("mio", &[]), unsaid("std::net", &["a.rs", "b/"])];
+        let wire = vec![forbidden("mio", &[]), forbidden("std::net", &["a.rs", "b/"])];
         let expected = [
-            Rule { part: "wire".into(), stands_on: Some(Vec::new()), unsaid: wire },
-            Rule { part: "a::b".into(), stands_on: None, unsaid: Vec::new() },
+            Rule { part: "wire".into(), stands_on: Some(Vec::new()), forbidden: wire },
+            Rule { part: "a::b".into(), stands_on: None, forbidden: Vec::new() },
         ];
         assert_eq!(rules(text), expected);
     }

@@ -1,4 +1,4 @@
-//! The crates as they lie on the disk, and what is wrong with them.
+//! Reads the crates from the disk, and finds what breaks the rules.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::code::{Code, is_word};
 use crate::layers;
-use crate::table::{Only, Rule, Unsaid};
+use crate::table::{Forbidden, Only, Rule};
 
 /// All crates, by the names of their folders.
 #[derive(Debug, Default)]
@@ -80,19 +80,19 @@ impl Tree {
             wrong.push(format!("{}: the table has a row for it, and no file belongs to it", rule.part));
         }
         for dependency in &found.dependencies {
-            let of_house = self.of_house(dependency);
+            let in_workspace = self.of_workspace(dependency);
             let allowed = rule.stands_on.as_deref();
-            if let (Some(house), Some(allowed)) = (of_house, allowed)
-                && !allowed.iter().any(|allowed| allowed == house)
+            if let (Some(known), Some(allowed)) = (in_workspace, allowed)
+                && !allowed.iter().any(|allowed| allowed == known)
             {
-                wrong.push(format!("{name} depends on {house}, and may stand on {allowed:?} only"));
+                wrong.push(format!("{name} depends on {known}, and may stand on {allowed:?} only"));
             }
-            let is_refused = |unsaid: &Unsaid| unsaid.pattern == *dependency && unsaid.but_in.is_empty();
-            if module.is_none() && rule.unsaid.iter().any(is_refused) {
+            let is_refused = |forbidden: &Forbidden| forbidden.pattern == *dependency && forbidden.but_in.is_empty();
+            if module.is_none() && rule.forbidden.iter().any(is_refused) {
                 wrong.push(format!("{name} depends on {dependency}, which it must not know"));
             }
         }
-        for Unsaid { pattern, but_in } in &rule.unsaid {
+        for Forbidden { pattern, but_in } in &rule.forbidden {
             let excuse = |path: &str| but_in.iter().find(|excused| path.starts_with(excused.as_str()));
             let said_in: Vec<&str> =
                 sources.iter().filter(|(_, code)| code.mentions(pattern)).map(|(path, _)| path.as_str()).collect();
@@ -110,7 +110,7 @@ impl Tree {
     }
 
     /// The folder of the crate that a manifest calls `dependency`; `None` for one of somebody else's.
-    fn of_house<'a>(&'a self, dependency: &'a str) -> Option<&'a str> {
+    fn of_workspace<'a>(&'a self, dependency: &'a str) -> Option<&'a str> {
         let is_it = |found: &Crate| found.package.as_deref() == Some(dependency);
         let by_package = || self.crates.iter().find(|(_, found)| is_it(found)).map(|(name, _)| &**name);
         dependency.strip_prefix("tidegate-").or_else(by_package)
@@ -210,8 +210,8 @@ mod tests {
 | `Durable(` | `shard/src/commit.rs` |
 ";
 
-    /// A house that keeps the rules; each case breaks one.
-    fn house(
+    /// What the rules find wrong with a workspace that keeps them but for `change`.
+    fn problems_after(
         change: impl Fn(&mut Vec<(&'static str, &'static str, Vec<(&'static str, &'static str)>)>),
     ) -> Vec<String> {
         let mut crates = vec![
@@ -247,29 +247,23 @@ mod tests {
     }
 
     #[test]
-    fn a_house_that_keeps_the_rules_is_left_in_peace() {
-        assert_eq!(house(|_| {}), [""; 0]);
+    fn a_workspace_that_keeps_the_rules_is_left_in_peace() {
+        assert_eq!(problems_after(|_| {}), [""; 0]);
     }
 
     #[test]
     fn each_kind_of_rule_can_be_broken() {
         let in_file = |place: usize, path: &'static str, source: &'static str| {
-            house(move |crates| crates[place].2.push((path, source)))
+            problems_after(move |crates| crates[place].2.push((path, source)))
         };
-        let manifest = |place: usize, manifest: &'static str| house(move |crates| crates[place].1 = manifest);
+        let manifest = |place: usize, manifest: &'static str| problems_after(move |crates| crates[place].1 = manifest);
         for (wrong, words) in [
             (
                 in_file(0, "a.rs", "fn f() { std::fs::read() }"),
                 "machines/src/a.rs says std::fs, which machines must not",
             ),
-            (
-                in_file(0, "a.rs", "use rand::random;"),
-                "machines/src/a.rs says the word rand, which machines must not",
-            ),
-            (
-                in_file(1, "a.rs", "use std::{io, thread};"),
-                "shard/src/a.rs says std::thread, which shard must not",
-            ),
+            (in_file(0, "a.rs", "use rand::random;"), "machines/src/a.rs says the word rand, which machines must not"),
+            (in_file(1, "a.rs", "use std::{io, thread};"), "shard/src/a.rs says std::thread, which shard must not"),
             (
                 in_file(1, "commit/a.rs", "struct TopicShard;"),
                 "shard/src/commit/a.rs says the word topic, which shard::commit must not",
@@ -284,30 +278,30 @@ mod tests {
                 "machines depends on rand, which it must not know",
             ),
             (
-                house(|crates| {
+                problems_after(|crates| {
                     crates.push(("outside", "[package]\nname = 'outside'", vec![("lib.rs", "")]));
                     crates[1].1 = "[dependencies]\noutside = '1'";
                 }),
                 "shard depends on outside, and may stand on [\"machines\"] only",
             ),
             (
-                house(|crates| {
+                problems_after(|crates| {
                     crates[1].2.pop();
                 }),
                 "shard: ids/worker.rs says std::thread no more; take the exception out",
             ),
             (
-                house(|crates| {
+                problems_after(|crates| {
                     crates[1].2.remove(1);
                 }),
                 "shard::commit: the table has a row for it, and no file belongs to it",
             ),
             (
-                house(|crates| crates.push(("missing", "", vec![("lib.rs", "use std::io;")]))),
+                problems_after(|crates| crates.push(("missing", "", vec![("lib.rs", "use std::io;")]))),
                 "missing/src/lib.rs says the word std, which missing must not",
             ),
             (
-                house(|crates| {
+                problems_after(|crates| {
                     crates[0].2.push(("a.rs", r#"const A: &str = "tidegate_a_total";"#));
                     crates[1].2.push(("a.rs", r#"const A: &str = "tidegate_a_total";"#));
                 }),

@@ -1,4 +1,5 @@
-//! The load: clients of several habits that ask until their connection breaks, and remember all they asked and were told.
+//! The load: clients with several patterns of requests. Each sends requests until its connection breaks, and logs all
+//! requests and answers.
 
 use std::convert::Infallible;
 use std::io;
@@ -16,8 +17,9 @@ use crate::show::{Move, Show};
 
 /// What a client does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Habit {
-    /// One transfer a request, 16 requests in flight; sometimes an id again, with the same content or with other content.
+pub enum Pattern {
+    /// One transfer a request, 16 requests in flight; sometimes an id again, with the same content or with other
+    /// content.
     Singles,
     /// Up to 300 transfers a request, four in flight.
     Batches,
@@ -29,13 +31,13 @@ pub enum Habit {
     Http,
 }
 
-/// All habits; each has a client of its own.
-pub const HABITS: [Habit; 6] =
-    [Habit::Singles, Habit::Batches, Habit::Linked, Habit::Holds, Habit::Http, Habit::Singles];
+/// All patterns; each has a client of its own.
+pub const PATTERNS: [Pattern; 6] =
+    [Pattern::Singles, Pattern::Batches, Pattern::Linked, Pattern::Holds, Pattern::Http, Pattern::Singles];
 
 /// What one client brings home.
 #[derive(Debug, Default)]
-pub struct Diary {
+pub struct RequestLog {
     /// Everything asked, in order.
     pub asked: Vec<Asked>,
     /// What the server should not have said.
@@ -43,7 +45,7 @@ pub struct Diary {
 }
 
 /// One client of one life of the server.
-pub struct Visitor<'a> {
+pub struct LoadClient<'a> {
     /// The accounts.
     pub show: &'a Show,
     /// Begins every id that this client makes; unique among all clients and lives.
@@ -54,33 +56,33 @@ pub struct Visitor<'a> {
     pub told: &'a AtomicU64,
 }
 
-impl Visitor<'_> {
+impl LoadClient<'_> {
     /// Asks until the connection breaks.
-    pub fn visit(mut self, habit: Habit, binary: SocketAddr, http: SocketAddr) -> Diary {
-        let mut diary = Diary::default();
-        if habit == Habit::Http {
-            let Err(broken) = self.visit_http(http, &mut diary);
+    pub fn run(mut self, pattern: Pattern, binary: SocketAddr, http: SocketAddr) -> RequestLog {
+        let mut log = RequestLog::default();
+        if pattern == Pattern::Http {
+            let Err(broken) = self.run_http(http, &mut log);
             if broken.kind() == io::ErrorKind::InvalidData {
-                diary.violations.push(format!("HTTP: {broken}"));
+                log.violations.push(format!("HTTP: {broken}"));
             }
         } else {
-            let Err(broken) = self.visit_binary(habit, binary, &mut diary);
+            let Err(broken) = self.run_binary(pattern, binary, &mut log);
             if !matches!(broken, ClientError::Closed { .. } | ClientError::Io(_)) {
-                diary.violations.push(format!("{habit:?}: {broken}"));
+                log.violations.push(format!("{pattern:?}: {broken}"));
             }
         }
-        diary
+        log
     }
 
-    fn visit_binary(
+    fn run_binary(
         &mut self,
-        habit: Habit,
+        pattern: Pattern,
         address: SocketAddr,
-        diary: &mut Diary,
+        log: &mut RequestLog,
     ) -> Result<Infallible, ClientError> {
         let mut client = Client::connect(address, SERVICE)?;
-        let window = match habit {
-            Habit::Singles => 16,
+        let window = match pattern {
+            Pattern::Singles => 16,
             _ => 4,
         };
         let mut waiting: Vec<(u64, Purpose)> = Vec::new();
@@ -89,29 +91,29 @@ impl Visitor<'_> {
         loop {
             while waiting.len() < window {
                 let purpose = match answered.is_empty() {
-                    false if habit == Habit::Singles && self.chance.percent(10) => {
+                    false if pattern == Pattern::Singles && self.chance.percent(10) => {
                         let earlier = *self.chance.pick(&answered);
                         self.once_more(earlier)
                     }
-                    _ => Purpose::New(diary.asked.len()),
+                    _ => Purpose::New(log.asked.len()),
                 };
                 let correlation = match &purpose {
                     Purpose::New(_) => {
-                        let question = self.next_question(habit, diary.asked.len(), &mut open_holds);
+                        let question = self.next_question(pattern, log.asked.len(), &mut open_holds);
                         let sent = question.send(&mut client, self.show);
                         // Remembered even if it could not be sent: part of it may have been.
-                        diary.asked.push(Asked { question, answer: None });
+                        log.asked.push(Asked { question, answer: None });
                         sent?
                     }
-                    Purpose::Again(earlier) => diary.asked[*earlier].question.send(&mut client, self.show)?,
-                    Purpose::Clash(earlier) => clash(&diary.asked[*earlier].question).send(&mut client, self.show)?,
+                    Purpose::Again(earlier) => log.asked[*earlier].question.send(&mut client, self.show)?,
+                    Purpose::Clash(earlier) => clash(&log.asked[*earlier].question).send(&mut client, self.show)?,
                 };
                 waiting.push((correlation, purpose));
             }
             let (correlation, reply) = client.receive()?;
             let at = waiting.iter().position(|(of, _)| *of == correlation);
             let Some(at) = at else {
-                diary.violations.push(format!("a reply to {correlation}, which was not asked: {reply:?}"));
+                log.violations.push(format!("a reply to {correlation}, which was not asked: {reply:?}"));
                 continue;
             };
             let (_, purpose) = waiting.swap_remove(at);
@@ -119,7 +121,7 @@ impl Visitor<'_> {
             self.told.fetch_add(told.len() as u64, Ordering::Relaxed);
             match purpose {
                 Purpose::New(index) => {
-                    let asked = &mut diary.asked[index];
+                    let asked = &mut log.asked[index];
                     if let Question::Holds(holds) = &asked.question {
                         let placed = holds.iter().zip(&told).filter(|(_, outcome)| outcome.is_done());
                         open_holds.extend(placed.map(|(hold, _)| hold.clone()));
@@ -128,16 +130,16 @@ impl Visitor<'_> {
                     answered.push(index);
                 }
                 Purpose::Again(earlier) => {
-                    let first = diary.asked[earlier].answer.as_ref().expect("only answered questions are asked again");
+                    let first = log.asked[earlier].answer.as_ref().expect("only answered questions are asked again");
                     if let Err(violation) = same_again(&first[0], &told[0]) {
-                        diary.violations.push(format!("{}: {violation}", diary.asked[earlier].question.id(0)));
+                        log.violations.push(format!("{}: {violation}", log.asked[earlier].question.id(0)));
                     }
                 }
                 Purpose::Clash(earlier) => {
                     let reused = matches!(&told[0], Outcome::Refused { code, .. } if code == "id_reused");
                     if !reused {
-                        let id = diary.asked[earlier].question.id(0);
-                        diary.violations.push(format!("{id} with another amount: id_reused expected, {told:?}"));
+                        let id = log.asked[earlier].question.id(0);
+                        log.violations.push(format!("{id} with another amount: id_reused expected, {told:?}"));
                     }
                 }
             }
@@ -148,17 +150,17 @@ impl Visitor<'_> {
         if self.chance.percent(50) { Purpose::Again(earlier) } else { Purpose::Clash(earlier) }
     }
 
-    fn next_question(&mut self, habit: Habit, number: usize, open_holds: &mut Vec<Move>) -> Question {
+    fn next_question(&mut self, pattern: Pattern, number: usize, open_holds: &mut Vec<Move>) -> Question {
         let name = self.name.clone();
         let id = move |item: u64| format!("{name}-{number}-{item}");
         let (show, chance) = (self.show, &mut self.chance);
-        match habit {
-            Habit::Singles | Habit::Http => Question::Transfers(vec![show.random_move(id(0), chance)]),
-            Habit::Batches => {
+        match pattern {
+            Pattern::Singles | Pattern::Http => Question::Transfers(vec![show.random_move(id(0), chance)]),
+            Pattern::Batches => {
                 let count = 1 + chance.below(300);
                 Question::Transfers((0..count).map(|item| show.random_move(id(item), chance)).collect())
             }
-            Habit::Linked => {
+            Pattern::Linked => {
                 let first = show.random_move(id(0), chance);
                 // Linked transfers must share their debit's shard; one account is on one shard for sure.
                 let debit = first.debit;
@@ -171,7 +173,7 @@ impl Visitor<'_> {
                 let more: Vec<_> = more.collect();
                 Question::Linked(std::iter::once(first).chain(more).collect())
             }
-            Habit::Holds => {
+            Pattern::Holds => {
                 let settled = open_holds.len().min(1 + chance.below(20) as usize);
                 let settled = if chance.percent(50) { settled } else { 0 };
                 let settled = open_holds.split_off(open_holds.len() - settled);
@@ -190,28 +192,28 @@ impl Visitor<'_> {
         }
     }
 
-    fn visit_http(&mut self, address: SocketAddr, diary: &mut Diary) -> io::Result<Infallible> {
+    fn run_http(&mut self, address: SocketAddr, log: &mut RequestLog) -> io::Result<Infallible> {
         let mut client = Http::connect(address)?;
         loop {
-            let question = self.next_question(Habit::Http, diary.asked.len(), &mut Vec::new());
+            let question = self.next_question(Pattern::Http, log.asked.len(), &mut Vec::new());
             let Question::Transfers(moves) = &question else { unreachable!("HTTP visitors only transfer") };
             let Transfer { id, debit, credit, amount, memo } = moves[0].as_transfer(self.show);
             let body = json!({ "id": id, "debit": debit, "credit": credit, "amount": amount, "memo": memo });
-            diary.asked.push(Asked { question, answer: None });
+            log.asked.push(Asked { question, answer: None });
             let answer = client.post("/v1/transfers", &body)?;
             match http_outcome(&answer) {
                 Ok(Some(outcome)) => {
                     self.told.fetch_add(1, Ordering::Relaxed);
-                    diary.asked.last_mut().expect("just pushed").answer = Some(vec![outcome]);
+                    log.asked.last_mut().expect("just pushed").answer = Some(vec![outcome]);
                 }
                 Ok(None) => {}
-                Err(violation) => diary.violations.push(violation),
+                Err(violation) => log.violations.push(violation),
             }
         }
     }
 }
 
-/// What a request in flight is for; questions by their index in the diary.
+/// What a request in flight is for; questions by their index in the log.
 enum Purpose {
     /// Asked for the first time.
     New(usize),

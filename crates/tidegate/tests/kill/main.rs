@@ -1,19 +1,20 @@
-//! The kill test: the real binary under load over its real doors, `kill -9` at random moments, and every promise checked after.
+//! The kill test: the real binary under load over real sockets, `kill -9` at random moments, and every promise checked
+//! afterwards.
 //!
 //! ```text
-//!   ┌▶ start ─▶ load: singles, batches, linked groups, holds, HTTP ─▶ kill -9 ─▶ start ─▶ every question again ─▶ figures ─┐
-//!   └──────────────────────────────────────────────────────────────────────────────────────────────────────────────────────┘
+//!   ┌▶ start ─▶ load: singles, batches, linked, holds, HTTP ─▶ kill -9 ─▶ start ─▶ every question again ─▶ figures ─┐
+//!   └───────────────────────────────────────────────────────────────────────────────────────────────────────────────┘
 //!   last: every question of all lives again, every history, SIGTERM, `tidegate audit`
 //! ```
 //!
-//! `TIDEGATE_KILLS` says how often (50), `TIDEGATE_SEED` repeats what was chosen by chance: moments, accounts, amounts. Threads and
-//! disk add chance of their own, so a seed that failed may have to be run more than once.
+//! `TIDEGATE_KILLS` is the number of kills (50). `TIDEGATE_SEED` repeats the random choices: moments, accounts,
+//! amounts. Threads and the disk are not repeated, so a seed that failed may have to be run more than once.
 
-#[path = "../house/mod.rs"]
-mod house;
+#[path = "../support/mod.rs"]
+mod support;
 
-mod book;
 mod load;
+mod model;
 mod question;
 mod retry;
 mod show;
@@ -23,16 +24,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tidegate_client::{Client, Outcome, Timeouts};
 
-pub use house::{PATIENCE, SERVICE, chance, http, wait_for, within};
+pub use support::{PATIENCE, SERVICE, chance, http, wait_for, within};
 
-use book::Book;
 use chance::Chance;
-use house::server::{Process, Server, audit};
-use house::settings::Settings;
-use load::{Connection, Diary, HABITS, Visitor};
+use load::{Connection, LoadClient, PATTERNS, RequestLog};
+use model::Model;
 use question::{Asked, Question};
 use retry::{Found, ask_again};
 use show::Show;
+use support::server::{Process, Server, audit};
+use support::settings::Settings;
 
 /// Outcomes told in one life before the kill, at most.
 const TOLD_PER_LIFE_MAX: u64 = 6_000;
@@ -49,29 +50,29 @@ fn what_was_acknowledged_survives_kills_on_two_shards() {
 
 #[test]
 fn the_checks_notice_what_they_must() {
-    let folder = house::folder();
+    let folder = support::folder();
     let server = Server::start(&Settings::new(folder.path()));
     let mut client = Client::connect(server.binary, SERVICE).expect("the server serves");
     let (show, mut found) = (Show::new(), Found::default());
-    let mut book = Book::new(&show);
+    let mut model = Model::new(&show);
     show.open(&mut client);
 
-    // "Acknowledged", but the ledger never heard of it: asking again does it for the first time.
+    // Marked as acknowledged, but never sent to the ledger: asking again does it for the first time.
     let mut asked = [Asked { question: Question::Transfers(show.first_sales()), answer: None }];
     asked[0].answer = Some(vec![Outcome::Applied; asked[0].question.len()]);
     ask_again(&mut client, &show, &mut asked, &mut found);
     assert_eq!(found.violations.len(), asked[0].question.len(), "{:?}", found.violations);
 
-    // Done twice by the book, once by the ledger: figures and history differ.
-    book.enter(&asked);
+    // Entered twice into the model, done once by the ledger: figures and history differ.
+    model.enter(&asked);
     let mut violations = Vec::new();
-    book.compare_figures(&mut client, &show, &mut violations);
-    book.compare_history(&mut client, &show, 1, &mut violations);
+    model.compare_figures(&mut client, &show, &mut violations);
+    model.compare_history(&mut client, &show, 1, &mut violations);
     assert!(violations.is_empty(), "{violations:?}");
-    book.enter(&asked[..1]);
-    book.compare_history(&mut client, &show, 1, &mut violations);
+    model.enter(&asked[..1]);
+    model.compare_history(&mut client, &show, 1, &mut violations);
     assert_eq!(violations.len(), 1, "{violations:?}");
-    assert!(!book.differences(&client.accounts("", "", 0).expect("accounts are listed"), &show).is_empty());
+    assert!(!model.differences(&client.accounts("", "", 0).expect("accounts are listed"), &show).is_empty());
 }
 
 fn kills() -> u64 {
@@ -96,14 +97,14 @@ struct Trial {
     folder: tempfile::TempDir,
     /// Everything ever asked.
     asked: Vec<Asked>,
-    book: Book,
+    model: Model,
     found: Found,
 }
 
 impl Trial {
     fn new(name: &'static str, shards: u16, kills: u64) -> Trial {
         let seed = seed();
-        let folder = house::folder();
+        let folder = support::folder();
         // Often enough that kills meet audits and half-written snapshots.
         let settings = Settings {
             shards,
@@ -113,9 +114,9 @@ impl Trial {
             ..Settings::new(folder.path())
         };
         let show = Show::new();
-        let book = Book::new(&show);
+        let model = Model::new(&show);
         let chance = Chance::new(seed);
-        Trial { name, seed, kills, chance, show, settings, folder, asked: Vec::new(), book, found: Found::default() }
+        Trial { name, seed, kills, chance, show, settings, folder, asked: Vec::new(), model, found: Found::default() }
     }
 
     fn run(mut self) {
@@ -126,10 +127,10 @@ impl Trial {
         ask_again(&mut self.connect(&server), &self.show, &mut self.asked, &mut self.found);
         let mut from = 0;
         for life in 0..self.kills {
-            let diaries = self.live(life, server);
-            for diary in diaries {
-                self.asked.extend(diary.asked);
-                self.found.violations.extend(diary.violations);
+            let logs = self.live(life, server);
+            for log in logs {
+                self.asked.extend(log.asked);
+                self.found.violations.extend(log.violations);
             }
             if life % 10 == 3 {
                 self.audit_offline("after a kill");
@@ -143,21 +144,21 @@ impl Trial {
         assert!(ended.status.success(), "SIGTERM: {ended}");
         self.audit_offline("at the end");
         println!(
-            "{}: {} kills; {} acknowledged items asked again, {} unacknowledged found done, {} done on retry; {} rows, {} \
-             segments",
+            "{}: {} kills; {} acknowledged items asked again, {} unacknowledged found done, {} done on retry; \
+             {} rows, {} segments",
             self.name,
             self.kills,
             self.found.told,
             self.found.found_done,
             self.found.done_now,
-            self.book.rows(),
+            self.model.rows(),
             self.segments()
         );
         assert!(self.found.told > 0, "the load was acknowledged nothing, so nothing was tested");
     }
 
     /// Load until a random number of outcomes was told, then the kill.
-    fn live(&mut self, life: u64, server: Server) -> Vec<Diary> {
+    fn live(&mut self, life: u64, server: Server) -> Vec<RequestLog> {
         let told = AtomicU64::new(0);
         // Squared: many short lives, some long ones.
         let until = self.chance.below(TOLD_PER_LIFE_MAX) * self.chance.below(100) / 100;
@@ -165,24 +166,25 @@ impl Trial {
         let (binary, http) = (server.binary, server.http);
         let (show, chance) = (&self.show, &mut self.chance);
         std::thread::scope(|scope| {
-            let visitors: Vec<_> = HABITS
+            let clients: Vec<_> = PATTERNS
                 .iter()
                 .enumerate()
-                .map(|(number, habit)| {
+                .map(|(number, pattern)| {
                     let name = format!("{life}-{number}");
-                    let visitor = Visitor { show, name, chance: chance.split(), told: &told };
-                    scope.spawn(move || visitor.visit(*habit, binary, http))
+                    let client = LoadClient { show, name, chance: chance.split(), told: &told };
+                    scope.spawn(move || client.run(*pattern, binary, http))
                 })
                 .collect();
             wait_for("the load is answered", || (told.load(Ordering::Relaxed) >= until).then_some(()));
-            // Chance, not a condition: the kill must not follow a reply, but come between any two instructions.
+            // A random time and not a condition: the kill must not always follow a reply, but may come between any two
+            // instructions.
             std::thread::sleep(a_moment);
             server.kill();
-            visitors.into_iter().map(|visitor| visitor.join().expect("a visitor does not fail")).collect()
+            clients.into_iter().map(|client| client.join().expect("a client does not fail")).collect()
         })
     }
 
-    /// Starts the server; sometimes it is killed while it starts, as often as chance will have it.
+    /// Starts the server. Sometimes it is killed while it starts, a random number of times.
     fn start_again(&mut self) -> Server {
         while self.chance.percent(25) {
             let process = Process::spawn(&self.settings);
@@ -196,10 +198,10 @@ impl Trial {
         let mut client = self.connect(server);
         ask_again(&mut client, &self.show, &mut self.asked[from..], &mut self.found);
         self.stop_at_violations(life);
-        self.book.enter(&self.asked[from..]);
-        self.book.compare_figures(&mut client, &self.show, &mut self.found.violations);
+        self.model.enter(&self.asked[from..]);
+        self.model.compare_figures(&mut client, &self.show, &mut self.found.violations);
         let wallet = 1 + self.chance.below(self.show.wallets().count() as u64) as usize;
-        self.book.compare_history(&mut client, &self.show, wallet, &mut self.found.violations);
+        self.model.compare_history(&mut client, &self.show, wallet, &mut self.found.violations);
         self.stop_at_violations(life);
     }
 
@@ -207,9 +209,9 @@ impl Trial {
     fn check_everything(&mut self, server: &Server) {
         let mut client = self.connect(server);
         ask_again(&mut client, &self.show, &mut self.asked, &mut self.found);
-        self.book.compare_figures(&mut client, &self.show, &mut self.found.violations);
+        self.model.compare_figures(&mut client, &self.show, &mut self.found.violations);
         for account in 0..self.show.accounts.len() {
-            self.book.compare_history(&mut client, &self.show, account, &mut self.found.violations);
+            self.model.compare_history(&mut client, &self.show, account, &mut self.found.violations);
         }
         self.stop_at_violations(self.kills);
         let audit = wait_for("every shard was audited in this life", || {
@@ -245,7 +247,7 @@ impl Trial {
         let violations = &self.found.violations;
         if !violations.is_empty() {
             // The data directory is evidence; keep it.
-            let kept = std::mem::replace(&mut self.folder, house::folder()).keep();
+            let kept = std::mem::replace(&mut self.folder, support::folder()).keep();
             let shown: Vec<_> = violations.iter().take(20).map(String::as_str).collect();
             panic!(
                 "{} broken promise(s) after kill {life}; the data is in {}\n{}\n{}",

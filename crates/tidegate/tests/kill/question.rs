@@ -1,4 +1,4 @@
-//! What the load asked, what it was told, and how the same question is put again.
+//! A request of the load, its answer, and how the same request is sent again.
 
 use std::net::TcpStream;
 

@@ -1,4 +1,5 @@
-//! After a restart: every question again. What was acknowledged must be there once; what was not gets its answer now.
+//! After a restart, sends every request again. What was acknowledged must have been done once; what was not gets its
+//! answer now.
 
 use tidegate_client::{ClientError, Outcome, Reply};
 

@@ -1,4 +1,4 @@
-//! The accounts that the load moves money between: one shop, an audience, three candidates of whom one is hot.
+//! The accounts of the load: one shop, the wallets of an audience, and three candidates, of whom one gets most votes.
 
 use tidegate_client::{AccountKind, Client, Transfer};
 
@@ -84,9 +84,9 @@ pub struct Move {
 }
 
 /// Long, so that segments of the journal fill and roll.
-const MEMO: &str = "with regards to all who sing tonight, to the band that carries them, to the one who turns the pages, \
-                    and to the one who counts: may the best song win, may every vote for it be counted, and none of them \
-                    be counted twice";
+const MEMO: &str = "with regards to all who sing tonight, to the band that carries them, \
+                    to the one who turns the pages, and to the one who counts: may the best song win, \
+                    may every vote for it be counted, and none of them be counted twice";
 
 impl Move {
     fn memo(&self) -> &'static str {

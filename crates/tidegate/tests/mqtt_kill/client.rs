@@ -1,4 +1,5 @@
-//! A small MQTT 3.1.1 client, its packets written out by hand: what the server's codec gets wrong, it does not repeat.
+//! A small MQTT 3.1.1 client. It does not use the server's codec, so an error of the codec is not hidden by the same
+//! error here.
 
 use std::collections::HashSet;
 use std::io::{self, Read, Write};
@@ -140,5 +141,6 @@ fn text(into: &mut Vec<u8>, text: &str) {
     into.extend(text.as_bytes());
 }
 
-/// Packet ids of QoS 2 messages that were received and not yet released: what makes "exactly once" on the receiver's side.
+/// Packet ids of QoS 2 messages that were received and not yet released: what makes "exactly once" on the receiver's
+/// side.
 pub type Unreleased = HashSet<u16>;

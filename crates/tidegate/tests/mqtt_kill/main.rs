@@ -1,16 +1,17 @@
-//! The kill test of the gateway: publishers of QoS 1 and 2, sessions that listen and sessions that sleep, `kill -9` at random
-//! moments, and every promise of an acknowledgement checked after.
+//! The kill test of MQTT: publishers of QoS 1 and 2, sessions that are connected and sessions that are away, `kill -9`
+//! at random moments, and the promise of every acknowledgement checked afterwards.
 //!
 //! ```text
 //!   ┌▶ start ─▶ publishers and listeners ─▶ kill -9 ─┐      last: publishers finish, all sessions are drained
 //!   └────────────────────────────────────────────────┘
 //! ```
 //!
-//! Promises: what was acknowledged reaches every session that subscribed before, at least once for QoS 1, exactly once for QoS 2, in
-//! the order of its publisher; nothing else does. `TIDEGATE_KILLS` says how often (50), `TIDEGATE_SEED` repeats what chance chose.
+//! Promises: what was acknowledged reaches every session that subscribed before, at least once for QoS 1, exactly once
+//! for QoS 2, in the order of its publisher; nothing else does. `TIDEGATE_KILLS` is the number of kills (50), and
+//! `TIDEGATE_SEED` repeats the random choices.
 
-#[path = "../house/mod.rs"]
-mod house;
+#[path = "../support/mod.rs"]
+mod support;
 
 mod client;
 mod publisher;
@@ -20,13 +21,13 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-pub use house::{PATIENCE, chance, wait_for};
+pub use support::{PATIENCE, chance, wait_for};
 
 use chance::Chance;
-use house::server::{Process, Server, audit};
-use house::settings::Settings;
 use publisher::Publisher;
 use subscriber::Subscriber;
+use support::server::{Process, Server, audit};
+use support::settings::Settings;
 
 /// Acknowledgements in one life before the kill, at most.
 const TOLD_PER_LIFE_MAX: u64 = 3_000;
@@ -38,7 +39,7 @@ fn what_was_acknowledged_survives_kills() {
         SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos() as u64 % 1_000_000
     });
     println!("{kills} kills with TIDEGATE_SEED={seed}");
-    let folder = house::folder();
+    let folder = support::folder();
     // Sleepers wait through the whole trial, so their inboxes must hold all of it.
     let sections = "[mqtt]\ninbox_messages_max = 1000000\ninbox_bytes_max = 1000000000\n";
     let settings = Settings {
@@ -98,7 +99,8 @@ fn live(server: Server, chance: &mut Chance, publishers: &mut [Publisher], liste
             scope.spawn(move || listener.listen(mqtt));
         }
         wait_for("messages are acknowledged", || (told.load(Ordering::Relaxed) >= until).then_some(()));
-        // Chance, not a condition: the kill must not follow an acknowledgement, but come between any two instructions.
+        // A random time and not a condition: the kill must not always follow an acknowledgement, but may come between
+        // any two instructions.
         std::thread::sleep(a_moment);
         server.kill();
     });
@@ -114,7 +116,7 @@ fn start_again(settings: &Settings, chance: &mut Chance) -> Server {
     Server::start(settings)
 }
 
-/// How many acknowledged messages the subscriber has not heard.
+/// How many acknowledged messages the subscriber has not received.
 fn missing(subscriber: &Subscriber, publishers: &[Publisher]) -> usize {
     let wanted = publishers.iter().filter(|publisher| subscriber.wants(publisher.qos));
     wanted

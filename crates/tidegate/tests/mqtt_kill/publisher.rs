@@ -1,4 +1,5 @@
-//! A publisher that forgets nothing: what was not acknowledged before a crash is sent again after it, as the protocol wants.
+//! A publisher that keeps its state: what was not acknowledged before a crash is sent again after it, as the protocol
+//! demands.
 
 use std::collections::VecDeque;
 use std::io;

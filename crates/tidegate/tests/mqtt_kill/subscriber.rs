@@ -1,4 +1,4 @@
-//! A subscriber with a session that sleeps through crashes, and a list of all that it was ever given.
+//! A subscriber whose session survives crashes, and a list of all messages that it has received.
 
 use std::collections::HashMap;
 use std::io;
@@ -32,17 +32,17 @@ impl Subscriber {
 
     /// Hears until the server is gone.
     pub fn listen(&mut self, server: SocketAddr) {
-        let ended = self.hear(server, |_| false);
+        let ended = self.receive(server, |_| false);
         assert!(ended.is_err(), "only the server's end ends an endless listener");
     }
 
-    /// Hears until nothing more is waiting: PINGRESP comes behind all that was sent before, so one after which nothing new came says
-    /// that the inbox is empty.
+    /// Receives until nothing is waiting. PINGRESP comes after everything sent before it, so the inbox is empty when
+    /// nothing new came between two of them.
     pub fn drain(&mut self, server: SocketAddr, is_all: impl Fn(&Subscriber) -> bool) {
-        self.hear(server, is_all).unwrap_or_else(|error| panic!("{}: {error} before all had come", self.name));
+        self.receive(server, is_all).unwrap_or_else(|error| panic!("{}: {error} before all had come", self.name));
     }
 
-    fn hear(&mut self, server: SocketAddr, is_all: impl Fn(&Subscriber) -> bool) -> io::Result<()> {
+    fn receive(&mut self, server: SocketAddr, is_all: impl Fn(&Subscriber) -> bool) -> io::Result<()> {
         let (mut connection, present) = Connection::open(server, &self.name)?;
         assert!(present, "{}: the session was lost", self.name);
         while !(is_all(self) && self.unreleased.is_empty()) {

@@ -1,4 +1,5 @@
-//! The online auditor finds a balance that was changed in memory, and says whose, by how much, since when.
+//! The online auditor finds a balance that was changed in memory, and reports the account, the difference, and since
+//! when.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! A disk that gives back other bytes than it took: the call that meets them is told that the shard failed, nothing is answered
-//! from them, and SIGTERM still ends the process, with an exit code that says so.
+//! A disk that returns other bytes than were written. A call that reads them is told that the shard failed, and they
+//! are used in no answer. SIGTERM still ends the process, with a non-zero exit code.
 
 use std::fs::{self, OpenOptions};
 use std::net::TcpStream;
@@ -44,7 +44,7 @@ fn fails_and_ends(ask: impl Fn(&mut Client<TcpStream>) -> Result<String, ClientE
     let file = OpenOptions::new().write(true).open(&segment).expect("it is there");
     file.write_all_at(b"T", at as u64).expect("it takes a byte");
 
-    // The call under way, and all after it: words, not silence.
+    // The call in flight and all later ones get an answer.
     for _ in 0..2 {
         match ask(&mut client) {
             Err(ClientError::Server(error)) => assert_eq!(error.code, "shard_failed", "{error}"),

@@ -10,8 +10,8 @@ use crate::rights::{DAVE, log_in};
 use crate::votes::{connect, open_show};
 use crate::{Server, Settings, folder};
 
-/// A memo that is a record in itself, as the journal lays them out: length, checksum left zero, and an event that credits nobody.
-/// Who can point the server into the memo has it read what he wrote.
+/// A memo that is a record in itself, as the journal lays them out: length, checksum left zero, and an event that
+/// credits nobody. If a client could make the server read a record at the memo, it would read what the client wrote.
 const RECORD_IN_A_MEMO: &str = "\x10\0\0\0\0\0\0\0\x03\x01\x01\x01\x01\x01\x01\x01f\x01\x01T\x03\0\x02\x07";
 /// From the vote's record on, all positions where its memo may be.
 const POSITIONS: u64 = 200;

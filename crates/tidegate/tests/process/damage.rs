@@ -1,4 +1,5 @@
-//! Damage in the journal: start refuses and `tidegate audit` exits non-zero, both with segment and offset. Nothing is cut.
+//! Damage in the journal: start refuses and `tidegate audit` exits non-zero, both with segment and offset. Nothing is
+//! cut.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -134,8 +135,9 @@ enum Rehash {
     OwnGroup,
 }
 
-/// The segment without the first record of the group at `target`. All that follows moves up; every number and checksum that
-/// this makes wrong is repaired: counts, lengths, positions, sequences, the checksums of headers, records and the mark.
+/// The segment without the first record of the group at `target`. All that follows moves up; every number and checksum
+/// that this makes wrong is repaired: counts, lengths, positions, sequences, the checksums of headers, records and the
+/// mark.
 fn remove_record(segment: &[u8], target: usize, rehash: Rehash) -> Vec<u8> {
     let missing = record_bytes(segment, target);
     let mut forged = segment[..target].to_vec();

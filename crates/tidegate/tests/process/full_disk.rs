@@ -1,4 +1,5 @@
-//! A full disk: writes are refused at the door, reads are served, and service resumes when there is room. Nothing is lost.
+//! A full disk: writes are refused, reads are served, and writes are accepted again when there is room. Nothing is
+//! lost.
 
 use std::ffi::CString;
 use std::fs::{self, File};

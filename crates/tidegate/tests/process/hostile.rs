@@ -1,5 +1,5 @@
-//! Clients that mean no good on the binary port: silent, slow, oversized, never reading. Each costs little and is ended, and an
-//! honest client is served meanwhile.
+//! Hostile clients of the binary port: silent, slow, with oversized frames, or never reading. Each costs little and is
+//! disconnected, and a well-behaved client is served meanwhile.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -68,9 +68,9 @@ fn frames_that_are_too_large_are_refused_unread() {
     let mut stranger = raw(&server);
     stranger.write_all(&[0x80, 0x48]).expect("the socket takes it");
     assert!(says(&last_words(&mut stranger), "frame_too_large"));
-    let mut guest = greeted(&server);
-    guest.write_all(&[0x80, 0x80, 0xc0, 0x02]).expect("the socket takes it");
-    assert!(says(&last_words(&mut guest), "frame_too_large"));
+    let mut client = greeted(&server);
+    client.write_all(&[0x80, 0x80, 0xc0, 0x02]).expect("the socket takes it");
+    assert!(says(&last_words(&mut client), "frame_too_large"));
     // No length at all, and no protobuf.
     let mut stranger = raw(&server);
     stranger.write_all(&[0xff; 16]).expect("the socket takes it");

@@ -10,7 +10,8 @@ const HUGE_PAGE: usize = 2 << 20;
 /// Whether this process gets one when it asks.
 fn one_is_free() -> bool {
     let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-    // SAFETY: a mapping of our own, which nobody else knows; the one byte written lies within it. It stays until the test ends.
+    // SAFETY: a mapping of our own, which nobody else knows; the one byte written lies within it. It stays until the
+    // test ends.
     unsafe {
         let start = libc::mmap(std::ptr::null_mut(), 2 * HUGE_PAGE, access, kind, -1, 0);
         assert_ne!(start, libc::MAP_FAILED);

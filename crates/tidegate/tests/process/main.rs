@@ -1,7 +1,8 @@
-//! How the process behaves: how it stops, whom it lets in, what it refuses to start with, and what it survives.
+//! Tests of the whole process: how it stops, which clients it accepts, when it refuses to start, and which failures it
+//! survives.
 
-#[path = "../house/mod.rs"]
-mod house;
+#[path = "../support/mod.rs"]
+mod support;
 
 mod auditor;
 mod broken_disk;
@@ -9,6 +10,7 @@ mod cursors;
 mod damage;
 mod directory;
 mod full_disk;
+mod history_lines;
 mod hostile;
 mod huge_pages;
 mod metrics;
@@ -20,6 +22,6 @@ mod timeline;
 mod tls;
 mod votes;
 
-pub use house::server::{Ended, Process, Server, audit};
-pub use house::settings::Settings;
-pub use house::{PATIENCE, SERVICE, folder, http, wait_for};
+pub use support::server::{Ended, Process, Server, audit};
+pub use support::settings::Settings;
+pub use support::{PATIENCE, SERVICE, folder, http, wait_for};

@@ -1,4 +1,4 @@
-//! `/metrics` answers what an operator asks first, with what really happened.
+//! `/metrics` shows what an operator needs first, and its numbers are right.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,7 @@
-//! MQTT clients that mean no good: rubbish, packets cut short or too long, CONNECTs that never end, WebSockets that are none, readers
-//! that never read. Each costs little and is ended, nothing of it stays, and who keeps to the rules is served meanwhile.
-//! `TIDEGATE_HOSTILE_CONNECTIONS` says how many connections bring rubbish (10,000); a million take two minutes.
+//! Hostile MQTT clients: random bytes, packets too short or too long, CONNECTs that never end, broken WebSocket frames,
+//! clients that never read. Each costs little and is disconnected, leaves nothing behind, and well-behaved clients are
+//! served meanwhile. `TIDEGATE_HOSTILE_CONNECTIONS` is the number of connections that send random bytes (10,000); a
+//! million take two minutes.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -24,27 +25,27 @@ const UPGRADE: &[u8] = b"GET /mqtt HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\
     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n";
 
 /// A client that keeps to the rules, over a socket without a library, so that it reads when the test wants.
-struct Party {
+struct TestClient {
     stream: TcpStream,
     received: Vec<u8>,
 }
 
 /// What it heard, as far as these tests care.
 #[derive(Debug, PartialEq, Eq)]
-enum Heard {
+enum Received {
     Answer,
     Message(Vec<u8>),
 }
 
-impl Party {
-    fn join(server: &Server, client_id: &str) -> Party {
-        let mut party = Party { stream: raw(server.mqtt()), received: Vec::new() };
-        party.stream.set_nodelay(true).expect("a socket option");
-        party.say(|out| {
+impl TestClient {
+    fn join(server: &Server, client_id: &str) -> TestClient {
+        let mut client = TestClient { stream: raw(server.mqtt()), received: Vec::new() };
+        client.stream.set_nodelay(true).expect("a socket option");
+        client.say(|out| {
             encode_connect(out, Version::V5, &ConnectOut { client_id, clean_start: true, ..ConnectOut::default() });
         });
-        assert_eq!(party.next(), Heard::Answer);
-        party
+        assert_eq!(client.next(), Received::Answer);
+        client
     }
 
     fn say(&mut self, encode: impl FnOnce(&mut Vec<u8>)) {
@@ -56,7 +57,7 @@ impl Party {
     fn subscribe(&mut self, filter: &str, qos: QoS) {
         let wanted = [SubscriptionOut { filter, qos, ..SubscriptionOut::default() }];
         self.say(|out| encode_subscribe(out, Version::V5, 1, None, &wanted));
-        assert_eq!(self.next(), Heard::Answer);
+        assert_eq!(self.next(), Received::Answer);
     }
 
     fn publish(&mut self, topic: &str, qos: QoS, payload: &[u8]) {
@@ -67,17 +68,17 @@ impl Party {
         });
     }
 
-    fn next(&mut self) -> Heard {
+    fn next(&mut self) -> Received {
         loop {
             if let Split::Packet(length) = split(&self.received, u32::MAX).expect("the server writes packets") {
                 let packet = decode_server(&self.received[..length], Version::V5).expect("the server writes packets");
                 let heard = match packet {
                     Packet::ConnAck(connack) => {
                         assert!(!connack.reason.is_error(), "{connack:?}");
-                        Heard::Answer
+                        Received::Answer
                     }
-                    Packet::SubAck(_) | Packet::PubAck(_) => Heard::Answer,
-                    Packet::Publish(publish) => Heard::Message(publish.payload.to_vec()),
+                    Packet::SubAck(_) | Packet::PubAck(_) => Received::Answer,
+                    Packet::Publish(publish) => Received::Message(publish.payload.to_vec()),
                     other => panic!("the server says {other:?}"),
                 };
                 self.received.drain(..length);
@@ -93,7 +94,7 @@ impl Party {
     /// Says something to itself.
     fn echoes(&mut self, payload: &[u8]) {
         self.publish("echo", QoS::AtMostOnce, payload);
-        assert_eq!(self.next(), Heard::Message(payload.to_vec()));
+        assert_eq!(self.next(), Received::Message(payload.to_vec()));
     }
 }
 
@@ -179,7 +180,7 @@ fn rubbish(number: usize) -> (Vec<u8>, bool) {
     }
 }
 
-/// A connection to the WebSocket door that means no good; the server ends it.
+/// A hostile connection to the WebSocket path; the server ends it.
 fn websocket_rubbish(server: &Server, number: usize) -> TcpStream {
     let mut stream = raw(server.http);
     let masked_connect = b"\x82\x85\0\0\0\0\x10\xff\xff\xff\xff";
@@ -202,7 +203,7 @@ fn rubbish_leaves_nothing_behind() {
     let connections: usize = std::env::var(CONNECTIONS_VARIABLE).map_or(10_000, |text| text.parse().expect("a number"));
     let folder = folder();
     let server = Server::start(&settings(&folder, "handshake_timeout_ms = 60000"));
-    let mut good = Party::join(&server, "good");
+    let mut good = TestClient::join(&server, "good");
     good.subscribe("echo", QoS::AtMostOnce);
     let batches = connections.div_ceil(ROUNDS * BATCH);
     let mut rss = Vec::new();
@@ -243,7 +244,7 @@ fn who_never_finishes_connect_is_ended() {
     const STRANGERS: usize = 300;
     let folder = folder();
     let server = Server::start(&settings(&folder, "handshake_timeout_ms = 1000"));
-    let mut good = Party::join(&server, "good");
+    let mut good = TestClient::join(&server, "good");
     good.subscribe("echo", QoS::AtMostOnce);
     let before = server.rss_bytes();
     // "60 KB follow": some send nothing more, some go on with a byte now and then, some were silent from the beginning.
@@ -273,14 +274,14 @@ fn who_never_reads_slows_nobody_and_costs_bounded_memory() {
     const PAYLOAD: [u8; 1 << 10] = [b'x'; 1 << 10];
     let folder = folder();
     let server = Server::start(&settings(&folder, "outbox_bytes_max = 262144"));
-    let (mut speaker, mut reader) = (Party::join(&server, "speaker"), Party::join(&server, "reader"));
+    let (mut speaker, mut reader) = (TestClient::join(&server, "speaker"), TestClient::join(&server, "reader"));
     reader.subscribe("news/#", QoS::AtMostOnce);
     let mut speak = || {
         let since = Instant::now();
         for _ in 0..BURSTS {
             (0..BURST).for_each(|_| speaker.publish("news/today", QoS::AtMostOnce, &PAYLOAD));
             // Whoever reads misses nothing.
-            (0..BURST).for_each(|_| assert_eq!(reader.next(), Heard::Message(PAYLOAD.to_vec())));
+            (0..BURST).for_each(|_| assert_eq!(reader.next(), Received::Message(PAYLOAD.to_vec())));
         }
         since.elapsed()
     };
@@ -288,7 +289,7 @@ fn who_never_reads_slows_nobody_and_costs_bounded_memory() {
     let before = server.rss_bytes();
     let stuck: Vec<_> = (0..STUCK)
         .map(|number| {
-            let mut stuck = Party::join(&server, &format!("stuck {number}"));
+            let mut stuck = TestClient::join(&server, &format!("stuck {number}"));
             set_option(&stuck.stream, libc::SO_RCVBUF, 4_096);
             stuck.subscribe("news/#", QoS::AtMostOnce);
             stuck
@@ -317,13 +318,13 @@ fn who_never_reads_what_must_arrive_is_sent_away() {
         &folder,
         "outbox_bytes_max = 65536\nclean_inbox_messages_max = 100\nclean_inbox_policy = \"refuse\"",
     ));
-    let (mut speaker, mut stuck) = (Party::join(&server, "speaker"), Party::join(&server, "stuck"));
+    let (mut speaker, mut stuck) = (TestClient::join(&server, "speaker"), TestClient::join(&server, "stuck"));
     set_option(&stuck.stream, libc::SO_RCVBUF, 4_096);
     stuck.subscribe("news/#", QoS::AtLeastOnce);
     wait_for("it is sent away", || {
         for _ in 0..200 {
             speaker.publish("news/today", QoS::AtLeastOnce, &PAYLOAD);
-            assert_eq!(speaker.next(), Heard::Answer);
+            assert_eq!(speaker.next(), Received::Answer);
         }
         (metric(&server, "tidegate_mqtt_slow_closed_total") == 1.0).then_some(())
     });

@@ -1,4 +1,4 @@
-//! SIGHUP, `tidegate drain` and SIGTERM, as MQTT clients that are connected meet them.
+//! SIGHUP, `tidegate drain` and SIGTERM, and what connected MQTT clients are told.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -41,7 +41,7 @@ impl Client {
         let mut packet = Vec::new();
         encode_connect(&mut packet, Version::V5, &connect);
         client.tcp.write_all(&packet).expect("the server reads");
-        let answer = client.hear();
+        let answer = client.receive();
         (client, answer)
     }
 
@@ -50,18 +50,18 @@ impl Client {
         let filters = [SubscriptionOut { filter, ..SubscriptionOut::default() }];
         encode_subscribe(&mut packet, Version::V5, 1, None, &filters);
         self.tcp.write_all(&packet).expect("the server reads");
-        self.hear()
+        self.receive()
     }
 
     fn ping(&mut self) -> String {
         let mut packet = Vec::new();
         encode_pingreq(&mut packet);
         self.tcp.write_all(&packet).expect("the server reads");
-        self.hear()
+        self.receive()
     }
 
     /// The next packet in a word, or that the connection has ended.
-    fn hear(&mut self) -> String {
+    fn receive(&mut self) -> String {
         loop {
             if let Ok(Split::Packet(length)) = split(&self.input, u32::MAX) {
                 let packet: Vec<u8> = self.input.drain(..length).collect();
@@ -121,7 +121,7 @@ fn a_reload_ends_who_is_gone_and_nobody_else() {
 
     with_dave.write();
     reload(&server, 1, "reloaded users, services, rules and certificates");
-    assert_eq!(carol.hear(), "disconnect 0x87 None");
+    assert_eq!(carol.receive(), "disconnect 0x87 None");
     for client in [&mut dave, &mut service, &mut nobody] {
         assert_eq!(client.ping(), "pingresp");
     }
@@ -180,8 +180,8 @@ fn drained_clients_hear_where_to_go_and_nobody_new_comes_in() {
     assert!(done.status.success(), "{done:?}");
     assert!(String::from_utf8_lossy(&done.stdout).ends_with("nobody is left\n"), "{done:?}");
     for client in &mut clients {
-        assert_eq!(client.hear(), "disconnect 0x9c Some(\"other.example:1883\")");
-        assert_eq!(client.hear(), "closed");
+        assert_eq!(client.receive(), "disconnect 0x9c Some(\"other.example:1883\")");
+        assert_eq!(client.receive(), "closed");
     }
     let (_, answer) = Client::connect(&server, None, None);
     assert!(["connack 0x9c", "closed"].contains(&answer.as_str()), "{answer}");
@@ -198,7 +198,7 @@ fn sigterm_sends_clients_away_before_the_end() {
     let mut clients: Vec<Client> = (0..5).map(|_| Client::connect(&server, None, None).0).collect();
     server.send_sigterm();
     for client in &mut clients {
-        assert_eq!(client.hear(), "disconnect 0x9c None");
+        assert_eq!(client.receive(), "disconnect 0x9c None");
     }
     assert!(server.ended().status.success());
 }

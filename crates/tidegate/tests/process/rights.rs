@@ -1,4 +1,5 @@
-//! A viewer's rights on the binary door: debits only own wallets, credits only collectors, reads own wallets and collectors.
+//! A viewer's rights on the binary door: debits only own wallets, credits only collectors, reads own wallets and
+//! collectors.
 
 use std::fmt::Debug;
 use std::io::{Read, Write};
@@ -43,7 +44,7 @@ fn a_viewer_may_vote_and_nothing_else() {
     forbidden(dave.transfer(&transfer("print", "source:shop", "candidate:1")));
     forbidden(dave.transfer(&transfer("gift", "wallet:dave", "wallet:carol")));
     forbidden(dave.transfer(&transfer("refund", "wallet:dave", "source:shop")));
-    // One that is forbidden spoils the request: none of it is done.
+    // If one transfer is forbidden, nothing of the request is done.
     let mixed = [transfer("good", "wallet:dave", "candidate:1"), transfer("bad", "wallet:carol", "candidate:1")];
     forbidden(dave.transfers(&mixed));
     forbidden(dave.linked_transfers(&mixed));

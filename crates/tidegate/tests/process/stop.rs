@@ -31,7 +31,7 @@ fn sigterm_finishes_what_was_accepted_and_leaves_a_clean_end() {
                 assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Applied), "{outcomes:?}");
                 answered[waiting.iter().position(|of| *of == correlation).expect("it was asked")] = true;
             }
-            // Turned away for the stop: not done, and the client knows it.
+            // Refused because of the stop: not done, and the client was told so.
             Ok((_, Reply::Error(error))) => assert_eq!(error.code, "stopping"),
             Ok(other) => panic!("{other:?}"),
             Err(error) => break error,

@@ -1,5 +1,5 @@
-//! A backup of the journal is put back under newer snapshots, as an operator does who copies exactly what the documentation names:
-//! what the server then has is what the journal says.
+//! A backup of the journal is restored while newer snapshots exist, as an operator does who copies exactly what the
+//! documentation names. The state is then that of the journal.
 
 use std::fs;
 use std::path::Path;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tidegate_broker::{
     Access, Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionKey, ConnectionTraits, Denied, DrainPlan,
-    ReasonCode, RequestTopic, Rights, SharedFacts, TOPICS, TopicShard, TopicsFamily, topics,
+    Owners, ReasonCode, RequestTopic, Rights, SharedFacts, TOPICS, TopicShard, TopicsFamily, topics,
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::step::Step;
@@ -79,21 +79,20 @@ impl World {
     fn start(&mut self) {
         self.starts += 1;
         let WorldOptions { workers, topic_shards, limits, .. } = self.options.clone();
+        let owners = Owners::spread(topic_shards, workers);
         let facts = Arc::new(SharedFacts::new(workers));
         self.brokers = (0..workers)
             .map(|worker| {
-                let shards = (0..topic_shards).filter(|shard| shard % workers == worker);
                 let options = BrokerOptions {
                     worker,
-                    workers,
-                    topic_shards,
+                    owners: owners.clone(),
                     limits: limits.clone(),
                     facts: Arc::clone(&facts),
                     seed: self.starts * 1000 + u64::from(worker),
                     request_topics: vec!["$ledger/transfers".into(), "other/service".into()],
                     version: "test",
                 };
-                Broker::new(options, shards.map(|shard| self.open_shard(shard)).collect())
+                Broker::new(options, owners.on(worker).map(|shard| self.open_shard(shard.0)).collect())
             })
             .collect();
         let mut heard = Heard::default();

@@ -1,5 +1,5 @@
-//! Who may publish and subscribe where: ordered rules of the configuration, the first that fits decides; behind them
-//! the defaults.
+//! Who may publish and subscribe to which topics. The configuration has ordered rules; the first that fits decides. If
+//! none fits, the defaults decide.
 //!
 //! ```text
 //!   topic or filter ─▶ rules, in order ─none fits─▶ grants, own wallets ─none─▶ $…: no; others: as the policy says
@@ -10,8 +10,8 @@
 //! | a permit fits | if its filter matches the topic | if its filter covers the whole filter asked for |
 //! | a deny fits | if its filter matches the topic | if its filter overlaps the one asked for anywhere |
 //!
-//! Promise: nobody hears a message that a rule keeps from them, whatever filter they ask for; and a client cannot widen
-//! a rule by what it calls itself, see [`TopicPattern`].
+//! Promise: no client receives a message that a rule denies it, whatever filter it asks for. A client cannot widen a
+//! rule by its choice of client id, see [`TopicPattern`].
 //!
 //! Why the defaults differ by `$`: ordinary topics belong to the clients; `$ledger`, `$SYS` and their like belong to
 //! the server.

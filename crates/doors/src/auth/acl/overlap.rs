@@ -2,7 +2,7 @@
 
 /// Whether some topic is matched by both filters (without their share groups). Symmetric.
 pub fn filter_overlaps(one: &str, other: &str) -> bool {
-    // A wildcard in front matches no topic that begins with $ [MQTT-4.7.2-1].
+    // [MQTT-4.7.2-1]: A filter that begins with a wildcard matches no topic that begins with $.
     let wild = |filter: &str| filter.starts_with(['+', '#']);
     if one.starts_with('$') && wild(other) || other.starts_with('$') && wild(one) {
         return false;

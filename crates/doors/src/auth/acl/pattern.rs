@@ -1,8 +1,8 @@
 //! A topic filter with places for the client's names: `devices/%c/#`, `chat/%u/inbox`.
 //!
-//! Promise: a name never widens a rule. A client chooses its id, so one that is called `#` or `+/x` must not get more
-//! than its own place: a name with `/`, `+`, `#` or `$` fits no permit, and a deny that it would have escaped holds for
-//! every name.
+//! Promise: a name never widens a rule. A client chooses its id, so a client named `#` or `+/x` must not get more than
+//! its own level. A name with `/`, `+`, `#` or `$` fits no permit. In a deny, the level of such a name becomes `+`, so
+//! that the deny still holds.
 
 use std::borrow::Cow;
 use std::fmt;

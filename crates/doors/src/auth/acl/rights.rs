@@ -33,7 +33,7 @@ pub enum Holder {
 pub struct ClientRights {
     holder: Holder,
     acl: Arc<Acl>,
-    /// Places of the rules that can concern the holder, so that others are not looked at with each message.
+    /// Indices of the rules that can concern the holder, so that the others are not checked for each message.
     rules: Box<[u32]>,
 }
 
@@ -95,7 +95,8 @@ impl ClientRights {
             return self.identity().is_some();
         }
         let granted = self.granted(|grant| match grant {
-            // What the server says there must be its own word: a grant of everything does not make up balances.
+            // Only the server publishes there: even a client with a grant of everything must not announce false
+            // balances.
             Grant::Everything => !topic.starts_with("$SYS/") && !topic.starts_with(PREFIX),
             Grant::Publish(pattern) => pattern.narrow(names).is_some_and(|filter| filter_matches(&filter, topic)),
             _ => false,

@@ -1,4 +1,4 @@
-//! One rule, and all of them in their order.
+//! One rule, and the ordered list of all rules.
 
 use tidegate_wire::mqtt::{filter_covers, filter_matches};
 
@@ -33,13 +33,13 @@ pub enum Role {
     Viewer,
     /// As a service, or a user of role service.
     Service,
-    /// With a certificate of somebody whom the configuration does not list.
+    /// With a certificate whose name the configuration does not list.
     Certificate,
     /// With nothing.
     Anonymous,
 }
 
-/// Whom a rule concerns: those to whom all that is written applies; everybody, if nothing is.
+/// Which clients a rule concerns: those that fulfil all its conditions. A rule without conditions concerns all clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Who {
     /// The user of this name.
@@ -63,10 +63,10 @@ pub struct Rule {
     pub effect: Effect,
 }
 
-/// Who may use ordinary topics (those without `$`) as far as no rule speaks of them.
+/// Who may use ordinary topics (those without `$`) if no rule fits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OrdinaryTopics {
-    /// Whoever came in; a service only as its grants say.
+    /// Every client that was accepted; a service only as its grants say.
     #[default]
     Anyone,
     /// The same, but for anonymous clients.
@@ -75,7 +75,7 @@ pub enum OrdinaryTopics {
     Nobody,
 }
 
-/// All rules, in their order, and what holds without them.
+/// All rules in their order, and the policy if none fits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Acl {
     /// The rules; the first that fits decides.

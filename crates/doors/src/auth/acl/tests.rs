@@ -121,7 +121,7 @@ fn a_service_has_the_topics_of_its_grants() {
         (&["*"], "$SYS/#", " S"),
         (&["*"], "$ledger/#", " S"),
         (&["*"], "$ledger/transfers", "PS"),
-        // Even everything does not include the server's own word.
+        // Even a grant of everything does not allow publishing in the server's name.
         (&["*"], "$SYS/broker/uptime", "-S"),
         (&["*"], "$ledger/accounts/candidate:1", "-S"),
     ] {
@@ -144,7 +144,7 @@ fn the_first_rule_that_fits_decides() {
         ("chat/public/a", "PS"),
         ("chat/public/#", " S"),
         ("chat/a", "--"),
-        // Partly permitted and partly denied is denied: the filter would hear what it must not.
+        // Partly permitted and partly denied is denied: the filter would match denied topics.
         ("chat/+", " -"),
         ("chat/#", " -"),
         ("#", " -"),

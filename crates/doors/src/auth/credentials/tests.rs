@@ -1,4 +1,4 @@
-//! Clients that show what they have, and a configuration that changes under them.
+//! Clients with each kind of credential, and reloads of the configuration while they are connected.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! The port over a real socket, with the test in the place of the shards.
+//! The port over a real socket; the test itself answers for the shards.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};

@@ -9,7 +9,7 @@ use super::*;
 fn who_reads_steadily_but_never_all_costs_one_outbox() {
     const PAGE: usize = 100 << 10;
     const READ: usize = 256 << 10;
-    /// So much goes through an outbox that is never empty.
+    /// Bytes that pass through an outbox that is never empty.
     const TOTAL: usize = 64 << 20;
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

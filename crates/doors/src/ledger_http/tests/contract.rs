@@ -1,50 +1,50 @@
-//! Every route of the contract, as its users meet it.
+//! Every route of the API, called as its users call it.
 
 use serde_json::json;
 use tidegate_ledger::message::Unavailable;
 
-use super::house::{House, SERVICE};
+use super::server::{SERVICE, TestServer};
 use crate::http::{Health, HttpLimits};
 
 #[test]
 fn a_viewer_logs_in_lists_the_candidates_and_votes() {
-    let house = House::open();
-    let login = house.ask("", "POST", "/v1/login", r#"{"user":"dave","password":"dave"}"#);
+    let server = TestServer::open();
+    let login = server.ask("", "POST", "/v1/login", r#"{"user":"dave","password":"dave"}"#);
     assert_eq!(login.status, 200);
     assert!(login.head.contains("cache-control: no-store"), "{login:?}");
     let login = login.json();
     assert!(login["expires_at"].as_str().unwrap().ends_with('Z'), "{login}");
     let token = login["token"].as_str().unwrap();
 
-    let list = house.ask(token, "GET", "/v1/accounts?prefix=candidate:", "").json();
+    let list = server.ask(token, "GET", "/v1/accounts?prefix=candidate:", "").json();
     assert_eq!(list["accounts"].as_array().unwrap().len(), 7, "{list}");
     assert_eq!(list["accounts"][0]["kind"], "collector");
 
     let vote = r#"{"id":"vote-1","debit":"wallet:dave","credit":"candidate:3","amount":1,"memo":"go"}"#;
-    let first = house.ask(token, "POST", "/v1/transfers", vote);
+    let first = server.ask(token, "POST", "/v1/transfers", vote);
     assert_eq!((first.status, first.json()), (201, json!({"id": "vote-1", "outcome": "applied"})));
-    let again = house.ask(token, "POST", "/v1/transfers", vote);
+    let again = server.ask(token, "POST", "/v1/transfers", vote);
     assert_eq!((again.status, again.json()), (200, json!({"id": "vote-1", "outcome": "duplicate"})));
 
-    let wallet = house.ask(token, "GET", "/v1/accounts/wallet:dave", "").json();
+    let wallet = server.ask(token, "GET", "/v1/accounts/wallet:dave", "").json();
     let expected = json!({
         "id": "wallet:dave", "asset": "credit", "kind": "wallet",
         "balance": 9, "held": 0, "available": 9, "credited": 10, "debited": 1,
     });
     assert_eq!(wallet, expected);
-    let history = house.ask(token, "GET", "/v1/accounts/wallet%3Adave/transfers?limit=1", "").json();
+    let history = server.ask(token, "GET", "/v1/accounts/wallet%3Adave/transfers?limit=1", "").json();
     assert_eq!(history["transfers"][0]["id"], "vote-1");
     assert_eq!(history["transfers"][0]["balance_after"], 9);
     let next = history["next"].as_str().unwrap();
-    let rest = house.ask(token, "GET", &format!("/v1/accounts/wallet:dave/transfers?before={next}"), "").json();
+    let rest = server.ask(token, "GET", &format!("/v1/accounts/wallet:dave/transfers?before={next}"), "").json();
     assert_eq!(rest["transfers"][0]["id"], "seed:dave");
     assert_eq!(rest.get("next"), None);
 }
 
 #[test]
 fn refusals_are_problems_with_a_stable_code() {
-    let house = House::open();
-    let open = |body: &str| house.ask(SERVICE, "POST", "/v1/accounts", body).summary();
+    let server = TestServer::open();
+    let open = |body: &str| server.ask(SERVICE, "POST", "/v1/accounts", body).summary();
     assert_eq!(open(r#"{"id":"wallet:erin","asset":"credit","kind":"wallet"}"#), "201");
     assert_eq!(open(r#"{"id":"wallet:erin","asset":"credit","kind":"wallet"}"#), "200");
     assert_eq!(open(r#"{"id":"wallet:erin","asset":"euro","kind":"wallet"}"#), "409 account_exists");
@@ -54,7 +54,7 @@ fn refusals_are_problems_with_a_stable_code() {
 
     let transfer = |id: &str, debit: &str, credit: &str, amount: &str| {
         let body = format!(r#"{{"id":"{id}","debit":"{debit}","credit":"{credit}","amount":{amount}}}"#);
-        house.ask(SERVICE, "POST", "/v1/transfers", &body)
+        server.ask(SERVICE, "POST", "/v1/transfers", &body)
     };
     let poor = transfer("t1", "wallet:dave", "candidate:1", "11");
     assert_eq!(poor.summary(), "409 insufficient_funds");
@@ -69,38 +69,38 @@ fn refusals_are_problems_with_a_stable_code() {
     assert_eq!(transfer("t8", "wallet:dave", "candidate:1", "0").summary(), "422 amount_invalid");
     assert_eq!(transfer("", "wallet:dave", "candidate:1", "1").summary(), "422 id_invalid");
     assert_eq!(transfer("t9", "source:shop", "wallet:dave", "9223372036854775807").summary(), "409 overflow");
-    assert_eq!(house.ask(SERVICE, "GET", "/v1/accounts/wallet:none", "").summary(), "404 account_not_found");
+    assert_eq!(server.ask(SERVICE, "GET", "/v1/accounts/wallet:none", "").summary(), "404 account_not_found");
 }
 
 #[test]
 fn many_transfers_get_one_line_each() {
-    let house = House::open();
+    let server = TestServer::open();
     let body = r#"{"transfers":[
         {"id":"b1","debit":"wallet:dave","credit":"candidate:1","amount":4},
         {"id":"b2","debit":"wallet:dave","credit":"candidate:1","amount":7},
         {"id":"b1","debit":"wallet:dave","credit":"candidate:1","amount":4}],"linked":false}"#;
-    let answer = house.ask(SERVICE, "POST", "/v1/transfers", body);
+    let answer = server.ask(SERVICE, "POST", "/v1/transfers", body);
     let outcomes = json!({"outcomes": [
         {"id": "b1", "outcome": "applied"},
         {"id": "b2", "outcome": "refused", "code": "insufficient_funds", "available": 6},
         {"id": "b1", "outcome": "duplicate"},
     ]});
     assert_eq!((answer.status, answer.json()), (200, outcomes));
-    let empty = house.ask(SERVICE, "POST", "/v1/transfers", r#"{"transfers":[]}"#);
+    let empty = server.ask(SERVICE, "POST", "/v1/transfers", r#"{"transfers":[]}"#);
     assert_eq!(empty.summary(), "422 batch_size_invalid");
-    let both = house.ask(SERVICE, "POST", "/v1/transfers", r#"{"transfers":[],"id":"a"}"#);
+    let both = server.ask(SERVICE, "POST", "/v1/transfers", r#"{"transfers":[],"id":"a"}"#);
     assert_eq!(both.summary(), "422 field_invalid");
 }
 
 #[test]
 fn holds_are_placed_posted_and_voided() {
-    let house = House::open();
-    let ask = |path: &str, body: &str| house.ask(SERVICE, "POST", path, body).summary();
+    let server = TestServer::open();
+    let ask = |path: &str, body: &str| server.ask(SERVICE, "POST", path, body).summary();
     let hold = r#"{"id":"h1","debit":"wallet:dave","credit":"candidate:1","amount":6,"expires_in_ms":60000}"#;
     assert_eq!(ask("/v1/holds", hold), "201");
     assert_eq!(ask("/v1/holds", hold), "200");
     assert_eq!(ask("/v1/holds", &hold.replace("60000", "0").replace("h1", "h2")), "422 expiry_invalid");
-    let wallet = house.ask(SERVICE, "GET", "/v1/accounts/wallet:dave", "").json();
+    let wallet = server.ask(SERVICE, "GET", "/v1/accounts/wallet:dave", "").json();
     assert_eq!((&wallet["held"], &wallet["available"]), (&json!(6), &json!(4)));
     assert_eq!(ask("/v1/holds/h1/post", r#"{"amount":7}"#), "409 post_exceeds_hold");
     assert_eq!(ask("/v1/holds/h1/post", r#"{"amount":5}"#), "200");
@@ -116,28 +116,28 @@ fn holds_are_placed_posted_and_voided() {
 
 #[test]
 fn the_operators_pages_say_what_is_so() {
-    let house = House::open();
-    let health = house.ask("", "GET", "/healthz", "");
+    let server = TestServer::open();
+    let health = server.ask("", "GET", "/healthz", "");
     assert_eq!((health.status, health.body.as_str()), (200, r#"{"status":"ok"}"#));
-    let audit = house.ask(SERVICE, "GET", "/v1/audit", "").json();
+    let audit = server.ask(SERVICE, "GET", "/v1/audit", "").json();
     assert_eq!((&audit["agreed"], &audit["shards"][0]["sequence"]), (&json!(true), &json!(9)));
-    let metrics = house.ask(SERVICE, "GET", "/metrics", "");
+    let metrics = server.ask(SERVICE, "GET", "/metrics", "");
     assert!(metrics.head.contains("content-type: text/plain; version=0.0.4"), "{metrics:?}");
     assert!(metrics.body.contains("tidegate_fake 1\n"), "{metrics:?}");
     assert!(metrics.body.contains("tidegate_http_answers_total{status=\"2xx\"} 2\n"), "{metrics:?}");
 
-    house.backend.set_health(Health::Recovering { progress: 0.25 });
-    let health = house.ask("", "GET", "/healthz", "");
+    server.backend.set_health(Health::Recovering { progress: 0.25 });
+    let health = server.ask("", "GET", "/healthz", "");
     assert_eq!(health.summary(), "503 recovering");
     assert_eq!(health.json()["progress"], 0.25);
-    assert_eq!(house.ask(SERVICE, "GET", "/v1/audit", "").summary(), "503 recovering");
-    house.backend.set_health(Health::Failed { reason: "shard 0: fsync failed".to_owned() });
-    assert_eq!(house.ask("", "GET", "/healthz", "").summary(), "503 shard_failed");
+    assert_eq!(server.ask(SERVICE, "GET", "/v1/audit", "").summary(), "503 recovering");
+    server.backend.set_health(Health::Failed { reason: "shard 0: fsync failed".to_owned() });
+    assert_eq!(server.ask("", "GET", "/healthz", "").summary(), "503 shard_failed");
 }
 
 #[test]
 fn unavailability_says_when_to_try_again() {
-    let house = House::open();
+    let server = TestServer::open();
     let vote = r#"{"id":"v","debit":"wallet:dave","credit":"candidate:3","amount":1}"#;
     for (unavailable, summary) in [
         (Unavailable::Busy, "503 busy"),
@@ -146,35 +146,35 @@ fn unavailability_says_when_to_try_again() {
         (Unavailable::Recovering, "503 recovering"),
         (Unavailable::Stopping, "503 stopping"),
     ] {
-        house.backend.unavailable(Some(unavailable));
-        let answer = house.ask(SERVICE, "POST", "/v1/transfers", vote);
+        server.backend.unavailable(Some(unavailable));
+        let answer = server.ask(SERVICE, "POST", "/v1/transfers", vote);
         assert_eq!(answer.summary(), summary);
         assert!(answer.head.contains("\r\nretry-after: "), "{answer:?}");
     }
-    house.backend.unavailable(None);
-    assert_eq!(house.ask(SERVICE, "POST", "/v1/transfers", vote).summary(), "201");
+    server.backend.unavailable(None);
+    assert_eq!(server.ask(SERVICE, "POST", "/v1/transfers", vote).summary(), "201");
 }
 
 #[test]
 fn a_ledger_that_does_not_answer_is_not_waited_for_for_ever() {
     let limits = HttpLimits { request_timeout: std::time::Duration::from_millis(50), ..HttpLimits::default() };
-    let house = House::with(limits);
-    house.backend.silent();
-    let answer = house.ask(SERVICE, "GET", "/v1/accounts/wallet:dave", "");
+    let server = TestServer::with(limits);
+    server.backend.silent();
+    let answer = server.ask(SERVICE, "GET", "/v1/accounts/wallet:dave", "");
     assert_eq!(answer.summary(), "503 timed_out");
 }
 
 #[test]
 fn unknown_paths_and_methods_are_problems_too() {
-    let house = House::open();
-    assert_eq!(house.ask(SERVICE, "GET", "/nowhere", "").summary(), "404 path_unknown");
-    assert_eq!(house.ask(SERVICE, "GET", "/v1/accounts/", "").summary(), "404 path_unknown");
+    let server = TestServer::open();
+    assert_eq!(server.ask(SERVICE, "GET", "/nowhere", "").summary(), "404 path_unknown");
+    assert_eq!(server.ask(SERVICE, "GET", "/v1/accounts/", "").summary(), "404 path_unknown");
     for (method, path, allow) in [
         ("DELETE", "/v1/accounts", "allow: post,get,head"),
         ("GET", "/v1/transfers", "allow: post"),
         ("PUT", "/healthz", "allow: get,head"),
     ] {
-        let answer = house.ask(SERVICE, method, path, "");
+        let answer = server.ask(SERVICE, method, path, "");
         assert_eq!(answer.summary(), "405 method_not_allowed");
         let mut allowed: Vec<&str> =
             answer.head.lines().find_map(|l| l.strip_prefix("allow: ")).unwrap().split(',').collect();
@@ -183,21 +183,21 @@ fn unknown_paths_and_methods_are_problems_too() {
         expected.sort_unstable();
         assert_eq!(allowed, expected, "{method} {path}");
     }
-    assert_eq!(house.ask(SERVICE, "GET", "/v1/accounts/%ff", "").summary(), "400 path_invalid");
-    assert_eq!(house.ask(SERVICE, "GET", "/v1/accounts?limit=0", "").summary(), "422 query_invalid");
-    assert_eq!(house.ask(SERVICE, "GET", "/v1/accounts?limit=many", "").summary(), "422 query_invalid");
-    let unknown = house.ask(SERVICE, "GET", "/v1/accounts?prefx=a", "");
+    assert_eq!(server.ask(SERVICE, "GET", "/v1/accounts/%ff", "").summary(), "400 path_invalid");
+    assert_eq!(server.ask(SERVICE, "GET", "/v1/accounts?limit=0", "").summary(), "422 query_invalid");
+    assert_eq!(server.ask(SERVICE, "GET", "/v1/accounts?limit=many", "").summary(), "422 query_invalid");
+    let unknown = server.ask(SERVICE, "GET", "/v1/accounts?prefx=a", "");
     assert_eq!(unknown.summary(), "422 query_invalid");
     assert!(unknown.json()["detail"].as_str().unwrap().contains("prefx"), "{unknown:?}");
 }
 
 #[test]
 fn lists_are_paged_in_the_byte_order_of_ids() {
-    let house = House::open();
+    let server = TestServer::open();
     let mut seen = Vec::new();
     let mut after = String::new();
     loop {
-        let page = house.ask(SERVICE, "GET", &format!("/v1/accounts?limit=3&after={after}"), "").json();
+        let page = server.ask(SERVICE, "GET", &format!("/v1/accounts?limit=3&after={after}"), "").json();
         let accounts = page["accounts"].as_array().unwrap();
         assert!(accounts.len() <= 3);
         seen.extend(accounts.iter().map(|account| account["id"].as_str().unwrap().to_owned()));
@@ -213,8 +213,8 @@ fn lists_are_paged_in_the_byte_order_of_ids() {
 
 #[test]
 fn the_openapi_document_has_every_route_and_its_answers() {
-    let house = House::open();
-    let document = house.ask("", "GET", "/openapi.json", "").json();
+    let server = TestServer::open();
+    let document = server.ask("", "GET", "/openapi.json", "").json();
     let mut routes: Vec<String> = Vec::new();
     for (path, methods) in document["paths"].as_object().unwrap() {
         for (method, operation) in methods.as_object().unwrap() {
@@ -240,6 +240,10 @@ fn the_openapi_document_has_every_route_and_its_answers() {
         post /v1/login: 200 400 401 408 413 415 422 503
         post /v1/transfers: 200 201 400 401 403 404 408 409 413 415 422 500 503"#]]
     .assert_eq(&routes.join("\n"));
+    let history = &document["paths"]["/v1/accounts/{id}/transfers"]["get"]["responses"]["200"]["content"];
+    let reference = |content_type: &str| history[content_type]["schema"]["$ref"].as_str().unwrap().to_owned();
+    assert_eq!(reference("application/json"), "#/components/schemas/HistoryBody");
+    assert_eq!(reference("application/x-ndjson"), "#/components/schemas/RowBody");
     let schemas = &document["components"]["schemas"];
     assert_eq!(schemas["TransferBody"]["additionalProperties"], false);
     assert_eq!(schemas["TransferBody"]["required"], json!(["id", "debit", "credit", "amount"]));
@@ -248,14 +252,14 @@ fn the_openapi_document_has_every_route_and_its_answers() {
 
 #[test]
 fn the_voting_page_is_whole_and_loads_nothing_from_elsewhere() {
-    let house = House::open();
-    let page = house.ask("", "GET", "/demo", "");
+    let server = TestServer::open();
+    let page = server.ask("", "GET", "/demo", "");
     assert_eq!(page.status, 200);
     assert!(page.head.contains("content-security-policy: default-src 'none'"), "{}", page.head);
     for part in ["/demo/demo.css", "/demo/demo.js"] {
         assert!(page.body.contains(part), "the page loads {part}");
-        assert_eq!(house.ask("", "GET", part, "").status, 200);
+        assert_eq!(server.ask("", "GET", part, "").status, 200);
     }
     assert!(!page.body.contains("://"), "{}", page.body);
-    assert_eq!(house.ask("", "GET", "/demo/other.js", "").status, 404);
+    assert_eq!(server.ask("", "GET", "/demo/other.js", "").status, 404);
 }

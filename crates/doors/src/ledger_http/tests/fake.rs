@@ -1,4 +1,4 @@
-//! A ledger in a map, enough of one to answer every question of the door, with switches to answer badly.
+//! A fake ledger in a map. It answers every request of the HTTP door, and tests can make it fail.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use tidegate_telemetry::{Registry, render_prometheus};
 use tokio::sync::oneshot;
 
 use crate::http::{DrainStatus, Health, Operations};
-use crate::ledger_http::Backend;
+use crate::ledger_http::{Backend, Replies};
 
 /// A [`Backend`] over a map.
 #[derive(Clone)]
@@ -32,6 +32,8 @@ struct State {
     health: Option<Health>,
     drain: DrainStatus,
     asked: usize,
+    streams: usize,
+    parts: usize,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -70,7 +72,7 @@ impl FakeBackend {
         self.state.lock().unwrap().is_silent = true;
     }
 
-    /// From now on the house is so.
+    /// From now on the server is so.
     pub fn set_health(&self, health: Health) {
         self.state.lock().unwrap().health = Some(health);
     }
@@ -83,6 +85,26 @@ impl FakeBackend {
     /// How many requests came through the door.
     pub fn asked(&self) -> usize {
         self.state.lock().unwrap().asked
+    }
+
+    /// How many streams are read.
+    pub fn streams(&self) -> usize {
+        self.state.lock().unwrap().streams
+    }
+
+    /// How many parts of streams were read.
+    pub fn parts(&self) -> usize {
+        self.state.lock().unwrap().parts
+    }
+
+    /// Adds so many long rows to the history of `account`.
+    pub fn lengthen(&self, account: &str, rows: usize) {
+        let mut state = self.state.lock().unwrap();
+        for number in 0..rows {
+            state.move_money(&format!("row-{number}"), RowKind::Transfer, "source:shop", account, 1);
+        }
+        let rows = &mut state.accounts.get_mut(account).unwrap().rows;
+        rows.iter_mut().for_each(|row| row.memo = "m".repeat(256).into());
     }
 
     /// Opens the accounts of the show and gives each wallet ten credits.
@@ -116,6 +138,61 @@ impl Backend for FakeBackend {
             answer.send(decided).unwrap();
         }
         async move { reply.await.unwrap_or(Reply::Unavailable(Unavailable::Stopping)) }
+    }
+
+    type Replies = FakeReplies;
+
+    fn open(&self, request: Request, _window: usize) -> Result<FakeReplies, Unavailable> {
+        let Request::StreamHistory { id, before, rows_max } = request else { panic!("{request:?} has one reply") };
+        let mut state = self.state.lock().unwrap();
+        state.streams += 1;
+        Ok(FakeReplies { state: self.state.clone(), id, before, rows_left: rows_max.unwrap_or(u64::MAX) })
+    }
+}
+
+/// A history, page by page.
+pub struct FakeReplies {
+    state: Arc<Mutex<State>>,
+    id: Box<str>,
+    before: Option<Box<str>>,
+    rows_left: u64,
+}
+
+impl FakeReplies {
+    /// The next part; `None` if nobody answers.
+    fn decide(&mut self) -> Option<Reply> {
+        let mut state = self.state.lock().unwrap();
+        if state.is_silent {
+            return None;
+        }
+        if let Some(why) = state.unavailable {
+            return Some(Reply::Unavailable(why));
+        }
+        let limit = self.rows_left.min(1_000) as u32;
+        let page = Request::ReadHistory { id: self.id.clone(), before: self.before.take(), limit };
+        let Reply::History { rows, next } = state.decide(page) else {
+            return Some(Reply::Refused(Refusal::AccountNotFound));
+        };
+        state.parts += 1;
+        self.rows_left -= rows.len() as u64;
+        let is_last = next.is_none() || self.rows_left == 0;
+        self.before = next;
+        Some(Reply::HistoryPart { rows, is_last })
+    }
+}
+
+impl Replies for FakeReplies {
+    async fn next(&mut self) -> Option<Reply> {
+        match self.decide() {
+            Some(reply) => Some(reply),
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for FakeReplies {
+    fn drop(&mut self) {
+        self.state.lock().unwrap().streams -= 1;
     }
 }
 
@@ -181,6 +258,7 @@ impl State {
                     _ => Reply::Refused(Refusal::CursorInvalid),
                 },
             },
+            Request::StreamHistory { .. } => panic!("a stream has several replies"),
             Request::ReadAudit => Reply::Audit(vec![AuditReport {
                 finished_at_ms: 1,
                 sequence: 9,

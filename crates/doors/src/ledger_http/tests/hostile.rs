@@ -1,9 +1,9 @@
-//! What nobody should send, and what happens then: one clear answer, bounded memory, bounded time.
+//! Malformed and hostile requests: each gets one clear answer, in bounded memory and time.
 
 use std::io::Write;
 use std::time::Duration;
 
-use super::house::{House, SERVICE, request};
+use super::server::{SERVICE, TestServer, request};
 use crate::http::HttpLimits;
 
 const GOOD: &str = r#"{"id":"v","debit":"wallet:dave","credit":"candidate:3","amount":1}"#;
@@ -19,8 +19,8 @@ fn short() -> HttpLimits {
 
 #[test]
 fn bodies_that_are_not_what_they_must_be_are_explained() {
-    let house = House::open();
-    let mut client = house.connect();
+    let server = TestServer::open();
+    let mut client = server.connect();
     for (body, summary, detail) in [
         ("", "400 json_invalid", "the body is empty"),
         ("{", "400 json_invalid", "line 1 column 1"),
@@ -68,29 +68,29 @@ fn bodies_that_are_not_what_they_must_be_are_explained() {
 
 #[test]
 fn escapes_and_other_scripts_are_texts_like_others() {
-    let house = House::open();
+    let server = TestServer::open();
     let body = r#"{"id":"\u0076-\"1\" \ud83d\ude80","debit":"wallet:dave","credit":"candidate:3","amount":1}"#;
-    let answer = house.ask(SERVICE, "POST", "/v1/transfers", body);
+    let answer = server.ask(SERVICE, "POST", "/v1/transfers", body);
     assert_eq!((answer.status, answer.json()["id"].as_str().unwrap()), (201, "v-\"1\" 🚀"));
-    let as_float = house.ask(SERVICE, "POST", "/v1/transfers", &body.replace(":1}", ":1.0}"));
+    let as_float = server.ask(SERVICE, "POST", "/v1/transfers", &body.replace(":1}", ":1.0}"));
     assert_eq!(as_float.summary(), "200", "the same content");
 }
 
 #[test]
 fn content_types_and_sizes_are_held_to() {
-    let house = House::with(HttpLimits { body_bytes_max: 10_000, ..HttpLimits::default() });
+    let server = TestServer::with(HttpLimits { body_bytes_max: 10_000, ..HttpLimits::default() });
     let form = request(SERVICE, "POST", "/v1/transfers", GOOD).replace("application/json", "text/plain");
-    let mut client = house.connect();
+    let mut client = server.connect();
     client.send(&form);
     assert_eq!(client.read_answer().unwrap().summary(), "415 content_type_unsupported");
     let with_charset = request(SERVICE, "POST", "/v1/transfers", GOOD).replace("/json", "/json; charset=utf-8");
-    let mut client = house.connect();
+    let mut client = server.connect();
     client.send(&with_charset);
     assert_eq!(client.read_answer().unwrap().summary(), "201");
 
     let large = format!("{GOOD}{}", " ".repeat(20_000));
-    assert_eq!(house.ask(SERVICE, "POST", "/v1/transfers", &large).summary(), "413 body_too_large");
-    let mut client = house.connect();
+    assert_eq!(server.ask(SERVICE, "POST", "/v1/transfers", &large).summary(), "413 body_too_large");
+    let mut client = server.connect();
     client.send(&format!(
         "POST /v1/transfers HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {SERVICE}\r\n\
          transfer-encoding: chunked\r\n\r\n"
@@ -102,12 +102,12 @@ fn content_types_and_sizes_are_held_to() {
     assert_eq!(client.read_answer().unwrap().summary(), "413 body_too_large");
     assert!(client.is_closed());
 
-    let mut client = house.connect();
+    let mut client = server.connect();
     client.send(&format!("GET /healthz HTTP/1.1\r\nhost: a\r\nx: {}\r\n\r\n", "y".repeat(40_000)));
     // The rest of such a head is not read, so the system may reset the connection before the answer is through.
     assert!(client.read_answer().is_none_or(|answer| answer.status == 431));
     assert!(client.is_closed());
-    let mut client = house.connect();
+    let mut client = server.connect();
     let many: String = (0..100).map(|number| format!("x-{number}: y\r\n")).collect();
     client.send(&format!("GET /healthz HTTP/1.1\r\nhost: a\r\n{many}\r\n"));
     assert_eq!(client.read_answer().unwrap().status, 431);
@@ -115,16 +115,16 @@ fn content_types_and_sizes_are_held_to() {
 
 #[test]
 fn a_body_in_pieces_is_one_body() {
-    let house = House::open();
+    let server = TestServer::open();
     let bytes = request(SERVICE, "POST", "/v1/transfers", GOOD);
-    let mut client = house.connect();
+    let mut client = server.connect();
     for piece in bytes.as_bytes().chunks(7) {
         client.stream.write_all(piece).unwrap();
         client.stream.flush().unwrap();
         std::thread::yield_now();
     }
     assert_eq!(client.read_answer().unwrap().summary(), "201");
-    let mut client = house.connect();
+    let mut client = server.connect();
     client.send(&request(SERVICE, "POST", "/v1/transfers", GOOD).repeat(10));
     for _ in 0..10 {
         assert_eq!(client.read_answer().unwrap().summary(), "200", "pipelined");
@@ -133,13 +133,13 @@ fn a_body_in_pieces_is_one_body() {
 
 #[test]
 fn slow_heads_and_bodies_end_their_connection() {
-    let house = House::with(short());
-    let mut idle = house.connect();
-    let mut slow_head = house.connect();
+    let server = TestServer::with(short());
+    let mut idle = server.connect();
+    let mut slow_head = server.connect();
     slow_head.send("GET /healthz HTTP/1.1\r\nhos");
-    let mut kept_alive = house.connect();
+    let mut kept_alive = server.connect();
     assert_eq!(kept_alive.ask("", "GET", "/healthz", "").status, 200);
-    let mut slow_body = house.connect();
+    let mut slow_body = server.connect();
     let bytes = request(SERVICE, "POST", "/v1/transfers", GOOD);
     slow_body.send(&bytes[..bytes.len() - 5]);
     assert_eq!(slow_body.read_answer().unwrap().summary(), "408 body_timeout");
@@ -151,15 +151,15 @@ fn slow_heads_and_bodies_end_their_connection() {
 
 #[test]
 fn one_connection_too_many_is_told_so_and_the_others_go_on() {
-    let house = House::with(HttpLimits { connections_max: 3, ..HttpLimits::default() });
-    let mut inside: Vec<_> = (0..3).map(|_| house.connect()).collect();
+    let server = TestServer::with(HttpLimits { connections_max: 3, ..HttpLimits::default() });
+    let mut inside: Vec<_> = (0..3).map(|_| server.connect()).collect();
     for client in &mut inside {
         assert_eq!(client.ask("", "GET", "/healthz", "").status, 200);
     }
-    let mut outside = house.connect();
+    let mut outside = server.connect();
     assert_eq!(outside.read_answer().unwrap().summary(), "503 busy");
     assert!(outside.is_closed());
-    assert_eq!(house.metrics.connections_refused.get(), 1);
+    assert_eq!(server.metrics.connections_refused.get(), 1);
     for client in &mut inside {
         assert_eq!(client.ask("", "GET", "/healthz", "").status, 200);
     }
@@ -167,14 +167,14 @@ fn one_connection_too_many_is_told_so_and_the_others_go_on() {
 
 #[test]
 fn bytes_that_are_not_http_end_the_connection() {
-    let house = House::open();
+    let server = TestServer::open();
     for bytes in [
         "\0\0\0\0",
         "GET\r\n\r\n",
         "\u{16}\u{3}\u{1}\u{2}\0\u{1}\0\u{1}hello over TLS\r\n\r\n",
         "GET / HTTP/9.9\r\n\r\n",
     ] {
-        let mut client = house.connect();
+        let mut client = server.connect();
         client.send(bytes);
         client.stream.shutdown(std::net::Shutdown::Write).unwrap();
         if let Some(answer) = client.read_answer() {
@@ -182,37 +182,37 @@ fn bytes_that_are_not_http_end_the_connection() {
         }
         assert!(client.is_closed());
     }
-    let mut smuggler = house.connect();
+    let mut smuggler = server.connect();
     smuggler.send(&format!(
         "POST /v1/transfers HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {SERVICE}\r\ncontent-length: 5\r\n\
          content-length: 6\r\n\r\n{{}}   "
     ));
     assert_eq!(smuggler.read_answer().unwrap().status, 400);
     assert!(smuggler.is_closed());
-    assert_eq!(house.backend.asked(), 0);
+    assert_eq!(server.backend.asked(), 0);
 }
 
 #[test]
 fn stopping_answers_what_was_asked_and_closes() {
-    let house = House::open();
-    let mut idle = house.connect();
+    let server = TestServer::open();
+    let mut idle = server.connect();
     assert_eq!(idle.ask("", "GET", "/healthz", "").status, 200);
-    let mut half = house.connect();
+    let mut half = server.connect();
     let bytes = request(SERVICE, "POST", "/v1/transfers", GOOD);
     let (first, rest) = bytes.split_at(bytes.len() - 5);
     half.send(first);
-    while house.metrics.connections_open.get() < 2 {
+    while server.metrics.connections_open.get() < 2 {
         std::thread::yield_now();
     }
     // The half request must have been read before the stop, or it would be a new one: ask on another connection behind
     // it.
-    assert_eq!(house.ask("", "GET", "/healthz", "").status, 200);
-    house.begin_stop();
+    assert_eq!(server.ask("", "GET", "/healthz", "").status, 200);
+    server.begin_stop();
     assert!(idle.is_closed(), "an idle connection is closed at once");
     half.send(rest);
     assert_eq!(half.read_answer().unwrap().summary(), "201", "one under way is finished");
     assert!(half.is_closed());
-    house.stop();
+    server.stop();
 }
 
 #[test]
@@ -224,13 +224,13 @@ fn tls_is_served_and_those_who_do_not_speak_it_are_let_go() {
         .with_no_client_auth()
         .with_single_cert(vec![signed.cert.der().clone()], key.into())
         .unwrap();
-    let house = House::build(short(), Some(Arc::new(server)));
-    let mut plain = house.connect();
+    let server = TestServer::build(short(), Some(Arc::new(server)));
+    let mut plain = server.connect();
     plain.send("GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n");
     assert!(plain.is_closed());
-    let mut silent = house.connect();
+    let mut silent = server.connect();
     assert!(silent.is_closed());
-    while house.metrics.handshakes_failed.get() < 2 {
+    while server.metrics.handshakes_failed.get() < 2 {
         std::thread::yield_now();
     }
 
@@ -238,7 +238,7 @@ fn tls_is_served_and_those_who_do_not_speak_it_are_let_go() {
     roots.add(signed.cert.der().clone()).unwrap();
     let client = rustls::ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
     let mut session = rustls::ClientConnection::new(Arc::new(client), "localhost".try_into().unwrap()).unwrap();
-    let mut socket = house.connect();
+    let mut socket = server.connect();
     let mut stream = rustls::Stream::new(&mut session, &mut socket.stream);
     stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").unwrap();
     let mut answer = Vec::new();

@@ -1,9 +1,10 @@
-//! The door from outside: a real edge thread, real sockets, a ledger in a map.
+//! The HTTP door from outside: a real edge thread, real sockets, and a fake ledger in a map.
 
 mod contract;
 mod drain;
 mod fake;
-mod guest;
+mod history_lines;
 mod hostile;
-mod house;
+mod outside_room;
 mod rights;
+mod server;

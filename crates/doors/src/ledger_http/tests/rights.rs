@@ -1,8 +1,8 @@
-//! Who may do what, over the door.
+//! Who may do what over HTTP.
 
 use serde_json::json;
 
-use super::house::{House, SERVICE, SHOP};
+use super::server::{SERVICE, SHOP, TestServer};
 use crate::auth::gate::KIND_LOOKUPS_PER_REQUEST_MAX;
 
 fn vote(id: &str, debit: &str, credit: &str) -> String {
@@ -11,7 +11,7 @@ fn vote(id: &str, debit: &str, credit: &str) -> String {
 
 #[test]
 fn nothing_but_health_works_without_a_token() {
-    let house = House::open();
+    let server = TestServer::open();
     for (method, path) in [
         ("GET", "/v1/accounts"),
         ("POST", "/v1/accounts"),
@@ -24,22 +24,22 @@ fn nothing_but_health_works_without_a_token() {
         ("GET", "/v1/audit"),
         ("GET", "/metrics"),
     ] {
-        let missing = house.ask("", method, path, "");
+        let missing = server.ask("", method, path, "");
         assert_eq!(missing.summary(), "401 token_missing", "{method} {path}");
         assert!(missing.head.contains("www-authenticate: bearer realm=\"tidegate\"\r\n"), "{missing:?}");
-        let wrong = house.ask("not-a-token", method, path, "");
+        let wrong = server.ask("not-a-token", method, path, "");
         assert_eq!(wrong.summary(), "401 token_invalid", "{method} {path}");
         assert!(wrong.head.contains("error=\"invalid_token\""), "{wrong:?}");
     }
-    assert_eq!(house.backend.asked(), 0);
-    assert_eq!(house.ask("", "GET", "/healthz", "").status, 200);
+    assert_eq!(server.backend.asked(), 0);
+    assert_eq!(server.ask("", "GET", "/healthz", "").status, 200);
 }
 
 #[test]
 fn a_viewer_spends_only_own_credits_and_only_on_candidates() {
-    let house = House::open();
-    let dave = house.log_in("dave");
-    let ask = |path: &str, body: &str| house.ask(&dave, "POST", path, body).summary();
+    let server = TestServer::open();
+    let dave = server.log_in("dave");
+    let ask = |path: &str, body: &str| server.ask(&dave, "POST", path, body).summary();
     assert_eq!(ask("/v1/transfers", &vote("a", "wallet:dave", "candidate:1")), "201");
     assert_eq!(ask("/v1/transfers", &vote("b", "wallet:carol", "candidate:1")), "403 forbidden");
     assert_eq!(ask("/v1/transfers", &vote("c", "source:shop", "wallet:dave")), "403 forbidden");
@@ -59,15 +59,15 @@ fn a_viewer_spends_only_own_credits_and_only_on_candidates() {
     assert_eq!(ask("/v1/holds/h/post", ""), "403 forbidden");
     assert_eq!(ask("/v1/holds/h/void", ""), "403 forbidden");
     assert_eq!(ask("/v1/accounts", r#"{"id":"wallet:x","asset":"credit","kind":"wallet"}"#), "403 forbidden");
-    let carol = house.ask(SERVICE, "GET", "/v1/accounts/wallet:carol", "").json();
+    let carol = server.ask(SERVICE, "GET", "/v1/accounts/wallet:carol", "").json();
     assert_eq!(carol["balance"], 10, "nothing that was forbidden happened");
 }
 
 #[test]
 fn a_viewer_sees_own_wallets_and_candidates() {
-    let house = House::open();
-    let dave = house.log_in("dave");
-    let get = |path: &str| house.ask(&dave, "GET", path, "");
+    let server = TestServer::open();
+    let dave = server.log_in("dave");
+    let get = |path: &str| server.ask(&dave, "GET", path, "");
     assert_eq!(get("/v1/accounts/wallet:dave").summary(), "200");
     assert_eq!(get("/v1/accounts/candidate:1").summary(), "200");
     assert_eq!(get("/v1/accounts/candidate:1/transfers").summary(), "200");
@@ -88,23 +88,23 @@ fn a_viewer_sees_own_wallets_and_candidates() {
 
 #[test]
 fn a_viewers_page_is_full_although_others_stand_between() {
-    let house = House::open();
-    let dave = house.log_in("dave");
+    let server = TestServer::open();
+    let dave = server.log_in("dave");
     for number in 0..20 {
         let body = format!(r#"{{"id":"alien:{number:02}","asset":"credit","kind":"wallet"}}"#);
-        assert_eq!(house.ask(SERVICE, "POST", "/v1/accounts", &body).status, 201);
+        assert_eq!(server.ask(SERVICE, "POST", "/v1/accounts", &body).status, 201);
     }
-    let page = house.ask(&dave, "GET", "/v1/accounts?limit=7", "").json();
+    let page = server.ask(&dave, "GET", "/v1/accounts?limit=7", "").json();
     assert_eq!(page["accounts"].as_array().unwrap().len(), 7, "{page}");
     assert_eq!(page["next"], "candidate:7");
-    let page = house.ask(&dave, "GET", "/v1/accounts?limit=7&after=candidate:7", "").json();
+    let page = server.ask(&dave, "GET", "/v1/accounts?limit=7&after=candidate:7", "").json();
     assert_eq!((&page["accounts"][0]["id"], page.get("next")), (&json!("wallet:dave"), None));
 }
 
 #[test]
 fn a_service_does_what_its_grants_list() {
-    let house = House::open();
-    let ask = |method: &str, path: &str, body: &str| house.ask(SHOP, method, path, body).summary();
+    let server = TestServer::open();
+    let ask = |method: &str, path: &str, body: &str| server.ask(SHOP, method, path, body).summary();
     assert_eq!(ask("POST", "/v1/transfers", &vote("a", "source:shop", "wallet:dave")), "201");
     assert_eq!(ask("POST", "/v1/transfers", &vote("b", "source:shop", "candidate:1")), "403 forbidden");
     assert_eq!(ask("POST", "/v1/transfers", &vote("c", "wallet:dave", "wallet:carol")), "403 forbidden");
@@ -116,41 +116,41 @@ fn a_service_does_what_its_grants_list() {
     assert_eq!(ask("GET", "/v1/audit", ""), "403 forbidden");
     assert_eq!(ask("GET", "/metrics", ""), "403 forbidden");
     assert_eq!(ask("POST", "/v1/holds/a/void", ""), "403 forbidden");
-    let list = house.ask(SHOP, "GET", "/v1/accounts", "").json();
+    let list = server.ask(SHOP, "GET", "/v1/accounts", "").json();
     assert_eq!(list["accounts"], json!([]));
 }
 
 #[test]
 fn a_viewer_cannot_make_the_door_ask_for_thousands_of_kinds() {
-    let house = House::open();
-    let dave = house.log_in("dave");
+    let server = TestServer::open();
+    let dave = server.log_in("dave");
     let votes: Vec<String> = (0..2_000).map(|n| vote(&n.to_string(), "wallet:dave", &format!("x:{n}"))).collect();
-    let answer = house.ask(&dave, "POST", "/v1/transfers", &format!(r#"{{"transfers":[{}]}}"#, votes.join(",")));
+    let answer = server.ask(&dave, "POST", "/v1/transfers", &format!(r#"{{"transfers":[{}]}}"#, votes.join(",")));
     assert_eq!(answer.summary(), "403 forbidden");
-    assert!(house.backend.asked() <= KIND_LOOKUPS_PER_REQUEST_MAX, "{}", house.backend.asked());
+    assert!(server.backend.asked() <= KIND_LOOKUPS_PER_REQUEST_MAX, "{}", server.backend.asked());
 }
 
 #[test]
 fn a_wrong_password_and_an_unknown_user_look_the_same() {
-    let house = House::open();
-    let wrong = house.ask("", "POST", "/v1/login", r#"{"user":"dave","password":"carol"}"#);
-    let unknown = house.ask("", "POST", "/v1/login", r#"{"user":"nobody","password":"carol"}"#);
+    let server = TestServer::open();
+    let wrong = server.ask("", "POST", "/v1/login", r#"{"user":"dave","password":"carol"}"#);
+    let unknown = server.ask("", "POST", "/v1/login", r#"{"user":"nobody","password":"carol"}"#);
     assert_eq!(wrong.summary(), "401 login_wrong");
     assert_eq!(wrong.body, unknown.body);
 }
 
 #[test]
 fn a_flood_of_log_ins_is_refused_and_votes_go_on() {
-    let house = House::open();
-    let mut flood: Vec<_> = (0..60).map(|_| house.connect()).collect();
+    let server = TestServer::open();
+    let mut flood: Vec<_> = (0..60).map(|_| server.connect()).collect();
     let body = r#"{"user":"dave","password":"guess"}"#;
     for client in &mut flood {
-        client.send(&super::house::request("", "POST", "/v1/login", body));
+        client.send(&super::server::request("", "POST", "/v1/login", body));
     }
-    assert_eq!(house.ask(SERVICE, "POST", "/v1/transfers", &vote("v", "wallet:dave", "candidate:1")).summary(), "201");
+    assert_eq!(server.ask(SERVICE, "POST", "/v1/transfers", &vote("v", "wallet:dave", "candidate:1")).summary(), "201");
     let answers: Vec<String> = flood.iter_mut().map(|client| client.read_answer().unwrap().summary()).collect();
     let busy = answers.iter().filter(|answer| *answer == "503 busy").count();
     let wrong = answers.iter().filter(|answer| *answer == "401 login_wrong").count();
     assert!(busy > 0 && wrong > 0 && busy + wrong == 60, "busy {busy}, wrong {wrong}");
-    house.log_in("dave");
+    server.log_in("dave");
 }

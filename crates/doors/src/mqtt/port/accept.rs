@@ -1,4 +1,4 @@
-//! Clients that come by a listener.
+//! Accepts clients from listeners.
 
 use std::io;
 use std::net::TcpStream;
@@ -22,7 +22,7 @@ pub(super) struct Door {
     number: usize,
     /// Somebody may wait before it.
     waited_for: bool,
-    /// Nobody is let in before the next tick: there are too many, or no descriptors.
+    /// No client is accepted before the next tick: there are too many clients, or no free descriptors.
     shut: bool,
 }
 
@@ -44,7 +44,7 @@ impl Door {
         self.shut = false;
     }
 
-    /// Whether somebody may be let in at once.
+    /// Whether a client may be accepted at once.
     pub fn has_more(&self) -> bool {
         self.waited_for && !self.shut
     }
@@ -70,7 +70,7 @@ impl<L: LogStore> MqttPort<L> {
                 match door.listener.accept() {
                     Ok((tcp, from)) => {
                         worked = true;
-                        self.welcome(index, tcp.into(), from.ip(), now);
+                        self.accept_client(index, tcp.into(), from.ip(), now);
                     }
                     Err(error) => {
                         throttle.give_back();
@@ -78,7 +78,7 @@ impl<L: LogStore> MqttPort<L> {
                             io::ErrorKind::WouldBlock => door.waited_for = false,
                             // The client was gone before it was taken.
                             io::ErrorKind::ConnectionAborted | io::ErrorKind::Interrupted => {}
-                            // Descriptors have run out: trying again at once would only burn the core.
+                            // Descriptors have run out: trying again at once would only use up CPU time.
                             _ => {
                                 door.shut = true;
                                 self.metrics.turned_away.increment("files");
@@ -91,11 +91,11 @@ impl<L: LogStore> MqttPort<L> {
         worked
     }
 
-    fn welcome(&mut self, index: ListenerIndex, tcp: TcpStream, address: std::net::IpAddr, now: TimeMs) {
+    fn accept_client(&mut self, index: ListenerIndex, tcp: TcpStream, address: std::net::IpAddr, now: TimeMs) {
         let (mark, refusal) = match self.admission.enter(index, address) {
-            Entry::Welcome(mark) => (mark, None),
-            Entry::Polite(mark, reason) => (mark, Some(reason)),
-            Entry::Shut => return self.metrics.turned_away.increment("limit"),
+            Entry::Admitted(mark) => (mark, None),
+            Entry::Refused(mark, reason) => (mark, Some(reason)),
+            Entry::Closed => return self.metrics.turned_away.increment("limit"),
         };
         if refusal.is_some() {
             self.metrics.turned_away.increment("polite");

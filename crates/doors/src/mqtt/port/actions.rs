@@ -1,4 +1,4 @@
-//! What the broker asks of its shell.
+//! Carries out the actions that the broker asks for.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::AsRawFd;
@@ -46,7 +46,7 @@ impl<L: LogStore> MqttPort<L> {
                             let mut start = |token, request| asker.start(token, request);
                             self.ledger.collector(key, account, &mut start);
                         } else {
-                            // Nobody knows now, and who may not is the safer guess.
+                            // The ledger could not answer. Denied is the safe assumption.
                             self.broker.confirm(key, &account, false, now);
                         }
                     }
@@ -70,7 +70,7 @@ impl<L: LogStore> MqttPort<L> {
         }
         let listener = self.settings.listeners.get(usize::from(socket.listener.0));
         let websocket = || self.settings.websocket.as_ref().is_some_and(|door| door.anonymous);
-        // A client that is gone already has no address; what it asks for matters to nobody.
+        // A client that has disconnected already has no address. Its request needs no answer.
         let address = socket.stream.socket().peer_addr().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.ip());
         let credentials = Credentials {
             client_id,

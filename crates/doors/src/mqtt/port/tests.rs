@@ -1,4 +1,4 @@
-//! Two workers' ports over real sockets, turned by the test, with nothing in the place of the ledger.
+//! The ports of two workers over real sockets. The test runs their turns; there is no ledger.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -26,7 +26,7 @@ use super::*;
 use crate::auth::Identity;
 use crate::mqtt::{AdmissionLimits, Credentials, MqttListener, MqttRoom, Verdict, VerdictReply};
 
-/// Long enough for any machine; nobody waits for it unless a test fails.
+/// Long enough for any machine; it passes only when a test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A client that may do everything.
@@ -45,9 +45,9 @@ impl Rights for Everything {
     }
 }
 
-/// Lets in who shows no password; keeps the replies to others.
+/// Accepts clients without a password, and keeps the replies for the others.
 #[derive(Default)]
-struct Porter {
+struct TestAuthenticator {
     asked: Mutex<Vec<VerdictReply>>,
 }
 
@@ -55,7 +55,7 @@ fn yes() -> Verdict {
     Ok(Admitted { rights: Arc::new(Everything) })
 }
 
-impl MqttAuthenticator for Porter {
+impl MqttAuthenticator for TestAuthenticator {
     fn begin(&self, credentials: Credentials, reply: VerdictReply) -> Option<Verdict> {
         assert!(credentials.address.is_loopback() && &*credentials.listener == "plain");
         if credentials.password.is_none() {
@@ -121,7 +121,7 @@ impl Worker {
 struct Node {
     workers: Vec<Worker>,
     address: SocketAddr,
-    porter: Arc<Porter>,
+    authenticator: Arc<TestAuthenticator>,
 }
 
 impl Node {
@@ -151,8 +151,8 @@ impl Node {
             inbox: InboxLimits::default(),
             announce: AnnounceRules { accounts: Vec::new(), interval_ms: 0 },
         };
-        let porter = Arc::new(Porter::default());
-        let mut room = MqttRoom::new(settings, porter.clone(), 0, 2);
+        let authenticator = Arc::new(TestAuthenticator::default());
+        let mut room = MqttRoom::new(settings, authenticator.clone(), 0, 2);
         let address = room.listen(2).unwrap()[0].1;
         let registry = tidegate_telemetry::Registry::of(&[MqttMetrics::ROWS, BrokerMetrics::ROWS, ShardMetrics::ROWS]);
         let disk = FakeDisk::new(1);
@@ -173,7 +173,7 @@ impl Node {
             Worker { port, endpoint, own: VecDeque::new(), poll }
         };
         let workers: Vec<Worker> = mesh(2, 0).into_iter().enumerate().map(worker).collect();
-        Node { workers, address, porter }
+        Node { workers, address, authenticator }
     }
 
     fn turn(&mut self) {
@@ -209,9 +209,9 @@ impl Node {
     }
 
     /// Connects, and waits for a CONNACK that says yes.
-    fn welcome(&mut self, client_id: &str) -> Client {
+    fn connect_accepted(&mut self, client_id: &str) -> Client {
         let mut client = self.connect(client_id, false);
-        let connack = self.hear(&mut client);
+        let connack = self.receive(&mut client);
         assert_eq!((connack[0], connack[3]), (0x20, 0), "{client_id}: {connack:?}");
         client
     }
@@ -231,7 +231,7 @@ impl Node {
     }
 
     /// Waits for one packet.
-    fn hear(&mut self, client: &mut Client) -> Vec<u8> {
+    fn receive(&mut self, client: &mut Client) -> Vec<u8> {
         let mut packet = None;
         self.until("the client hears something", |_| {
             packet = client.packet();
@@ -320,17 +320,17 @@ impl Client {
 #[test]
 fn a_connection_goes_to_the_worker_of_its_session_and_all_hear_all() {
     let mut node = Node::open(1_000);
-    let mut clients: Vec<Client> = (0..20).map(|n| node.welcome(&format!("client {n}"))).collect();
+    let mut clients: Vec<Client> = (0..20).map(|n| node.connect_accepted(&format!("client {n}"))).collect();
     let handed_off: u64 = node.workers.iter().map(|worker| worker.port.metrics.handed_off.get()).sum();
     assert!(handed_off > 0, "of twenty clients, some come to the wrong worker");
     assert!(node.workers.iter().all(|worker| worker.port.sockets.len() > 0), "and some belong to either");
     for client in &mut clients {
         client.subscribe("news/#");
-        assert_eq!(node.hear(client)[0], 0x90);
+        assert_eq!(node.receive(client)[0], 0x90);
     }
     clients[7].publish("news/tide", b"it rises");
     for client in &mut clients {
-        let packet = node.hear(client);
+        let packet = node.receive(client);
         assert!(packet[0] == 0x30 && packet.ends_with(b"it rises"), "{packet:?}");
     }
     drop(clients);
@@ -341,22 +341,22 @@ fn a_connection_goes_to_the_worker_of_its_session_and_all_hear_all() {
 #[test]
 fn one_too_many_is_told_so() {
     let mut node = Node::open(2);
-    let (first, _second) = (node.welcome("a"), node.welcome("b"));
+    let (first, _second) = (node.connect_accepted("a"), node.connect_accepted("b"));
     let mut third = node.connect("c", false);
-    let connack = node.hear(&mut third);
+    let connack = node.receive(&mut third);
     assert_eq!((connack[0], connack[3]), (0x20, ReasonCode::QUOTA_EXCEEDED.0), "{connack:?}");
     node.until("the third is closed", |_| !third.listen());
     drop(first);
     node.until("the first is gone", |node| node.sockets() == 1);
-    node.welcome("c");
+    node.connect_accepted("c");
 }
 
 #[test]
 fn a_verdict_may_come_later_from_another_thread() {
     let mut node = Node::open(10);
     let mut client = node.connect("a", true);
-    node.until("somebody is asked", |node| !node.porter.asked.lock().unwrap().is_empty());
-    let reply = node.porter.asked.lock().unwrap().pop().unwrap();
+    node.until("somebody is asked", |node| !node.authenticator.asked.lock().unwrap().is_empty());
+    let reply = node.authenticator.asked.lock().unwrap().pop().unwrap();
     node.turn();
     assert!(client.packet().is_none(), "nothing is said before the verdict");
     std::thread::spawn(move || reply(yes())).join().unwrap();
@@ -364,15 +364,15 @@ fn a_verdict_may_come_later_from_another_thread() {
         node.workers.iter_mut().any(|worker| Resident::<Parcel>::has_news(&mut worker.port)),
         "the verdict is work"
     );
-    assert_eq!(node.hear(&mut client)[3], 0);
+    assert_eq!(node.receive(&mut client)[3], 0);
 }
 
 #[test]
 fn a_full_socket_goes_on_when_it_is_read() {
     let mut node = Node::open(10);
-    let (mut reader, mut writer) = (node.welcome("reader"), node.welcome("writer"));
+    let (mut reader, mut writer) = (node.connect_accepted("reader"), node.connect_accepted("writer"));
     reader.subscribe("big");
-    node.hear(&mut reader);
+    node.receive(&mut reader);
     // More than the buffers of a socket take, and less than an outbox may hold.
     let payload: Vec<u8> = (0..6_000_000u32).map(|n| (n / 7) as u8).collect();
     node.say_all(&mut writer, &packet(0x30, &publication("big", &payload)));
@@ -382,16 +382,16 @@ fn a_full_socket_goes_on_when_it_is_read() {
         };
         node.workers.iter_mut().any(sockets)
     });
-    let packet = node.hear(&mut reader);
+    let packet = node.receive(&mut reader);
     assert!(packet.ends_with(&payload), "{} bytes", packet.len());
 }
 
 #[test]
 fn nothing_is_said_while_a_ring_is_full() {
     let mut node = Node::open(10);
-    let mut clients: Vec<Client> = (0..8).map(|n| node.welcome(&format!("client {n}"))).collect();
+    let mut clients: Vec<Client> = (0..8).map(|n| node.connect_accepted(&format!("client {n}"))).collect();
     let [first, second] = &mut node.workers[..] else { unreachable!() };
-    // The second worker stands still, and the ring to it is full.
+    // The second worker does not run, and the ring to it is full.
     let other = Address::new(1, 0);
     while first.endpoint.has_room(other.endpoint) {
         let pull =
@@ -405,17 +405,17 @@ fn nothing_is_said_while_a_ring_is_full() {
     }
     assert!(clients.iter_mut().all(|client| client.packet().is_none()), "what a client heard, every worker knows");
     for client in &mut clients {
-        assert_eq!(node.hear(client)[0], 0x90);
+        assert_eq!(node.receive(client)[0], 0x90);
     }
 }
 
 #[test]
 fn who_breaks_the_protocol_hears_why_although_more_came_behind() {
     let mut node = Node::open(10);
-    let mut client = node.welcome("a");
+    let mut client = node.connect_accepted("a");
     // A packet of type 0, and much that nobody will read.
     client.say(0x00, &[0; 30_000]);
-    let packet = node.hear(&mut client);
+    let packet = node.receive(&mut client);
     assert_eq!((packet[0], packet[2]), (0xe0, ReasonCode::MALFORMED_PACKET.0), "{packet:?}");
     node.until("the stream ends", |_| !client.listen());
 }
@@ -423,12 +423,12 @@ fn who_breaks_the_protocol_hears_why_although_more_came_behind() {
 #[test]
 fn a_drain_sends_everybody_elsewhere() {
     let mut node = Node::open(100);
-    let mut clients: Vec<Client> = (0..10).map(|n| node.welcome(&format!("client {n}"))).collect();
+    let mut clients: Vec<Client> = (0..10).map(|n| node.connect_accepted(&format!("client {n}"))).collect();
     for worker in &mut node.workers {
         Port::<Parcel>::drain(&mut worker.port, 10_000, now_ms());
     }
     for client in &mut clients {
-        let packet = node.hear(client);
+        let packet = node.receive(client);
         assert_eq!((packet[0], packet[2]), (0xe0, ReasonCode::USE_ANOTHER_SERVER.0), "{packet:?}");
         assert!(packet.ends_with(b"elsewhere"));
     }

@@ -15,14 +15,14 @@ use crate::mqtt::sockets::Flag;
 
 /// Rounds of one turn: what a socket took may let the broker send more to it.
 const ROUNDS_PER_TURN: usize = 4;
-/// How long a closed socket stays for its client to read what we said last.
+/// How long a closed socket stays open for reading, so that its client gets the last packets.
 const LINGER: Duration = Duration::from_millis(500);
-/// Sockets that stay so, at most; the oldest goes when there is one more.
+/// The most sockets that stay so; when there is one more, the oldest is dropped.
 const LINGERING_MAX: usize = 1_024;
 
 impl<L: LogStore> MqttPort<L> {
-    /// Sends what is unsent, as far as sockets take it, and closes those that are to be closed. To be called only when every peer
-    /// has been told what the broker had to tell it.
+    /// Sends what is unsent, as far as sockets take it, and closes those that are to be closed. To be called only when
+    /// every peer has been told what the broker had to tell it.
     pub(super) fn write_sockets(&mut self, now: TimeMs) -> bool {
         let mut written = 0;
         let mut worked = !self.writable.is_empty() || !self.closing.is_empty();
@@ -66,7 +66,8 @@ impl<L: LogStore> MqttPort<L> {
         };
         if written.blocked {
             socket.set(Flag::BLOCKED, true);
-            // Asked for once and told at each change from then on. Most sockets are never full, so they are not asked for.
+            // Registered for writability at the first full socket, and edge-triggered from then on. Most sockets are
+            // never full and are never registered for it.
             if !socket.replace(Flag::WATCHED, true) {
                 let fd = socket.stream.socket().as_raw_fd();
                 let both = Interest::READABLE | Interest::WRITABLE;
@@ -82,14 +83,14 @@ impl<L: LogStore> MqttPort<L> {
         written.taken
     }
 
-    /// Closes a socket; what was to be said has been said as far as it was taken.
+    /// Closes a socket, after the last packets were written as far as it took them.
     fn close(&mut self, key: ConnectionKey, now: TimeMs) {
         self.broker.closed(key, now);
         let Some(mut socket) = self.sockets.remove(key) else { return };
         self.admission.leave(socket.listener, socket.mark);
         socket.stream.close(&mut self.scratch);
         if socket.has(Flag::READABLE) {
-            // To close it with something unread would reset it, and the client might never see why.
+            // Closing it with unread bytes would reset the connection, and the client might not get the reason.
             let tcp = socket.stream.into_socket();
             if tcp.shutdown(Shutdown::Write).is_ok() {
                 self.lingering.push_back((Instant::now(), tcp));
@@ -107,8 +108,8 @@ impl<L: LogStore> MqttPort<L> {
         }
     }
 
-    /// Fits what a turn reads to what became of it: a byte read may be a thousand to write, and all that is written in one turn stands
-    /// in outboxes until then.
+    /// Adapts how much the next turn reads to how much this turn wrote. One byte read may cause a thousand bytes to
+    /// write, and all of them wait in outboxes until the end of the turn.
     fn adapt(&mut self, written: usize) {
         if written > TURN_WRITTEN_MAX {
             self.turn_bytes = (self.turn_bytes / 2).max(TURN_BYTES_MIN);

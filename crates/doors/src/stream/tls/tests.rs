@@ -1,4 +1,4 @@
-//! A client of rustls at the other end of a wire that cuts bytes wherever it likes.
+//! A rustls client at the other end of a connection that delivers bytes in pieces of any size.
 
 use std::io::Write;
 
@@ -8,14 +8,14 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 use super::*;
 
-/// A house certificate, and configurations of both sides that know it.
-struct House {
+/// A certificate, and configurations of both sides that know it.
+struct TlsSetup {
     server: Arc<ServerConfig>,
     client: Arc<ClientConfig>,
     certificate: CertificateDer<'static>,
 }
 
-fn house(version: &'static rustls::SupportedProtocolVersion, client_certificates: bool) -> House {
+fn tls_setup(version: &'static rustls::SupportedProtocolVersion, client_certificates: bool) -> TlsSetup {
     let signed = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let certificate = signed.cert.der().clone();
     let key = || PrivateKeyDer::try_from(signed.signing_key.serialize_der()).unwrap();
@@ -37,7 +37,7 @@ fn house(version: &'static rustls::SupportedProtocolVersion, client_certificates
         false => client.with_no_client_auth(),
         true => client.with_client_auth_cert(vec![certificate.clone()], key()).unwrap(),
     };
-    House { server: Arc::new(server), client: Arc::new(client), certificate }
+    TlsSetup { server: Arc::new(server), client: Arc::new(client), certificate }
 }
 
 /// Both ends of a wire that delivers so many bytes at a time.
@@ -53,9 +53,9 @@ struct Wire {
 }
 
 impl Wire {
-    fn new(house: &House, server: TlsLayer, cut: usize) -> Wire {
+    fn new(setup: &TlsSetup, server: TlsLayer, cut: usize) -> Wire {
         let name = ServerName::try_from("localhost").unwrap();
-        let client = ClientConnection::new(house.client.clone(), name).unwrap();
+        let client = ClientConnection::new(setup.client.clone(), name).unwrap();
         Wire { client, server, cut, heard: Vec::new(), flow: Flow::Open, kept_max: 0 }
     }
 
@@ -113,12 +113,12 @@ fn text(length: usize) -> Vec<u8> {
 fn bytes_come_through_however_the_wire_cuts_them() {
     for version in [&rustls::version::TLS13, &rustls::version::TLS12] {
         for (cut, buffered) in [(1, false), (7, false), (1_000, false), (1 << 20, false), (7, true), (1 << 20, true)] {
-            let house = house(version, false);
+            let setup = tls_setup(version, false);
             let server = match buffered {
-                false => TlsLayer::accept(house.server.clone()).unwrap(),
-                true => TlsLayer::resume(ServerConnection::new(house.server.clone()).unwrap()),
+                false => TlsLayer::accept(setup.server.clone()).unwrap(),
+                true => TlsLayer::resume(ServerConnection::new(setup.server.clone()).unwrap()),
             };
-            let mut wire = Wire::new(&house, server, cut);
+            let mut wire = Wire::new(&setup, server, cut);
             wire.settle().unwrap();
             assert!(!wire.client.is_handshaking(), "cut {cut}");
             for length in [1, 100, 70_000] {
@@ -144,8 +144,8 @@ fn bytes_come_through_however_the_wire_cuts_them() {
 
 #[test]
 fn says_what_half_a_record_waits_for() {
-    let house = house(&rustls::version::TLS13, false);
-    let mut wire = Wire::new(&house, TlsLayer::accept(house.server.clone()).unwrap(), 1 << 20);
+    let setup = tls_setup(&rustls::version::TLS13, false);
+    let mut wire = Wire::new(&setup, TlsLayer::accept(setup.server.clone()).unwrap(), 1 << 20);
     wire.settle().unwrap();
     wire.client.writer().write_all(b"half and half").unwrap();
     let mut record = Vec::new();
@@ -163,16 +163,16 @@ fn says_what_half_a_record_waits_for() {
 
 #[test]
 fn shows_the_clients_certificate() {
-    let house = house(&rustls::version::TLS13, true);
-    let mut wire = Wire::new(&house, TlsLayer::accept(house.server.clone()).unwrap(), 100);
+    let setup = tls_setup(&rustls::version::TLS13, true);
+    let mut wire = Wire::new(&setup, TlsLayer::accept(setup.server.clone()).unwrap(), 100);
     wire.settle().unwrap();
-    assert_eq!(wire.server.peer_certificate(), Some(house.certificate));
+    assert_eq!(wire.server.peer_certificate(), Some(setup.certificate));
 }
 
 #[test]
 fn tells_the_client_why_it_is_turned_away() {
-    let (asks, shows_none) = (house(&rustls::version::TLS13, true), house(&rustls::version::TLS13, false));
-    let stranger = House { server: asks.server.clone(), client: shows_none.client, certificate: asks.certificate };
+    let (asks, shows_none) = (tls_setup(&rustls::version::TLS13, true), tls_setup(&rustls::version::TLS13, false));
+    let stranger = TlsSetup { server: asks.server.clone(), client: shows_none.client, certificate: asks.certificate };
     let mut wire = Wire::new(&stranger, TlsLayer::accept(stranger.server.clone()).unwrap(), 1 << 20);
     // The client does not know the server's certificate, and says so with an alert.
     wire.settle().unwrap_err();
@@ -187,8 +187,8 @@ fn tells_the_client_why_it_is_turned_away() {
 
 #[test]
 fn ends_with_a_word() {
-    let house = house(&rustls::version::TLS13, false);
-    let mut wire = Wire::new(&house, TlsLayer::accept(house.server.clone()).unwrap(), 1 << 20);
+    let setup = tls_setup(&rustls::version::TLS13, false);
+    let mut wire = Wire::new(&setup, TlsLayer::accept(setup.server.clone()).unwrap(), 1 << 20);
     wire.settle().unwrap();
     let mut down = Vec::new();
     wire.server.close(&mut down);

@@ -1,4 +1,4 @@
-//! What holds for every row, and what the rows say against what the code does.
+//! Rules that hold for every row, and checks that rows say what the code does.
 
 use tidegate_broker::BrokerLimits;
 use tidegate_config::Change;

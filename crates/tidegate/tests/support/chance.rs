@@ -1,4 +1,4 @@
-//! Chance from a seed.
+//! Random numbers from a seed.
 
 /// A stream of random numbers (SplitMix64).
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! Asks the ledger on behalf of a worker's clients, after their rights were checked.
+//! Requests to the ledger on behalf of a worker's clients, after their rights were checked.
 //!
 //! ```text
 //!   ask(identity, request) ─▶ gate ─┬─ allowed ───────────────────────────▶ start ─▶ … ─▶ reply ─▶ purpose
@@ -6,7 +6,8 @@
 //!                                   └─ denied, or too many parked ─▶ said at once
 //! ```
 //!
-//! Promise: every purpose that was taken comes back exactly once, with what became of it. The number of parked requests is bounded.
+//! Promise: every purpose that was taken is returned exactly once, with the answer to its request. The number of parked
+//! requests is bounded.
 
 use slab::Slab;
 use tidegate_ledger::message::{Reply, Request, Unavailable};
@@ -23,9 +24,9 @@ pub enum Answered {
     Denied(String),
 }
 
-/// What a question to the shards is for.
+/// What a request to the shards is for.
 enum Purpose<P> {
-    /// A client asked it.
+    /// It is a client's request.
     Client(P),
     /// The kind of an account is needed before a parked request can go on.
     Kind { parked: usize, account: Box<str> },
@@ -42,17 +43,17 @@ struct Parked<P> {
 }
 
 /// Requests under way, each with a purpose of the port that it came from.
-pub struct Desk<P> {
+pub struct AuthorizedRequests<P> {
     kinds: AccountKinds,
     asked: Slab<Purpose<P>>,
     parked: Slab<Parked<P>>,
     parked_max: usize,
 }
 
-impl<P> Desk<P> {
-    /// A desk that remembers `kinds_max` kinds of accounts and parks at most `parked_max` requests.
-    pub fn new(kinds_max: usize, parked_max: usize) -> Desk<P> {
-        Desk { kinds: AccountKinds::new(kinds_max), asked: Slab::new(), parked: Slab::new(), parked_max }
+impl<P> AuthorizedRequests<P> {
+    /// Remembers `kinds_max` kinds of accounts and parks at most `parked_max` requests.
+    pub fn new(kinds_max: usize, parked_max: usize) -> AuthorizedRequests<P> {
+        AuthorizedRequests { kinds: AccountKinds::new(kinds_max), asked: Slab::new(), parked: Slab::new(), parked_max }
     }
 
     /// Lets a request on to the shards if its sender may make it. `Some` when it is answered already.
@@ -65,7 +66,7 @@ impl<P> Desk<P> {
     ) -> Option<(P, Answered)> {
         match check(identity, &request, &mut self.kinds) {
             Verdict::Allowed => {
-                self.ask_freely(request, purpose, start);
+                self.ask_unchecked(request, purpose, start);
                 None
             }
             Verdict::Denied(reason) => Some((purpose, Answered::Denied(reason))),
@@ -83,13 +84,14 @@ impl<P> Desk<P> {
         }
     }
 
-    /// Asks a question of the house's own, which nobody's rights are needed for.
-    pub fn ask_freely(&mut self, request: Request, purpose: P, start: &mut impl FnMut(u64, Request)) {
+    /// Sends a request of the server itself, for which no client's rights are checked.
+    pub fn ask_unchecked(&mut self, request: Request, purpose: P, start: &mut impl FnMut(u64, Request)) {
         let token = self.asked.insert(Purpose::Client(purpose));
         start(token as u64, request);
     }
 
-    /// A reply of the shards. `Some` when it, or what it set free, answers a purpose; `start` takes a request that it sets free.
+    /// A reply of the shards. `Some` when it, or what it set free, answers a purpose; `start` takes a request that it
+    /// sets free.
     pub fn reply(&mut self, token: u64, reply: Reply, start: &mut impl FnMut(u64, Request)) -> Option<(P, Answered)> {
         match self.asked.remove(token as usize) {
             Purpose::Client(purpose) => Some((purpose, Answered::Reply(reply))),

@@ -1,11 +1,11 @@
-//! What a test's server is configured with.
+//! The configuration of a test's server.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::SERVICE;
 
-/// The configuration, with what tests vary. Doors are on loopback, ports are the system's choice.
+/// The configuration, with what tests vary. All addresses are on loopback, and the system chooses the ports.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Where `config.toml` goes.

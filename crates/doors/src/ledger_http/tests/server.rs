@@ -1,4 +1,4 @@
-//! A real edge thread on a free port before the fake ledger, and a client that writes bytes and reads answers.
+//! A real edge thread on a free port with the fake ledger, and a client that writes bytes and reads answers.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -55,9 +55,9 @@ pub fn settings() -> AuthSettings {
     }
 }
 
-/// A door that is open while it lives.
-pub struct House {
-    /// The ledger behind the door.
+/// An HTTP server that serves until it is dropped.
+pub struct TestServer {
+    /// The fake ledger.
     pub backend: FakeBackend,
     /// What the door counted.
     pub metrics: HttpMetrics,
@@ -66,20 +66,20 @@ pub struct House {
     edge: Option<JoinHandle<std::io::Result<()>>>,
 }
 
-impl House {
-    /// A seeded house with the default bounds.
-    pub fn open() -> House {
-        House::with(HttpLimits::default())
+impl TestServer {
+    /// A server with a seeded ledger and the default bounds.
+    pub fn open() -> TestServer {
+        TestServer::with(HttpLimits::default())
     }
 
-    /// A seeded house with these bounds.
-    pub fn with(limits: HttpLimits) -> House {
-        House::build(limits, None)
+    /// A server with a seeded ledger and these bounds.
+    pub fn with(limits: HttpLimits) -> TestServer {
+        TestServer::build(limits, None)
     }
 
-    /// A seeded house with these bounds, over TLS if certificates are given.
-    pub fn build(limits: HttpLimits, tls: Option<Arc<rustls::ServerConfig>>) -> House {
-        House::with_rooms(limits, tls, Vec::new()).unwrap()
+    /// A server with a seeded ledger and these bounds, over TLS if certificates are given.
+    pub fn build(limits: HttpLimits, tls: Option<Arc<rustls::ServerConfig>>) -> TestServer {
+        TestServer::with_rooms(limits, tls, Vec::new()).unwrap()
     }
 
     /// The same with rooms behind the ledger's.
@@ -87,7 +87,7 @@ impl House {
         limits: HttpLimits,
         tls: Option<Arc<rustls::ServerConfig>>,
         others: Vec<Box<dyn HttpRoom>>,
-    ) -> Result<House, RoomsError> {
+    ) -> Result<TestServer, RoomsError> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let registry = Registry::of(&[HttpMetrics::ROWS, LedgerHttpMetrics::ROWS]);
@@ -111,7 +111,7 @@ impl House {
         };
         let edge = Edge::open(options)?;
         let edge = std::thread::spawn(move || edge.serve(async {}));
-        Ok(House { backend, metrics, address, stop, edge: Some(edge) })
+        Ok(TestServer { backend, metrics, address, stop, edge: Some(edge) })
     }
 
     /// A new connection.
@@ -147,7 +147,7 @@ impl House {
     }
 }
 
-impl Drop for House {
+impl Drop for TestServer {
     fn drop(&mut self) {
         let _ = self.stop.send(true);
     }

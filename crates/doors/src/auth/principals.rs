@@ -1,4 +1,4 @@
-//! Everybody whom the configuration knows, and what they may do: immutable, and replaced as a whole by a reload.
+//! All users and services of the configuration, and what they may do. Immutable; a reload replaces all of it at once.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) struct User {
     pub(super) stamp: String,
 }
 
-/// Whose certificates open the door to somebody whom the configuration does not list.
+/// Which client certificates are accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CertificateUsers {
     /// Only those that name a user of the configuration.
@@ -44,7 +44,7 @@ pub struct TopicAccess {
 }
 
 /// Everybody of one configuration.
-pub(super) struct Roster {
+pub(super) struct Principals {
     /// Counts reloads.
     pub(super) generation: u64,
     pub(super) token_ttl: Duration,
@@ -57,9 +57,9 @@ pub(super) struct Roster {
     acl: Arc<Acl>,
 }
 
-impl Roster {
-    /// Takes everybody from `settings`.
-    pub(super) fn new(settings: AuthSettings, generation: u64) -> Roster {
+impl Principals {
+    /// Takes all users and services from `settings`.
+    pub(super) fn new(settings: AuthSettings, generation: u64) -> Principals {
         let acl = Arc::new(settings.topics.acl);
         let costliest = settings.users.iter().map(|user| &user.password_hash).max_by_key(|hash| hash.cost()).cloned();
         let known = |name: Box<str>, rights: Rights, holder: &dyn Fn(Identity) -> Holder| {
@@ -76,7 +76,7 @@ impl Roster {
             let hash = service.token_sha256;
             (hash, known(service.name, service.rights, &|identity| Holder::Service(identity, hash)))
         });
-        Roster {
+        Principals {
             generation,
             token_ttl: settings.token_ttl,
             certificate_users: settings.topics.certificate_users,
@@ -125,7 +125,7 @@ impl Roster {
         }
     }
 
-    /// The rights of the same holder by this roster; `None` if it has none here.
+    /// The rights of the same holder by this configuration; `None` if it has none here.
     pub(super) fn renewed(&self, holder: &Holder) -> Option<Arc<ClientRights>> {
         match holder {
             Holder::User(identity) => self.users.get(identity.name()).map(|user| user.known.rights.clone()),

@@ -1,12 +1,13 @@
-//! A Tidegate process of its own for a test: its configuration, its data directory, its doors, its log, and its end.
+//! A Tidegate process for one test: its configuration, data directory, addresses, log, and exit.
 //!
 //! ```text
-//!   Settings ─write─▶ config.toml ─▶ `tidegate serve` ─▶ Server { doors, log } ─▶ killed, terminated, or ended by itself
+//!   Settings ─write─▶ config.toml ─▶ `tidegate serve` ─▶ Server { addresses, log } ─▶ killed, terminated, or exited
 //! ```
 //!
-//! Invariant: waits for what the process says or does, never for time; every wait ends with the process's log after [`PATIENCE`].
+//! Invariant: tests wait for what the process logs or does, never for a fixed time. A wait that lasts longer than
+//! [`PATIENCE`] fails and shows the log.
 
-#![allow(dead_code, reason = "each test target uses its own part of the house")]
+#![allow(dead_code, reason = "each test target uses its own part of these modules")]
 
 pub mod chance;
 pub mod http;

@@ -1,4 +1,5 @@
-//! The model: what balances and histories must be, if exactly the questions that were answered with "done" were done, once each.
+//! The model: what balances and histories must be, if exactly the requests that were answered with "done" were done,
+//! once each.
 
 use std::collections::BTreeMap;
 
@@ -26,20 +27,20 @@ type Row = (String, i32, i64);
 
 /// All accounts.
 #[derive(Debug)]
-pub struct Book {
+pub struct Model {
     accounts: Vec<Figures>,
     holds: BTreeMap<String, Move>,
 }
 
-impl Book {
+impl Model {
     /// Before the first question.
-    pub fn new(show: &Show) -> Book {
-        Book { accounts: vec![Figures::default(); show.accounts.len()], holds: BTreeMap::new() }
+    pub fn new(show: &Show) -> Model {
+        Model { accounts: vec![Figures::default(); show.accounts.len()], holds: BTreeMap::new() }
     }
 
     /// Enters what was done.
     pub fn enter(&mut self, all: &[Asked]) {
-        // What settles holds may stand in the diary of the client that placed them, always behind them.
+        // Requests that settle holds are in the log of the client that placed the holds, always after them.
         for Asked { question, answer } in all {
             let answer = answer.as_ref().expect("every question has its answer by now");
             let done = answer.iter().enumerate().filter(|(_, outcome)| outcome.is_done()).map(|(item, _)| item);
@@ -93,13 +94,14 @@ impl Book {
         self.accounts.iter().map(|account| account.rows.len()).sum()
     }
 
-    /// Compares every figure of every account. Credits may be on their way between shards, so it waits until they have arrived.
+    /// Compares every figure of every account. Credits may be on their way between shards, so it waits until they have
+    /// arrived.
     pub fn compare_figures(&self, client: &mut Connection, show: &Show, violations: &mut Vec<String>) {
         let right: u128 = self.accounts.iter().map(|account| account.credited).sum();
         let mut found = Vec::new();
         within(PATIENCE, || {
             found = client.accounts("", "", 1_000).expect("accounts are listed");
-            // More than right is wrong and will not get better; less may be on its way.
+            // A sum above the right one is an error. A sum below it may be credits on their way.
             (found.iter().map(|account| account.credited).sum::<u128>() >= right).then_some(())
         });
         violations.extend(self.differences(&found, show));
@@ -129,8 +131,8 @@ impl Book {
         differences
     }
 
-    /// Reads an account's whole history: each row that must be there is there once, nothing else is, and each balance follows
-    /// from the one before.
+    /// Reads an account's whole history: each row that must be there is there once, nothing else is, and each balance
+    /// follows from the one before.
     pub fn compare_history(
         &self,
         client: &mut Connection,

@@ -1,11 +1,11 @@
-//! Two workers' brokers, the disk below, and who is connected; the part of a shell.
+//! A node of two workers: their brokers, the disk below them, and their clients. It does the work of the shell.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_broker::{
-    Access, Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionTraits, Denied, Rights, SharedFacts,
-    TOPICS, TopicShard, TopicsFamily, topics,
+    Access, Action, Admitted, Broker, BrokerLimits, BrokerOptions, ConnectionTraits, Denied, Owners, Rights,
+    SharedFacts, TOPICS, TopicShard, TopicsFamily, topics,
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::step::Step;
@@ -15,7 +15,7 @@ use tidegate_machines::topic::InboxLimits;
 use tidegate_shard::{NothingDerived, OpenShard, Snapshots};
 use tidegate_wire::mqtt::*;
 
-use super::GUESTS;
+use super::SCRIPTED_CLIENTS;
 use super::client::Client;
 
 /// Clients that keep to the rules: number 0 in MQTT 3.1.1 on worker 0, number 1 in MQTT 5 on worker 1.
@@ -29,8 +29,8 @@ const INBOX_MESSAGES_MAX: u32 = 20;
 const JOURNAL: Options = Options::small(256 << 10);
 
 /// See the module's description.
-pub struct Town {
-    /// The witnesses, then the guests.
+pub struct Node {
+    /// The witnesses, then the clients that the input drives.
     pub clients: Vec<Client>,
     limits: BrokerLimits,
     disk: FakeDisk,
@@ -43,9 +43,9 @@ pub struct Town {
     held: Option<Vec<(usize, Action)>>,
 }
 
-impl Town {
+impl Node {
     /// Some bounds are small, so that they are met. `choice` says which.
-    pub fn new(choice: u8) -> Town {
+    pub fn new(choice: u8) -> Node {
         let limits = BrokerLimits {
             packet_bytes_max: 2_048,
             receive_maximum: 8,
@@ -66,8 +66,8 @@ impl Town {
             sys_interval_ms: if choice & 32 == 0 { 0 } else { 1_000 },
             ..BrokerLimits::default()
         };
-        let mut town = Town {
-            clients: (0..WITNESSES + GUESTS).map(|_| Client::new()).collect(),
+        let mut node = Node {
+            clients: (0..WITNESSES + SCRIPTED_CLIENTS).map(|_| Client::new()).collect(),
             limits,
             disk: FakeDisk::new(1),
             brokers: Vec::new(),
@@ -77,26 +77,25 @@ impl Town {
             said: 0,
             held: None,
         };
-        town.start();
-        town
+        node.start();
+        node
     }
 
     fn start(&mut self) {
         self.starts += 1;
+        let owners = Owners::spread(TOPIC_SHARDS, WORKERS);
         let facts = Arc::new(SharedFacts::new(WORKERS));
         let broker = |worker| {
             let options = BrokerOptions {
                 worker,
-                workers: WORKERS,
-                topic_shards: TOPIC_SHARDS,
+                owners: owners.clone(),
                 limits: self.limits.clone(),
                 facts: Arc::clone(&facts),
                 seed: self.starts * 1_000 + u64::from(worker),
                 request_topics: vec!["$ledger/transfers".into()],
                 version: "fuzz",
             };
-            let shards = (0..TOPIC_SHARDS).filter(|shard| shard % WORKERS == worker);
-            Broker::new(options, shards.map(|shard| self.open_shard(shard)).collect())
+            Broker::new(options, owners.on(worker).map(|shard| self.open_shard(shard.0)).collect())
         };
         self.brokers = (0..WORKERS).map(broker).collect();
         self.settle();
@@ -172,7 +171,7 @@ impl Town {
         self.start();
     }
 
-    /// From now on the shell takes its time with answers; or gives all of them.
+    /// From now on the shell holds answers back; if it did already, it gives all of them.
     pub fn hold_answers(&mut self) {
         match self.held.take() {
             None => self.held = Some(Vec::new()),
@@ -187,7 +186,7 @@ impl Town {
                 return;
             }
         }
-        panic!("the town does not come to rest");
+        panic!("the node does not come to rest");
     }
 
     fn turn(&mut self) -> bool {
@@ -332,7 +331,7 @@ impl Town {
             self.hold_answers();
         }
         self.settle();
-        // What somebody does not read holds nobody up for longer than this.
+        // A client that does not read delays no other client for longer than this.
         self.wait(1_500);
         for witness in 0..WITNESSES {
             for qos in [QoS::AtMostOnce, QoS::AtLeastOnce, QoS::ExactlyOnce] {

@@ -13,7 +13,7 @@ DEV = "config/dev.toml"
 SERVICE = "dev-service-token"
 
 
-class House:
+class Fixture:
     """A folder with an authority, certificates and configurations; gone when its `with` block ends."""
 
     def __init__(self):

@@ -1,4 +1,4 @@
-//! One life of the server's process, from its start to its end.
+//! One process of the server, from its start to its exit.
 
 use std::fmt;
 use std::io::{BufRead, BufReader};
@@ -122,7 +122,7 @@ impl Server {
         Process::spawn(settings).ready().unwrap_or_else(|ended| panic!("the server does not start: {ended}"))
     }
 
-    /// Starts what must be refused, and returns its words.
+    /// Starts a server that must refuse to start, and returns its log.
     pub fn refused(settings: &Settings) -> Ended {
         match Process::spawn(settings).ready() {
             Ok(server) => panic!("the server serves what it must refuse; its log:\n{}", server.kill()),

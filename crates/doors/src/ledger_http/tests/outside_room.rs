@@ -1,4 +1,4 @@
-//! A room from outside, beside the ledger: what a crate that is none of ours writes, with the public parts only.
+//! A room that another crate could add beside the ledger: it uses public items only.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use axum::routing::{MethodRouter, get, post};
 use serde::{Deserialize, Serialize};
 use utoipa::{OpenApi, ToSchema};
 
-use super::house::{COUNTING, House, SERVICE};
+use super::server::{COUNTING, SERVICE, TestServer};
 use crate::auth::Action;
 use crate::http::{BodyProblems, Door, GuardProblems, HttpLimits, HttpRoom, RoomsError, Routes};
 use crate::json::{Problem, ProblemBody, ProblemCode, Whole, decode, json};
@@ -133,28 +133,28 @@ impl HttpRoom for CounterRoom {
 
 #[test]
 fn a_room_from_outside_is_served_beside_the_ledger() {
-    let house = House::with_rooms(HttpLimits::default(), None, vec![Box::new(CounterRoom::good())]).unwrap();
+    let server = TestServer::with_rooms(HttpLimits::default(), None, vec![Box::new(CounterRoom::good())]).unwrap();
     let add = |token: &str, name: &str, body: &str| {
-        house.ask(token, "POST", &format!("/v1/counters/{name}/add"), body).summary()
+        server.ask(token, "POST", &format!("/v1/counters/{name}/add"), body).summary()
     };
-    let read = |token: &str, name: &str| house.ask(token, "GET", &format!("/v1/counters/{name}"), "");
+    let read = |token: &str, name: &str| server.ask(token, "GET", &format!("/v1/counters/{name}"), "");
     assert_eq!(read(COUNTING, "hits:a").summary(), "404 counter_not_found");
     assert_eq!(add(COUNTING, "hits:a", r#"{"by":2}"#), "200");
     assert_eq!(add(SERVICE, "hits:a", r#"{"by":3}"#), "200");
     assert_eq!(read(COUNTING, "hits:a").json()["value"], 5);
     assert_eq!(add(COUNTING, "votes", r#"{"by":2}"#), "403 forbidden");
-    assert_eq!(add(&house.log_in("dave"), "hits:a", r#"{"by":2}"#), "403 forbidden");
+    assert_eq!(add(&server.log_in("dave"), "hits:a", r#"{"by":2}"#), "403 forbidden");
     assert_eq!(add("", "hits:a", r#"{"by":2}"#), "401 token_missing");
     assert_eq!(add(COUNTING, "hits:a", r#"{"by":-2}"#), "422 field_invalid");
-    assert_eq!(house.ask(SERVICE, "DELETE", "/v1/counters/hits:a", "").summary(), "405 method_not_allowed");
-    assert_eq!(house.ask(COUNTING, "GET", "/v1/accounts/wallet:dave", "").summary(), "403 forbidden");
-    assert_eq!(house.ask(SERVICE, "GET", "/v1/accounts/wallet:dave", "").summary(), "200");
+    assert_eq!(server.ask(SERVICE, "DELETE", "/v1/counters/hits:a", "").summary(), "405 method_not_allowed");
+    assert_eq!(server.ask(COUNTING, "GET", "/v1/accounts/wallet:dave", "").summary(), "403 forbidden");
+    assert_eq!(server.ask(SERVICE, "GET", "/v1/accounts/wallet:dave", "").summary(), "200");
 }
 
 #[test]
 fn the_document_tells_of_all_rooms() {
-    let house = House::with_rooms(HttpLimits::default(), None, vec![Box::new(CounterRoom::good())]).unwrap();
-    let document = house.ask("", "GET", "/openapi.json", "").json();
+    let server = TestServer::with_rooms(HttpLimits::default(), None, vec![Box::new(CounterRoom::good())]).unwrap();
+    let document = server.ask("", "GET", "/openapi.json", "").json();
     for path in ["/healthz", "/v1/transfers", "/v1/counters/{name}", "/v1/counters/{name}/add"] {
         assert!(document["paths"].get(path).is_some(), "{path}");
     }
@@ -228,12 +228,12 @@ fn rooms_that_do_not_fit_are_an_error_at_start_that_names_them() {
     ] {
         let mut room = CounterRoom::good();
         change(&mut room);
-        assert_eq!(House::with_rooms(HttpLimits::default(), None, vec![Box::new(room)]).err(), Some(expected));
+        assert_eq!(TestServer::with_rooms(HttpLimits::default(), None, vec![Box::new(room)]).err(), Some(expected));
     }
     let mut twin = CounterRoom::good();
     twin.name = "twin";
     let rooms: Vec<Box<dyn HttpRoom>> = vec![Box::new(CounterRoom::good()), Box::new(twin)];
-    let error = House::with_rooms(HttpLimits::default(), None, rooms).err().unwrap().to_string();
+    let error = TestServer::with_rooms(HttpLimits::default(), None, rooms).err().unwrap().to_string();
     let expected = "the rooms \"counters\" and \"twin\" both register the problem code \"counter_not_found\"; \
                     rename it in one of them";
     assert_eq!(error, expected);

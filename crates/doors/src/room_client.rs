@@ -4,7 +4,7 @@ use tidegate_runtime::Client;
 use tidegate_runtime::pump::EdgeHandle;
 use tidegate_shard::Unavailable;
 
-use super::door::Door;
+use crate::http::Door;
 use crate::json::Problem;
 
 /// A room's client and the door that its requests come through. Cheap to clone: handlers take it as their state.

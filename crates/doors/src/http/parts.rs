@@ -1,0 +1,103 @@
+//! Answers in parts, for what is too long to be in memory at once.
+//!
+//! ```text
+//!   Parts ─one at a time─▶ task ─▶ a place for one part ─▶ body ─▶ connection
+//! ```
+//!
+//! Promise: the next part is asked for when the connection has taken the one before. A body that lacks its last part
+//! breaks the connection: no client takes a piece for the whole.
+//!
+//! Why a task: the time that a client takes to read must be bounded, and hyper does not look at a body while there
+//! is no room for it.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use axum::body::{Body, Bytes};
+use hyper::body::Frame;
+use tokio::sync::mpsc;
+
+use super::door::Door;
+use crate::json::Problem;
+
+/// A part of a body.
+pub struct Part {
+    /// What it says.
+    pub bytes: Vec<u8>,
+    /// Whether the body ends with it.
+    pub is_last: bool,
+}
+
+/// Where the parts of a body come from.
+pub trait Parts: Send + 'static {
+    /// The next part. It is not asked for after the last one, nor after a problem. Dropping the future ends the answer.
+    fn next(&mut self) -> impl Future<Output = Result<Part, Problem>> + Send;
+}
+
+/// The answer was broken off: no further part came, or the client did not read.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer was broken off")]
+struct BrokenOff;
+
+impl Door {
+    /// A body that begins with `first` and goes on with `others`. A client that does not take the next part within
+    /// [`HttpLimits::reader_timeout`](super::HttpLimits::reader_timeout) is not waited for.
+    pub fn body_in_parts(&self, first: Part, others: impl Parts) -> Body {
+        if first.is_last {
+            return Body::from(first.bytes);
+        }
+        let (taken, parts) = mpsc::channel(1);
+        taken.try_send(first).unwrap_or_else(|_| unreachable!("there is room for one"));
+        let door = self.clone();
+        tokio::spawn(async move {
+            if let Err(problem) = door.carry(others, taken).await {
+                tracing::debug!(code = problem.code().name(), detail = problem.detail(), "an answer was broken off");
+            }
+        });
+        Body::new(BodyInParts { parts, is_over: false })
+    }
+
+    /// Carries parts to a body until the last one, or until the body is gone.
+    async fn carry(&self, mut parts: impl Parts, body: mpsc::Sender<Part>) -> Result<(), Problem> {
+        loop {
+            let room = tokio::time::timeout(self.limits.reader_timeout, body.reserve());
+            let Ok(room) = room.await.map_err(|_| Problem::body_unread())? else { return Ok(()) };
+            let part = tokio::select! {
+                part = self.in_time(parts.next()) => part??,
+                () = body.closed() => return Ok(()),
+            };
+            let is_last = part.is_last;
+            room.send(part);
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+}
+
+struct BodyInParts {
+    parts: mpsc::Receiver<Part>,
+    is_over: bool,
+}
+
+impl hyper::body::Body for BodyInParts {
+    type Data = Bytes;
+    type Error = BrokenOff;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        if self.is_over {
+            return Poll::Ready(None);
+        }
+        let part = ready!(self.parts.poll_recv(context));
+        self.is_over = part.as_ref().is_none_or(|part| part.is_last);
+        let part = part.ok_or(BrokenOff);
+        Poll::Ready(Some(part.map(|part| Frame::data(part.bytes.into()))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.is_over
+    }
+}

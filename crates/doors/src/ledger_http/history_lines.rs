@@ -1,0 +1,122 @@
+//! A whole history, a JSON object on each line (NDJSON): for exports, which pages would take many requests for.
+//!
+//! ```text
+//!   StreamHistory ─▶ ledger ─parts, as the client reads─▶ lines ─▶ body
+//! ```
+//!
+//! Promise: however long the history, it takes the memory of a few pages. What goes wrong before the first row is a
+//! problem; what goes wrong later breaks the connection, so that nobody takes a piece for the whole.
+
+use axum::body::Body;
+use axum::http::{HeaderMap, HeaderValue, Response, Version, header};
+use tidegate_ledger::message::{Reply, Request, Unavailable};
+use tidegate_machines::ledger::HistoryRow;
+
+use super::accounts::RowBody;
+use super::backend::{Backend, Replies};
+use super::limits::HISTORY_PARTS_UNREAD_MAX;
+use super::room::Ledger;
+use crate::auth::Identity;
+use crate::http::{Part, Parts};
+use crate::json::Problem;
+
+/// The content type.
+pub const NDJSON: &str = "application/x-ndjson";
+
+/// Whether a client wants lines: it names them, and does not like JSON as well. Where a body of unknown length ends
+/// with the connection (HTTP/1.0), nobody could tell a piece from the whole, so there are none.
+pub fn are_wanted(version: Version, headers: &HeaderMap) -> bool {
+    version >= Version::HTTP_11 && quality_of(NDJSON, headers) > quality_of("application/json", headers)
+}
+
+/// How much a client wants a content type, in thousandths (RFC 9110, 12.4.2); zero if it does not name it.
+fn quality_of(content_type: &str, headers: &HeaderMap) -> u16 {
+    let values = headers.get_all(header::ACCEPT).into_iter().filter_map(|value| value.to_str().ok());
+    let named = values.flat_map(|value| value.split(',')).filter_map(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let is_named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(content_type));
+        let weight = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
+        let quality = weight.map_or(1.0, |weight| weight.parse().unwrap_or(0.0_f32));
+        is_named.then_some((quality.clamp(0.0, 1.0) * 1_000.0) as u16)
+    });
+    named.max().unwrap_or(0)
+}
+
+/// The history of `account` from `before` on, at most `rows_max` rows.
+pub async fn answer<B: Backend>(
+    ledger: &Ledger<B>,
+    caller: &Identity,
+    account: Box<str>,
+    before: Option<Box<str>>,
+    rows_max: Option<u64>,
+) -> Result<Response<Body>, Problem> {
+    let request = Request::StreamHistory { id: account.clone(), before, rows_max };
+    if let Some(refusal) = ledger.permit(caller, &request).await? {
+        return Err(Problem::from(refusal).with("id", &*account));
+    }
+    let mut lines = HistoryLines { replies: ledger.open(request, HISTORY_PARTS_UNREAD_MAX)?, account };
+    let first = ledger.door.in_time(lines.next()).await??;
+    let mut response = Response::new(ledger.door.body_in_parts(first, lines));
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(NDJSON));
+    Ok(response)
+}
+
+/// The parts of a history as lines.
+struct HistoryLines<R> {
+    replies: R,
+    account: Box<str>,
+}
+
+impl<R: Replies> Parts for HistoryLines<R> {
+    async fn next(&mut self) -> Result<Part, Problem> {
+        match self.replies.next().await {
+            Some(Reply::HistoryPart { rows, is_last }) => Ok(Part { bytes: lines(&rows), is_last }),
+            Some(Reply::Refused(refusal)) => Err(Problem::from(refusal).with("id", &*self.account)),
+            Some(Reply::Unavailable(unavailable)) => Err(unavailable.into()),
+            Some(_) => Err(Problem::unexpected_reply()),
+            // Its last reply comes before the end of a stream.
+            None => Err(Unavailable::Stopping.into()),
+        }
+    }
+}
+
+fn lines(rows: &[HistoryRow]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(rows.len() * 256);
+    for row in rows {
+        serde_json::to_writer(&mut bytes, &RowBody::from(row)).expect("a row is plain JSON");
+        bytes.push(b'\n');
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_for_those_who_ask_for_them_and_pages_are_the_default() {
+        for (accept, wanted) in [
+            ("", false),
+            ("*/*", false),
+            ("application/*", false),
+            ("application/json", false),
+            ("application/x-ndjson", true),
+            ("Application/X-NDJSON; charset=utf-8", true),
+            ("application/x-ndjson, */*", true),
+            ("application/json, application/x-ndjson", false),
+            ("application/json;q=0.5, application/x-ndjson", true),
+            ("application/json, application/x-ndjson;q=0.9", false),
+            ("application/x-ndjson;q=0", false),
+            ("application/x-ndjson;q=nonsense", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+            assert_eq!(are_wanted(Version::HTTP_11, &headers), wanted, "{accept:?}");
+            assert!(!are_wanted(Version::HTTP_10, &headers), "{accept:?}");
+        }
+        let mut two = HeaderMap::new();
+        two.append(header::ACCEPT, HeaderValue::from_static("text/html"));
+        two.append(header::ACCEPT, HeaderValue::from_static("application/x-ndjson"));
+        assert!(are_wanted(Version::HTTP_11, &two), "a list may stand in several fields");
+    }
+}

@@ -1,0 +1,209 @@
+//! The whole history as lines: as fast as the client reads, and never a piece that looks like the whole.
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tidegate_ledger::message::Unavailable;
+
+use super::server::{Client, SERVICE, TestServer};
+use crate::http::HttpLimits;
+
+const PATH: &str = "/v1/accounts/wallet:dave/transfers";
+/// More than the buffers of a socket take: 100 parts of some 400,000 bytes.
+const LONG: usize = 100_000;
+
+/// An answer whose body is being read.
+struct Reading {
+    stream: BufReader<TcpStream>,
+    head: String,
+}
+
+/// Asks for lines.
+fn begin(client: Client, token: &str, path: &str) -> Reading {
+    let mut client = client;
+    client.send(&format!(
+        "GET {path} HTTP/1.1\r\nhost: tidegate\r\nauthorization: Bearer {token}\r\n\
+         accept: application/x-ndjson\r\n\r\n"
+    ));
+    let mut reading = Reading { stream: BufReader::new(client.stream), head: String::new() };
+    while !reading.head.ends_with("\r\n\r\n") {
+        let line = reading.line().expect("a head");
+        reading.head += &line.to_ascii_lowercase();
+    }
+    reading
+}
+
+impl Reading {
+    fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        // A connection that breaks is reset, or ends.
+        (self.stream.read_line(&mut line).ok()? > 0).then_some(line)
+    }
+
+    /// The next chunk, empty at the clean end; `None` if the connection broke.
+    fn chunk(&mut self) -> Option<Vec<u8>> {
+        let length = usize::from_str_radix(self.line()?.trim_end(), 16).expect("a length");
+        let mut chunk = vec![0; length + 2];
+        self.stream.read_exact(&mut chunk).ok()?;
+        assert!(chunk.ends_with(b"\r\n"));
+        chunk.truncate(length);
+        Some(chunk)
+    }
+
+    /// All rows to the end, and whether it was a clean one.
+    fn rows(mut self) -> (Vec<Value>, bool) {
+        assert!(self.head.starts_with("http/1.1 200"), "{}", self.head);
+        assert!(self.head.contains("content-type: application/x-ndjson\r\n"), "{}", self.head);
+        let mut text = Vec::new();
+        let is_whole = loop {
+            match self.chunk() {
+                Some(chunk) if chunk.is_empty() => break true,
+                Some(chunk) => text.extend(chunk),
+                None => break false,
+            }
+        };
+        let text = String::from_utf8(text).expect("text");
+        assert!(text.is_empty() || text.ends_with('\n'), "rows are whole");
+        (text.lines().map(|line| serde_json::from_str(line).expect("a row")).collect(), is_whole)
+    }
+}
+
+/// Waits until it is so.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn lines_are_the_rows_of_the_pages() {
+    let house = TestServer::open();
+    house.backend.lengthen("wallet:dave", 2_345);
+    let mut expected: Vec<Value> = Vec::new();
+    let mut query = "limit=1000".to_owned();
+    loop {
+        let page = house.ask(SERVICE, "GET", &format!("{PATH}?{query}"), "").json();
+        expected.extend(page["transfers"].as_array().unwrap().iter().cloned());
+        let Some(next) = page["next"].as_str() else { break };
+        query = format!("limit=1000&before={next}");
+    }
+    assert_eq!(expected.len(), 2_346, "with the first sale");
+    assert_eq!(begin(house.connect(), SERVICE, PATH).rows(), (expected.clone(), true));
+    let some = begin(house.connect(), SERVICE, &format!("{PATH}?before=2300&limit=1234")).rows();
+    assert_eq!(some, (expected[46..46 + 1_234].to_vec(), true));
+    assert_eq!(house.backend.streams(), 0);
+}
+
+#[test]
+fn a_short_history_is_one_part_and_an_empty_one_is_empty() {
+    let house = TestServer::open();
+    let mut client = house.connect();
+    let mut ask = |account: &str| {
+        client.send(&format!(
+            "GET /v1/accounts/{account}/transfers HTTP/1.1\r\nhost: tidegate\r\n\
+             authorization: Bearer {SERVICE}\r\naccept: application/x-ndjson\r\n\r\n"
+        ));
+        client.read_answer().expect("an answer")
+    };
+    let first = ask("wallet:dave");
+    assert_eq!((first.status, first.body.lines().count()), (200, 1));
+    let row = json!({
+        "id": "seed:dave", "kind": "transfer", "debit": "source:shop", "credit": "wallet:dave",
+        "amount": 10, "time_ms": 1, "balance_after": 10,
+    });
+    assert_eq!(first.json(), row);
+    let empty = ask("candidate:1");
+    assert_eq!((empty.status, empty.body.as_str()), (200, ""));
+}
+
+#[test]
+fn what_goes_wrong_before_the_first_row_is_a_problem() {
+    let house = TestServer::open();
+    let status_and_code = |token: &str, path: &str| {
+        let mut reading = begin(house.connect(), token, path);
+        assert!(reading.head.contains("content-type: application/problem+json\r\n"), "{}", reading.head);
+        let length = reading.head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+        let mut body = vec![0; length.parse().unwrap()];
+        reading.stream.read_exact(&mut body).unwrap();
+        let problem: Value = serde_json::from_slice(&body).unwrap();
+        format!("{} {}", problem["status"], problem["code"].as_str().unwrap())
+    };
+    let dave = house.log_in("dave");
+    assert_eq!(status_and_code("", PATH), "401 token_missing");
+    assert_eq!(status_and_code(&dave, "/v1/accounts/wallet:carol/transfers"), "403 forbidden");
+    assert_eq!(status_and_code(&dave, "/v1/accounts/candidate:9/transfers"), "404 account_not_found");
+    assert_eq!(status_and_code(SERVICE, "/v1/accounts/wallet:none/transfers"), "404 account_not_found");
+    assert_eq!(status_and_code(SERVICE, &format!("{PATH}?limit=0")), "422 query_invalid");
+    house.backend.unavailable(Some(Unavailable::ShardFailed));
+    assert_eq!(status_and_code(SERVICE, PATH), "503 shard_failed");
+    assert_eq!(house.backend.streams(), 0);
+    house.backend.unavailable(None);
+    assert!(begin(house.connect(), &dave, PATH).head.starts_with("http/1.1 200"), "his own");
+    assert!(begin(house.connect(), &dave, "/v1/accounts/candidate:1/transfers").head.starts_with("http/1.1 200"));
+}
+
+#[test]
+fn a_client_that_does_not_read_is_not_read_for_and_one_that_goes_ends_its_stream() {
+    let house = TestServer::open();
+    house.backend.lengthen("wallet:dave", LONG);
+    let mut reading = begin(house.connect(), SERVICE, PATH);
+    assert!(reading.chunk().is_some_and(|chunk| !chunk.is_empty()));
+    // The socket's buffers take some of it.
+    let mut before = 0;
+    until("nothing is read for a client that does not read", || {
+        std::thread::sleep(Duration::from_millis(200));
+        std::mem::replace(&mut before, house.backend.parts()) == house.backend.parts()
+    });
+    assert!(house.backend.parts() < LONG / 1_000, "{} parts", house.backend.parts());
+    assert_eq!(house.backend.streams(), 1);
+    drop(reading);
+    until("the stream of a client that is gone ends", || house.backend.streams() == 0);
+}
+
+#[test]
+fn a_client_that_reads_no_more_is_not_waited_for() {
+    let limits = HttpLimits { reader_timeout: Duration::from_millis(100), ..HttpLimits::default() };
+    let house = TestServer::with(limits);
+    house.backend.lengthen("wallet:dave", LONG);
+    let mut reading = begin(house.connect(), SERVICE, PATH);
+    assert!(reading.chunk().is_some());
+    until("the stream ends", || house.backend.streams() == 0);
+    let (rows, is_whole) = reading.rows();
+    assert!(!is_whole && rows.len() < LONG, "it came too late for the rest");
+}
+
+#[test]
+fn a_failure_in_the_middle_breaks_the_connection() {
+    let limits = HttpLimits { request_timeout: Duration::from_millis(300), ..HttpLimits::default() };
+    for fail in [
+        |house: &TestServer| house.backend.unavailable(Some(Unavailable::ShardFailed)),
+        |house: &TestServer| house.backend.silent(),
+    ] {
+        let house = TestServer::with(limits);
+        house.backend.lengthen("wallet:dave", LONG);
+        let mut reading = begin(house.connect(), SERVICE, PATH);
+        assert!(reading.chunk().is_some());
+        fail(&house);
+        let (rows, is_whole) = reading.rows();
+        assert!(!is_whole, "never a clean end");
+        assert!(rows.len() < LONG, "{} rows", rows.len());
+        until("the stream ends", || house.backend.streams() == 0);
+    }
+}
+
+#[test]
+fn a_stop_breaks_off_what_is_not_read_in_time() {
+    let limits = HttpLimits { drain_timeout: Duration::from_millis(200), ..HttpLimits::default() };
+    let house = TestServer::with(limits);
+    house.backend.lengthen("wallet:dave", LONG);
+    let backend = house.backend.clone();
+    let mut reading = begin(house.connect(), SERVICE, PATH);
+    assert!(reading.chunk().is_some());
+    house.stop();
+    assert_eq!(backend.streams(), 0);
+    assert!(!reading.rows().1, "never a clean end");
+}
