@@ -202,8 +202,8 @@ impl<L: LogStore> Broker<L> {
             let mut input = self.clients.take_input(index);
             input.extend_from_slice(bytes);
             self.clients.put_input(index, input);
-            // Also where it may not go on now: these bytes may complete a packet, and be the last for long. `keep_input`
-            // then sees that a step looks at them again.
+            // Also while the connection is blocked: these bytes may complete a packet, and the client may send no more.
+            // `keep_input` then lists the connection for the next steps.
             self.resume(index, now);
         }
         self.run_deferred_disconnects(now);
