@@ -202,9 +202,9 @@ impl<L: LogStore> Broker<L> {
             let mut input = self.clients.take_input(index);
             input.extend_from_slice(bytes);
             self.clients.put_input(index, input);
-            if !self.is_blocked(index) {
-                self.resume(index, now);
-            }
+            // Also while the connection is blocked: these bytes may complete a packet, and the client may send no more.
+            // `keep_input` then lists the connection for the next steps.
+            self.resume(index, now);
         }
         self.run_deferred_disconnects(now);
     }
@@ -300,7 +300,7 @@ impl<L: LogStore> Broker<L> {
             Packet::Publish(publish) => return self.publish(index, publish, now),
             Packet::PubAck(ack) => self.puback(index, ack, now),
             Packet::PubRec(ack) => self.pubrec(index, ack, now),
-            Packet::PubRel(ack) => self.pubrel(index, ack, now),
+            Packet::PubRel(ack) => return self.pubrel(index, ack, now),
             Packet::PubComp(ack) => self.pubcomp(index, ack, now),
             Packet::Subscribe(subscribe) => return self.subscribe(index, subscribe, now),
             Packet::Unsubscribe(unsubscribe) => return self.unsubscribe(index, unsubscribe, now),

@@ -5,7 +5,7 @@ use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{Command, Origin};
 use tidegate_wire::mqtt::{Ack, AckKind, ReasonCode};
 
-use super::{Broker, Wait};
+use super::{Broker, Progress, Wait};
 use crate::connection::NONE;
 use crate::flow::{Answer, Flight, IncomingStage, OUTCOME_UNKNOWN};
 use crate::peer::{AckTo, Item, Source, Ticket};
@@ -105,9 +105,10 @@ impl<L: LogStore> Broker<L> {
 
     /// The client has received our PUBREC: the packet id is free again when all shards have forgotten the origin.
     /// `[MQTT-4.3.3-11]`: QoS 2: PUBREL is answered with PUBCOMP.
-    pub(super) fn pubrel(&mut self, index: u32, ack: &Ack<'_>, now: TimeMs) {
+    pub(super) fn pubrel(&mut self, index: u32, ack: &Ack<'_>, now: TimeMs) -> Progress {
         let place = self.clients.session_of(index);
         let packet_id = ack.packet_id;
+        let is_full = self.has_too_many_answers(place);
         let session = &mut self.clients.sessions[place];
         let was_recovered = session.flags.has(SessionFlags::RECOVERED);
         let known = session
@@ -122,11 +123,16 @@ impl<L: LogStore> Broker<L> {
                 }
                 IncomingStage::Released => {
                     session.flow().answers.unmute(packet_id, AckKind::PubComp);
-                    return;
+                    return Progress::Taken;
                 }
                 // It cannot know our PUBREC yet.
-                IncomingStage::Pending => return self.protocol_error(index, ReasonCode::PROTOCOL_ERROR, now),
+                IncomingStage::Pending | IncomingStage::Unknown => {
+                    self.protocol_error(index, ReasonCode::PROTOCOL_ERROR, now);
+                    return Progress::Gone;
+                }
             },
+            // Each is a command to all shards, and nothing else bounds how many a client sends.
+            None if was_recovered && is_full => return Progress::Parked,
             // What this process does not know the one before may have.
             None if was_recovered => (u64::MAX, ReasonCode::SUCCESS),
             None => (0, ReasonCode::PACKET_IDENTIFIER_NOT_FOUND),
@@ -137,6 +143,7 @@ impl<L: LogStore> Broker<L> {
         }
         let answer = Answer { packet_id, kind: AckKind::PubComp, reason, remaining, mute: false };
         self.answer_with(index, place, answer, now);
+        Progress::Taken
     }
 
     fn forget_incoming(&mut self, place: u32, packet_id: u16) {
@@ -228,7 +235,11 @@ impl<L: LogStore> Broker<L> {
             match answer.kind {
                 AckKind::PubAck | AckKind::PubRel => {}
                 // The packet id is not free: the client will send again what some shards may have taken.
-                AckKind::PubRec if answer.reason == OUTCOME_UNKNOWN => self.forget_incoming(place, answer.packet_id),
+                AckKind::PubRec if answer.reason == OUTCOME_UNKNOWN => {
+                    for incoming in flow.incoming.iter_mut().filter(|known| known.packet_id == answer.packet_id) {
+                        incoming.stage = IncomingStage::Unknown;
+                    }
+                }
                 AckKind::PubRec if answer.reason.is_error() => {
                     // Some shards may have taken what others refused. The packet id is free from here on, so they must
                     // forget; what the client sends next reaches them behind that.

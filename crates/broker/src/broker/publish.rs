@@ -104,6 +104,7 @@ impl<L: LogStore> Broker<L> {
         };
         match known.stage {
             IncomingStage::Pending => flow.answers.unmute(packet_id, AckKind::PubRec),
+            IncomingStage::Unknown => self.deferred_disconnects.push((self.clients.key(index), OUTCOME_UNKNOWN)),
             IncomingStage::Received | IncomingStage::Released => {
                 self.send_ack(index, AckKind::PubRec, packet_id, ReasonCode::SUCCESS, now);
             }

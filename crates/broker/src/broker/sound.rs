@@ -4,10 +4,11 @@
 
 use hashbrown::HashMap;
 use tidegate_journal::LogStore;
+use tidegate_wire::mqtt::{Split, split};
 
 use super::Broker;
 use crate::ConnectionKey;
-use crate::connection::{Flags, NONE};
+use crate::connection::{ConnectionState, Flags, NONE};
 use crate::limits::{REQUESTS_MAX, VOLATILE_DELAYED_MAX};
 
 impl<L: LogStore> Broker<L> {
@@ -60,7 +61,8 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// Whoever is marked as stalled stands in the list, once.
+    /// Whoever is marked as stalled stands in the list, once. A whole packet in an input waits for something: for an
+    /// answer that resumes its connection, or for a step.
     fn assert_stalled_sound(&self) {
         let mut times: HashMap<ConnectionKey, usize> = HashMap::new();
         self.stalled.iter().for_each(|key| *times.entry(*key).or_default() += 1);
@@ -68,6 +70,11 @@ impl<L: LogStore> Broker<L> {
             let is_marked = self.clients.connections[index].flags.has(Flags::STALLED);
             let listed = times.get(&self.clients.key(index)).copied().unwrap_or(0);
             assert_eq!(listed, usize::from(is_marked), "connection {index} among the stalled");
+            let connection = &self.clients.connections[index];
+            let is_whole = matches!(split(self.clients.input(index), u32::MAX), Ok(Split::Packet(_)));
+            let is_resumed =
+                is_marked || connection.flags.has(Flags::PARKED) || connection.state == ConnectionState::Authenticating;
+            assert!(!is_whole || is_resumed, "nothing resumes connection {index}, which has a packet in its input");
         }
     }
 }

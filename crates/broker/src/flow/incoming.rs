@@ -15,6 +15,9 @@ pub(crate) struct Incoming {
 pub(crate) enum IncomingStage {
     /// A receiver's record of it is not durable yet; PUBREC waits.
     Pending,
+    /// A shard failed, so nobody knows whether its record is durable, and no PUBREC is sent. It is kept, because clean
+    /// sessions may have the message already: sent again to this process, it must not be delivered again.
+    Unknown,
     /// PUBREC was sent.
     Received,
     /// PUBREL came; the shards are forgetting its origin.

@@ -148,6 +148,32 @@ fn packets_larger_than_a_client_takes_are_not_sent_and_larger_than_the_server_ta
     );
 }
 
+/// The rest of a packet may arrive after its connection may no longer be read: a worker takes the messages of its peers
+/// between reading from a socket and handing over what it read.
+#[test]
+fn a_packet_whose_end_comes_while_the_outbox_is_full_is_answered_when_it_is_not() {
+    check_with(
+        limited(|limits| limits.outbox_bytes_max = 20),
+        "a: CONNECT; a: SUBSCRIBE t; b: CONNECT; a: HEX c0; a: stall
+         b: PUBLISH t more-than-twenty-bytes; a: HEX 00; a: flow",
+        expect![[r#"
+            a: CONNECT
+                a < CONNACK success
+            a: SUBSCRIBE t
+                a < SUBACK 1 0
+            b: CONNECT
+                b < CONNACK success
+            a: HEX c0
+            a: stall
+            b: PUBLISH t more-than-twenty-bytes
+            a: HEX 00
+            a: flow
+                a < PUBLISH t more-than-twenty-bytes
+                a < PINGRESP
+        "#]],
+    );
+}
+
 #[test]
 fn a_slow_reader_loses_qos_0_and_keeps_qos_1_and_slows_nobody() {
     check_with(

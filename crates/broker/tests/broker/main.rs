@@ -5,5 +5,6 @@ mod clean_sessions;
 mod durable_sessions;
 mod kept;
 mod limits;
+mod packet_ids;
 mod support;
 mod ways;

@@ -27,6 +27,7 @@
 //! * `a: auto`: the client acknowledges by itself from now on; its acknowledgements are not shown.
 //! * `wait MS`: time passes, in steps of a hundred milliseconds.
 //! * `crash`, `kill`: the power fails, or the process ends; the brokers start again from the disk.
+//! * `fail-sync`: the next sync fails, and with it the shard whose log it is.
 //! * `drain N [REFERENCE]`, `reload`, `announce TOPIC PAYLOAD`.
 //!
 //! Users: `nobody` is refused; `gone` has no rights after `reload`; topics that begin with `secret/` are for nobody,

@@ -50,6 +50,7 @@ pub struct World {
     reloaded: bool,
     starts: u64,
     by_bytes: bool,
+    is_disk_faulty: bool,
 }
 
 impl World {
@@ -64,6 +65,7 @@ impl World {
             reloaded: false,
             starts: 0,
             by_bytes: false,
+            is_disk_faulty: false,
         };
         world.start();
         world
@@ -125,6 +127,11 @@ impl World {
         let told = self.run(script);
         self.by_bytes = false;
         told
+    }
+
+    /// Lets a client send something, and nothing follow from it yet.
+    pub fn hand_over(&mut self, command: &str) {
+        self.command(command, &mut Heard::default());
     }
 
     fn command(&mut self, command: &str, heard: &mut Heard) {
@@ -207,6 +214,10 @@ impl World {
                     self.settle(heard);
                 }
             }
+            "fail-sync" => {
+                self.is_disk_faulty = true;
+                self.disk.fail_next_sync();
+            }
             power @ ("crash" | "kill") => {
                 self.brokers.clear();
                 self.clients.clear();
@@ -256,7 +267,10 @@ impl World {
         for worker in 0..self.brokers.len() {
             self.brokers[worker].step(self.now);
             for shard in self.brokers[worker].shards_mut() {
-                worked |= shard.log_mut().step().expect("the disk is well") != Step::Idle;
+                // A log whose sync failed does nothing more, and its shard says so to all that wait.
+                let step = shard.log_mut().step();
+                assert!(step.is_ok() || self.is_disk_faulty, "the disk is well: {step:?}");
+                worked |= step.is_ok_and(|step| step != Step::Idle);
             }
             let actions: Vec<Action> = self.brokers[worker].actions().collect();
             worked |= !actions.is_empty();
@@ -332,7 +346,10 @@ impl World {
             self.brokers[worker].sent(key, bytes.len(), self.now);
             let (lines, answers) = client.hear(&bytes);
             heard.add(&name, lines);
-            self.brokers[worker].receive(key, &answers, self.now);
+            // No socket gives no bytes, and a call without any could wake what nothing else would.
+            if !answers.is_empty() {
+                self.brokers[worker].receive(key, &answers, self.now);
+            }
         }
         worked
     }
