@@ -9,8 +9,8 @@ use tidegate_doors::auth::{
     AuthSettings, Authenticator, Grant, LoginLimits, Rights, Secret, ServiceSettings, TopicAccess, service_token_hash,
 };
 use tidegate_doors::http::{DrainStatus, Edge, EdgeOptions, Health, HttpLimits, HttpMetrics, Operations};
-use tidegate_doors::ledger_http::{Backend, LedgerHttpMetrics, LedgerRoom};
-use tidegate_ledger::message::{Reply, Request};
+use tidegate_doors::ledger_http::{Backend, Replies, LedgerHttpMetrics, LedgerRoom};
+use tidegate_ledger::message::{Reply, Request, Unavailable};
 use tidegate_machines::ledger::{AccountKind, AccountView, Outcome};
 use tidegate_telemetry::Registry;
 
@@ -90,9 +90,26 @@ impl Backend for Agreeable {
             Request::ReadAccount { id } => Reply::Account(account(id)),
             Request::ListAccounts { .. } => Reply::Accounts(Vec::new()),
             Request::ReadHistory { .. } => Reply::History { rows: Vec::new(), next: None },
+            Request::StreamHistory { .. } => Reply::HistoryPart { rows: Vec::new(), is_last: true },
             Request::ReadAudit => Reply::Audit(Vec::new()),
         };
         std::future::ready(reply)
+    }
+
+    type Replies = OneReply;
+
+    fn open(&self, request: Request, _window: usize) -> Result<Self::Replies, Unavailable> {
+        let Request::StreamHistory { .. } = request else { panic!("{request:?} has one reply") };
+        Ok(OneReply(Some(Reply::HistoryPart { rows: Vec::new(), is_last: true })))
+    }
+}
+
+/// A stream of one reply.
+struct OneReply(Option<Reply>);
+
+impl Replies for OneReply {
+    async fn next(&mut self) -> Option<Reply> {
+        self.0.take()
     }
 }
 
