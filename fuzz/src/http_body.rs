@@ -9,7 +9,7 @@ use tidegate_doors::auth::{
     AuthSettings, Authenticator, Grant, LoginLimits, Rights, Secret, ServiceSettings, TopicAccess, service_token_hash,
 };
 use tidegate_doors::http::{DrainStatus, Edge, EdgeOptions, Health, HttpLimits, HttpMetrics, Operations};
-use tidegate_doors::ledger_http::{Backend, Replies, LedgerHttpMetrics, LedgerRoom};
+use tidegate_doors::ledger_http::{Backend, LedgerHttpMetrics, LedgerRoom, Replies};
 use tidegate_ledger::message::{Reply, Request, Unavailable};
 use tidegate_machines::ledger::{AccountKind, AccountView, Outcome};
 use tidegate_telemetry::Registry;
