@@ -30,7 +30,7 @@ pub struct AddBody {
     /// At least 1.
     #[schema(minimum = 1, example = 1)]
     amount: u64,
-    /// Milliseconds until the counter expires; it never does if absent.
+    /// Milliseconds until the counter expires; it never does if absent. The last `add` decides.
     #[schema(minimum = 1, example = 60000)]
     expires_in_ms: Option<u64>,
 }
@@ -59,7 +59,7 @@ pub fn check_right(caller: &Identity, Command { name, action }: &Command) -> Res
     let right = if matches!(action, Action::Read) { auth::Action::Read } else { auth::Action::Write };
     match caller.may(ROOM, right, name) {
         true => Ok(()),
-        false => Err(Problem::forbidden(format!("this token may not do this with counter {name:?}"))),
+        false => Err(Problem::forbidden("this token may not do this with this counter")),
     }
 }
 

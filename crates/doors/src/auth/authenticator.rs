@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use arc_swap::ArcSwap;
 use sha2::{Digest, Sha256};
 
+use super::acl::ClientRights;
 use super::identity::{Identity, Rights};
 use super::login::{IssuedToken, LoginError, LoginLimits, PasswordChecker};
 use super::password::PasswordHash;
@@ -106,6 +107,17 @@ impl Authenticator {
     /// Who `bearer` is, now.
     pub fn authenticate(&self, bearer: &str) -> Result<Identity, AuthError> {
         self.authenticate_at(bearer, now_s()).map(|session| session.identity)
+    }
+
+    /// What `bearer` may do, now.
+    pub fn rights_of(&self, bearer: &str) -> Result<Arc<ClientRights>, AuthError> {
+        let principals = self.principals.load();
+        principals.bearer(&self.signer, bearer, now_s()).map(|(known, _)| known.rights.clone())
+    }
+
+    /// The rights that their owner has by the current configuration; `None` if it has taken them away.
+    pub fn renewed(&self, rights: &ClientRights) -> Option<Arc<ClientRights>> {
+        self.principals.load().renewed(rights.holder())
     }
 
     /// Who `bearer` is at `now_s` (seconds since the epoch), and until when.

@@ -16,11 +16,19 @@ pub const FRAME_TIMEOUT_MS: u64 = 30_000;
 pub const READ_BYTES: usize = 256 << 10;
 /// Bytes read from one connection before the others get their turn.
 pub const READ_BYTES_PER_TURN: usize = 1 << 20;
+/// Frames of one connection that are served before the others get their turn. A frame that is refused costs half a
+/// microsecond and leaves nothing under way, so bytes alone would let one client's frames hold up all others.
+pub const FRAMES_PER_TURN: usize = 512;
+/// Frames of all connections that are served before the worker does something else.
+pub const FRAMES_IN_TURN_MAX: usize = 8_192;
+/// Bytes read from all connections before the worker does something else.
+pub const BYTES_IN_TURN_MAX: usize = 8 << 20;
 /// Requests of viewers parked until the kinds of their credit accounts are known, per worker.
 pub const PARKED_MAX: usize = 1_024;
 /// Accounts whose kind a worker remembers.
 pub const KINDS_REMEMBERED: usize = 1 << 16;
 
-const _: () = assert!(READ_BYTES <= READ_BYTES_PER_TURN);
+const _: () = assert!(READ_BYTES <= READ_BYTES_PER_TURN && READ_BYTES_PER_TURN <= BYTES_IN_TURN_MAX);
+const _: () = assert!(IN_FLIGHT_MAX <= FRAMES_PER_TURN && FRAMES_PER_TURN <= FRAMES_IN_TURN_MAX);
 // A connection that has not shown a token can hold only a small frame.
 const _: () = assert!(FRAME_BYTES_MAX_UNAUTHENTICATED * 256 < FRAME_BYTES_MAX);

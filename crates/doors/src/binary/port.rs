@@ -22,7 +22,9 @@ use tidegate_wire::proto::{self, reply_frame::Body};
 use tidegate_wire::{BodyRef, RoomRef, decode_request, encode_reply, encode_room};
 
 use super::frames::Frames;
-use super::limits::{IN_FLIGHT_MAX, KINDS_REMEMBERED, PARKED_MAX};
+use super::limits::{
+    BYTES_IN_TURN_MAX, FRAMES_IN_TURN_MAX, FRAMES_PER_TURN, IN_FLIGHT_MAX, KINDS_REMEMBERED, PARKED_MAX,
+};
 use super::room_call::RoomCall;
 use super::session::{Life, Session};
 use super::{BinaryMetrics, BinarySettings, Refused, translate};
@@ -50,6 +52,8 @@ pub struct BinaryPort<P> {
     poll: Option<PortSockets>,
     tls: Option<Arc<ServerConfig>>,
     authenticator: Arc<Authenticator>,
+    /// By which configuration the rights of all clients were given.
+    generation: u64,
     authorized: AuthorizedRequests<Purpose>,
     /// Asks the ledger.
     asker: Asker<Router>,
@@ -89,6 +93,7 @@ impl<P> BinaryPort<P> {
             rooms,
             room_calls: Slab::new(),
             tls: settings.tls.clone(),
+            generation: authenticator.generation(),
             authenticator,
             authorized: AuthorizedRequests::new(KINDS_REMEMBERED, PARKED_MAX),
             sessions: Slab::new(),
@@ -137,60 +142,78 @@ impl<P> BinaryPort<P> {
         Ok(())
     }
 
-    /// Reads and decodes from all sessions that may. Returns whether anything was read.
+    /// Reads and decodes from all sessions that may, up to a turn's worth. Returns whether anything was read.
     fn serve_sessions(&mut self) -> bool {
-        let now_ms = self.now_ms;
-        let mut worked = false;
-        for key in std::mem::take(&mut self.ready) {
-            let Some(session) = self.sessions.get_mut(key) else { continue };
-            if self.asker.has_room() && session.may_read() && !session.backlog {
-                worked = true;
-                match session.read(&mut self.scratch, now_ms) {
-                    Ok(bytes) => self.metrics.received_bytes.add(bytes as u64),
-                    Err(_) => session.drain(now_ms),
-                }
-            }
-            worked |= self.serve_frames(key);
-            let session = &mut self.sessions[key];
-            if session.has_said_all() {
-                session.drain(now_ms);
-            }
-            session.listed = session.readable && !matches!(session.life, Life::Draining);
-            if session.listed {
-                self.ready.push(key);
-            } else if session.is_over() || session.has_unsent() {
-                self.unsent.push(key);
+        let (mut worked, mut frames, mut bytes) = (false, 0, 0);
+        let mut queue = std::mem::take(&mut self.ready).into_iter();
+        while frames < FRAMES_IN_TURN_MAX && bytes < BYTES_IN_TURN_MAX {
+            let Some(key) = queue.next() else { break };
+            if self.sessions.contains(key) {
+                let (served, read) = self.serve_session(key);
+                worked |= served + read > 0;
+                (frames, bytes) = (frames + served, bytes + read);
             }
         }
+        // Those who did not get their turn come first in the next one.
+        let mut ready: Vec<usize> = queue.collect();
+        ready.append(&mut self.ready);
+        self.ready = ready;
         worked
     }
 
-    fn serve_frames(&mut self, key: usize) -> bool {
-        let mut worked = false;
-        while self.asker.has_room() && self.sessions[key].may_ask() {
+    /// Reads from one session, and serves its frames. Returns how many frames and bytes that were.
+    fn serve_session(&mut self, key: usize) -> (usize, usize) {
+        let now_ms = self.now_ms;
+        let session = &mut self.sessions[key];
+        let mut read = 0;
+        if self.asker.has_room() && session.may_read() && !session.backlog {
+            match session.read(&mut self.scratch, now_ms) {
+                Ok(bytes) => read = bytes,
+                Err(_) => session.drain(now_ms),
+            }
+            self.metrics.received_bytes.add(read as u64);
+        }
+        let served = self.serve_frames(key);
+        let session = &mut self.sessions[key];
+        if session.has_said_all() {
+            session.drain(now_ms);
+        }
+        session.listed = session.readable && !matches!(session.life, Life::Draining);
+        if session.listed {
+            self.ready.push(key);
+        } else if session.is_over() || session.has_unsent() {
+            self.unsent.push(key);
+        }
+        (served, read)
+    }
+
+    /// Serves frames that were read. Returns how many.
+    fn serve_frames(&mut self, key: usize) -> usize {
+        let mut served = 0;
+        while served < FRAMES_PER_TURN && self.asker.has_room() && self.sessions[key].may_ask() {
             match self.sessions[key].next_frame() {
                 Ok(Some(frame)) => {
-                    worked = true;
+                    served += 1;
                     self.serve_frame(key, frame);
                 }
                 Ok(None) => {
                     self.sessions[key].backlog = false;
-                    return worked;
+                    return served;
                 }
                 Err(error) => {
                     self.refuse(key, 0, Refused::new(error.code(), error.to_string()));
                     self.sessions[key].drain(self.now_ms);
-                    return true;
+                    return served + 1;
                 }
             }
         }
-        // Whole frames may be left in the buffer; they are served when replies have made room.
+        // Whole frames may be left in the buffer. They are served in the next turn, or when replies have made room.
         let session = &mut self.sessions[key];
         session.readable |= !matches!(session.life, Life::Draining);
-        if !std::mem::replace(&mut session.backlog, true) {
+        if !std::mem::replace(&mut session.backlog, true) && served < FRAMES_PER_TURN {
             self.metrics.reads_paused.add(1);
         }
-        worked
+        served
     }
 
     fn serve_frame(&mut self, key: usize, frame: Bytes) {
@@ -232,10 +255,10 @@ impl<P> BinaryPort<P> {
     }
 
     fn greet(&mut self, key: usize, correlation: u64, token: &str) {
-        match self.authenticator.authenticate(token) {
-            Ok(identity) => {
+        match self.authenticator.rights_of(token) {
+            Ok(rights) => {
                 let session = &mut self.sessions[key];
-                session.welcome(identity);
+                session.welcome(rights);
                 let welcome = proto::Welcome {
                     frame_bytes_max: FRAME_BYTES_MAX as u32,
                     transfers_max: TRANSFERS_MAX as u32,
@@ -384,6 +407,26 @@ impl<P> BinaryPort<P> {
         }
     }
 
+    /// Gives every client the rights that a reload has left it; whose token is good no more is told so, and ended.
+    fn follow_reload(&mut self) {
+        let generation = self.authenticator.generation();
+        if std::mem::replace(&mut self.generation, generation) == generation {
+            return;
+        }
+        let mut gone = Vec::new();
+        for (key, session) in &mut self.sessions {
+            let Some(rights) = session.rights() else { continue };
+            match self.authenticator.renewed(rights) {
+                Some(rights) => session.renew(rights),
+                None => gone.push(key),
+            }
+        }
+        for key in gone {
+            self.refuse(key, 0, Refused::new("unauthenticated", "the configuration has taken this token away"));
+            self.sessions[key].drain(self.now_ms);
+        }
+    }
+
     /// Ends sessions whose client began a frame, or a connection, and went silent.
     fn end_overdue(&mut self, now_ms: u64) {
         for (key, session) in &mut self.sessions {
@@ -439,6 +482,7 @@ impl<P: Carries<Message>> Resident<P> for BinaryPort<P> {
 
     fn tick(&mut self, now: TimeMs) {
         self.now_ms = now.0;
+        self.follow_reload();
         self.end_overdue(now.0);
         // Clients that could not be taken when files had run out cause no event of their own.
         self.accept();

@@ -1,6 +1,7 @@
 //! One client of the binary port: its lifecycle, its buffers, and its requests in flight.
 
 use std::io;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use mio::Interest;
@@ -13,6 +14,7 @@ use super::limits::{
     READ_BYTES_PER_TURN,
 };
 use crate::auth::Identity;
+use crate::auth::acl::ClientRights;
 use crate::stream::{Scratch, Stream};
 
 /// The life of a connection.
@@ -63,6 +65,8 @@ pub struct Session {
     ended: bool,
     /// Whose token was shown, also while draining.
     identity: Option<Identity>,
+    /// What it may do, to be renewed by a reload.
+    rights: Option<Arc<ClientRights>>,
     /// The session stands in its worker's list of sessions to look at.
     pub listed: bool,
     /// When the client must have sent the Hello, or the next byte of a frame; milliseconds of the worker's clock.
@@ -85,6 +89,7 @@ impl Session {
             backlog: false,
             ended: false,
             identity: None,
+            rights: None,
             listed: false,
             deadline_ms: Some(now_ms + HELLO_TIMEOUT_MS),
         }
@@ -193,11 +198,24 @@ impl Session {
         self.ended && !self.backlog && !matches!(self.life, Life::Draining)
     }
 
-    /// The token was good.
-    pub fn welcome(&mut self, identity: Identity) {
-        self.identity = Some(identity.clone());
-        self.life = Life::Serving(identity);
+    /// The token was good, and gives these rights.
+    pub fn welcome(&mut self, rights: Arc<ClientRights>) {
+        let identity = rights.identity().cloned().expect("a token is somebody's");
+        self.life = Life::Serving(identity.clone());
+        (self.identity, self.rights) = (Some(identity), Some(rights));
         self.deadline_ms = None;
+    }
+
+    /// The rights that the token gave when they were last looked at; `None` for a client that may not ask.
+    pub fn rights(&self) -> Option<&ClientRights> {
+        self.rights.as_deref().filter(|_| matches!(self.life, Life::Serving(_)))
+    }
+
+    /// The rights that the same token gives now.
+    pub fn renew(&mut self, rights: Arc<ClientRights>) {
+        let deadline_ms = self.deadline_ms;
+        self.welcome(rights);
+        self.deadline_ms = deadline_ms;
     }
 
     /// Where replies are appended.

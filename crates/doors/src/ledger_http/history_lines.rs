@@ -15,7 +15,7 @@ use tidegate_machines::ledger::HistoryRow;
 use super::accounts::RowBody;
 use super::backend::{Backend, Replies};
 use super::limits::HISTORY_PARTS_UNREAD_MAX;
-use super::room::Ledger;
+use super::room::{Ledger, StreamPlace};
 use crate::auth::Identity;
 use crate::http::{Part, Parts};
 use crate::json::Problem;
@@ -54,7 +54,9 @@ pub async fn answer<B: Backend>(
     if let Some(refusal) = ledger.permit(caller, &request).await? {
         return Err(Problem::from(refusal).with("id", &*account));
     }
-    let mut lines = HistoryLines { replies: ledger.open(request, HISTORY_PARTS_UNREAD_MAX)?, account };
+    let place = ledger.place_for_stream(caller)?;
+    let replies = ledger.open(request, HISTORY_PARTS_UNREAD_MAX)?;
+    let mut lines = HistoryLines { replies, account, _place: place };
     let first = ledger.door.in_time(lines.next()).await??;
     let mut response = Response::new(ledger.door.body_in_parts(first, lines));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(NDJSON));
@@ -62,12 +64,13 @@ pub async fn answer<B: Backend>(
 }
 
 /// The parts of a history as lines.
-struct HistoryLines<R> {
-    replies: R,
+struct HistoryLines<B: Backend> {
+    replies: B::Replies,
     account: Box<str>,
+    _place: StreamPlace<B>,
 }
 
-impl<R: Replies> Parts for HistoryLines<R> {
+impl<B: Backend> Parts for HistoryLines<B> {
     async fn next(&mut self) -> Result<Part, Problem> {
         match self.replies.next().await {
             Some(Reply::HistoryPart { rows, is_last }) => Ok(Part { bytes: lines(&rows), is_last }),

@@ -1,6 +1,7 @@
 //! The ledger's room at the HTTP door of one edge thread: its routes, and how a request is checked and sent to the
 //! ledger.
 
+use std::collections::HashMap;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 
@@ -11,13 +12,14 @@ use tidegate_ledger::message::{Reply, Request, Unavailable};
 use tidegate_machines::ledger::{AccountView, Refusal};
 
 use super::backend::Backend;
+use super::limits::STREAMS_OF_CALLER_MAX;
 use super::metrics::LedgerHttpMetrics;
 use super::transfers::TRANSFERS;
 use super::{accounts, audit, holds, openapi, transfers};
 use crate::auth::gate::{self, Verdict};
 use crate::auth::{AccountKinds, Identity};
 use crate::http::{Door, HttpRoom, Routes};
-use crate::json::{Problem, ProblemCode};
+use crate::json::{Problem, ProblemCode, codes};
 use crate::ledger_json::refusal_codes;
 
 /// The ledger before it has a door.
@@ -77,6 +79,25 @@ pub struct Shared<B> {
     pub(super) metrics: LedgerHttpMetrics,
     backend: B,
     kinds: Mutex<AccountKinds>,
+    /// Streams open now, by the caller's name.
+    streams: Mutex<HashMap<Box<str>, usize>>,
+}
+
+/// A place among the streams of one caller, until it is dropped.
+pub struct StreamPlace<B> {
+    shared: Arc<Shared<B>>,
+    caller: Box<str>,
+}
+
+impl<B> Drop for StreamPlace<B> {
+    fn drop(&mut self) {
+        let mut streams = self.shared.streams.lock().expect("no thread panics while it holds the table");
+        let open = streams.get_mut(&self.caller).expect("whoever has a place is in the table");
+        *open -= 1;
+        if *open == 0 {
+            streams.remove(&self.caller);
+        }
+    }
 }
 
 impl<B> Clone for Ledger<B> {
@@ -96,7 +117,7 @@ impl<B: Backend> Ledger<B> {
     fn new(door: Door, room: LedgerRoom<B>) -> Ledger<B> {
         let kinds = Mutex::new(AccountKinds::new(door.limits().kinds_cached_max));
         let LedgerRoom { backend, metrics } = room;
-        Ledger { shared: Arc::new(Shared { door, metrics, backend, kinds }) }
+        Ledger { shared: Arc::new(Shared { door, metrics, backend, kinds, streams: Mutex::default() }) }
     }
 
     /// Asks the ledger, without a look at rights.
@@ -113,6 +134,18 @@ impl<B: Backend> Ledger<B> {
             Some(refusal) => Ok(Reply::Refused(refusal)),
             None => self.ask(request).await,
         }
+    }
+
+    /// A place for one more stream of `caller`. One caller has few at once, so that others find room as well.
+    pub fn place_for_stream(&self, caller: &Identity) -> Result<StreamPlace<B>, Problem> {
+        let mut streams = self.streams.lock().expect("no thread panics while it holds the table");
+        let open = streams.entry(caller.name().into()).or_default();
+        if *open >= STREAMS_OF_CALLER_MAX {
+            let detail = "this caller has as many streams open as it may; read or close one of them";
+            return Err(Problem::new(codes::BUSY, detail).retry_after_s(1));
+        }
+        *open += 1;
+        Ok(StreamPlace { shared: self.shared.clone(), caller: caller.name().into() })
     }
 
     /// Opens a stream of replies, without a look at rights.

@@ -202,3 +202,27 @@ fn sigterm_sends_clients_away_before_the_end() {
     }
     assert!(server.ended().status.success());
 }
+
+/// A connection of the binary port outlives its rights no more than an MQTT connection does.
+#[test]
+fn a_reload_takes_rights_away_from_open_binary_connections() {
+    const TILL: &str = "till-service-token";
+    let service = |grants: &str| format!("[[service]]\nname = \"till\"\ntoken = \"{TILL}\"\ngrants = [{grants}]\n");
+    let folder = folder();
+    let server = Server::start(&settings(folder.path(), service("\"accounts:open\"")));
+    let mut till = tidegate_client::Client::connect(server.binary, TILL).expect("the token is good");
+    let mut other = tidegate_client::Client::connect(server.binary, SERVICE).expect("the token is good");
+    let mut open = |id: &str| till.open_account(id, "credit", tidegate_client::AccountKind::Wallet).map(|_| ());
+    open("wallet:1").expect("it may");
+
+    settings(folder.path(), service("\"read:*\"")).write();
+    reload(&server, 1, "reloaded users, services, rules and certificates");
+    let refused = wait_for("the new grants reach the worker", || open("wallet:1").err());
+    assert!(refused.to_string().contains("forbidden"), "{refused}");
+
+    settings(folder.path(), String::new()).write();
+    reload(&server, 2, "reloaded users, services, rules and certificates");
+    wait_for("the connection ends", || open("wallet:1").err().filter(|error| !error.to_string().contains("forbidden")));
+    other.open_account("wallet:2", "credit", tidegate_client::AccountKind::Wallet).expect("nothing has changed for it");
+    assert!(server.terminate().status.success());
+}

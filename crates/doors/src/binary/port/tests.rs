@@ -74,6 +74,23 @@ impl Door {
         runtime.block_on(self.authenticator.log_in("dave", "dave")).unwrap().token
     }
 
+    /// One turn. Returns how many frames were served to one client in it, at most.
+    fn turn(&mut self) -> usize {
+        let mut events = Events::with_capacity(16);
+        self.poll.poll(&mut events, Some(Duration::from_millis(1))).unwrap();
+        for event in &events {
+            let (_, token) = PortSockets::owner(event.token());
+            Port::<Parcel>::on_event(&mut self.port, token, event);
+        }
+        self.port.now_ms = now_ms().0;
+        let mut most = 0;
+        for key in std::mem::take(&mut self.port.ready) {
+            most = most.max(self.port.serve_session(key).0);
+        }
+        self.port.write_sessions();
+        most
+    }
+
     /// Turns until the shard is asked something: the ticket of the question, and the question.
     fn question(&mut self) -> (u64, Operation) {
         while self.own.is_empty() {
@@ -101,6 +118,23 @@ impl Door {
         self.port.flush(&mut context);
         assert!(self.own.is_empty(), "nothing else is asked");
     }
+}
+
+fn read_some(stream: &mut TcpStream, heard: &mut Vec<u8>) {
+    let mut some = [0; 1 << 16];
+    while let Ok(count) = stream.read(&mut some) {
+        assert!(count > 0, "the port ended the connection");
+        heard.extend_from_slice(&some[..count]);
+    }
+}
+
+/// Whole frames in these bytes.
+fn frames_in(bytes: &[u8]) -> u64 {
+    let (mut rest, mut frames) = (bytes, 0);
+    while let Ok(Split::Frame(range)) = split(rest, FRAME_MAX) {
+        (rest, frames) = (&rest[range.end..], frames + 1);
+    }
+    frames
 }
 
 /// Reads frames until the one with this correlation; its error's code.
@@ -161,4 +195,42 @@ fn a_room_that_nobody_registered_is_answered_and_the_connection_lives_on() {
     let (_, asked) = door.question();
     assert!(matches!(&asked, Operation::ReadAccount { id } if &**id == "wallet:dave"), "{asked:?}");
     assert_eq!(error_code(&mut client, 2), "room_unknown");
+}
+
+#[test]
+fn a_flood_of_small_frames_of_one_client_does_not_hold_up_the_next() {
+    let mut door = Door::open();
+    let (mut flooder, mut other) =
+        (TcpStream::connect(door.address).unwrap(), TcpStream::connect(door.address).unwrap());
+    let mut frames = Vec::new();
+    encode_request(&mut frames, 1, request_frame::Body::Hello(proto::Hello { token: door.token() }));
+    other.write_all(&frames).unwrap();
+    let count = 2 * FRAMES_PER_TURN as u64;
+    for number in 0..count {
+        encode_request(&mut frames, 2 + number, request_frame::Body::Ping(proto::Ping {}));
+    }
+    flooder.write_all(&frames).unwrap();
+    let mut most = 0;
+    while door.port.sessions.iter().all(|(_, session)| session.identity().is_none()) || door.port.sessions.len() < 2 {
+        most = most.max(door.turn());
+    }
+    while most < FRAMES_PER_TURN {
+        most = most.max(door.turn());
+    }
+    assert_eq!(most, FRAMES_PER_TURN, "as many as one client may have served, and the rest in the next turn");
+    // Both are served to the end, and the one that asked little waits for no more than a turn of the other.
+    let mut ping = Vec::new();
+    encode_request(&mut ping, 7, request_frame::Body::Ping(proto::Ping {}));
+    other.write_all(&ping).unwrap();
+    let mut pongs = 0;
+    flooder.set_nonblocking(true).unwrap();
+    other.set_nonblocking(true).unwrap();
+    let (mut heard, mut heard_other) = (Vec::new(), Vec::new());
+    while pongs < count || frames_in(&heard_other) < 2 {
+        door.turn();
+        read_some(&mut flooder, &mut heard);
+        read_some(&mut other, &mut heard_other);
+        pongs = frames_in(&heard).saturating_sub(1);
+    }
+    assert_eq!(pongs, count);
 }

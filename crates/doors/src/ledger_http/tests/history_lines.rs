@@ -9,6 +9,7 @@ use tidegate_ledger::message::Unavailable;
 
 use super::server::{Client, SERVICE, TestServer};
 use crate::http::HttpLimits;
+use crate::ledger_http::limits::STREAMS_OF_CALLER_MAX;
 
 const PATH: &str = "/v1/accounts/wallet:dave/transfers";
 /// More than the buffers of a socket take: 100 parts of some 400,000 bytes.
@@ -81,27 +82,27 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 #[test]
 fn lines_are_the_rows_of_the_pages() {
-    let house = TestServer::open();
-    house.backend.lengthen("wallet:dave", 2_345);
+    let server = TestServer::open();
+    server.backend.lengthen("wallet:dave", 2_345);
     let mut expected: Vec<Value> = Vec::new();
     let mut query = "limit=1000".to_owned();
     loop {
-        let page = house.ask(SERVICE, "GET", &format!("{PATH}?{query}"), "").json();
+        let page = server.ask(SERVICE, "GET", &format!("{PATH}?{query}"), "").json();
         expected.extend(page["transfers"].as_array().unwrap().iter().cloned());
         let Some(next) = page["next"].as_str() else { break };
         query = format!("limit=1000&before={next}");
     }
     assert_eq!(expected.len(), 2_346, "with the first sale");
-    assert_eq!(begin(house.connect(), SERVICE, PATH).rows(), (expected.clone(), true));
-    let some = begin(house.connect(), SERVICE, &format!("{PATH}?before=2300&limit=1234")).rows();
+    assert_eq!(begin(server.connect(), SERVICE, PATH).rows(), (expected.clone(), true));
+    let some = begin(server.connect(), SERVICE, &format!("{PATH}?before=2300&limit=1234")).rows();
     assert_eq!(some, (expected[46..46 + 1_234].to_vec(), true));
-    assert_eq!(house.backend.streams(), 0);
+    assert_eq!(server.backend.streams(), 0);
 }
 
 #[test]
 fn a_short_history_is_one_part_and_an_empty_one_is_empty() {
-    let house = TestServer::open();
-    let mut client = house.connect();
+    let server = TestServer::open();
+    let mut client = server.connect();
     let mut ask = |account: &str| {
         client.send(&format!(
             "GET /v1/accounts/{account}/transfers HTTP/1.1\r\nhost: tidegate\r\n\
@@ -122,9 +123,9 @@ fn a_short_history_is_one_part_and_an_empty_one_is_empty() {
 
 #[test]
 fn what_goes_wrong_before_the_first_row_is_a_problem() {
-    let house = TestServer::open();
+    let server = TestServer::open();
     let status_and_code = |token: &str, path: &str| {
-        let mut reading = begin(house.connect(), token, path);
+        let mut reading = begin(server.connect(), token, path);
         assert!(reading.head.contains("content-type: application/problem+json\r\n"), "{}", reading.head);
         let length = reading.head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
         let mut body = vec![0; length.parse().unwrap()];
@@ -132,46 +133,46 @@ fn what_goes_wrong_before_the_first_row_is_a_problem() {
         let problem: Value = serde_json::from_slice(&body).unwrap();
         format!("{} {}", problem["status"], problem["code"].as_str().unwrap())
     };
-    let dave = house.log_in("dave");
+    let dave = server.log_in("dave");
     assert_eq!(status_and_code("", PATH), "401 token_missing");
     assert_eq!(status_and_code(&dave, "/v1/accounts/wallet:carol/transfers"), "403 forbidden");
     assert_eq!(status_and_code(&dave, "/v1/accounts/candidate:9/transfers"), "404 account_not_found");
     assert_eq!(status_and_code(SERVICE, "/v1/accounts/wallet:none/transfers"), "404 account_not_found");
     assert_eq!(status_and_code(SERVICE, &format!("{PATH}?limit=0")), "422 query_invalid");
-    house.backend.unavailable(Some(Unavailable::ShardFailed));
+    server.backend.unavailable(Some(Unavailable::ShardFailed));
     assert_eq!(status_and_code(SERVICE, PATH), "503 shard_failed");
-    assert_eq!(house.backend.streams(), 0);
-    house.backend.unavailable(None);
-    assert!(begin(house.connect(), &dave, PATH).head.starts_with("http/1.1 200"), "his own");
-    assert!(begin(house.connect(), &dave, "/v1/accounts/candidate:1/transfers").head.starts_with("http/1.1 200"));
+    assert_eq!(server.backend.streams(), 0);
+    server.backend.unavailable(None);
+    assert!(begin(server.connect(), &dave, PATH).head.starts_with("http/1.1 200"), "his own");
+    assert!(begin(server.connect(), &dave, "/v1/accounts/candidate:1/transfers").head.starts_with("http/1.1 200"));
 }
 
 #[test]
 fn a_client_that_does_not_read_is_not_read_for_and_one_that_goes_ends_its_stream() {
-    let house = TestServer::open();
-    house.backend.lengthen("wallet:dave", LONG);
-    let mut reading = begin(house.connect(), SERVICE, PATH);
+    let server = TestServer::open();
+    server.backend.lengthen("wallet:dave", LONG);
+    let mut reading = begin(server.connect(), SERVICE, PATH);
     assert!(reading.chunk().is_some_and(|chunk| !chunk.is_empty()));
     // The socket's buffers take some of it.
     let mut before = 0;
     until("nothing is read for a client that does not read", || {
         std::thread::sleep(Duration::from_millis(200));
-        std::mem::replace(&mut before, house.backend.parts()) == house.backend.parts()
+        std::mem::replace(&mut before, server.backend.parts()) == server.backend.parts()
     });
-    assert!(house.backend.parts() < LONG / 1_000, "{} parts", house.backend.parts());
-    assert_eq!(house.backend.streams(), 1);
+    assert!(server.backend.parts() < LONG / 1_000, "{} parts", server.backend.parts());
+    assert_eq!(server.backend.streams(), 1);
     drop(reading);
-    until("the stream of a client that is gone ends", || house.backend.streams() == 0);
+    until("the stream of a client that is gone ends", || server.backend.streams() == 0);
 }
 
 #[test]
 fn a_client_that_reads_no_more_is_not_waited_for() {
     let limits = HttpLimits { reader_timeout: Duration::from_millis(100), ..HttpLimits::default() };
-    let house = TestServer::with(limits);
-    house.backend.lengthen("wallet:dave", LONG);
-    let mut reading = begin(house.connect(), SERVICE, PATH);
+    let server = TestServer::with(limits);
+    server.backend.lengthen("wallet:dave", LONG);
+    let mut reading = begin(server.connect(), SERVICE, PATH);
     assert!(reading.chunk().is_some());
-    until("the stream ends", || house.backend.streams() == 0);
+    until("the stream ends", || server.backend.streams() == 0);
     let (rows, is_whole) = reading.rows();
     assert!(!is_whole && rows.len() < LONG, "it came too late for the rest");
 }
@@ -180,30 +181,45 @@ fn a_client_that_reads_no_more_is_not_waited_for() {
 fn a_failure_in_the_middle_breaks_the_connection() {
     let limits = HttpLimits { request_timeout: Duration::from_millis(300), ..HttpLimits::default() };
     for fail in [
-        |house: &TestServer| house.backend.unavailable(Some(Unavailable::ShardFailed)),
-        |house: &TestServer| house.backend.silent(),
+        |server: &TestServer| server.backend.unavailable(Some(Unavailable::ShardFailed)),
+        |server: &TestServer| server.backend.silent(),
     ] {
-        let house = TestServer::with(limits);
-        house.backend.lengthen("wallet:dave", LONG);
-        let mut reading = begin(house.connect(), SERVICE, PATH);
+        let server = TestServer::with(limits);
+        server.backend.lengthen("wallet:dave", LONG);
+        let mut reading = begin(server.connect(), SERVICE, PATH);
         assert!(reading.chunk().is_some());
-        fail(&house);
+        fail(&server);
         let (rows, is_whole) = reading.rows();
         assert!(!is_whole, "never a clean end");
         assert!(rows.len() < LONG, "{} rows", rows.len());
-        until("the stream ends", || house.backend.streams() == 0);
+        until("the stream ends", || server.backend.streams() == 0);
     }
 }
 
 #[test]
 fn a_stop_breaks_off_what_is_not_read_in_time() {
     let limits = HttpLimits { drain_timeout: Duration::from_millis(200), ..HttpLimits::default() };
-    let house = TestServer::with(limits);
-    house.backend.lengthen("wallet:dave", LONG);
-    let backend = house.backend.clone();
-    let mut reading = begin(house.connect(), SERVICE, PATH);
+    let server = TestServer::with(limits);
+    server.backend.lengthen("wallet:dave", LONG);
+    let backend = server.backend.clone();
+    let mut reading = begin(server.connect(), SERVICE, PATH);
     assert!(reading.chunk().is_some());
-    house.stop();
+    server.stop();
     assert_eq!(backend.streams(), 0);
     assert!(!reading.rows().1, "never a clean end");
+}
+
+#[test]
+fn one_caller_has_few_streams_and_leaves_room_for_others() {
+    let server = TestServer::open();
+    server.backend.lengthen("wallet:dave", LONG);
+    let mut open: Vec<Reading> = (0..STREAMS_OF_CALLER_MAX).map(|_| begin(server.connect(), SERVICE, PATH)).collect();
+    assert!(open.iter().all(|reading| reading.head.starts_with("http/1.1 200")));
+    assert!(begin(server.connect(), SERVICE, PATH).head.starts_with("http/1.1 503"), "it has as many as it may");
+    let dave = server.log_in("dave");
+    assert!(begin(server.connect(), &dave, PATH).head.starts_with("http/1.1 200"), "another caller has its own");
+    drop(open.pop());
+    until("the place of a stream that has ended is free", || {
+        begin(server.connect(), SERVICE, PATH).head.starts_with("http/1.1 200")
+    });
 }
