@@ -17,7 +17,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use crate::address::{Address, Carries, EndpointIndex, MemberIndex};
 use crate::client::{Asker, Client};
 use crate::limits::CLIENT_REQUESTS_MAX;
-use crate::mesh::Endpoint;
+use crate::mesh::{Endpoint, Parker};
 use crate::status::{Phase, Status};
 
 /// Why a request did not reach the shards.
@@ -54,11 +54,11 @@ enum Asked<C: Client> {
 
 /// Wakes the pump, now and when it is dropped: the pump ends when its last handle is gone.
 #[derive(Clone)]
-struct Waker(Arc<Notify>);
+struct Waker(Arc<Parker>);
 
 impl Drop for Waker {
     fn drop(&mut self) {
-        self.0.notify_one();
+        self.0.wake();
     }
 }
 
@@ -110,7 +110,7 @@ impl<C: Client> EdgeHandle<C> {
             mpsc::error::TrySendError::Full(_) => Unasked::Busy,
             mpsc::error::TrySendError::Closed(_) => Unasked::Stopping,
         });
-        self.waker.0.notify_one();
+        self.waker.0.wake();
         sent
     }
 }
@@ -127,7 +127,7 @@ impl<C: Client> ReplyStream<C> {
     pub async fn next(&mut self) -> Option<C::Reply> {
         let reply = self.reader.recv().await;
         // The pump may let the client make one more.
-        self.waker.0.notify_one();
+        self.waker.0.wake();
         reply
     }
 }
@@ -295,14 +295,15 @@ impl<P: Send + 'static> Pump<P> {
             waiting: Slab::new(),
             streams: Vec::new(),
         }));
-        EdgeHandle { status: self.status.clone(), asked: sender, waker: Waker(self.woken.clone()) }
+        EdgeHandle { status: self.status.clone(), asked: sender, waker: Waker(self.endpoint.parker().clone()) }
     }
 
     /// Carries requests and replies until every handle is gone and all that was asked is answered.
     pub async fn run(mut self) {
         while !self.clients.iter().all(|client| client.is_over()) {
             let clients = &self.clients;
-            if self.endpoint.sleep_unless(|| clients.iter().any(|client| client.has_news())) {
+            let has_work = || clients.iter().any(|c| c.has_news()) || clients.iter().all(|c| c.is_over());
+            if self.endpoint.sleep_unless(has_work) {
                 self.woken.notified().await;
                 self.endpoint.awake();
             } else {

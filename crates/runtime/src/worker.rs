@@ -166,6 +166,8 @@ impl<P: Send> Worker<P> {
             worked |= self.members.residents[number].step(&mut context);
         }
         worked |= self.deliver_own(now);
+        // Other workers go on while this one writes to its sockets.
+        self.endpoint.wake_receivers();
         for member in 0..ports {
             let mut context = Context::new(self.members.address(member), now, &mut self.endpoint, &mut self.own);
             worked |= self.members.ports[member].flush(&mut context);
