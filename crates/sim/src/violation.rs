@@ -1,4 +1,4 @@
-//! What a simulation looks for: a promise of the house that was broken.
+//! What a simulation looks for: a promise that was broken.
 
 use std::fmt;
 

@@ -9,8 +9,8 @@ use tidegate_broker::{
 };
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::{JournalError, LogId, LogStore, Logs};
-use tidegate_machines::TimeMs;
 use tidegate_machines::topic::{InboxLimits, InboxPolicy};
+use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_shard::{CompactionRule, NothingDerived, OpenShard, Snapshots, compact};
 use tidegate_wire::mqtt::filter_covers;
 
@@ -73,15 +73,16 @@ impl<S: Store> Node<S> {
     pub fn start(site: &mut Site<S>, plan: &Plan) -> Result<Node<S>, String> {
         let facts = Arc::new(SharedFacts::new(plan.workers));
         let mut shards: Vec<Vec<TopicShard<S::Log>>> = (0..plan.workers).map(|_| Vec::new()).collect();
+        let owners = Owners::spread(plan.topic_shards, plan.workers);
         for shard in 0..plan.topic_shards {
-            shards[usize::from(shard % plan.workers)].push(recover(site, plan, shard)?);
+            shards[usize::from(owners.worker_of(ShardIndex(shard)))].push(recover(site, plan, shard)?);
         }
         let limits =
             BrokerLimits { outbox_bytes_max: plan.outbox_bytes_max, sys_interval_ms: 0, ..BrokerLimits::default() };
         let brokers = shards.into_iter().enumerate().map(|(worker, shards)| {
             let options = BrokerOptions {
                 worker: worker as u16,
-                owners: Owners::spread(plan.topic_shards, plan.workers),
+                owners: owners.clone(),
                 limits: limits.clone(),
                 facts: facts.clone(),
                 seed: site.chance.number(),
