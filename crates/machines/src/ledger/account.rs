@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::ops::Bound;
+use std::sync::Arc;
 
 use hashbrown::HashTable;
 
@@ -10,6 +11,7 @@ use super::account_id::AccountId;
 use super::asset::AssetIndex;
 use super::limits::ACCOUNTS_MAX;
 use super::request::{AccountKind, AccountView};
+use super::settings::AccountSettings;
 use crate::{RecordPosition, ShardIndex};
 
 /// An account's number on its shard: 0 for the first opened, without gaps. Events name accounts by it.
@@ -33,6 +35,8 @@ pub(super) struct Account {
     pub asset: AssetIndex,
     pub home: ShardIndex,
     pub kind: AccountKind,
+    /// Whether its settings have anything to check when money moves.
+    pub is_restricted: bool,
 }
 
 const _: () = assert!(size_of::<Account>() <= 96);
@@ -173,7 +177,7 @@ impl Accounts {
     }
 
     /// Listed accounts whose id begins with `prefix` and comes after `after`, in byte order of the id.
-    pub fn list<'a>(&'a self, prefix: &'a str, after: Option<&'a str>) -> impl Iterator<Item = &'a Account> {
+    pub fn list<'a>(&'a self, prefix: &'a str, after: Option<&'a str>) -> impl Iterator<Item = (AccountSlot, &'a Account)> {
         let from = match after {
             Some(after) if after >= prefix => Bound::Excluded(after.as_bytes()),
             _ => Bound::Included(prefix.as_bytes()),
@@ -181,12 +185,12 @@ impl Accounts {
         self.in_order
             .range::<[u8], _>((from, Bound::Unbounded))
             .take_while(move |(id, _)| id.as_bytes().starts_with(prefix.as_bytes()))
-            .map(|(_, slot)| &self.by_slot[slot.0 as usize])
+            .map(|(_, slot)| (*slot, &self.by_slot[slot.0 as usize]))
     }
 }
 
 impl Account {
-    pub fn view(&self, asset: &str) -> AccountView {
+    pub fn view(&self, asset: &str, settings: Option<&Arc<AccountSettings>>) -> AccountView {
         AccountView {
             id: (&*self.id).into(),
             asset: asset.into(),
@@ -195,6 +199,7 @@ impl Account {
             held: self.held,
             credited: self.credited,
             debited: self.debited,
+            settings: settings.cloned(),
         }
     }
 }

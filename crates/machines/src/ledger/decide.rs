@@ -16,18 +16,18 @@ use super::request::{AccountKind, Hold, Transfer};
 use super::rules::Verdict;
 use super::state::Ledger;
 use super::validity::{
-    check_accounts, check_expiry, check_form, check_transfer, is_account_id, is_asset, is_transfer_id,
+    check_accounts, check_expiry, check_form, check_label, is_account_id, is_asset, is_transfer_id,
 };
 use crate::{Amount, Decision, OutboundNumber, ShardIndex, TimeMs};
 
-type Decided<'a> = Decision<Event<'a>, Ruling>;
+pub(super) type Decided<'a> = Decision<Event<'a>, Ruling>;
 
-const fn refused<'a>(refusal: Refusal) -> Decided<'a> {
+pub(super) const fn refused<'a>(refusal: Refusal) -> Decided<'a> {
     Decision::Answer(Ruling::Outcome(Outcome::Refused(refusal)))
 }
 
-const DUPLICATE: Decided<'static> = Decision::Answer(Ruling::Outcome(Outcome::Duplicate));
-const APPLIED: Ruling = Ruling::Outcome(Outcome::Applied);
+pub(super) const DUPLICATE: Decided<'static> = Decision::Answer(Ruling::Outcome(Outcome::Duplicate));
+pub(super) const APPLIED: Ruling = Ruling::Outcome(Outcome::Applied);
 
 impl Ledger {
     #[inline]
@@ -38,8 +38,9 @@ impl Ledger {
         prior: Option<&Event<'a>>,
         now: TimeMs,
     ) -> Decided<'a> {
-        let Transfer { id, debit, credit, amount, memo } = *transfer;
-        let amount = match check_form(id, debit, credit, amount, memo) {
+        let Transfer { id, debit, credit, amount, memo, label } = *transfer;
+        let form = check_form(id, debit, credit, amount, memo).and_then(|amount| check_label(&label).map(|()| amount));
+        let amount = match form {
             Ok(amount) => amount,
             Err(refusal) => return refused(refusal),
         };
@@ -52,7 +53,8 @@ impl Ledger {
         };
         let debit = self.step(debit, -i128::from(amount.get()));
         let credit = self.credit_step(credit, amount);
-        Decision::Append { event: Event::Transferred { time: now, id, debit, credit, amount, memo }, outcome: APPLIED }
+        let event = Event::Transferred { time: now, id, debit, credit, amount, memo, label };
+        Decision::Append { event, outcome: APPLIED }
     }
 
     #[cold]
@@ -62,11 +64,12 @@ impl Ledger {
             return refused(refusal);
         }
         match *prior {
-            Event::Transferred { debit, credit, amount, memo, .. } => {
+            Event::Transferred { debit, credit, amount, memo, label, .. } => {
                 let same = self.is(debit.slot, transfer.debit)
                     && self.is(credit.slot(), transfer.credit)
                     && amount.get() == transfer.amount
-                    && memo == transfer.memo;
+                    && memo == transfer.memo
+                    && label == transfer.label;
                 if same { DUPLICATE } else { refused(Refusal::IdReused) }
             }
             Event::Refused { digest, refusal, .. } if digest == content_digest(transfer) => refused(refusal),
@@ -81,9 +84,9 @@ impl Ledger {
         prior: Option<&Event<'a>>,
         now: TimeMs,
     ) -> Decided<'a> {
-        let Hold { id, debit, credit, amount, expires_in_ms, memo } = *hold;
-        let form =
-            check_form(id, debit, credit, amount, memo).and_then(|amount| check_expiry(expires_in_ms).map(|()| amount));
+        let Hold { id, debit, credit, amount, expires_in_ms, memo, label } = *hold;
+        let form = check_form(id, debit, credit, amount, memo)
+            .and_then(|amount| check_label(&label).and_then(|()| check_expiry(expires_in_ms)).map(|()| amount));
         let amount = match form {
             Ok(amount) => amount,
             Err(refusal) => return refused(refusal),
@@ -98,7 +101,7 @@ impl Ledger {
         Decision::Append {
             event: Event::HoldPlaced {
                 time: now,
-                hold: HoldFacts { id, credit, amount, expires_in_ms, memo },
+                hold: HoldFacts { id, credit, amount, expires_in_ms, memo, label },
                 debit: self.step(debit, 0),
             },
             outcome: APPLIED,
@@ -119,7 +122,8 @@ impl Ledger {
                     && self.is(hold.credit, asked.credit)
                     && hold.amount.get() == asked.amount
                     && hold.expires_in_ms == asked.expires_in_ms
-                    && hold.memo == asked.memo;
+                    && hold.memo == asked.memo
+                    && hold.label == asked.label;
                 if same { DUPLICATE } else { refused(Refusal::IdReused) }
             }
             Event::Refused { digest, refusal, .. } if digest == content_digest(asked) => refused(refusal),
@@ -155,6 +159,9 @@ impl Ledger {
         let posted = asked.unwrap_or(open.amount);
         if posted > open.amount {
             return refused(Refusal::PostExceedsHold);
+        }
+        if let Err(refusal) = self.check_post(open.debit, open.credit, posted) {
+            return refused(refusal);
         }
         Decision::Append {
             event: Event::HoldPosted {
@@ -287,7 +294,7 @@ impl Ledger {
     }
 
     pub(super) fn decide_receive<'a>(&self, credit: &InboundCredit<'a>, now: TimeMs) -> Decided<'a> {
-        let InboundCredit { from, number, posted, id, debit, credit, amount, memo, debit_position, decided_at } =
+        let InboundCredit { from, number, posted, id, debit, credit, amount, memo, label, debit_position, decided_at } =
             *credit;
         assert!(from != self.shard, "shard {from} sends itself credit {}", number.0);
         let expected = OutboundNumber(self.watermark(from).0 + 1);
@@ -313,6 +320,7 @@ impl Ledger {
                 credit: self.step(slot, i128::from(amount.get())),
                 amount,
                 memo,
+                label,
                 debit_position,
                 decided_at,
             },
@@ -330,15 +338,14 @@ impl Ledger {
         Decision::Append { event: Event::CreditsConfirmed { time: now, to, number }, outcome: APPLIED }
     }
 
-    /// The refusal to journal for a transfer of a linked group that was not applied: its own, or
+    /// The refusal to journal for a transfer or hold of a linked group that was not applied: its own, or
     /// [`Refusal::LinkedFailed`]. `None` when there is nothing to journal, because the refusal (or the transfer's form)
     /// is the same for ever anyway.
-    pub fn decide_refused<'a>(&self, transfer: &Transfer<'a>, refusal: Refusal, now: TimeMs) -> Option<Event<'a>> {
-        if !refusal.is_journaled() || check_transfer(transfer).is_err() {
+    pub fn decide_refused<'a>(&self, item: &Content<'a>, refusal: Refusal, now: TimeMs) -> Option<Event<'a>> {
+        if !refusal.is_journaled() || item.check().is_err() {
             return None;
         }
-        let digest = content_digest(transfer);
-        Some(Event::Refused { time: self.time_of(now), id: transfer.id, digest, refusal })
+        Some(Event::Refused { time: self.time_of(now), id: item.id(), digest: content_digest(*item), refusal })
     }
 
     /// The next link of an account's history. Never overflows: a debit was weighed, and all credits together are capped

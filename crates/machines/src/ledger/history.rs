@@ -14,35 +14,37 @@ impl Ledger {
         let step = event.step_of(slot)?;
         let id = |slot: AccountSlot| self.accounts.get(slot).map(|account| Box::<str>::from(&*account.id));
         let row = match *event {
-            Event::Transferred { time, id: transfer, debit, credit, amount, memo } => {
-                (transfer, RowKind::Transfer, id(debit.slot)?, id(credit.slot())?, amount, memo, time)
+            Event::Transferred { time, id: transfer, debit, credit, amount, memo, label } => {
+                (transfer, RowKind::Transfer, id(debit.slot)?, id(credit.slot())?, amount, (memo, label), time)
             }
             Event::HoldPlaced { time, hold, debit } => {
                 let ids = (id(debit.slot)?, id(hold.credit)?);
-                (hold.id, RowKind::Hold, ids.0, ids.1, hold.amount, hold.memo, time)
+                (hold.id, RowKind::Hold, ids.0, ids.1, hold.amount, (hold.memo, hold.label), time)
             }
             Event::HoldPosted { time, hold, posted, debit, credit } => {
-                (hold.id, RowKind::Post, id(debit.slot)?, id(credit.slot())?, posted, hold.memo, time)
+                (hold.id, RowKind::Post, id(debit.slot)?, id(credit.slot())?, posted, (hold.memo, hold.label), time)
             }
             Event::HoldVoided { time, hold, debit } => {
                 let ids = (id(debit.slot)?, id(hold.credit)?);
-                (hold.id, RowKind::Void, ids.0, ids.1, hold.amount, hold.memo, time)
+                (hold.id, RowKind::Void, ids.0, ids.1, hold.amount, (hold.memo, hold.label), time)
             }
             Event::HoldExpired { time, hold, debit } => {
                 let ids = (id(debit.slot)?, id(hold.credit)?);
-                (hold.id, RowKind::Expire, ids.0, ids.1, hold.amount, hold.memo, time)
+                (hold.id, RowKind::Expire, ids.0, ids.1, hold.amount, (hold.memo, hold.label), time)
             }
-            Event::CreditReceived { posted, id: transfer, debit, credit, amount, memo, decided_at, .. } => {
+            Event::CreditReceived { posted, id: transfer, debit, credit, amount, memo, label, decided_at, .. } => {
                 let kind = if posted { RowKind::Post } else { RowKind::Transfer };
-                (transfer, kind, debit.into(), id(credit.slot)?, amount, memo, decided_at)
+                (transfer, kind, debit.into(), id(credit.slot)?, amount, (memo, label), decided_at)
             }
             Event::AccountOpened { .. }
             | Event::AccountAdopted { .. }
             | Event::Refused { .. }
             | Event::IdClaimed { .. }
-            | Event::CreditsConfirmed { .. } => return None,
+            | Event::CreditsConfirmed { .. }
+            | Event::AccountChanged { .. }
+            | Event::AssetDeclared { .. } => return None,
         };
-        let (id, kind, debit, credit, amount, memo, time) = row;
+        let (id, kind, debit, credit, amount, (memo, label), time) = row;
         let row = HistoryRow {
             id: id.into(),
             kind,
@@ -50,6 +52,8 @@ impl Ledger {
             credit,
             amount: amount.get(),
             memo: memo.into(),
+            code: label.code,
+            user_data: label.user_data.into(),
             time_ms: time.0,
             balance_after: step.after,
         };
@@ -73,7 +77,9 @@ impl Event<'_> {
             | Event::AccountAdopted { .. }
             | Event::Refused { .. }
             | Event::IdClaimed { .. }
-            | Event::CreditsConfirmed { .. } => None,
+            | Event::CreditsConfirmed { .. }
+            | Event::AccountChanged { .. }
+            | Event::AssetDeclared { .. } => None,
         }
     }
 }

@@ -26,6 +26,7 @@ mod account;
 mod account_id;
 mod apply;
 mod asset;
+mod change;
 mod codec;
 mod command;
 mod decide;
@@ -40,7 +41,9 @@ mod mismatch;
 mod outcome;
 mod peer;
 mod request;
+mod reads;
 mod rules;
+mod settings;
 mod snapshot;
 mod sound;
 mod state;
@@ -52,16 +55,20 @@ mod tests;
 pub use account::AccountSlot;
 pub use codec::EventError;
 pub use command::{Command, InboundCredit};
+pub use asset::AssetView;
 pub use event::{AccountStep, CreditStep, Event, HoldFacts};
 pub use hash::{Content, ContentDigest, content_digest, id_hash, id_hash_keyed, shard_of};
 pub use limits::{
-    ACCOUNT_ID_BYTES_MAX, ACCOUNTS_MAX, ASSET_BYTES_MAX, EVENT_BYTES_MAX, HOLD_EXPIRES_IN_MS_MAX, MEMO_BYTES_MAX,
-    OUTBOUND_PENDING_MAX, TIME_MS_MAX, TRANSFER_ID_BYTES_MAX, TRANSFERS_PER_REQUEST_MAX,
+    ACCOUNT_ID_BYTES_MAX, ACCOUNTS_MAX, ASSET_BYTES_MAX, ASSET_DECIMALS_MAX, EVENT_BYTES_MAX, HOLD_EXPIRES_IN_MS_MAX,
+    MEMO_BYTES_MAX, METADATA_BYTES_MAX, METADATA_KEY_BYTES_MAX, METADATA_KEYS_MAX, METADATA_VALUE_BYTES_MAX,
+    OUTBOUND_PENDING_MAX, TIME_MS_MAX, TRANSFER_ID_BYTES_MAX, TRANSFERS_PER_REQUEST_MAX, USER_DATA_BYTES_MAX,
 };
 pub use mismatch::Mismatch;
 pub use outcome::{Outcome, Refusal, Ruling};
 pub use peer::OutboundCredit;
-pub use request::{AccountKind, AccountView, HistoryRow, Hold, RowKind, Transfer};
+pub use reads::{HoldState, HoldView, TransferState, TransferView};
+pub use request::{AccountKind, AccountView, HistoryRow, Hold, Label, RowKind, Transfer};
+pub use settings::{AccountChange, AccountRules, AccountSettings, AccountStatus, MetadataPatch};
 pub use snapshot::SnapshotError;
 pub use state::{AssetTotals, Ledger};
 pub use validity::{check_hold, check_transfer, is_account_id};

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use tidegate_planted::BalanceChange;
 
 use super::account::{Account, AccountSlot, Accounts};
-use super::asset::Assets;
+use super::asset::{AssetView, Assets};
 use super::command::InboundCredit;
 use super::event::{CreditStep, Event};
 use super::hold::OpenHolds;
 use super::limits::OUTBOUND_PENDING_MAX;
 use super::peer::{OutboundCredit, Peer};
 use super::request::{AccountView, Transfer};
+use super::settings::SettingsTable;
 use crate::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
 /// The ledger of one shard: a fold of its events. See the [module](super) for what it promises.
@@ -26,6 +27,7 @@ pub struct Ledger {
     pub(super) accounts: Accounts,
     pub(super) assets: Assets,
     pub(super) holds: OpenHolds,
+    pub(super) settings: SettingsTable,
     /// By shard; the own entry stays empty.
     pub(super) peers: Vec<Peer>,
 }
@@ -64,6 +66,7 @@ impl Ledger {
             accounts: Accounts::default(),
             assets: Assets::default(),
             holds: OpenHolds::default(),
+            settings: SettingsTable::default(),
             peers: vec![Peer::default(); shard_count as usize],
         }
     }
@@ -117,23 +120,24 @@ impl Ledger {
 
     /// The account in a slot, as [`Ledger::account`].
     pub fn account_at(&self, slot: AccountSlot) -> Option<AccountView> {
-        self.accounts.get(slot).map(|account| self.view(account))
+        self.accounts.get(slot).map(|account| self.view(slot, account))
     }
 
     /// Accounts and parts of collectors whose money is on this shard, whose id begins with `prefix` and comes after
     /// `after`, in byte order of their ids, at most `limit`.
     pub fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<AccountView> {
-        self.accounts.list(prefix, after).take(limit).map(|account| self.view(account)).collect()
+        self.accounts.list(prefix, after).take(limit).map(|(slot, account)| self.view(slot, account)).collect()
     }
 
     /// The figures of the accounts and parts of this shard among the slots from `first` on, `count` slots at most.
     pub fn figures(&self, first: u32, count: u32) -> impl Iterator<Item = AccountView> {
-        self.accounts.range(first, count).iter().filter(|account| account.is_on(self.shard)).map(|a| self.view(a))
+        let slots = (first..).map(AccountSlot).zip(self.accounts.range(first, count));
+        slots.filter(|(_, account)| account.is_on(self.shard)).map(|(slot, account)| self.view(slot, account))
     }
 
     /// The figures of the account or part in a slot; `None` if its money is on another shard.
     pub fn figures_at(&self, slot: AccountSlot) -> Option<AccountView> {
-        self.accounts.get(slot).filter(|account| account.is_on(self.shard)).map(|account| self.view(account))
+        self.accounts.get(slot).filter(|account| account.is_on(self.shard)).map(|account| self.view(slot, account))
     }
 
     /// How many slots are taken: accounts opened, parts, and facts of other shards' accounts.
@@ -196,12 +200,12 @@ impl Ledger {
     /// What to send for an outbound credit, given the event that its record holds. `None` if that is not the event that
     /// decided it.
     pub fn credit_of<'a>(&'a self, outbound: &OutboundCredit, event: &Event<'a>) -> Option<InboundCredit<'a>> {
-        let (id, memo, posted, debit, amount, time) = match *event {
-            Event::Transferred { time, id, debit, credit, amount, memo } => {
-                self.sends(outbound, credit).then_some((id, memo, false, debit, amount, time))?
+        let (id, memo, label, posted, debit, amount, time) = match *event {
+            Event::Transferred { time, id, debit, credit, amount, memo, label } => {
+                self.sends(outbound, credit).then_some((id, memo, label, false, debit, amount, time))?
             }
             Event::HoldPosted { time, hold, posted, debit, credit } => {
-                self.sends(outbound, credit).then_some((hold.id, hold.memo, true, debit, posted, time))?
+                self.sends(outbound, credit).then_some((hold.id, hold.memo, hold.label, true, debit, posted, time))?
             }
             _ => return None,
         };
@@ -214,6 +218,7 @@ impl Ledger {
             credit: &self.accounts.get(outbound.slot)?.id,
             amount: amount.get(),
             memo,
+            label,
             debit_position: outbound.position,
             decided_at: time,
         })
@@ -245,6 +250,27 @@ impl Ledger {
             .collect()
     }
 
+    /// The assets that this shard knows, in the order of first use, with what it has of each.
+    pub fn assets(&self) -> Vec<AssetView> {
+        let views = self.assets.iter().map(|(_, asset)| AssetView {
+            name: (&*asset.name).into(),
+            decimals: asset.decimals,
+            issued: asset.issued,
+            held: asset.held,
+        });
+        views.collect()
+    }
+
+    /// How many credits to an account of another shard are not confirmed yet, and whether decisions here know that
+    /// nothing may enter it. Takes time in proportion to the unconfirmed credits.
+    pub fn under_way_to(&self, account: &str) -> (usize, bool) {
+        let Some(slot) = self.slot(account) else { return (0, false) };
+        let home = self.accounts.get(slot).expect("found accounts are there").home;
+        let peer = self.peer(home);
+        let credits = peer.after(peer.confirmed()).filter(|credit| credit.slot == slot).count();
+        (credits, self.settings.rules(slot).status.forbids_credit().is_some())
+    }
+
     /// The time a decision is made at: the clock's, but never before an earlier event's.
     pub(super) fn time_of(&self, now: TimeMs) -> TimeMs {
         debug_assert!(self.time <= TimeMs::MAX, "an event of a time that no record can carry");
@@ -262,7 +288,7 @@ impl Ledger {
         &self.peers[shard.0 as usize]
     }
 
-    pub(super) fn view(&self, account: &Account) -> AccountView {
-        account.view(&self.assets.get(account.asset).name)
+    pub(super) fn view(&self, slot: AccountSlot, account: &Account) -> AccountView {
+        account.view(&self.assets.get(account.asset).name, self.settings.get(slot))
     }
 }

@@ -5,20 +5,23 @@
 
 use super::limits::{
     ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, HOLD_EXPIRES_IN_MS_MAX, MEMO_BYTES_MAX, TRANSFER_ID_BYTES_MAX,
+    USER_DATA_BYTES_MAX,
 };
 use super::outcome::Refusal;
-use super::request::{Hold, Transfer};
+use super::request::{Hold, Label, Transfer};
 use crate::Amount;
 
 /// Whether a transfer's form is right: everything that can be refused without knowing any account.
 pub fn check_transfer(transfer: &Transfer<'_>) -> Result<(), Refusal> {
     check_form(transfer.id, transfer.debit, transfer.credit, transfer.amount, transfer.memo)?;
+    check_label(&transfer.label)?;
     check_accounts(transfer.debit, transfer.credit)
 }
 
 /// Whether a hold's form is right: everything that can be refused without knowing any account.
 pub fn check_hold(hold: &Hold<'_>) -> Result<(), Refusal> {
     check_form(hold.id, hold.debit, hold.credit, hold.amount, hold.memo)?;
+    check_label(&hold.label)?;
     check_expiry(hold.expires_in_ms)?;
     check_accounts(hold.debit, hold.credit)
 }
@@ -37,6 +40,11 @@ pub(super) fn check_form(id: &str, debit: &str, credit: &str, amount: u64, memo:
         return Err(Refusal::SameAccount);
     }
     Ok(amount)
+}
+
+#[inline]
+pub(super) fn check_label(label: &Label<'_>) -> Result<(), Refusal> {
+    if label.user_data.len() > USER_DATA_BYTES_MAX { Err(Refusal::UserDataTooLong) } else { Ok(()) }
 }
 
 pub(super) fn check_expiry(expires_in_ms: u64) -> Result<(), Refusal> {
@@ -67,7 +75,7 @@ pub(super) fn is_asset(asset: &str) -> bool {
 /// No control characters, and none that are invisible or turn text around: two ids that look the same to a person who
 /// compares them must not differ in one of those.
 #[inline]
-fn is_printable(text: &str) -> bool {
+pub(super) fn is_printable(text: &str) -> bool {
     text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) || (!text.is_ascii() && text.chars().all(is_visible))
 }
 
