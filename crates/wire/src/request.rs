@@ -4,7 +4,7 @@ mod decode;
 mod encode;
 
 pub use decode::{
-    BodyRef, HoldRef, HoldsRef, PostHoldsRef, RequestRef, TextSpan, TransferSpans, TransfersRef, VoidHoldsRef,
+    AccountChangeRef, BodyRef, ChangeAccountRef, HoldRef, HoldsRef, PostHoldsRef, RequestRef, TextSpan, TransferSpans, TransfersRef, VoidHoldsRef,
     decode_request,
 };
 pub use encode::{HoldsEncoder, PostHoldsEncoder, TransferRef, TransfersEncoder, encode_request};
@@ -22,4 +22,10 @@ mod number {
     pub(super) const READ_HISTORY: u32 = 10;
     pub(super) const READ_AUDIT: u32 = 11;
     pub(super) const PING: u32 = 12;
+    pub(super) const READ_TRANSFER: u32 = 200;
+    pub(super) const READ_HOLD: u32 = 201;
+    pub(super) const LIST_HOLDS: u32 = 202;
+    pub(super) const CHANGE_ACCOUNT: u32 = 203;
+    pub(super) const DECLARE_ASSET: u32 = 204;
+    pub(super) const LIST_ASSETS: u32 = 205;
 }

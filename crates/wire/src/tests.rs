@@ -23,15 +23,17 @@ fn number() -> impl Strategy<Value = u64> {
 prop_compose! {
     fn transfer()(
         id in text(), debit in text(), credit in text(), amount in number(), memo in text(),
+        code in prop_oneof![3 => Just(0), 1 => any::<u32>()],
+        user_data in prop_oneof![3 => Just(String::new()), 1 => text()],
     ) -> proto::Transfer {
-        Transfer { id, debit, credit, amount, memo }
+        Transfer { id, debit, credit, amount, memo, code, user_data }
     }
 }
 
 prop_compose! {
     fn hold()(transfer in transfer(), expires_in_ms in number()) -> Hold {
-        let Transfer { id, debit, credit, amount, memo } = transfer;
-        Hold { id, debit, credit, amount, expires_in_ms, memo }
+        let Transfer { id, debit, credit, amount, memo, code, user_data } = transfer;
+        Hold { id, debit, credit, amount, expires_in_ms, memo, code, user_data }
     }
 }
 
@@ -43,13 +45,47 @@ prop_compose! {
     }
 }
 
+prop_compose! {
+    fn change_account()(
+        id in text(),
+        if_revision in prop::option::of(number()),
+        status in 0..6i32,
+        balance_min in prop::option::of(any::<i64>()),
+        balance_max in prop::option::of(any::<i64>()),
+        remove_balance_min in any::<bool>(),
+        remove_balance_max in any::<bool>(),
+        metadata in prop::collection::hash_map(text(), text(), 0..4),
+        remove_metadata in prop::collection::vec(text(), 0..4),
+    ) -> ChangeAccount {
+        ChangeAccount {
+            id,
+            if_revision,
+            status,
+            balance_min,
+            balance_max,
+            remove_balance_min,
+            remove_balance_max,
+            metadata,
+            remove_metadata,
+        }
+    }
+}
+
 fn request_body() -> impl Strategy<Value = request_frame::Body> {
     use request_frame::Body;
     let items = 0..20usize;
     prop_oneof![
         (prop::collection::vec(transfer(), items.clone()), any::<bool>())
             .prop_map(|(transfers, linked)| Body::Transfers(Transfers { transfers, linked })),
-        prop::collection::vec(hold(), items.clone()).prop_map(|holds| Body::Holds(Holds { holds })),
+        (prop::collection::vec(hold(), items.clone()), any::<bool>())
+            .prop_map(|(holds, linked)| Body::Holds(Holds { holds, linked })),
+        text().prop_map(|id| Body::ReadTransfer(ReadTransfer { id })),
+        text().prop_map(|id| Body::ReadHold(ReadHold { id })),
+        (text(), text(), any::<u32>())
+            .prop_map(|(account, after, limit)| Body::ListHolds(ListHolds { account, after, limit })),
+        change_account().prop_map(Body::ChangeAccount),
+        (text(), any::<u32>()).prop_map(|(asset, decimals)| Body::DeclareAsset(DeclareAsset { asset, decimals })),
+        Just(Body::ListAssets(ListAssets {})),
         prop::collection::vec((text(), prop::option::of(number())), items.clone()).prop_map(|posts| {
             let posts = posts.into_iter().map(|(id, amount)| PostHold { id, amount }).collect();
             Body::PostHolds(PostHolds { posts })
@@ -96,13 +132,15 @@ fn to_proto(frame: &[u8]) -> Result<RequestFrame, DecodeError> {
                     credit: owned(item.credit.of(frame)),
                     amount: item.amount,
                     memo: owned(item.memo.of(frame)),
+                    code: item.code,
+                    user_data: owned(item.user_data.of(frame)),
                 });
             })?;
             Body::Transfers(Transfers { transfers, linked })
         }
         BodyRef::Holds(batch) => {
             let mut holds = vec![];
-            batch.read(|hold| {
+            let linked = batch.read(|hold| {
                 holds.push(Hold {
                     id: owned(hold.id),
                     debit: owned(hold.debit),
@@ -110,9 +148,11 @@ fn to_proto(frame: &[u8]) -> Result<RequestFrame, DecodeError> {
                     amount: hold.amount,
                     expires_in_ms: hold.expires_in_ms,
                     memo: owned(hold.memo),
+                    code: hold.code,
+                    user_data: owned(hold.user_data),
                 });
             })?;
-            Body::Holds(Holds { holds })
+            Body::Holds(Holds { holds, linked })
         }
         BodyRef::PostHolds(batch) => {
             let mut posts = vec![];
@@ -131,6 +171,27 @@ fn to_proto(frame: &[u8]) -> Result<RequestFrame, DecodeError> {
         BodyRef::ReadHistory { id, before, limit } => {
             Body::ReadHistory(ReadHistory { id: owned(id), before: owned(before), limit })
         }
+        BodyRef::ReadTransfer { id } => Body::ReadTransfer(ReadTransfer { id: owned(id) }),
+        BodyRef::ReadHold { id } => Body::ReadHold(ReadHold { id: owned(id) }),
+        BodyRef::ListHolds { account, after, limit } => {
+            Body::ListHolds(ListHolds { account: owned(account), after: owned(after), limit })
+        }
+        BodyRef::ChangeAccount(change) => {
+            let change = change.read()?;
+            Body::ChangeAccount(ChangeAccount {
+                id: owned(change.id),
+                if_revision: change.if_revision,
+                status: change.status,
+                balance_min: change.balance_min,
+                balance_max: change.balance_max,
+                remove_balance_min: change.remove_balance_min,
+                remove_balance_max: change.remove_balance_max,
+                metadata: change.metadata.into_iter().map(|(key, value)| (owned(key), owned(value))).collect(),
+                remove_metadata: change.remove_metadata.into_iter().map(owned).collect(),
+            })
+        }
+        BodyRef::DeclareAsset { asset, decimals } => Body::DeclareAsset(DeclareAsset { asset: owned(asset), decimals }),
+        BodyRef::ListAssets => Body::ListAssets(ListAssets {}),
         BodyRef::ReadAudit => Body::ReadAudit(ReadAudit {}),
         BodyRef::Ping => Body::Ping(Ping {}),
         BodyRef::Room(RoomRef { family, body }) => Body::Room(RoomFrame { family, body: body.to_vec() }),

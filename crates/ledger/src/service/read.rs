@@ -2,12 +2,13 @@
 
 use tidegate_disk::Disk;
 use tidegate_journal::LogStore;
-use tidegate_machines::ledger::{AccountKind, AccountView, Ledger, shard_of};
+use tidegate_machines::RecordPosition;
+use tidegate_machines::ledger::{AccountKind, AccountView, Event, HoldView, Ledger, Refusal, shard_of};
 
 use super::records::Halt;
 use super::{LedgerService, LedgerTurn};
 use crate::limits::{AUDIT_ACCOUNTS_PER_QUESTION, PAGE_ROWS_MAX};
-use crate::operation::{AccountFact, Answer, Figures, Operation};
+use crate::operation::{AccountFact, Answer, Figures, KnownId, Operation};
 
 impl<D: Disk> LedgerService<D> {
     pub(super) fn read<L: LogStore>(
@@ -30,6 +31,18 @@ impl<D: Disk> LedgerService<D> {
                 }
                 Answer::Owners(owners)
             }
+            Operation::ReadId { id } => Answer::Id(self.known_id(turn, id)?),
+            Operation::ListHolds { account, after, limit } => {
+                let limit = (*limit).min(PAGE_ROWS_MAX) as usize;
+                let Some(holds) = ledger.holds_of(account, *after) else {
+                    return Ok(Answer::Refused(Refusal::AccountNotFound));
+                };
+                let mut holds: Vec<HoldView> = holds.take(limit + 1).collect();
+                let more = holds.len() > limit;
+                holds.truncate(limit);
+                Answer::Holds { holds, more }
+            }
+            Operation::ReadAssets => Answer::Assets(ledger.assets()),
             Operation::ReadFigures { first, count } => read_figures(turn, *first, *count),
             Operation::ReadDurableEnd => Answer::DurableEnd { durable: turn.durable() },
             Operation::KeepAudit(report) => {
@@ -38,6 +51,21 @@ impl<D: Disk> LedgerService<D> {
             }
             Operation::ReadAudit => Answer::Audit(self.last_audit.clone()),
             writes => unreachable!("{writes:?} is not a read"),
+        })
+    }
+
+    /// What the newest record of an id says.
+    fn known_id<L: LogStore>(&mut self, turn: &LedgerTurn<'_, L>, id: &str) -> Result<KnownId, Halt> {
+        let mut record = Vec::new();
+        let Some((event, at)) = self.find_prior_at(turn, self.named(id), &mut record)? else {
+            return Ok(KnownId::New);
+        };
+        let (ledger, at) = (turn.state(), RecordPosition(at.0));
+        Ok(match (event, ledger.transfer_of(&event, at), ledger.hold_of(&event, at)) {
+            (Event::IdClaimed { owner, .. }, ..) => KnownId::ElsewhereAt(owner),
+            (_, Some(transfer), _) => KnownId::Transfer(transfer),
+            (_, _, Some(hold)) => KnownId::Hold(hold),
+            _ => KnownId::New,
         })
     }
 

@@ -180,8 +180,13 @@ impl<'a> MetadataPatch<'a> {
         Ok(MetadataPatch { bytes })
     }
 
+    /// Takes bytes that [`MetadataPatch::bytes`] gave; `None` if they are not a patch.
+    pub fn from_bytes(bytes: &'a [u8]) -> Option<MetadataPatch<'a>> {
+        MetadataPatch::read(bytes).ok()
+    }
+
     /// The bytes of the record.
-    pub(super) fn bytes(&self) -> &'a [u8] {
+    pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
