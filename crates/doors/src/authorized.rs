@@ -12,7 +12,7 @@
 use slab::Slab;
 use tidegate_ledger::message::{Reply, Request, Unavailable};
 
-use crate::auth::gate::{Verdict, check, not_found};
+use crate::auth::gate::{Verdict, check, is_shown_in_part, not_found, shown};
 use crate::auth::{AccountKinds, Identity};
 
 /// What became of a request.
@@ -28,6 +28,8 @@ pub enum Answered {
 enum Purpose<P> {
     /// It is a client's request.
     Client(P),
+    /// As above; the client sees a part of the reply.
+    Shown(P, Identity),
     /// The kind of an account is needed before a parked request can go on.
     Kind { parked: usize, account: Box<str> },
 }
@@ -65,6 +67,11 @@ impl<P> AuthorizedRequests<P> {
         start: &mut impl FnMut(u64, Request),
     ) -> Option<(P, Answered)> {
         match check(identity, &request, &mut self.kinds) {
+            Verdict::Allowed if is_shown_in_part(&request) => {
+                let token = self.asked.insert(Purpose::Shown(purpose, identity.clone()));
+                start(token as u64, request);
+                None
+            }
             Verdict::Allowed => {
                 self.ask_unchecked(request, purpose, start);
                 None
@@ -95,6 +102,7 @@ impl<P> AuthorizedRequests<P> {
     pub fn reply(&mut self, token: u64, reply: Reply, start: &mut impl FnMut(u64, Request)) -> Option<(P, Answered)> {
         match self.asked.remove(token as usize) {
             Purpose::Client(purpose) => Some((purpose, Answered::Reply(reply))),
+            Purpose::Shown(purpose, identity) => Some((purpose, Answered::Reply(shown(&identity, reply)))),
             Purpose::Kind { parked, account } => {
                 let waiting = &mut self.parked[parked];
                 waiting.awaited -= 1;

@@ -43,6 +43,7 @@ pub use error::{BadFrame, DecodeError, FrameError};
 pub use frame::{Split, split};
 pub use reply::{OutcomeRef, OutcomesEncoder, OutcomesRef, ReplyBodyRef, ReplyRef, decode_reply, encode_reply};
 pub use request::{
+    AccountChangeRef, ChangeAccountRef,
     BodyRef, HoldRef, HoldsEncoder, HoldsRef, PostHoldsEncoder, PostHoldsRef, RequestRef, TextSpan, TransferRef,
     TransferSpans, TransfersEncoder, TransfersRef, VoidHoldsRef, decode_request, encode_request,
 };

@@ -13,6 +13,7 @@ pub mod limits;
 mod metrics;
 pub mod port;
 mod room;
+mod settings;
 pub mod room_call;
 pub mod session;
 mod translate;

@@ -3,48 +3,44 @@
 use axum::body::Body;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request as HttpRequest, State};
-use axum::http::{Response, StatusCode};
+use axum::http::{HeaderMap, Response, StatusCode};
 use serde::Deserialize;
-use tidegate_ledger::message::{HoldRequest, Reply, Request};
+use tidegate_ledger::message::{Reply, Request};
 use tidegate_machines::ledger::Outcome;
 use utoipa::ToSchema;
 
 use super::accounts::path_id;
 use super::backend::Backend;
-use super::openapi::LedgerProblems;
+use super::openapi::{LedgerProblems, ReadProblems};
 use super::room::Ledger;
 use crate::auth::Identity;
 use crate::http::{BodyProblems, GuardProblems};
-use crate::json::{Problem, Text, Whole, decode, json, present, response};
-use crate::ledger_json::outcome::{OutcomeBody, single_body};
-use crate::ledger_json::schemas::{credit_schema, debit_schema, memo_schema, transfer_id_schema};
+use crate::json::{Problem, Whole, decode, json, present, response};
+use crate::ledger_json::HoldCall;
+use crate::ledger_json::hold::{HoldBatchBody, HoldBody, PostBatchBody, VoidBatchBody};
+use crate::ledger_json::moves::HoldStateBody;
+use crate::ledger_json::outcome::{OutcomeBody, OutcomesBody, single_body};
 
-/// Reserve `amount` of `debit` for a later post to `credit`.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct HoldBody<'a> {
-    /// Chosen by the client. Never used again for another transfer or hold.
-    #[serde(borrow)]
-    #[schema(schema_with = transfer_id_schema)]
-    id: Text<'a>,
-    /// Account whose available balance shrinks.
-    #[serde(borrow)]
-    #[schema(schema_with = debit_schema)]
-    debit: Text<'a>,
-    /// Account that a post will credit.
-    #[serde(borrow)]
-    #[schema(schema_with = credit_schema)]
-    credit: Text<'a>,
-    /// Minor units.
-    #[schema(value_type = i64, minimum = 1, example = 2)]
-    amount: Whole,
-    /// How long the hold lives, in milliseconds; at most one hundred years.
-    #[schema(value_type = i64, minimum = 1, maximum = 3_155_760_000_000i64, example = 60000)]
-    expires_in_ms: Whole,
-    /// Free text for the history.
-    #[serde(borrow, default)]
-    #[schema(schema_with = memo_schema, required = false)]
-    memo: Text<'a>,
+/// One hold, or many.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "describes the body for the OpenAPI document")]
+pub enum HoldsBodies<'a> {
+    /// Answered 201, 200 or by a problem.
+    One(HoldBody<'a>),
+    /// Answered by one line per hold.
+    Many(HoldBatchBody<'a>),
+}
+
+/// What became of the hold or holds.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "describes the answer for the OpenAPI document")]
+pub enum HoldsAnswer<'a> {
+    /// To one hold: a duplicate.
+    One(OutcomeBody<'a>),
+    /// To many.
+    Many(OutcomesBody<'a>),
 }
 
 /// How much of a hold to post.
@@ -67,10 +63,14 @@ pub struct VoidBody {}
     post,
     path = "/v1/holds",
     tag = "holds",
-    request_body = HoldBody,
+    request_body = HoldsBodies,
     responses(
-        (status = 201, description = "Placed by this request", body = OutcomeBody),
-        (status = 200, description = "Placed before, with the same content", body = OutcomeBody),
+        (status = 201, description = "One hold: placed by this request", body = OutcomeBody),
+        (
+            status = 200,
+            description = "One hold: placed before, with the same content. Many: their outcomes",
+            body = HoldsAnswer
+        ),
         GuardProblems,
         BodyProblems,
         LedgerProblems,
@@ -80,20 +80,71 @@ pub async fn place<B: Backend>(
     State(ledger): State<Ledger<B>>,
     request: HttpRequest,
 ) -> Result<Response<Body>, Problem> {
-    let (head, body) = request.into_parts();
-    let caller = ledger.door.caller(&head.headers)?;
-    let body = ledger.door.read_json(&head.headers, body).await?;
-    let hold: HoldBody<'_> = decode(&body)?;
-    let request = Request::PlaceHolds(vec![HoldRequest {
-        id: hold.id.boxed(),
-        debit: hold.debit.boxed(),
-        credit: hold.credit.boxed(),
-        amount: hold.amount.0,
-        expires_in_ms: hold.expires_in_ms.0,
-        memo: hold.memo.boxed(),
-    }]);
-    let outcome = ledger.one_outcome(&caller, request).await?;
-    placed(&hold.id, outcome)
+    ledger.hold_call(request, HoldCall::place).await
+}
+
+/// Post many holds
+#[utoipa::path(
+    post,
+    path = "/v1/holds/post",
+    tag = "holds",
+    request_body = PostBatchBody,
+    responses(
+        (status = 200, description = "Their outcomes, in the order asked", body = OutcomesBody),
+        GuardProblems,
+        BodyProblems,
+        LedgerProblems,
+    )
+)]
+pub async fn post_many<B: Backend>(
+    State(ledger): State<Ledger<B>>,
+    request: HttpRequest,
+) -> Result<Response<Body>, Problem> {
+    ledger.hold_call(request, HoldCall::post).await
+}
+
+/// Void many holds
+#[utoipa::path(
+    post,
+    path = "/v1/holds/void",
+    tag = "holds",
+    request_body = VoidBatchBody,
+    responses(
+        (status = 200, description = "Their outcomes, in the order asked", body = OutcomesBody),
+        GuardProblems,
+        BodyProblems,
+        LedgerProblems,
+    )
+)]
+pub async fn void_many<B: Backend>(
+    State(ledger): State<Ledger<B>>,
+    request: HttpRequest,
+) -> Result<Response<Body>, Problem> {
+    ledger.hold_call(request, HoldCall::void).await
+}
+
+/// Read a hold and its state
+///
+/// A hold between others is answered as one that does not exist.
+#[utoipa::path(
+    get,
+    path = "/v1/holds/{id}",
+    tag = "holds",
+    params(("id" = inline(String), Path, description = "Hold id", example = "hold-1", min_length = 1, max_length = 64)),
+    responses((status = 200, description = "The hold", body = HoldStateBody), GuardProblems, ReadProblems)
+)]
+pub async fn read<B: Backend>(
+    State(ledger): State<Ledger<B>>,
+    path: Result<Path<String>, PathRejection>,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    let caller = ledger.door.caller(&headers)?;
+    let id = path_id(path)?;
+    match ledger.ask_for(&caller, Request::ReadHold { id: id.clone() }).await? {
+        Reply::Hold { hold, .. } => Ok(json(StatusCode::OK, &HoldStateBody::from(&hold))),
+        Reply::Refused(refusal) => Err(Problem::from(refusal).with("id", &*id)),
+        _ => Err(Problem::unexpected_reply()),
+    }
 }
 
 /// Move what was held, or part of it, to the account to credit
@@ -154,6 +205,20 @@ pub async fn void<B: Backend>(
 }
 
 impl<B: Backend> Ledger<B> {
+    async fn hold_call(
+        &self,
+        request: HttpRequest,
+        read: fn(&[u8]) -> Result<HoldCall, Problem>,
+    ) -> Result<Response<Body>, Problem> {
+        let (head, body) = request.into_parts();
+        let caller = self.door.caller(&head.headers)?;
+        let body = self.door.read_json(&head.headers, body).await?;
+        let call = read(&body)?;
+        let reply = self.ask_for(&caller, call.request()).await?;
+        let (status, body) = call.answer(reply)?;
+        Ok(response(status, body))
+    }
+
     async fn one_outcome(&self, caller: &Identity, request: Request) -> Result<Outcome, Problem> {
         match self.ask_for(caller, request).await? {
             Reply::Outcomes(outcomes) if outcomes.len() == 1 => Ok(outcomes[0]),

@@ -13,6 +13,7 @@
 //! Invariant: nothing here knows shards, journals or rings; the room speaks [`Backend`] only.
 
 mod accounts;
+mod assets;
 mod audit;
 mod backend;
 mod history_lines;
@@ -21,6 +22,7 @@ mod limits;
 mod metrics;
 mod openapi;
 mod room;
+mod settings;
 mod transfers;
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::backend::Backend;
 use super::limits::STREAMS_OF_CALLER_MAX;
 use super::metrics::LedgerHttpMetrics;
 use super::transfers::TRANSFERS;
-use super::{accounts, audit, holds, openapi, transfers};
+use super::{accounts, assets, audit, holds, openapi, settings, transfers};
 use crate::auth::gate::{self, Verdict};
 use crate::auth::{AccountKinds, Identity};
 use crate::http::{Door, HttpRoom, Routes};
@@ -53,8 +53,14 @@ impl<B: Backend> HttpRoom for LedgerRoom<B> {
         let hot = ledger.clone();
         Routes::new()
             .route("/v1/accounts", post(accounts::open::<B>).get(accounts::list::<B>).with_state(ledger.clone()))
-            .route("/v1/accounts/{id}", get(accounts::read::<B>).with_state(ledger.clone()))
+            .route("/v1/accounts/{id}", get(accounts::read::<B>).patch(settings::change::<B>).with_state(ledger.clone()))
             .route("/v1/accounts/{id}/transfers", get(accounts::history::<B>).with_state(ledger.clone()))
+            .route("/v1/accounts/{id}/holds", get(settings::holds::<B>).with_state(ledger.clone()))
+            .route("/v1/transfers/{id}", get(transfers::read::<B>).with_state(ledger.clone()))
+            .route("/v1/assets", post(assets::declare::<B>).get(assets::list::<B>).with_state(ledger.clone()))
+            .route("/v1/holds/post", post(holds::post_many::<B>).with_state(ledger.clone()))
+            .route("/v1/holds/void", post(holds::void_many::<B>).with_state(ledger.clone()))
+            .route("/v1/holds/{id}", get(holds::read::<B>).with_state(ledger.clone()))
             .route(TRANSFERS, post(transfers::submit::<B>).with_state(ledger.clone()))
             .route("/v1/holds", post(holds::place::<B>).with_state(ledger.clone()))
             .route("/v1/holds/{id}/post", post(holds::post::<B>).with_state(ledger.clone()))
@@ -132,7 +138,7 @@ impl<B: Backend> Ledger<B> {
     pub async fn ask_for(&self, caller: &Identity, request: Request) -> Result<Reply, Problem> {
         match self.permit(caller, &request).await? {
             Some(refusal) => Ok(Reply::Refused(refusal)),
-            None => self.ask(request).await,
+            None => Ok(gate::shown(caller, self.ask(request).await?)),
         }
     }
 

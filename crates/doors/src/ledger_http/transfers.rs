@@ -1,17 +1,21 @@
 //! `POST /v1/transfers`: one transfer, or many.
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Request as HttpRequest, State};
-use axum::http::Response;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request as HttpRequest, State};
+use axum::http::{HeaderMap, Response, StatusCode};
 use axum::http::request::Parts;
+use tidegate_ledger::message::{Reply, Request};
 use utoipa::ToSchema;
 
 use super::backend::Backend;
-use super::openapi::LedgerProblems;
+use super::accounts::path_id;
+use super::openapi::{LedgerProblems, ReadProblems};
 use super::room::Ledger;
 use crate::http::{BodyProblems, GuardProblems};
-use crate::json::{Problem, response};
+use crate::json::{Problem, json, response};
 use crate::ledger_json::TransferCall;
+use crate::ledger_json::moves::TransferStateBody;
 use crate::ledger_json::outcome::{OutcomeBody, OutcomesBody};
 use crate::ledger_json::schemas::any_amount_schema;
 use crate::ledger_json::transfer::TransferBody;
@@ -41,6 +45,12 @@ pub struct TransferLineBody {
     /// Free text for the history.
     #[schema(required = false)]
     memo: String,
+    /// The reason, as the client numbers its reasons.
+    #[schema(required = false)]
+    code: u32,
+    /// A key of another system.
+    #[schema(required = false)]
+    user_data: String,
 }
 
 /// Many transfers at once.
@@ -105,6 +115,32 @@ pub async fn submit<B: Backend>(
 ) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
     ledger.transfer(&head, body).await
+}
+
+/// Read what became of a transfer
+///
+/// A transfer between others is answered as one that does not exist. Of a refused one, the content is not kept.
+#[utoipa::path(
+    get,
+    path = "/v1/transfers/{id}",
+    tag = "transfers",
+    params(
+        ("id" = inline(String), Path, description = "Transfer id", example = "vote-1", min_length = 1, max_length = 64)
+    ),
+    responses((status = 200, description = "The transfer", body = TransferStateBody), GuardProblems, ReadProblems)
+)]
+pub async fn read<B: Backend>(
+    State(ledger): State<Ledger<B>>,
+    path: Result<Path<String>, PathRejection>,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    let caller = ledger.door.caller(&headers)?;
+    let id = path_id(path)?;
+    match ledger.ask_for(&caller, Request::ReadTransfer { id: id.clone() }).await? {
+        Reply::Transfer { shard, transfer } => Ok(json(StatusCode::OK, &TransferStateBody::new(shard, &transfer))),
+        Reply::Refused(refusal) => Err(Problem::from(refusal).with("id", &*id)),
+        _ => Err(Problem::unexpected_reply()),
+    }
 }
 
 impl<B: Backend> Ledger<B> {

@@ -1,6 +1,6 @@
 //! Schemas of the parts of the ledger's bodies, for OpenAPI.
 
-use tidegate_machines::ledger::{ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, MEMO_BYTES_MAX, TRANSFER_ID_BYTES_MAX};
+use tidegate_machines::ledger::{ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, MEMO_BYTES_MAX, TRANSFER_ID_BYTES_MAX, USER_DATA_BYTES_MAX};
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 
 // JSON Schema counts characters where the ledger counts bytes. Each pattern describes ASCII up to the bound, and other
@@ -11,6 +11,7 @@ const ACCOUNT_ID: &str = "^([ -.0-~]{1,128}|\
     [^/\\x00-\\x1f\\x7f-\\x9f\\xad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]{1,32})$";
 const ASSET: &str =
     "^([ -~]{1,32}|[^\\x00-\\x1f\\x7f-\\x9f\\xad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]{1,8})$";
+const USER_DATA: &str = "^([ -~]{0,64}|[\\s\\S]{0,16})$";
 const MEMO: &str = "^([ -~]{0,256}|[\\s\\S]{0,64})$";
 
 /// Schema of a transfer or hold id.
@@ -46,6 +47,12 @@ pub fn asset_schema() -> ObjectBuilder {
 pub fn memo_schema() -> ObjectBuilder {
     let text = text(MEMO).max_length(Some(MEMO_BYTES_MAX));
     text.description(Some("Free text for the history: at most 256 bytes of UTF-8."))
+}
+
+/// Schema of user data.
+pub fn user_data_schema() -> ObjectBuilder {
+    let text = text(USER_DATA).max_length(Some(USER_DATA_BYTES_MAX));
+    text.description(Some("A key of another system: at most 64 bytes of UTF-8.")).examples(["order-7"])
 }
 
 /// Schema of an amount that may be out of bounds.
