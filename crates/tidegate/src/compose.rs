@@ -200,6 +200,7 @@ fn seed_requests(seed: &Seed) -> Vec<Request> {
             credit: &transfer.credit,
             amount: transfer.amount,
             memo: &transfer.memo,
+            label: Default::default(),
         }]),
     });
     accounts.chain(transfers).collect()

@@ -77,7 +77,7 @@ pub struct AssetsBody<'a> {
         LedgerProblems,
     )
 )]
-pub async fn declare<B: Backend>(
+pub async fn declare_asset<B: Backend>(
     State(ledger): State<Ledger<B>>,
     request: HttpRequest,
 ) -> Result<Response<Body>, Problem> {
@@ -104,7 +104,7 @@ pub async fn declare<B: Backend>(
     tag = "assets",
     responses((status = 200, description = "All assets", body = AssetsBody), GuardProblems, ReadProblems)
 )]
-pub async fn list<B: Backend>(
+pub async fn list_assets<B: Backend>(
     State(ledger): State<Ledger<B>>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {

@@ -133,7 +133,7 @@ pub async fn void_many<B: Backend>(
     params(("id" = inline(String), Path, description = "Hold id", example = "hold-1", min_length = 1, max_length = 64)),
     responses((status = 200, description = "The hold", body = HoldStateBody), GuardProblems, ReadProblems)
 )]
-pub async fn read<B: Backend>(
+pub async fn read_hold<B: Backend>(
     State(ledger): State<Ledger<B>>,
     path: Result<Path<String>, PathRejection>,
     headers: HeaderMap,

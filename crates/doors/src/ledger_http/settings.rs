@@ -91,7 +91,7 @@ pub struct HoldsQuery {
         LedgerProblems,
     )
 )]
-pub async fn change<B: Backend>(
+pub async fn change_account<B: Backend>(
     State(ledger): State<Ledger<B>>,
     path: Result<Path<String>, PathRejection>,
     request: HttpRequest,
@@ -139,7 +139,7 @@ pub async fn change<B: Backend>(
     ),
     responses((status = 200, description = "A page", body = HoldsBody), GuardProblems, ReadProblems)
 )]
-pub async fn holds<B: Backend>(
+pub async fn list_holds<B: Backend>(
     State(ledger): State<Ledger<B>>,
     path: Result<Path<String>, PathRejection>,
     query: Result<Query<HoldsQuery>, QueryRejection>,

@@ -129,7 +129,7 @@ pub async fn submit<B: Backend>(
     ),
     responses((status = 200, description = "The transfer", body = TransferStateBody), GuardProblems, ReadProblems)
 )]
-pub async fn read<B: Backend>(
+pub async fn read_transfer<B: Backend>(
     State(ledger): State<Ledger<B>>,
     path: Result<Path<String>, PathRejection>,
     headers: HeaderMap,

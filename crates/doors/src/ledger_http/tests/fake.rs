@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-use tidegate_ledger::message::{AuditReport, HoldRequest, Reply, Request, Unavailable};
+use tidegate_ledger::message::{AuditReport, ChangeRequest, HoldRequest, Reply, Request, Unavailable};
+use tidegate_machines::RecordPosition;
 use tidegate_machines::ledger::{
-    AccountKind, AccountView, HistoryRow, Hold, Outcome, Refusal, RowKind, Transfer, check_hold, check_transfer,
-    is_account_id,
+    self as ledger, AccountKind, AccountView, AssetView, HistoryRow, HoldView, Outcome, Refusal, RowKind, Transfer,
+    TransferState, TransferView, check_hold, check_transfer, is_account_id,
 };
 use tidegate_telemetry::{Registry, render_prometheus};
 use tokio::sync::oneshot;
@@ -25,7 +26,8 @@ pub struct FakeBackend {
 struct State {
     accounts: BTreeMap<Box<str>, Account>,
     moves: HashMap<String, (Moved, Outcome)>,
-    holds: HashMap<Box<str>, (HoldRequest, HoldState)>,
+    holds: BTreeMap<Box<str>, (HoldRequest, HoldState)>,
+    assets: BTreeMap<Box<str>, u8>,
     unavailable: Option<Unavailable>,
     silent: Vec<oneshot::Sender<Reply>>,
     is_silent: bool,

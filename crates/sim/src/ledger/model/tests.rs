@@ -38,6 +38,7 @@ fn view(id: &str, balance: i64, debited: u128) -> AccountView {
         held: 0,
         credited,
         debited,
+        settings: None,
     }
 }
 
