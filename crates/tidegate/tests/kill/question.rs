@@ -49,7 +49,7 @@ impl Question {
                 let posts: Vec<_> = posts.iter().map(|(hold, amount)| (&*hold.id, Some(*amount))).collect();
                 client.send_posts(&posts)
             }
-            Question::Voids(holds) => client.send_voids(&holds.iter().map(|hold| &*hold.id).collect::<Vec<_>>(), false),
+            Question::Voids(holds) => client.send_voids(&holds.iter().map(|hold| &*hold.id).collect::<Vec<_>>()),
         }
     }
 
