@@ -130,6 +130,8 @@ fn row(id: &str, amount: u64, balance_after: i64) -> HistoryRow {
         memo: "".into(),
         time_ms: 1,
         balance_after,
+        code: 0,
+        user_data: "".into(),
     }
 }
 
