@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 use tidegate_disk::Disk;
 use tidegate_journal::{Durability, JournalError, LogReader, LogStore, NoRoom, Position, Sequence};
-use tidegate_machines::ledger::{AccountView, Command, EVENT_BYTES_MAX, Event, Ledger, Outcome};
+use tidegate_machines::ledger::{AccountOrder, AccountView, Command, EVENT_BYTES_MAX, Event, Ledger, Outcome};
 use tidegate_machines::{Machine, OutboundNumber, Place, ShardIndex};
 use tidegate_planted::{Bug, is_planted};
 use tidegate_runtime::Address;
@@ -28,7 +28,7 @@ use tidegate_shard::{Derived, JobId, Jobs, Pause, Room, Served, Service, Turn, U
 use crate::announcer::{AnnounceRules, Announcer};
 use crate::family::LedgerFamily;
 use crate::ids::{IdHash, IdIndex, IdsError};
-use crate::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX, EXPIRIES_PER_STEP};
+use crate::limits::{ACCOUNTS_SORTED_PER_STEP, ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX, EXPIRIES_PER_STEP};
 use crate::message::AuditReport;
 use crate::operation::{Answer, Credit, Operation};
 
@@ -186,6 +186,7 @@ pub struct LedgerService<D: Disk> {
     expiry: Expiry,
     exchange: Exchange,
     histories: HashMap<JobId, HistoryRecords>,
+    order: AccountOrder,
     announcer: Option<Announcer>,
     last_audit: AuditReport,
     facts: LedgerFacts,
@@ -218,6 +219,7 @@ impl<D: Disk> LedgerService<D> {
             expiry: Expiry::default(),
             exchange: Exchange::new(ledger, appended),
             histories: HashMap::new(),
+            order: AccountOrder::default(),
             announcer: None,
             last_audit: AuditReport { shard: index.0, ..AuditReport::default() },
             facts: LedgerFacts::default(),
@@ -433,7 +435,8 @@ impl<D: Disk> Service for LedgerService<D> {
     ) -> Result<bool, ShardError> {
         self.expire_holds(turn, jobs)?;
         self.exchange_credits(turn, out, jobs)?;
-        Ok(self.announce_figures(turn, out))
+        let unsorted = self.order.catch_up(turn.state(), ACCOUNTS_SORTED_PER_STEP);
+        Ok(self.announce_figures(turn, out) || unsorted > 0)
     }
 
     fn fetched(&mut self, job: JobId, found: Fetched) {

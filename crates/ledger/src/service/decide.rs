@@ -108,6 +108,9 @@ impl<D: Disk> LedgerService<D> {
             Operation::ReadHistory { id, from, limit } => {
                 self.serve_history(turn, (id, *from, *limit), &mut progress.rows, jobs)
             }
+            Operation::ListAccounts { prefix, after, limit } => {
+                Ok(self.list(turn.state(), prefix, after.as_deref(), *limit))
+            }
             read => Ok(done(self.read(turn, read)?)),
         }
     }
@@ -458,7 +461,7 @@ fn opened(ledger: &Ledger, id: &str, outcome: Outcome) -> Answer {
     }
 }
 
-fn done(answer: Answer) -> Served<Output> {
+pub(super) fn done(answer: Answer) -> Served<Output> {
     Served::Done(Output::Answer(answer))
 }
 

@@ -5,7 +5,7 @@ mod cluster;
 mod codec;
 mod damage;
 mod model;
-mod node;
+pub(super) mod node;
 mod properties;
 mod shards;
 mod snapshots;
