@@ -83,6 +83,7 @@ impl Backend for Agreeable {
         };
         let reply = match request {
             Request::OpenAccount { id, .. } => Reply::AccountOpened { created: true, account: account(id) },
+            Request::OpenAccounts(batch) => Reply::Outcomes(vec![Outcome::Applied; batch.len()]),
             Request::Transfers { batch, .. } => Reply::Outcomes(vec![Outcome::Applied; batch.len()]),
             Request::PlaceHolds(holds) => Reply::Outcomes(vec![Outcome::Applied; holds.len()]),
             Request::PostHolds(posts) => Reply::Outcomes(vec![Outcome::Applied; posts.len()]),

@@ -18,7 +18,7 @@ use tidegate_machines::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 use tidegate_runtime::Address;
 use tidegate_shard::Durable;
 
-use crate::message::{AuditReport, HoldRequest, TransferBatch, Unavailable};
+use crate::message::{AuditReport, HoldRequest, OpenBatch, TransferBatch, Unavailable};
 
 /// Which items of a request a shard is asked to decide.
 #[derive(Clone, Debug)]
@@ -68,6 +68,13 @@ pub enum Operation {
         asset: Box<str>,
         /// Kind.
         kind: AccountKind,
+    },
+    /// Open accounts at their home.
+    OpenAccounts {
+        /// The client's request.
+        batch: Arc<OpenBatch>,
+        /// Which of its accounts.
+        selection: Selection,
     },
     /// Decide transfers whose debit accounts live here.
     Transfers {
@@ -156,6 +163,7 @@ impl Operation {
     pub fn text_bytes(&self) -> usize {
         match self {
             Operation::Transfers { batch, .. } => batch.text_bytes(),
+            Operation::OpenAccounts { batch, .. } => batch.text_bytes(),
             _ => 0,
         }
     }

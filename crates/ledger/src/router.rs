@@ -70,7 +70,7 @@ struct Pending {
 /// What a request waits for. Each stage collects answers and, when the last one is there, gives the next calls or the
 /// reply.
 enum Stage {
-    /// Transfers, holds, posts, voids.
+    /// Transfers, holds, posts, voids, accounts to open.
     Deciding(Deciding),
     /// One shard's answer is the reply, unless it is a part of a collector.
     One,
@@ -151,6 +151,7 @@ impl Router {
             Request::OpenAccount { id, asset, kind } => {
                 self.one(self.home(&id), Operation::OpenAccount { id, asset, kind })
             }
+            Request::OpenAccounts(batch) => self.deciding(Deciding::opens(batch)),
             Request::Transfers { linked, batch } => self.deciding(Deciding::transfers(batch, linked)),
             Request::PlaceHolds(holds) => self.deciding(Deciding::holds(holds)),
             Request::PostHolds(posts) => self.deciding(Deciding::posts(posts)),
@@ -421,6 +422,7 @@ impl Request {
         const EACH: usize = 64;
         match self {
             Request::Transfers { batch, .. } => batch.text_bytes() + batch.len() * EACH,
+            Request::OpenAccounts(batch) => batch.text_bytes() + batch.len() * EACH,
             Request::PlaceHolds(holds) => holds.len() * 5 * EACH,
             Request::PostHolds(posts) => posts.len() * 2 * EACH,
             Request::VoidHolds(ids) => ids.len() * 2 * EACH,

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tidegate_ledger::limits::PAGE_ROWS_MAX;
 use tidegate_ledger::message::{
-    AuditReport, HoldRequest, Reply, Request, Span, TransferBatch, TransferItem, Unavailable,
+    AuditReport, HoldRequest, OpenBatch, OpenItem, Reply, Request, Span, TransferBatch, TransferItem, Unavailable,
 };
 use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, Outcome, Refusal, RowKind};
 use tidegate_wire::proto::{self, reply_frame::Body};
@@ -17,11 +17,21 @@ use crate::json::codes;
 pub fn to_request(body: BodyRef<'_>, frame: &Bytes) -> Result<Request, Refused> {
     Ok(match body {
         BodyRef::Hello { .. } | BodyRef::Ping => unreachable!("the session answers these itself"),
-        BodyRef::OpenAccount { kind: None, .. } => {
-            return Err(Refused::new("account_kind_invalid", "kind must be wallet (1), source (2) or collector (3)"));
-        }
+        BodyRef::OpenAccount { kind: None, .. } => return Err(kind_invalid()),
         BodyRef::OpenAccount { id, asset, kind: Some(kind) } => {
             Request::OpenAccount { id: id.into(), asset: asset.into(), kind: from_proto_kind(kind) }
+        }
+        BodyRef::OpenAccounts(accounts) => {
+            let (mut items, mut are_known) = (Vec::new(), true);
+            accounts.read(|open| {
+                are_known &= open.kind.is_some();
+                let kind = from_proto_kind(open.kind.unwrap_or_default());
+                items.push(OpenItem { id: span(open.id), asset: span(open.asset), kind });
+            })?;
+            if !are_known {
+                return Err(kind_invalid());
+            }
+            Request::OpenAccounts(OpenBatch::new(frame.clone(), items).map_err(|_| DecodeError::NotUtf8)?)
         }
         BodyRef::Transfers(transfers) => {
             let mut items = Vec::new();
@@ -76,6 +86,10 @@ pub fn to_request(body: BodyRef<'_>, frame: &Bytes) -> Result<Request, Refused> 
         // Those that are served do not come here.
         BodyRef::Room(room) => return Err(RoomCall::of(room, frame).unknown()),
     })
+}
+
+fn kind_invalid() -> Refused {
+    Refused::new("account_kind_invalid", "kind must be wallet (1), source (2) or collector (3)")
 }
 
 /// Appends the frame that carries `reply`; `next` is where the page after a list of accounts begins.

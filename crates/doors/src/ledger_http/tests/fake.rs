@@ -231,6 +231,18 @@ impl State {
                     Reply::AccountOpened { created: true, account: self.accounts[&id].view.clone() }
                 }
             },
+            Request::OpenAccounts(batch) => {
+                let opened = (0..batch.len()).map(|index| {
+                    let (id, asset, kind) = batch.get(index);
+                    match self.decide(Request::OpenAccount { id: id.into(), asset: asset.into(), kind }) {
+                        Reply::AccountOpened { created: true, .. } => Outcome::Applied,
+                        Reply::AccountOpened { created: false, .. } => Outcome::Duplicate,
+                        Reply::Refused(refusal) => Outcome::Refused(refusal),
+                        other => unreachable!("{other:?} answers no opening"),
+                    }
+                });
+                Reply::Outcomes(opened.collect())
+            }
             Request::Transfers { batch, .. } => Reply::Outcomes(batch.iter().map(|t| self.transfer(&t)).collect()),
             Request::PlaceHolds(holds) => Reply::Outcomes(holds.into_iter().map(|hold| self.hold(hold)).collect()),
             Request::PostHolds(posts) => {
