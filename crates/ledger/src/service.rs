@@ -28,7 +28,9 @@ use tidegate_shard::{Derived, JobId, Jobs, Pause, Room, Served, Service, Turn, U
 use crate::announcer::{AnnounceRules, Announcer};
 use crate::family::LedgerFamily;
 use crate::ids::{IdHash, IdIndex, IdsError};
-use crate::limits::{ACCOUNTS_SORTED_PER_STEP, ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX, EXPIRIES_PER_STEP};
+use crate::limits::{
+    ACCOUNTS_SORTED_PER_STEP, ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX, EXPIRIES_PER_STEP, OPENS_PER_STEP,
+};
 use crate::message::AuditReport;
 use crate::operation::{Answer, Credit, Operation};
 
@@ -187,6 +189,8 @@ pub struct LedgerService<D: Disk> {
     exchange: Exchange,
     histories: HashMap<JobId, HistoryRecords>,
     order: AccountOrder,
+    /// Accounts of batches that may still be opened in this step.
+    opens_left: usize,
     announcer: Option<Announcer>,
     last_audit: AuditReport,
     facts: LedgerFacts,
@@ -220,6 +224,7 @@ impl<D: Disk> LedgerService<D> {
             exchange: Exchange::new(ledger, appended),
             histories: HashMap::new(),
             order: AccountOrder::default(),
+            opens_left: OPENS_PER_STEP,
             announcer: None,
             last_audit: AuditReport { shard: index.0, ..AuditReport::default() },
             facts: LedgerFacts::default(),
@@ -366,6 +371,7 @@ impl<D: Disk> Service for LedgerService<D> {
     }
 
     fn before<L: LogStore>(&mut self, turn: &mut LedgerTurn<'_, L>) -> Result<bool, ShardError> {
+        self.opens_left = OPENS_PER_STEP;
         self.apply_received(turn)
     }
 
@@ -436,7 +442,8 @@ impl<D: Disk> Service for LedgerService<D> {
         self.expire_holds(turn, jobs)?;
         self.exchange_credits(turn, out, jobs)?;
         let unsorted = self.order.catch_up(turn.state(), ACCOUNTS_SORTED_PER_STEP);
-        Ok(self.announce_figures(turn, out) || unsorted > 0)
+        let has_more = unsorted > 0 || self.opens_left == 0;
+        Ok(self.announce_figures(turn, out) || has_more)
     }
 
     fn fetched(&mut self, job: JobId, found: Fetched) {

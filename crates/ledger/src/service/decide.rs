@@ -127,9 +127,10 @@ impl<D: Disk> LedgerService<D> {
         let count = selection.len(batch.len());
         progress.outcomes.reserve(count - progress.outcomes.len());
         while progress.outcomes.len() < count {
-            if !may_append(turn) {
+            if self.opens_left == 0 || !may_append(turn) {
                 return Ok(PAUSED);
             }
+            self.opens_left -= 1;
             let (id, asset, kind) = batch.get(selection.index(progress.outcomes.len()));
             let outcome = self.decide_one(turn, &Command::OpenAccount { id, asset, kind }, None)?;
             progress.outcomes.push(outcome);
