@@ -92,6 +92,7 @@ impl Backend for Agreeable {
             Request::ListAccounts { .. } => Reply::Accounts(Vec::new()),
             Request::ReadHistory { .. } => Reply::History { rows: Vec::new(), next: None },
             Request::StreamHistory { .. } => Reply::HistoryPart { rows: Vec::new(), is_last: true },
+            Request::Announce(_) => Reply::Announced,
             Request::ReadAudit => Reply::Audit(Vec::new()),
         };
         std::future::ready(reply)

@@ -4,6 +4,8 @@ use bytes::Bytes;
 use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, Hold, Outcome, Refusal, Transfer};
 pub use tidegate_shard::Unavailable;
 
+use crate::announcer::Want;
+
 /// A piece of text inside the bytes of the request it came with: offset and length, checked when it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
@@ -287,6 +289,9 @@ pub enum Request {
         /// At most so many rows over all parts, at least one; `None` for all.
         rows_max: Option<u64>,
     },
+    /// Somebody wants to hear of accounts, or nobody does any more; of the server itself, no client may ask it. Answer:
+    /// [`Reply::Announced`].
+    Announce(Want),
     /// Ask for the last reconciliation of every shard. Answer: [`Reply::Audit`].
     ReadAudit,
 }
@@ -321,6 +326,8 @@ pub enum Reply {
         /// Whether no further part comes.
         is_last: bool,
     },
+    /// Every shard knows what is wanted.
+    Announced,
     /// The last reconciliation of each shard.
     Audit(Vec<AuditReport>),
     /// The whole request was refused.

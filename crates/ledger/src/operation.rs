@@ -18,6 +18,7 @@ use tidegate_machines::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 use tidegate_runtime::Address;
 use tidegate_shard::Durable;
 
+use crate::announcer::Want;
 use crate::message::{AuditReport, HoldRequest, OpenBatch, TransferBatch, Unavailable};
 
 /// Which items of a request a shard is asked to decide.
@@ -150,6 +151,8 @@ pub enum Operation {
         /// How many slots.
         count: u32,
     },
+    /// Hear what somebody wants announced.
+    Announce(Want),
     /// How far the journal is durable, for the auditor.
     ReadDurableEnd,
     /// Keep what the auditor found.
@@ -240,6 +243,8 @@ pub enum Answer {
         /// How far the log is on stable storage.
         durable: Durability,
     },
+    /// To `Announce`.
+    Announced,
     /// To `KeepAudit` and `ReadAudit`.
     Audit(AuditReport),
     /// The operation was refused as a whole.

@@ -86,6 +86,8 @@ enum Stage {
     Stream(HistoryStream),
     /// Nothing is awaited but stragglers, and nobody waits for a reply.
     Cancelled,
+    /// Every shard hears what is wanted.
+    Announced,
     /// Reports of all shards.
     Audit(Vec<crate::message::AuditReport>),
 }
@@ -176,6 +178,10 @@ impl Router {
                     Ok(stream) => (Stage::Stream(stream), Next::Calls(Vec::new())),
                     Err(refusal) => (Stage::One, Next::Reply(Reply::Refused(refusal))),
                 }
+            }
+            Request::Announce(want) => {
+                let calls = self.all_shards().map(|shard| (shard, Operation::Announce(want.clone()))).collect();
+                (Stage::Announced, Next::Calls(calls))
             }
             Request::ReadAudit => {
                 let calls = self.all_shards().map(|shard| (shard, Operation::ReadAudit)).collect();
@@ -342,6 +348,7 @@ impl Stage {
             (Stage::Stream(stream), answer) => stream.collect(shard, answer),
             (Stage::Parts { sum, .. }, Answer::Account(part)) => part.into_iter().for_each(|part| add_part(sum, &part)),
             (Stage::List { accounts, .. }, Answer::Accounts(page)) => accounts.extend(page),
+            (Stage::Announced, Answer::Announced) => {}
             (Stage::Audit(reports), Answer::Audit(report)) => {
                 assert!(report.shard == shard.0, "a shard reports of itself");
                 assert!(reports.iter().all(|other| other.shard != shard.0), "each shard that was asked answers once");
@@ -380,6 +387,7 @@ impl Stage {
                 let accounts = std::mem::take(accounts);
                 Next::Reply(Reply::Accounts(merge_pages(accounts, *limit)))
             }
+            Stage::Announced => Next::Reply(Reply::Announced),
             Stage::Audit(reports) => {
                 reports.sort_by_key(|report| report.shard);
                 Next::Reply(Reply::Audit(std::mem::take(reports)))

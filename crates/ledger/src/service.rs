@@ -233,9 +233,9 @@ impl<D: Disk> LedgerService<D> {
         }
     }
 
-    /// Announces accounts from now on, beginning with all that match.
-    pub fn announce(&mut self, rules: AnnounceRules, ledger: &Ledger) {
-        self.announcer = Some(Announcer::new(rules, ledger));
+    /// Announces accounts that `rules` allow, once somebody wants them.
+    pub fn announce(&mut self, rules: AnnounceRules) {
+        self.announcer = Some(Announcer::new(rules));
     }
 
     /// The id index (facts).
@@ -327,7 +327,7 @@ impl<D: Disk> LedgerService<D> {
         let Some(announcer) = &mut self.announcer else { return false };
         let accounts = announcer.take(turn.now(), turn.state());
         if accounts.is_empty() {
-            return false;
+            return announcer.is_behind(turn.state());
         }
         out.push(Ticket::Figures, Output::Figures(accounts));
         true

@@ -53,6 +53,7 @@ pub fn check(identity: &Identity, request: &Request, kinds: &mut AccountKinds) -
         }
         // The door filters what it lists by `Rights::may_see`.
         Request::ListAccounts { .. } => Verdict::Allowed,
+        Request::Announce(_) => Verdict::Denied(denial("ask for announcements; subscribe to topics instead")),
         Request::ReadAudit => only_if(rights.may_audit(), || "read the audit".to_owned()),
     }
 }

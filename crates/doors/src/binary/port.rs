@@ -556,6 +556,7 @@ fn kind_of(request: &Request) -> &'static str {
         Request::ListAccounts { .. } => "list_accounts",
         Request::ReadHistory { .. } => "read_history",
         Request::StreamHistory { .. } => unreachable!("the schema has no streams"),
+        Request::Announce(_) => unreachable!("no client may ask it"),
         Request::ReadAudit => "read_audit",
     }
 }

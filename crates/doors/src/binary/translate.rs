@@ -107,6 +107,7 @@ pub fn encode_page(out: &mut Vec<u8>, correlation: u64, reply: Reply, next: Stri
             rows: rows.into_iter().map(to_row).collect(),
             next: next.map(String::from).unwrap_or_default(),
         }),
+        Reply::Announced => unreachable!("no client may ask it"),
         Reply::HistoryPart { .. } => unreachable!("the schema has no streams"),
         Reply::Audit(reports) => Body::Audit(proto::Audit { shards: reports.into_iter().map(to_audit).collect() }),
         Reply::Refused(refusal) => return encode_error(out, correlation, refusal.code(), ""),

@@ -110,6 +110,12 @@ impl<D: Disk> LedgerService<D> {
             Operation::ReadHistory { id, from, limit } => {
                 self.serve_history(turn, (id, *from, *limit), &mut progress.rows, jobs)
             }
+            Operation::Announce(want) => {
+                if let Some(announcer) = &mut self.announcer {
+                    announcer.want(want, turn.state());
+                }
+                Ok(done(Answer::Announced))
+            }
             Operation::ListAccounts { prefix, after, limit } => {
                 Ok(self.list(turn.state(), prefix, after.as_deref(), *limit))
             }

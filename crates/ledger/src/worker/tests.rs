@@ -11,7 +11,7 @@ use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::{AccountKind, Outcome, Refusal, Transfer, shard_of};
 
 use super::*;
-use crate::announcer::AnnounceRules;
+use crate::announcer::{AnnounceRules, Want};
 use crate::family::LEDGER;
 use crate::family::LedgerFamily;
 use crate::ids::{BuilderKind, IdIndex, IdSeed, IdsOptions};
@@ -411,9 +411,8 @@ fn announcing(accounts: &[&str]) -> TestWorker {
     let opened = [open("source", AccountKind::Source), open("wallet", AccountKind::Wallet)];
     node.ask_all(opened.to_vec());
     let accounts = accounts.iter().map(|pattern| Box::from(*pattern)).collect();
-    let shard = &mut node.worker.shards_mut()[0];
-    let ledger = shard.state_ahead().clone();
-    shard.service_mut().announce(AnnounceRules { accounts, interval_ms: 100 }, &ledger);
+    node.worker.shards_mut()[0].service_mut().announce(AnnounceRules { accounts, interval_ms: 100 });
+    assert_eq!(node.ask(Request::Announce(Want { account: None, is_wanted: true })), Reply::Announced);
     node
 }
 

@@ -249,6 +249,7 @@ impl State {
                 Reply::Outcomes(posts.into_iter().map(|(id, amount)| self.post(&id, amount)).collect())
             }
             Request::VoidHolds(ids) => Reply::Outcomes(ids.into_iter().map(|id| self.void(&id)).collect()),
+            Request::Announce(_) => Reply::Announced,
             Request::ReadAccount { id } => match self.accounts.get(&id) {
                 Some(account) => Reply::Account(account.view.clone()),
                 None => Reply::Refused(Refusal::AccountNotFound),
