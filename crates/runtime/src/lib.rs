@@ -18,6 +18,7 @@
 pub mod address;
 pub mod background;
 pub mod client;
+pub mod clock;
 pub mod direct;
 mod fetch;
 pub mod limits;
