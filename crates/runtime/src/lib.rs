@@ -37,6 +37,7 @@ pub mod worker;
 
 pub use address::{Address, Carries, EndpointIndex, Envelope, MemberIndex, Outgoing};
 pub use client::{Asker, Client, Replies};
+pub use clock::ClockMetrics;
 pub use member::{Context, Port, PortSockets, Resident};
 pub use mesh::{Endpoint, Parker, mesh};
 pub use metrics::{LoopMetrics, ShardMetrics};
