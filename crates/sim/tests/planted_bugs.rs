@@ -76,6 +76,16 @@ fn an_amount_that_stays_held_is_found() {
 }
 
 #[test]
+fn a_funded_transfer_that_is_refused_is_found() {
+    is_found::<Ledger>(Bug::FundedTransferRefused, &STORES, &["what is available can be spent"]);
+}
+
+#[test]
+fn what_is_held_and_counted_twice_is_found() {
+    is_found::<Ledger>(Bug::HeldCountedTwice, &STORES, &["what is available can be spent"]);
+}
+
+#[test]
 fn a_credit_that_is_applied_twice_is_found() {
     let promises = ["conservation over all shards, with what is in flight"];
     is_found::<Ledger>(Bug::CreditAppliedTwice, &STORES, &promises);

@@ -9,6 +9,7 @@
 mod cut;
 mod inspection;
 mod life;
+mod probe;
 mod process;
 mod wire;
 

@@ -58,6 +58,7 @@ impl<S: Store> LedgerWorld<S> {
         self.check_cut()?;
         let census = self.read_everything()?;
         self.load.model.compare(&census, complete)?;
+        self.probe(&census)?;
         self.site.clock_stands = false;
         self.site.tally.add("a census", 1);
         self.load.weather = weather;
@@ -80,7 +81,7 @@ impl<S: Store> LedgerWorld<S> {
         Ok(views.into_iter().map(with_history).collect())
     }
 
-    fn read_views(&mut self, ids: &[String]) -> Result<BTreeMap<String, AccountView>, Violation> {
+    pub(super) fn read_views(&mut self, ids: &[String]) -> Result<BTreeMap<String, AccountView>, Violation> {
         let asks = ids.iter().map(|id| Ask::Read { id: id.clone() }).collect();
         let mut views = BTreeMap::new();
         for reply in self.ask_all(asks)? {
@@ -134,7 +135,7 @@ impl<S: Store> LedgerWorld<S> {
     }
 
     /// Asks like any client, all at once, and waits for all answers.
-    fn ask_all(&mut self, asks: Vec<Ask>) -> Result<Vec<Reply>, Violation> {
+    pub(super) fn ask_all(&mut self, asks: Vec<Ask>) -> Result<Vec<Reply>, Violation> {
         let wishes: Vec<usize> = asks.into_iter().map(|ask| self.load.wishes.add(INSPECTOR, ask)).collect();
         let last = wishes.clone();
         self.tick_until("a request is answered in the end", REST_BUDGET, |world| {
