@@ -21,6 +21,10 @@ pub enum Bug {
     HeldCountedTwice,
     /// A credit from another shard leaves the watermark as it was, so that the same credit is taken in again.
     CreditAppliedTwice,
+    /// The time of records follows a jump of the wall clock at once.
+    ClockJumpFollowed,
+    /// The time of a shard whose newest record is ahead of the clock stands still.
+    TimeStandsStill,
     /// A message to a stream whose outcome nobody knows is taken for stored.
     UnknownTakenForStored,
     /// A stream's log goes on although another writer stands where its message should be.
