@@ -25,8 +25,7 @@ pub struct Clock {
     latest_ms: i64,
     /// In twentieths of a millisecond: time may run by one in twenty too fast.
     aged_twentieths: i64,
-    /// Time does not pass.
-    pub stands: bool,
+    stands: bool,
 }
 
 impl Clock {
@@ -51,6 +50,22 @@ impl Clock {
     /// How long anything may have lasted by the process's time since the beginning, at most, in milliseconds.
     pub fn aged_ms(&self) -> u64 {
         self.aged_twentieths as u64 / 20
+    }
+
+    /// Time does not pass until [`Clock::go_on`], not even over a restart: an operator has set the wall clock right.
+    pub fn stand_still(&mut self) {
+        self.stands = true;
+        self.wall_ms = self.now_ms;
+    }
+
+    /// Time passes again.
+    pub fn go_on(&mut self) {
+        self.stands = false;
+    }
+
+    /// Whether time passes.
+    pub(super) fn passes(&self) -> bool {
+        !self.stands
     }
 
     /// Lets so many milliseconds pass.

@@ -13,7 +13,7 @@ impl<S: Store> Site<S> {
     /// Lets time pass.
     fn advance(&mut self) {
         self.tick += 1;
-        if !self.clock.stands {
+        if self.clock.passes() {
             self.clock.pass(self.setup.tick_ms);
         }
         self.trace.at(self.clock.now_ms());

@@ -51,7 +51,7 @@ impl<S: Store> LedgerWorld<S> {
         for _ in 0..TICKS_TO_CLAIM_ROOM {
             self.tick()?;
         }
-        self.site.clock.stands = true;
+        self.site.clock.stand_still();
         // Whose time is over by now expires in the next step of its shard.
         self.tick()?;
         self.come_to_rest()?;
@@ -59,7 +59,7 @@ impl<S: Store> LedgerWorld<S> {
         let census = self.read_everything()?;
         self.load.model.compare(&census, complete)?;
         self.probe(&census)?;
-        self.site.clock.stands = false;
+        self.site.clock.go_on();
         self.site.tally.add("a census", 1);
         self.load.weather = weather;
         if !calm {

@@ -29,15 +29,20 @@ const EXPIRES_IN_MS: u64 = 60_000;
 impl<S: Store> LedgerWorld<S> {
     /// Tries some wallets of a census that was just taken.
     pub(super) fn probe(&mut self, census: &Census) -> Result<(), Violation> {
-        let mut funded: Vec<&AccountView> = census.values().map(|(view, _)| view).filter(|view| is_funded(view)).collect();
+        let mut funded: Vec<&AccountView> =
+            census.values().map(|(view, _)| view).filter(|view| is_funded(view)).collect();
         for _ in 0..WALLETS.min(funded.len()) {
             let wallet = funded.swap_remove(self.site.chance.below(funded.len() as u64) as usize);
             let others = census.values().map(|(view, _)| view);
             let Some(other) = others.filter(|view| view.asset == wallet.asset && view.id != wallet.id).last() else {
                 continue;
             };
-            // An earlier probe may have credited it.
+            // An earlier probe may have credited it. Credits between shards need time to arrive.
+            self.site.clock.go_on();
             self.come_to_rest()?;
+            self.site.clock.stand_still();
+            // Holds whose time is over by now expire in the next step of their shard.
+            self.tick()?;
             let now = self.read_views(&[wallet.id.to_string()])?;
             self.probe_wallet(now.values().next().expect("it was read before"), other)?;
             self.site.tally.add("a probe of a wallet", 1);
