@@ -115,8 +115,8 @@ impl<S: Read + Write> Client<S> {
         self.send_body(Body::OpenAccount(proto::OpenAccount { id, asset, kind: kind as i32 }))
     }
 
-    /// Asks to open accounts (id, asset, kind) one by one. Answered by [`Reply::Outcomes`]: a duplicate was open already
-    /// with the same content.
+    /// Asks to open accounts (id, asset, kind) one by one. Answered by [`Reply::Outcomes`]: a duplicate was open
+    /// already with the same content.
     pub fn send_open_accounts(&mut self, accounts: &[(&str, &str, AccountKind)]) -> Result<u64, ClientError> {
         self.send(accounts.len(), |out, correlation| {
             let mut frame = OpenAccountsEncoder::begin(out, correlation);

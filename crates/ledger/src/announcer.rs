@@ -14,8 +14,8 @@
 //! one candidate cost one announcement per interval. Whoever begins to want an account hears its figures as they are.
 //!
 //! Why only wanted ones: with `announce = ["wallet:*"]` and ten million wallets, of which some thousand have a listener
-//! at a time, figures for all of them doubled what an account costs. Memory is that of accounts which are wanted by name,
-//! and of those that changed within an interval.
+//! at a time, figures for all of them doubled what an account costs. Memory is that of accounts which are wanted by
+//! name, and of those that changed within an interval.
 
 use std::collections::VecDeque;
 

@@ -118,8 +118,8 @@ impl<L: LogStore> Broker<L> {
         self.trie.matches_of_worker(message.topic(), own, &mut found);
         let gathered = self.gather(&source);
         let mut message_ref = MessageRef::of(message);
-        // The server announces on some topics only what somebody subscribes to. The first message there is the answer to
-        // that subscription.
+        // The server announces on some topics only what somebody subscribes to. The first message there is the answer
+        // to that subscription.
         message_ref.was_awaited = source == Source::default() && before.is_none();
         let picked = picked.iter().filter(|entry| entry.worker == own);
         let acks =

@@ -69,8 +69,8 @@ pub(super) fn reserve(kind: AccountKind, balance: i64, held: u64) -> u64 {
 }
 
 impl Account {
-    /// Gross credits and debits, of an account whose debits have passed 2^64 so many times. The credits follow: they are
-    /// the debits and the balance.
+    /// Gross credits and debits, of an account whose debits have passed 2^64 so many times. The credits follow: they
+    /// are the debits and the balance.
     pub fn gross(&self, turns: u64) -> (u128, u128) {
         let debited = u128::from(turns) << 64 | u128::from(self.debited);
         (debited.wrapping_add_signed(self.balance.into()), debited)

@@ -10,7 +10,8 @@
 //! Promise: every account up to [`AccountOrder::reached`] whose money is on the shard stands here once.
 //!
 //! Why apart from the ledger: no decision needs an order. So the auditor's fold does without it, a start does not wait
-//! for it, and accounts can be opened faster than they are sorted. Leaves have slots and no ids: 4 to 8 bytes an account.
+//! for it, and accounts can be opened faster than they are sorted. Leaves have slots and no ids: 4 to 8 bytes an
+//! account.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -106,8 +107,8 @@ impl AccountOrder {
         Some(self.leaves.entry(first).or_insert(leaf))
     }
 
-    /// Accounts and parts of collectors whose money is on the shard of `ledger`, whose id begins with `prefix` and comes
-    /// after `after`, in byte order of their ids, at most `limit`. Of those that are sorted.
+    /// Accounts and parts of collectors whose money is on the shard of `ledger`, whose id begins with `prefix` and
+    /// comes after `after`, in byte order of their ids, at most `limit`. Of those that are sorted.
     pub fn list(&self, ledger: &Ledger, prefix: &str, after: Option<&str>, limit: usize) -> Vec<AccountView> {
         let accounts = &ledger.accounts;
         let (from, is_included) = match after {

@@ -1,5 +1,5 @@
-//! `storm bench-accounts`: opens accounts in batches, the first half over the binary port, the rest over HTTP; then what
-//! an account costs in memory once the auditor has compared all, and how long a restart takes.
+//! `storm bench-accounts`: opens accounts in batches, the first half over the binary port, the rest over HTTP; then
+//! what an account costs in memory once the auditor has compared all, and how long a restart takes.
 
 use crate::load::{self, Pressure, Tally};
 use crate::machine;
@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tidegate_wire::limits::TRANSFERS_MAX;
 
-/// The first requests bring the server to its rate: threads are spread, buffers have their sizes.
+/// A batch for each connection is on its way while another is decided.
 const PRESSURE: Pressure = Pressure { connections: 2, in_flight: 2 };
 /// For what the server does on a schedule of its own.
 const SERVER_ACTS_MAX: Duration = Duration::from_secs(300);
-/// Longest turn of a worker's loop of late.
-const LONGEST_TURN: &str = "tidegate_worker_longest_turn_us";
+/// Longest turn of a worker's loop of late; the metric without the prefix that all have.
+const LONGEST_TURN: &str = "worker_longest_turn_us";
 /// So long the server shows a turn.
 const LONGEST_TURN_SHOWN: Duration = Duration::from_secs(10);
 

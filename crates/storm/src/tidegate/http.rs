@@ -90,7 +90,7 @@ pub fn is_healthy(address: SocketAddr) -> bool {
     ask().unwrap_or(false)
 }
 
-/// The largest value of a metric over all its labels, as `GET /metrics` shows it.
+/// The largest value of a metric over all its labels, as `GET /metrics` shows it behind the prefix that all have.
 pub fn figure_max(address: SocketAddr, metric: &str) -> Result<f64> {
     let mut socket = TcpStream::connect(address)?;
     write!(
@@ -100,7 +100,7 @@ pub fn figure_max(address: SocketAddr, metric: &str) -> Result<f64> {
     let mut answer = String::new();
     socket.read_to_string(&mut answer)?;
     let of_metric = |line: &str| {
-        let rest = line.strip_prefix(metric)?;
+        let rest = line.strip_prefix("tidegate_")?.strip_prefix(metric)?;
         let is_whole_name = rest.starts_with(['{', ' ']);
         rest.rsplit(' ').next().filter(|_| is_whole_name)?.trim().parse::<f64>().ok()
     };
