@@ -12,8 +12,9 @@
 //! Promise: an insertion moves the entries of one segment at most, some ten microseconds, however many there are.
 //!
 //! Why: one table that doubles moved 1.8 million entries at once, and every request of the shard waited 163 ms. A
-//! segment grows by a quarter; one that is as large as it may be becomes two (extendible hashing: Fagin and others, 1979). The
-//! tag is kept, so nothing is hashed again and no account is read. 8 bytes an entry are 10 to 13 bytes an account.
+//! segment grows by a quarter; one that is as large as it may be becomes two (extendible hashing: Fagin and others,
+//! 1979). The tag is kept, so nothing is hashed again and no account is read. 8 bytes an entry are 10 to 13 bytes an
+//! account.
 //!
 //! Why groups: all tags of one are compared at once. Entries that were looked at one after the other ended in a branch
 //! that no processor foresees, which made a transfer slower by a tenth.
