@@ -29,6 +29,10 @@ pub const EXPIRIES_PER_STEP: usize = 1_024;
 pub const ANNOUNCEMENTS_PER_STEP: usize = 1_024;
 /// Accounts that the auditor compares with one question to the live shard.
 pub const AUDIT_ACCOUNTS_PER_QUESTION: u32 = 1_024;
+/// Records of which one step of a reader of changes makes rows.
+pub const CHANGE_RECORDS_PER_STEP: usize = 1_024;
+/// Names of accounts that a reader of changes keeps for each shard; beyond it, it forgets all and asks again.
+pub const CHANGE_NAMES_MAX: usize = 32_768;
 /// How long a shard waits for an answer before it pulls credits again, in milliseconds.
 pub const PULL_RETRY_MS: u64 = 500;
 
@@ -41,3 +45,5 @@ const _: () = assert!(TRANSFERS_PER_REQUEST_MAX * RECORD_OVERHEAD_BYTES < GROUP_
 const _: () = assert!(EVENT_BYTES_MAX * 4 < GROUP_BYTES_MAX);
 const _: () = assert!(HISTORY_RECORDS_PER_STEP <= HISTORY_RECORDS_PER_JOB);
 const _: () = assert!(ENDPOINT_STREAMS_MAX <= ENDPOINT_REQUESTS_MAX / 64);
+// What one step needs is kept until the step is done.
+const _: () = assert!(CHANGE_RECORDS_PER_STEP * 4 <= CHANGE_NAMES_MAX);

@@ -15,10 +15,11 @@ mod read;
 mod records;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use tidegate_disk::Disk;
-use tidegate_journal::{Durability, JournalError, LogReader, LogStore, NoRoom, Position, Sequence};
+use tidegate_journal::{Durability, DurableMark, JournalError, LogReader, LogStore, NoRoom, Position, Sequence};
 use tidegate_machines::ledger::{AccountView, Command, EVENT_BYTES_MAX, Event, Ledger, Outcome};
 use tidegate_machines::{Machine, OutboundNumber, Place, ShardIndex};
 use tidegate_planted::{Bug, is_planted};
@@ -187,6 +188,8 @@ pub struct LedgerService<D: Disk> {
     exchange: Exchange,
     histories: HashMap<JobId, HistoryRecords>,
     announcer: Option<Announcer>,
+    /// Where readers of changes look how far the log is durable.
+    durable_mark: Option<Arc<DurableMark>>,
     last_audit: AuditReport,
     facts: LedgerFacts,
     refusals: BTreeMap<&'static str, u64>,
@@ -219,6 +222,7 @@ impl<D: Disk> LedgerService<D> {
             exchange: Exchange::new(ledger, appended),
             histories: HashMap::new(),
             announcer: None,
+            durable_mark: None,
             last_audit: AuditReport { shard: index.0, ..AuditReport::default() },
             facts: LedgerFacts::default(),
             refusals: BTreeMap::new(),
@@ -229,6 +233,11 @@ impl<D: Disk> LedgerService<D> {
     /// Announces accounts from now on, beginning with all that match.
     pub fn announce(&mut self, rules: AnnounceRules, ledger: &Ledger) {
         self.announcer = Some(Announcer::new(rules, ledger));
+    }
+
+    /// Says in `mark`, from now on, how far the log is durable.
+    pub fn show_durable(&mut self, mark: Arc<DurableMark>) {
+        self.durable_mark = Some(mark);
     }
 
     /// The id index (facts).
@@ -447,6 +456,9 @@ impl<D: Disk> Service for LedgerService<D> {
     }
 
     fn durable(&mut self, up_to: &Durability) -> Result<(), ShardError> {
+        if let Some(mark) = &self.durable_mark {
+            mark.advance(up_to);
+        }
         Ok(self.ids.maintain(up_to.position())?)
     }
 

@@ -251,7 +251,7 @@ pub async fn history<B: Backend>(
     let id = path_id(path)?;
     let HistoryQuery { before, limit } = query.map_err(query_problem)?.0;
     let before = before.map(Into::into);
-    if history_lines::are_wanted(version, &headers) {
+    if history_lines::are_lines_wanted(version, &headers) {
         return history_lines::answer(&ledger, &caller, id, before, rows_max(limit)?).await;
     }
     let limit = page_rows(limit)?;
@@ -316,7 +316,7 @@ impl<B: Backend> Ledger<B> {
 }
 
 /// Whether a list needs no filter, so that no more must be read than is asked for.
-fn sees_everything(rights: &Rights) -> bool {
+pub(super) fn sees_everything(rights: &Rights) -> bool {
     match rights {
         Rights::Viewer { .. } => false,
         Rights::Service { grants } => {
@@ -333,7 +333,7 @@ pub fn path_id(path: Result<Path<String>, PathRejection>) -> Result<Box<str>, Pr
     }
 }
 
-fn query_problem(rejection: QueryRejection) -> Problem {
+pub(super) fn query_problem(rejection: QueryRejection) -> Problem {
     Problem::new(codes::QUERY_INVALID, rejection.body_text())
 }
 

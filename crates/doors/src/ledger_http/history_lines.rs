@@ -25,8 +25,13 @@ pub const NDJSON: &str = "application/x-ndjson";
 
 /// Whether a client wants lines: it names them, and does not like JSON as well. Where a body of unknown length ends
 /// with the connection (HTTP/1.0), nobody could tell a piece from the whole, so there are none.
-pub fn are_wanted(version: Version, headers: &HeaderMap) -> bool {
-    version >= Version::HTTP_11 && quality_of(NDJSON, headers) > quality_of("application/json", headers)
+pub fn are_lines_wanted(version: Version, headers: &HeaderMap) -> bool {
+    is_wanted(NDJSON, version, headers)
+}
+
+/// The same for a stream of another content type.
+pub fn is_wanted(content_type: &str, version: Version, headers: &HeaderMap) -> bool {
+    version >= Version::HTTP_11 && quality_of(content_type, headers) > quality_of("application/json", headers)
 }
 
 /// How much a client wants a content type, in thousandths (RFC 9110, 12.4.2); zero if it does not name it.
@@ -114,12 +119,12 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
-            assert_eq!(are_wanted(Version::HTTP_11, &headers), wanted, "{accept:?}");
-            assert!(!are_wanted(Version::HTTP_10, &headers), "{accept:?}");
+            assert_eq!(are_lines_wanted(Version::HTTP_11, &headers), wanted, "{accept:?}");
+            assert!(!are_lines_wanted(Version::HTTP_10, &headers), "{accept:?}");
         }
         let mut two = HeaderMap::new();
         two.append(header::ACCEPT, HeaderValue::from_static("text/html"));
         two.append(header::ACCEPT, HeaderValue::from_static("application/x-ndjson"));
-        assert!(are_wanted(Version::HTTP_11, &two), "a list may stand in several fields");
+        assert!(are_lines_wanted(Version::HTTP_11, &two), "a list may stand in several fields");
     }
 }
