@@ -64,6 +64,3 @@ pub enum ChangesError {
         sequence: u64,
     },
 }
-
-#[cfg(test)]
-mod tests;

@@ -20,6 +20,7 @@ pub mod changes;
 pub mod family;
 pub mod ids;
 pub mod limits;
+pub mod mend;
 pub mod message;
 pub mod metrics;
 pub mod operation;

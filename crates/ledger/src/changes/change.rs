@@ -40,6 +40,8 @@ kinds! {
     CreditReceived = "credit_received";
     /// A transfer or hold was refused, for ever.
     Refused = "refused";
+    /// An operator has set the time of the shard.
+    TimeMended = "time_mended";
 }
 
 impl ChangeKind {

@@ -37,7 +37,7 @@ pub struct Interest {
 pub struct ChangeFilter {
     /// About an account.
     pub interest: Box<dyn Fn(&str) -> Interest + Send>,
-    /// Whether they get changes whose record names no account: refusals.
+    /// Whether they get changes whose record names no account: refusals, and a mended time.
     pub without_account: bool,
     /// Of these kinds.
     pub kinds: Vec<ChangeKind>,
@@ -296,7 +296,8 @@ impl ShardReader {
             let interest = (filter.interest)(debit);
             is_wanted |= interest.visible && interest.wanted;
         }
-        if !(is_wanted || matches!(event, Event::Refused { .. }) && filter.without_account) {
+        let names_none = matches!(event, Event::Refused { .. } | Event::TimeMended { .. });
+        if !(is_wanted || names_none && filter.without_account) {
             return Ok(None);
         }
         let mut change = Change {
@@ -370,6 +371,7 @@ impl ShardReader {
                 change.memo = memo.into();
             }
             Event::Refused { refusal, .. } => change.refusal = Some(refusal),
+            Event::TimeMended { memo, .. } => change.memo = memo.into(),
             Event::AccountAdopted { .. } | Event::IdClaimed { .. } | Event::CreditsConfirmed { .. } => {
                 unreachable!("they have no kind")
             }
@@ -413,6 +415,7 @@ fn kind_of(event: &Event<'_>) -> Option<ChangeKind> {
         Event::HoldExpired { .. } => ChangeKind::HoldExpired,
         Event::CreditReceived { .. } => ChangeKind::CreditReceived,
         Event::Refused { .. } => ChangeKind::Refused,
+        Event::TimeMended { .. } => ChangeKind::TimeMended,
         Event::AccountAdopted { .. } | Event::IdClaimed { .. } | Event::CreditsConfirmed { .. } => return None,
     })
 }
@@ -431,7 +434,8 @@ fn slots(event: &Event<'_>) -> [Option<AccountSlot>; 2] {
         Event::AccountAdopted { .. }
         | Event::Refused { .. }
         | Event::IdClaimed { .. }
-        | Event::CreditsConfirmed { .. } => [None, None],
+        | Event::CreditsConfirmed { .. }
+        | Event::TimeMended { .. } => [None, None],
     }
 }
 

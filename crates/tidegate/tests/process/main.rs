@@ -7,6 +7,7 @@ mod support;
 mod auditor;
 mod broken_disk;
 mod changes;
+mod clock;
 mod cursors;
 mod damage;
 mod directory;

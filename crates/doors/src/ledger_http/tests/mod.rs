@@ -1,5 +1,6 @@
 //! The HTTP door from outside: a real edge thread, real sockets, and a fake ledger in a map.
 
+mod changes;
 mod contract;
 mod drain;
 mod fake;
