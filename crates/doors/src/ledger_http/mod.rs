@@ -17,6 +17,7 @@ mod audit;
 mod backend;
 mod changes;
 mod history_lines;
+mod history_time;
 mod holds;
 pub(crate) mod limits;
 mod metrics;

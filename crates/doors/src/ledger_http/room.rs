@@ -16,7 +16,7 @@ use super::backend::Backend;
 use super::limits::STREAMS_OF_CALLER_MAX;
 use super::metrics::LedgerHttpMetrics;
 use super::transfers::TRANSFERS;
-use super::{accounts, audit, changes, holds, openapi, transfers};
+use super::{accounts, audit, changes, history_time, holds, openapi, transfers};
 use crate::auth::gate::{self, Verdict};
 use crate::auth::{AccountKinds, Identity};
 use crate::http::{Door, HttpRoom, Routes};
@@ -46,7 +46,7 @@ impl<B: Backend> HttpRoom for LedgerRoom<B> {
     }
 
     fn codes(&self) -> Vec<ProblemCode> {
-        let own = [changes::CURSOR_UNKNOWN, changes::CURSOR_OF_OTHER_HISTORY, changes::JOURNAL_UNREADABLE];
+        let own = [changes::CURSOR_UNKNOWN, changes::CURSOR_OF_OTHER_HISTORY, changes::JOURNAL_UNREADABLE, history_time::HISTORY_TOO_LONG];
         refusal_codes().into_iter().chain(own).collect()
     }
 

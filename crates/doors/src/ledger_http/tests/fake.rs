@@ -105,6 +105,13 @@ impl FakeBackend {
         self.state.lock().unwrap().changes.push((debit.into(), credit.into(), amount));
     }
 
+    /// Dates the rows of `account`: the first one at a thousand seconds, each a thousand seconds later.
+    pub fn date(&self, account: &str) {
+        let mut state = self.state.lock().unwrap();
+        let rows = &mut state.accounts.get_mut(account).unwrap().rows;
+        rows.iter_mut().zip(1..).for_each(|(row, number)| row.time_ms = number * 1_000_000);
+    }
+
     /// Adds so many long rows to the history of `account`.
     pub fn lengthen(&self, account: &str, rows: usize) {
         let mut state = self.state.lock().unwrap();

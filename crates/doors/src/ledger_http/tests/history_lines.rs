@@ -55,7 +55,7 @@ impl Reading {
     }
 
     /// All rows to the end, and whether it was a clean one.
-    fn rows(mut self) -> (Vec<Value>, bool) {
+    pub fn rows(mut self) -> (Vec<Value>, bool) {
         assert!(self.head.starts_with("http/1.1 200"), "{}", self.head);
         assert!(self.head.contains("content-type: application/x-ndjson\r\n"), "{}", self.head);
         let mut text = Vec::new();

@@ -5,6 +5,7 @@ mod contract;
 mod drain;
 mod fake;
 mod history_lines;
+mod history_time;
 mod hostile;
 mod outside_room;
 mod rights;
