@@ -8,6 +8,7 @@ mod auditor;
 mod broken_disk;
 mod changes;
 mod clock;
+mod commands;
 mod cursors;
 mod damage;
 mod directory;
