@@ -24,7 +24,7 @@ mod reader;
 
 pub use change::{Change, ChangeKind, ChangedAccount};
 pub use cursor::ChangeCursor;
-pub use logs::{ChangeLog, ChangeLogs};
+pub use logs::{ChangeLog, ChangeLogs, SeenEnd};
 pub use reader::{After, ChangeFilter, ChangeReader, Interest, Step};
 
 use tidegate_journal::JournalError;
@@ -64,3 +64,6 @@ pub enum ChangesError {
         sequence: u64,
     },
 }
+
+#[cfg(test)]
+mod tests;

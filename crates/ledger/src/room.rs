@@ -141,7 +141,7 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
         let mut audited = std::mem::take(&mut *self.audited.lock().expect("recovery is over"));
         audited.sort_by_key(|audited| audited.log.shard);
         let follow = |log: &AuditedLog| {
-            Ok(ChangeLog { reader: Mutex::new(log.reader.another()?), mark: log.mark.clone() })
+            Ok(ChangeLog { reader: Mutex::new(log.reader.another()?), mark: log.mark.clone(), seen: Arc::default() })
         };
         let followed = audited.iter().map(follow).collect::<Result<_>>()?;
         self.changes.open(followed, CursorKey([site.directory().id(), CHANGES]));

@@ -28,7 +28,8 @@ pub fn time_ms(text: &str) -> Option<u64> {
         (number <= max).then_some(number)
     };
     let marks = [(4, "-"), (7, "-"), (13, ":"), (16, ":")];
-    if marks.iter().any(|(at, mark)| text.get(*at..at + 1) != Some(*mark)) || !matches!(text.get(10..11)?, "T" | "t" | " ")
+    if marks.iter().any(|(at, mark)| text.get(*at..at + 1) != Some(*mark))
+        || !matches!(text.get(10..11)?, "T" | "t" | " ")
     {
         return None;
     }

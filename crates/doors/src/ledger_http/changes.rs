@@ -22,9 +22,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::accounts::{query_problem, sees_everything};
 use super::backend::{Backend, Changes, ChangesEnded};
 use super::history_lines::{NDJSON, are_lines_wanted, is_wanted};
-use super::limits::{
-    CHANGE_HEARTBEAT, CHANGE_PAGE_PARTS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX,
-};
+use super::limits::{CHANGE_HEARTBEAT, CHANGE_PAGE_PARTS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
 use super::openapi::ReadProblems;
 use super::room::{Ledger, StreamPlace};
 use crate::auth::{Access, Identity, Pattern};
@@ -173,7 +171,14 @@ pub struct ChangesQuery {
     get,
     path = "/v1/changes",
     tag = "changes",
-    params(ChangesQuery),
+    params(
+        ChangesQuery,
+        (
+            "Last-Event-ID" = inline(Option<String>),
+            Header,
+            description = "The id of the last event that was received: goes before `after`"
+        )
+    ),
     responses(
         (
             status = 200,
@@ -234,7 +239,11 @@ pub async fn changes<B: Backend>(
 }
 
 /// One page. It looks at a bounded number of records: a page of a quiet account comes back short, with a cursor.
-async fn page<B: Backend>(ledger: &Ledger<B>, mut changes: B::Changes, limit: usize) -> Result<Response<Body>, Problem> {
+async fn page<B: Backend>(
+    ledger: &Ledger<B>,
+    mut changes: B::Changes,
+    limit: usize,
+) -> Result<Response<Body>, Problem> {
     let (mut rows, mut next, mut at_end): (Vec<Change>, Box<str>, bool) = (Vec::new(), Box::default(), false);
     for _ in 0..CHANGE_PAGE_PARTS_MAX {
         let mut part = ledger.door.in_time(changes.next()).await??;

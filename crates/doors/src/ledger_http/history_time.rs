@@ -118,7 +118,8 @@ pub async fn last_row<B: Backend>(
         (None, None) => Ok(None),
         (None, Some(next)) => {
             let rows = HISTORY_PAGES_BACK_MAX as u32 * PAGE_ROWS_MAX;
-            let detail = format!("the last {rows} rows are all later; ask again with before = the `next` of this answer");
+            let detail =
+                format!("the last {rows} rows are all later; ask again with before = the `next` of this answer");
             Err(Problem::new(HISTORY_TOO_LONG, detail).with("next", &*next))
         }
     }

@@ -46,7 +46,12 @@ impl<B: Backend> HttpRoom for LedgerRoom<B> {
     }
 
     fn codes(&self) -> Vec<ProblemCode> {
-        let own = [changes::CURSOR_UNKNOWN, changes::CURSOR_OF_OTHER_HISTORY, changes::JOURNAL_UNREADABLE, history_time::HISTORY_TOO_LONG];
+        let own = [
+            changes::CURSOR_UNKNOWN,
+            changes::CURSOR_OF_OTHER_HISTORY,
+            changes::JOURNAL_UNREADABLE,
+            history_time::HISTORY_TOO_LONG,
+        ];
         refusal_codes().into_iter().chain(own).collect()
     }
 

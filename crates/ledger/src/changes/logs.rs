@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use tidegate_journal::{DurableListeners, DurableMark, LogReader};
+use tidegate_journal::{Cursor, DurableListeners, DurableMark, LogReader};
 
-use super::reader::{After, ChangeFilter, ChangeReader};
 use super::ChangesError;
+use super::reader::{After, ChangeFilter, ChangeReader, OwnLog};
 use crate::router::CursorKey;
 
 /// One shard's journal.
@@ -14,6 +14,27 @@ pub struct ChangeLog<R> {
     pub reader: Mutex<R>,
     /// How far it is durable.
     pub mark: Arc<DurableMark>,
+    /// The furthest place that a reader of changes has seen.
+    pub seen: Arc<SeenEnd>,
+}
+
+/// The furthest place of a log whose chain a reader has verified: from there it is not far to the end.
+#[derive(Debug, Default)]
+pub struct SeenEnd {
+    place: Mutex<Option<Cursor>>,
+}
+
+impl SeenEnd {
+    pub(super) fn note(&self, place: Cursor) {
+        let mut seen = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.is_none_or(|seen| seen.position < place.position) {
+            *seen = Some(place);
+        }
+    }
+
+    pub(super) fn get(&self) -> Option<Cursor> {
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The journals of all shards.
@@ -52,7 +73,7 @@ impl<R: LogReader> ChangeLogs<R> {
         for (shard, log) in logs.iter().enumerate() {
             let reader = log.reader.lock().unwrap_or_else(PoisonError::into_inner).another();
             let unreadable = |cause| ChangesError::Unreadable { shard: shard as u16, cause };
-            shards.push((reader.map_err(unreadable)?, log.mark.clone()));
+            shards.push(OwnLog { log: reader.map_err(unreadable)?, mark: log.mark.clone(), seen: log.seen.clone() });
         }
         ChangeReader::open(shards, *key, after, filter).map(Some)
     }

@@ -7,9 +7,10 @@ use tidegate_journal::{Cursor, DurableMark, GroupReader, JournalError, LogReader
 use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::{AccountSlot, AccountStep, CreditStep, Event, HoldFacts};
 
+use super::ChangesError;
 use super::change::{Change, ChangeKind, ChangedAccount};
 use super::cursor::{ChangeCursor, ShardPlace};
-use super::ChangesError;
+use super::logs::SeenEnd;
 use crate::limits::{CHANGE_NAMES_MAX, CHANGE_RECORDS_PER_STEP};
 use crate::router::CursorKey;
 
@@ -78,10 +79,21 @@ struct GroupAtHand {
     count: u32,
 }
 
+/// One shard's journal, for one reader.
+pub(super) struct OwnLog<R> {
+    /// Reads it.
+    pub log: R,
+    /// How far it is durable.
+    pub mark: Arc<DurableMark>,
+    /// How far anybody has read it.
+    pub seen: Arc<SeenEnd>,
+}
+
 /// One shard's journal.
 struct ShardReader {
     shard: ShardIndex,
     mark: Arc<DurableMark>,
+    seen: Arc<SeenEnd>,
     groups: GroupReader,
     /// Before the group at hand, or before the next one.
     before: Cursor,
@@ -104,7 +116,7 @@ pub struct ChangeReader {
 
 impl ChangeReader {
     pub(super) fn open<R: LogReader>(
-        logs: Vec<(R, Arc<DurableMark>)>,
+        logs: Vec<OwnLog<R>>,
         key: CursorKey,
         after: After,
         filter: ChangeFilter,
@@ -116,15 +128,18 @@ impl ChangeReader {
             }
             After::Now => (0..logs.len())
                 .zip(&logs)
-                .map(|(shard, (log, mark))| end_of(log, mark).map_err(|cause| unreadable(shard, cause)))
+                .map(|(shard, own)| own.end().map_err(|cause| unreadable(shard, cause)))
                 .collect::<Result<_, _>>()?,
         };
         let mut shards = Vec::with_capacity(logs.len());
-        for (index, ((log, mark), place)) in logs.into_iter().zip(places).enumerate() {
+        for (index, (own, place)) in logs.into_iter().zip(places).enumerate() {
+            own.check_end(index, &place)?;
+            let OwnLog { log, mark, seen } = own;
             let groups = log.groups(place.group, &mark.get()).map_err(|cause| of_cursor(index, cause))?;
             shards.push(ShardReader {
                 shard: ShardIndex(index as u16),
                 mark,
+                seen,
                 groups,
                 before: place.group,
                 passed: place.passed,
@@ -209,10 +224,12 @@ impl ShardReader {
         let failed = |cause| if self.resumes { of_cursor(shard, cause) } else { unreadable(shard, cause) };
         let Some(group) = self.groups.next_group().map_err(failed)? else { return Ok(false) };
         assert!(group.first_sequence.0 == self.before.sequence.0 + 1, "groups follow each other");
-        if self.passed > group.record_count {
+        let count = group.record_count;
+        if self.passed > count {
             return Err(ChangesError::CursorInvalid);
         }
         self.at_hand.fill(group.records().map(|(_, _, record)| record));
+        self.seen.note(self.groups.cursor());
         self.resumes = false;
         if self.passed == self.at_hand.count {
             self.end_group();
@@ -284,9 +301,8 @@ impl ShardReader {
         if !filter.kinds.contains(&kind) {
             return Ok(None);
         }
-        let name = |slot: AccountSlot| {
-            self.names.get(&slot).ok_or(ChangesError::Nameless { shard: self.shard.0, sequence })
-        };
+        let name =
+            |slot: AccountSlot| self.names.get(&slot).ok_or(ChangesError::Nameless { shard: self.shard.0, sequence });
         let mut is_wanted = false;
         for slot in slots(&event).into_iter().flatten() {
             let interest = name(slot)?.interest;
@@ -439,16 +455,35 @@ fn slots(event: &Event<'_>) -> [Option<AccountSlot>; 2] {
     }
 }
 
-/// The durable end of a log: found from the beginning of its last segment on.
-fn end_of<R: LogReader>(log: &R, mark: &DurableMark) -> Result<ShardPlace, JournalError> {
-    let settled = log.settled_end()?.cursor().expect("a reader has seen the group that it says ends there");
-    let end = mark.get();
-    if settled.position >= end.position() {
-        return Ok(ShardPlace { group: settled, passed: 0 });
+impl<R: LogReader> OwnLog<R> {
+    /// The durable end of the log: found from the furthest place that a reader has seen, or from the beginning of the
+    /// last segment.
+    fn end(&self) -> Result<ShardPlace, JournalError> {
+        let settled = self.log.settled_end()?.cursor().expect("a reader has seen the group that it says ends there");
+        let near = self.seen.get().filter(|seen| seen.position > settled.position).unwrap_or(settled);
+        let end = self.mark.get();
+        if near.position >= end.position() {
+            return Ok(ShardPlace { group: near, passed: 0 });
+        }
+        let mut groups = self.log.groups(near, &end)?;
+        while groups.next_group()?.is_some() {}
+        self.seen.note(groups.cursor());
+        Ok(ShardPlace { group: groups.cursor(), passed: 0 })
     }
-    let mut groups = log.groups(settled, &end)?;
-    while groups.next_group()?.is_some() {}
-    Ok(ShardPlace { group: groups.cursor(), passed: 0 })
+
+    /// Behind a cursor at the end there is no group that could show that it is of another history. So the chain at the
+    /// end is compared.
+    fn check_end(&self, shard: usize, place: &ShardPlace) -> Result<(), ChangesError> {
+        if place.group.position != self.mark.get().position() {
+            return Ok(());
+        }
+        let end = self.end().map_err(|cause| unreadable(shard, cause))?.group;
+        if end.position > place.group.position || end == place.group {
+            return Ok(());
+        }
+        let what = format!("the journal ends there with sequence {}, chain {}", end.sequence, end.chain);
+        Err(ChangesError::OtherHistory { shard: shard as u16, what })
+    }
 }
 
 fn unreadable(shard: usize, cause: JournalError) -> ChangesError {

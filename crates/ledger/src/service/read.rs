@@ -33,7 +33,8 @@ impl<D: Disk> LedgerService<D> {
             Operation::ReadFigures { first, count } => read_figures(turn, *first, *count),
             Operation::ReadDurableEnd => Answer::DurableEnd { durable: turn.durable() },
             Operation::NameAccounts(slots) => {
-                let named = |slot: &AccountSlot| ledger.account_at(*slot).map(|account| (*slot, account.id, account.asset));
+                let named =
+                    |slot: &AccountSlot| ledger.account_at(*slot).map(|account| (*slot, account.id, account.asset));
                 Answer::Names(slots.iter().filter_map(named).collect())
             }
             Operation::KeepAudit(report) => {

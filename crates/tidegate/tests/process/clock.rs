@@ -101,7 +101,10 @@ fn a_start_with_a_clock_of_the_future_ends_no_hold() {
 
     clock.set_ahead(YEARS_10_S);
     let refused = Server::refused(&settings);
-    assert!(refused.log.contains("1 open holds would expire at once") && refused.log.contains("mend-time"), "{refused}");
+    assert!(
+        refused.log.contains("1 open holds would expire at once") && refused.log.contains("mend-time"),
+        "{refused}"
+    );
 
     clock.set_ahead(0);
     let server = Server::start(&settings);

@@ -68,7 +68,8 @@ fn an_operator_opens_moves_holds_and_looks() {
     operator.done(&["hold", "post", "h1", "--amount", "3"]);
     operator.done(&["hold", "void", "h/2"]);
 
-    let table = "id          asset  kind    balance  held  available\nwallet:eve  point  wallet       17     0         17\n";
+    let table =
+        "id          asset  kind    balance  held  available\nwallet:eve  point  wallet       17     0         17\n";
     assert_eq!(operator.done(&["account", "get", "wallet:eve"]), table);
     let listed: Vec<Value> = operator.json(&["account", "list", "--prefix", "wallet:"]);
     assert_eq!(listed.iter().map(|row| row["id"].as_str().unwrap()).collect::<Vec<_>>(), ["wallet:eve", "wallet:fay"]);
@@ -107,8 +108,7 @@ fn a_wrong_command_line_and_a_server_that_is_not_there_are_said_in_words() {
     assert!(code == 2 && error.contains("'account'"), "{error}");
     let (code, _, error) = nowhere.run(&["account", "open", "a", "--asset", "x", "--kind", "walet"]);
     assert!(code == 2 && error.contains("wallet"), "{error}");
-    let (code, _, error) =
-        nowhere.run(&["transfer", "make", "t", "--debit", "a", "--credit", "b", "--amount", "0"]);
+    let (code, _, error) = nowhere.run(&["transfer", "make", "t", "--debit", "a", "--credit", "b", "--amount", "0"]);
     assert!(code == 2 && error.contains("--amount"), "{error}");
     let (code, _, error) = nowhere.run(&["account", "list", "--server", "localhost:8080"]);
     assert!(code == 1 && error.contains("http://127.0.0.1:8080"), "{error}");
@@ -179,9 +179,8 @@ fn an_import_is_done_once_and_names_the_lines_that_are_refused() {
         let credit = number % 20;
         let credit = if number == 77 { "wallet:none".to_owned() } else { format!("wallet:{credit}") };
         let credit = if number == 12_345 { "wallet:8".to_owned() } else { credit };
-        transfers += &format!(
-            "{{\"id\":\"row-{number}\",\"debit\":\"{debit}\",\"credit\":\"{credit}\",\"amount\":{amount}}}\n"
-        );
+        transfers +=
+            &format!("{{\"id\":\"row-{number}\",\"debit\":\"{debit}\",\"credit\":\"{credit}\",\"amount\":{amount}}}\n");
         if number == 15_000 {
             // An id that no server takes: the request that has it is refused as a whole or in part.
             transfers += &format!("{{\"id\":\"{}\",\"debit\":\"a\",\"credit\":\"b\",\"amount\":1}}\n", "x".repeat(65));
@@ -205,7 +204,10 @@ fn an_import_is_done_once_and_names_the_lines_that_are_refused() {
     let summary: Value = serde_json::from_str(again.1.lines().last().expect("a summary")).expect("JSON");
     assert_eq!((again.0, &summary["duplicates"], &summary["refused"]), (3, &19_998.into(), &4.into()), "{}", again.1);
     let rest = operator.json(&["import", &transfers, "--from-line", "19003"]);
-    assert_eq!(rest, [serde_json::json!({"rows": 1_000, "applied": 0, "duplicates": 1_000, "refused": 0, "dry_run": false})]);
+    assert_eq!(
+        rest,
+        [serde_json::json!({"rows": 1_000, "applied": 0, "duplicates": 1_000, "refused": 0, "dry_run": false})]
+    );
     let source = operator.json(&["account", "get", "source:till"]);
     assert_eq!(source[0]["debited"], 19_998 * 3);
     assert!(Path::new(&transfers).exists());

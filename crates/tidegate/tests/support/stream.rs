@@ -24,8 +24,7 @@ impl Stream {
         let request = format!(
             "GET {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\naccept: {accept}\r\n{more}\r\n"
         );
-        let mut stream =
-            Stream { stream: BufReader::new(tcp), head: String::new(), chunk: Vec::new(), is_over: false };
+        let mut stream = Stream { stream: BufReader::new(tcp), head: String::new(), chunk: Vec::new(), is_over: false };
         stream.stream.get_mut().write_all(request.as_bytes()).expect("the server reads");
         while !stream.head.ends_with("\r\n\r\n") {
             let mut line = String::new();

@@ -22,7 +22,8 @@ fn rows(reading: &mut Reading) -> Vec<Value> {
 #[test]
 fn a_page_has_the_rows_of_its_caller_and_where_to_go_on() {
     let server = TestServer::open();
-    for (debit, credit) in [("source:shop", "wallet:dave"), ("wallet:carol", "candidate:1"), ("wallet:dave", "candidate:1")]
+    for (debit, credit) in
+        [("source:shop", "wallet:dave"), ("wallet:carol", "candidate:1"), ("wallet:dave", "candidate:1")]
     {
         server.backend.change(debit, credit, 3);
     }

@@ -40,9 +40,12 @@ fn a_span_of_time_is_read_page_by_page() {
     assert_eq!(times(&page("to_time=999999")), [] as [u64; 0]);
     assert_eq!(times(&page("from_time=3499000000")), [3_500, 3_499]);
 
-    let (lines, is_whole) =
-        begin(server.connect(), SERVICE, &format!("{PATH}/transfers?from_time=1000000000&to_time=2999999999&limit=1500"))
-            .rows();
+    let (lines, is_whole) = begin(
+        server.connect(),
+        SERVICE,
+        &format!("{PATH}/transfers?from_time=1000000000&to_time=2999999999&limit=1500"),
+    )
+    .rows();
     let seconds: Vec<u64> = lines.iter().map(|row| row["time_ms"].as_u64().unwrap() / 1_000_000).collect();
     assert!(is_whole && seconds.iter().copied().eq((1_500..=2_999).rev()), "{} lines", lines.len());
 }

@@ -99,7 +99,9 @@ pub fn run(connection: &Connection, arguments: ImportArguments) -> Result<ExitCo
     import.summary();
     if let Err(error) = done {
         let from = import.line_done + 1;
-        return Err(error.context(format!("stopped; nothing is done twice if you start again, with --from-line {from}")));
+        return Err(
+            error.context(format!("stopped; nothing is done twice if you start again, with --from-line {from}"))
+        );
     }
     Ok(if import.counts.refused > 0 { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
 }
@@ -132,7 +134,10 @@ impl Import<'_> {
             }
             self.counts.rows += 1;
             let kind = *kind.get_or_insert(kind_of(&fields).with_context(|| {
-                format!("{}:{line}: neither an account (id, asset, kind) nor a transfer (id, debit, credit, amount)", self.name)
+                format!(
+                    "{}:{line}: neither an account (id, asset, kind) nor a transfer (id, debit, credit, amount)",
+                    self.name
+                )
             })?);
             let body = match body(kind, fields) {
                 Ok(body) => body,
@@ -187,8 +192,8 @@ impl Import<'_> {
                 Ok(())
             }
             // What does not depend on a row, each of them would meet again.
-            Err(Failure::Refused(refusal)) if !["forbidden", "token_missing", "token_invalid", "token_expired"]
-                .contains(&refusal.code()) =>
+            Err(Failure::Refused(refusal))
+                if !["forbidden", "token_missing", "token_invalid", "token_expired"].contains(&refusal.code()) =>
             {
                 let (first, second) = batch.split_at(batch.len() / 2);
                 self.transfers(first)?;
@@ -200,7 +205,12 @@ impl Import<'_> {
 
     fn outcomes(&mut self, batch: &[Row], answer: &Value) -> Result<()> {
         let outcomes = answer["outcomes"].as_array().map(Vec::as_slice).unwrap_or_default();
-        ensure!(outcomes.len() == batch.len(), "the server's answer has {} outcomes for {} rows", outcomes.len(), batch.len());
+        ensure!(
+            outcomes.len() == batch.len(),
+            "the server's answer has {} outcomes for {} rows",
+            outcomes.len(),
+            batch.len()
+        );
         for (row, outcome) in batch.iter().zip(outcomes) {
             match outcome["outcome"].as_str() {
                 Some("applied") => self.counts.applied += 1,
@@ -253,7 +263,9 @@ impl Import<'_> {
                 json!({ "rows": rows, "applied": applied, "duplicates": duplicates, "refused": refused,
                         "dry_run": dry_run })
             )),
-            (Output::Table, true) => say(format_args!("{rows} rows read, {refused} of them not good; nothing was sent")),
+            (Output::Table, true) => {
+                say(format_args!("{rows} rows read, {refused} of them not good; nothing was sent"))
+            }
             (Output::Table, false) => {
                 say(format_args!("{rows} rows: {applied} applied, {duplicates} done before, {refused} refused"));
             }
@@ -280,7 +292,8 @@ fn rows<'a>(file: impl Read + 'a, path: &'a Path) -> Result<Rows<'a>> {
     match path.extension().and_then(|end| end.to_str()) {
         Some("csv") => {
             let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::Headers).from_reader(file);
-            let head = reader.headers().with_context(|| format!("{name}:1: no head with the names of the columns"))?.clone();
+            let head =
+                reader.headers().with_context(|| format!("{name}:1: no head with the names of the columns"))?.clone();
             Ok(Box::new(reader.into_records().map(move |record| {
                 // The words of the CSV reader have the line.
                 let record = record.with_context(|| name.to_string())?;
@@ -294,7 +307,8 @@ fn rows<'a>(file: impl Read + 'a, path: &'a Path) -> Result<Rows<'a>> {
             let lines = BufReader::new(file).lines().zip(1..);
             let lines = lines.filter(|(line, _)| line.as_ref().map_or(true, |line| !line.trim().is_empty()));
             Ok(Box::new(lines.map(move |(line, number)| {
-                let fields = serde_json::from_str(&line?).with_context(|| format!("{name}:{number}: not a JSON object"))?;
+                let fields =
+                    serde_json::from_str(&line?).with_context(|| format!("{name}:{number}: not a JSON object"))?;
                 Ok((number, fields))
             })))
         }
