@@ -11,6 +11,7 @@
 //! over.
 
 use tidegate_machines::TimeMs;
+use tidegate_planted::{Bug, is_planted};
 
 /// One millisecond of the lead is made up for in so many.
 const FOLLOW_ONE_IN: u64 = 20;
@@ -33,7 +34,7 @@ impl StateClock {
 
     /// The shard's time when it is `now` for its owner.
     pub fn time(&mut self, now: TimeMs) -> TimeMs {
-        let newest = self.newest;
+        let newest = if is_planted(Bug::TimeStandsStill) { TimeMs(0) } else { self.newest };
         let (lead_ms, since) = *self.lead.get_or_insert_with(|| (newest.0.saturating_sub(now.0), now));
         self.ahead_ms = lead_ms.saturating_sub(now.0.saturating_sub(since.0) / FOLLOW_ONE_IN);
         TimeMs(now.0.saturating_add(self.ahead_ms))
