@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   serve ─▶ config ─▶ rooms ─▶ Node      audit ─▶ every family of logs
-//!   doctor ─▶ this host                   drain, account, transfer, hold, changes, import ─▶ a running server
+//!   doctor ─▶ this host                   drain, account, transfer, hold, asset, changes, import ─▶ a running server
 //! ```
 
 mod command;
@@ -122,6 +122,13 @@ enum Command {
         #[command(subcommand)]
         what: ledger::Hold,
     },
+    /// Show the units of measure of a running server.
+    Asset {
+        #[command(flatten)]
+        connection: ledger::Connection,
+        #[command(subcommand)]
+        what: ledger::Asset,
+    },
     /// Show what happened on a running server, from any point on.
     Changes {
         #[command(flatten)]
@@ -154,6 +161,7 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
         Command::Account { connection, what } => ledger::account(&connection, what),
         Command::Transfer { connection, what } => ledger::transfer(&connection, what),
         Command::Hold { connection, what } => ledger::hold(&connection, what),
+        Command::Asset { connection, what } => ledger::asset(&connection, what),
         Command::Changes { connection, arguments } => ledger::follow(&connection, arguments),
         Command::Import { connection, arguments } => ledger::import(&connection, arguments),
         Command::HashPassword => command::hash_password::run(),

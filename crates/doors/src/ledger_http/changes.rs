@@ -114,7 +114,7 @@ pub struct ChangeBody<'a> {
     /// Of `refused`: why, as a problem's code.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
-    code: Option<&'static str>,
+    refusal: Option<&'static str>,
     /// Of `insufficient_funds`: what was available then.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
@@ -482,7 +482,7 @@ impl<'a> From<&'a Change> for ChangeBody<'a> {
             held: change.held,
             expires_at_ms: change.expires_at_ms,
             memo: &change.memo,
-            code: change.refusal.map(|refusal| refusal.code()),
+            refusal: change.refusal.map(|refusal| refusal.code()),
             available: match change.refusal {
                 Some(Refusal::InsufficientFunds { available }) => Some(available),
                 _ => None,

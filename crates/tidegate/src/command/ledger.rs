@@ -1,4 +1,5 @@
-//! What an operator does with a running ledger: `tidegate account`, `transfer`, `hold`, `changes` and `import`.
+//! What an operator does with a running ledger: `tidegate account`, `transfer`, `hold`, `asset`, `changes` and
+//! `import`.
 //!
 //! ```text
 //!   arguments ─▶ one request (or pages of them) over HTTP ─▶ a table for people, or a JSON object on each line
@@ -118,6 +119,105 @@ pub enum Account {
         #[arg(long, value_name = "N")]
         limit: Option<u64>,
     },
+    /// List the open holds on an account.
+    Holds {
+        /// Account id.
+        id: String,
+        /// At most so many; all if absent.
+        #[arg(long, value_name = "N")]
+        limit: Option<u64>,
+    },
+    /// Let nothing leave the account, and nothing enter it.
+    Freeze {
+        /// Account id.
+        id: String,
+        /// It can still be credited.
+        #[arg(long)]
+        debits_only: bool,
+    },
+    /// Open an account again that was frozen or closed.
+    Unfreeze {
+        /// Account id.
+        id: String,
+    },
+    /// Close an account, which must be empty and without holds.
+    Close {
+        /// Account id.
+        id: String,
+    },
+    /// Set limits of the balance, and metadata.
+    Set {
+        /// Account id.
+        id: String,
+        #[command(flatten)]
+        settings: Settings,
+    },
+}
+
+/// What to set on an account; what is absent stays.
+#[derive(Args)]
+#[group(required = true, multiple = true, id = "settings")]
+pub struct Settings {
+    /// Refuse debits that would leave less available, minor units; `none` for no limit.
+    #[arg(long, value_name = "AMOUNT", allow_hyphen_values = true, group = "settings", value_parser = limit)]
+    balance_min: Option<Value>,
+    /// Refuse credits that would leave more, minor units; `none` for no limit.
+    #[arg(long, value_name = "AMOUNT", allow_hyphen_values = true, group = "settings", value_parser = limit)]
+    balance_max: Option<Value>,
+    /// Metadata to set, may be given several times.
+    #[arg(long, value_name = "KEY=VALUE", group = "settings", value_parser = pair)]
+    metadata: Vec<(String, String)>,
+    /// Metadata to remove, may be given several times.
+    #[arg(long, value_name = "KEY", group = "settings")]
+    unset: Vec<String>,
+}
+
+impl Settings {
+    fn body(self) -> Value {
+        let mut body = json!({});
+        let limits = [("balance_min", self.balance_min), ("balance_max", self.balance_max)];
+        limits
+            .into_iter()
+            .filter_map(|(name, limit)| Some((name, limit?)))
+            .for_each(|(name, limit)| body[name] = limit);
+        let removed = self.unset.into_iter().map(|key| (key, Value::Null));
+        let set = self.metadata.into_iter().map(|(key, value)| (key, Value::String(value)));
+        let metadata: serde_json::Map<String, Value> = removed.chain(set).collect();
+        if !metadata.is_empty() {
+            body["metadata"] = metadata.into();
+        }
+        body
+    }
+}
+
+/// An amount that may be below zero, or `none`.
+fn limit(text: &str) -> Result<Value, String> {
+    match text {
+        "none" => Ok(Value::Null),
+        text => {
+            text.parse::<i64>().map(Value::from).map_err(|_| "expected an amount in minor units, or none".to_owned())
+        }
+    }
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
+    pair.map(|(key, value)| (key.to_owned(), value.to_owned())).ok_or_else(|| "expected KEY=VALUE".to_owned())
+}
+
+/// `tidegate asset`
+#[derive(Subcommand)]
+pub enum Asset {
+    /// List all assets, and how much of each there is.
+    List,
+    /// Declare, once, how many digits of an amount stand behind the point.
+    Declare {
+        /// Unit of measure.
+        name: String,
+        /// Digits behind the point.
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(..=18))]
+        decimals: u8,
+    },
 }
 
 /// The two sides of a transfer or hold, and how much.
@@ -146,6 +246,11 @@ pub enum Transfer {
     Make {
         #[command(flatten)]
         movement: Movement,
+    },
+    /// Show what became of a transfer.
+    Get {
+        /// Transfer id.
+        id: String,
     },
     /// List transfers, holds and posts of an account: its history.
     List {
@@ -177,6 +282,11 @@ pub enum Hold {
         #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
         amount: Option<u64>,
     },
+    /// Show a hold.
+    Get {
+        /// Hold id.
+        id: String,
+    },
     /// Make what was held available again.
     Void {
         /// Hold id.
@@ -206,6 +316,38 @@ pub fn account(connection: &Connection, what: Account) -> Result<ExitCode> {
             all_pages(&door, &shown, Columns::ACCOUNT, "accounts", limit, path)
         }
         Account::History { id, from, to, limit } => history(&door, &shown, &id, from, to, limit),
+        Account::Holds { id, limit } => {
+            let path = format!("/v1/accounts/{}/holds", encoded(&id));
+            let page = |after: Option<&str>, limit: &str| query(&path, &[("after", after), ("limit", Some(limit))]);
+            all_pages(&door, &shown, Columns::HOLD, "holds", limit, page)
+        }
+        Account::Freeze { id, debits_only: false } => change(&door, &shown, &id, &json!({ "status": "frozen" })),
+        Account::Freeze { id, debits_only: true } => change(&door, &shown, &id, &json!({ "status": "debits_frozen" })),
+        Account::Unfreeze { id } => change(&door, &shown, &id, &json!({ "status": "open" })),
+        Account::Close { id } => change(&door, &shown, &id, &json!({ "status": "closed" })),
+        Account::Set { id, settings } => change(&door, &shown, &id, &settings.body()),
+    })
+}
+
+fn change(door: &Door, shown: &Shown, id: &str, body: &Value) -> Result<(), Failure> {
+    let account = door.patch(&format!("/v1/accounts/{}", encoded(id)), body)?;
+    shown.one(Columns::SETTINGS, &account);
+    Ok(())
+}
+
+/// Does what an operator asked, and shows the answer.
+pub fn asset(connection: &Connection, what: Asset) -> Result<ExitCode> {
+    let door = Door::new(connection)?;
+    let shown = Shown::new(connection.output);
+    ended(match what {
+        Asset::List => door.get("/v1/assets").and_then(|answer| {
+            let assets = answer["assets"].as_array().map(Vec::as_slice).unwrap_or_default();
+            shown.rows(Columns::ASSET, assets, true)
+        }),
+        Asset::Declare { name, decimals } => {
+            let body = json!({ "name": name, "decimals": decimals });
+            door.post("/v1/assets", &body).map(|asset| shown.one(Columns::ASSET, &asset))
+        }
     })
 }
 
@@ -216,6 +358,10 @@ pub fn transfer(connection: &Connection, what: Transfer) -> Result<ExitCode> {
     ended(match what {
         Transfer::Make { movement } => {
             door.post("/v1/transfers", &movement.body()).map(|outcome| shown.one(Columns::OUTCOME, &outcome))
+        }
+        Transfer::Get { id } => {
+            let transfer = door.get(&format!("/v1/transfers/{}", encoded(&id)));
+            transfer.map(|transfer| shown.one(Columns::TRANSFER, &transfer))
         }
         Transfer::List { account, limit } => history(&door, &shown, &account, None, None, limit),
     })
@@ -234,6 +380,10 @@ pub fn hold(connection: &Connection, what: Hold) -> Result<ExitCode> {
         Hold::Post { id, amount } => {
             let body = amount.map_or_else(|| json!({}), |amount| json!({ "amount": amount }));
             door.post(&format!("/v1/holds/{}/post", encoded(&id)), &body)
+        }
+        Hold::Get { id } => {
+            let hold = door.get(&format!("/v1/holds/{}", encoded(&id)));
+            return ended(hold.map(|hold| shown.one(Columns::HOLD, &hold)));
         }
         Hold::Void { id } => door.post(&format!("/v1/holds/{}/void", encoded(&id)), &json!({})),
     };

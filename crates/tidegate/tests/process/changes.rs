@@ -202,7 +202,7 @@ fn rows_say_what_happened_and_a_reader_chooses_among_them() {
     assert_eq!((&rows[8]["debit_balance_after"], &rows[8]["credit_balance_after"]), (&json!(999_996), &json!(4)));
     assert_eq!(rows[6]["memo"], "m");
     assert!(rows[6]["expires_at_ms"].as_u64() > rows[6]["time_ms"].as_u64());
-    assert_eq!((&rows[10]["code"], &rows[10]["available"]), (&json!("insufficient_funds"), &json!(999_996)));
+    assert_eq!((&rows[10]["refusal"], &rows[10]["available"]), (&json!("insufficient_funds"), &json!(999_996)));
 
     let only = |query: &str| -> Vec<u64> {
         all(&server, SERVICE, query).iter().map(|row| row["sequence"].as_u64().unwrap()).collect()

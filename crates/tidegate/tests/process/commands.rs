@@ -2,7 +2,7 @@
 //! wrong.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -211,4 +211,85 @@ fn an_import_is_done_once_and_names_the_lines_that_are_refused() {
     let source = operator.json(&["account", "get", "source:till"]);
     assert_eq!(source[0]["debited"], 19_998 * 3);
     assert!(Path::new(&transfers).exists());
+}
+
+/// A server that answers every request with the same JSON, and gives each request's line and body.
+fn recorder(answer: &'static str) -> (String, std::sync::mpsc::Receiver<(String, String)>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it listens");
+    let (sender, requests) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.expect("a connection"));
+            let (mut head, mut length) = (Vec::new(), 0);
+            loop {
+                let mut line = String::new();
+                stream.read_line(&mut line).expect("a head");
+                if line.trim().is_empty() {
+                    break;
+                }
+                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().expect("a number");
+                }
+                head.push(line.trim_end().to_owned());
+            }
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).expect("a body");
+            let text = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{answer}",
+                answer.len()
+            );
+            stream.get_mut().write_all(text.as_bytes()).expect("the client reads");
+            let body = String::from_utf8(body).expect("text");
+            if sender.send((head[0].clone(), body)).is_err() {
+                return;
+            }
+        }
+    });
+    (format!("http://{address}"), requests)
+}
+
+#[test]
+fn settings_and_look_ups_are_asked_as_the_door_takes_them() {
+    let (server, requests) =
+        recorder(r#"{"id":"a","status":"frozen","holds":[],"assets":[{"name":"x","decimals":2}]}"#);
+    let operator = Operator { server };
+    let asked = |arguments: &[&str]| {
+        operator.done(arguments);
+        let (line, body) = requests.recv().expect("it was asked");
+        format!("{} {body}", line.trim_end_matches(" HTTP/1.1")).trim_end().to_owned()
+    };
+    for (arguments, expected) in [
+        (&["account", "freeze", "a/b"][..], r#"PATCH /v1/accounts/a%2Fb {"status":"frozen"}"#),
+        (&["account", "freeze", "a", "--debits-only"], r#"PATCH /v1/accounts/a {"status":"debits_frozen"}"#),
+        (&["account", "unfreeze", "a"], r#"PATCH /v1/accounts/a {"status":"open"}"#),
+        (&["account", "close", "a"], r#"PATCH /v1/accounts/a {"status":"closed"}"#),
+        (
+            &[
+                "account",
+                "set",
+                "a",
+                "--balance-min",
+                "-5",
+                "--balance-max",
+                "none",
+                "--metadata",
+                "k=v=w",
+                "--unset",
+                "o",
+            ],
+            r#"PATCH /v1/accounts/a {"balance_max":null,"balance_min":-5,"metadata":{"k":"v=w","o":null}}"#,
+        ),
+        (&["account", "holds", "a"], "GET /v1/accounts/a/holds?limit=1000"),
+        (&["transfer", "get", "t 1"], "GET /v1/transfers/t%201"),
+        (&["hold", "get", "h"], "GET /v1/holds/h"),
+        (&["asset", "list"], "GET /v1/assets"),
+        (&["asset", "declare", "x", "--decimals", "2"], r#"POST /v1/assets {"decimals":2,"name":"x"}"#),
+    ] {
+        assert_eq!(asked(arguments), expected, "{arguments:?}");
+    }
+    let (code, _, error) = operator.run(&["account", "set", "a"]);
+    assert!(code == 2 && error.contains("--balance-min"), "{error}");
+    let (code, _, error) = operator.run(&["account", "set", "a", "--metadata", "k"]);
+    assert!(code == 2 && error.contains("KEY=VALUE"), "{error}");
 }

@@ -11,7 +11,8 @@ use rustls::pki_types::pem::PemObject;
 use serde_json::Value;
 use ureq::http::Response;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
-use ureq::{Agent, Body};
+use ureq::typestate::WithBody;
+use ureq::{Agent, Body, RequestBuilder};
 
 use super::Connection;
 
@@ -127,9 +128,16 @@ impl Door {
 
     /// `POST path` with a JSON body, its answer as JSON.
     pub fn post(&self, path: &str, body: &Value) -> Result<Value, Failure> {
-        let request = self
-            .agent
-            .post(format!("{}{path}", self.server))
+        self.send(self.agent.post(format!("{}{path}", self.server)), body)
+    }
+
+    /// `PATCH path` with a JSON body, its answer as JSON.
+    pub fn patch(&self, path: &str, body: &Value) -> Result<Value, Failure> {
+        self.send(self.agent.patch(format!("{}{path}", self.server)), body)
+    }
+
+    fn send(&self, request: RequestBuilder<WithBody>, body: &Value) -> Result<Value, Failure> {
+        let request = request
             .header("authorization", format!("Bearer {}", self.token))
             .header("content-type", "application/json");
         let response = request.send(body.to_string().as_bytes()).map_err(|error| self.unreachable(error))?;

@@ -16,6 +16,42 @@ impl Columns {
     /// An account.
     pub const ACCOUNT: Columns =
         Columns(&[("id", 0), ("asset", 0), ("kind", 0), ("balance", 0), ("held", 0), ("available", 0)]);
+    /// An account with what was set on it.
+    pub const SETTINGS: Columns = Columns(&[
+        ("id", 0),
+        ("status", 0),
+        ("balance", 0),
+        ("held", 0),
+        ("balance_min", 0),
+        ("balance_max", 0),
+        ("revision", 0),
+        ("metadata", 0),
+    ]);
+    /// A transfer as it was decided.
+    pub const TRANSFER: Columns = Columns(&[
+        ("id", 0),
+        ("outcome", 0),
+        ("refusal", 0),
+        ("debit", 0),
+        ("credit", 0),
+        ("amount", 0),
+        ("time_ms", 0),
+        ("memo", 0),
+    ]);
+    /// A hold as it is.
+    pub const HOLD: Columns = Columns(&[
+        ("id", 0),
+        ("state", 0),
+        ("debit", 0),
+        ("credit", 0),
+        ("amount", 0),
+        ("remaining", 0),
+        ("time_ms", 0),
+        ("expires_at_ms", 0),
+        ("memo", 0),
+    ]);
+    /// An asset.
+    pub const ASSET: Columns = Columns(&[("name", 0), ("decimals", 0), ("declared", 0), ("issued", 0), ("held", 0)]);
     /// A balance at a time.
     pub const BALANCE_AT: Columns =
         Columns(&[("id", 0), ("asset", 0), ("kind", 0), ("balance", 0), ("last_id", 0), ("last_time_ms", 0)]);
@@ -42,7 +78,7 @@ impl Columns {
         ("debit", 16),
         ("credit", 16),
         ("amount", 10),
-        ("code", 0),
+        ("refusal", 0),
     ]);
 }
 
@@ -85,7 +121,7 @@ fn table(Columns(names): Columns, rows: &[Value], with_head: bool) -> String {
     let cells: Vec<Vec<String>> = cells.collect();
     let is_number = |column: usize| {
         let name = names[column].0;
-        !name.ends_with("time_ms") && rows.iter().any(|row| row[name].is_number())
+        !is_time(name) && rows.iter().any(|row| row[name].is_number())
     };
     let width = |column: usize| {
         let texts = std::iter::once(&head).chain(&cells).map(|row| row[column].chars().count());
@@ -113,10 +149,14 @@ fn table(Columns(names): Columns, rows: &[Value], with_head: bool) -> String {
 fn cell(name: &str, value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
-        Value::Number(number) if name.ends_with("time_ms") => number.as_u64().map_or_else(String::new, time),
+        Value::Number(number) if is_time(name) => number.as_u64().map_or_else(String::new, time),
         Value::String(text) => text.chars().map(|sign| if sign.is_control() { '\u{fffd}' } else { sign }).collect(),
         other => other.to_string(),
     }
+}
+
+fn is_time(name: &str) -> bool {
+    name.ends_with("time_ms") || name.ends_with("_at_ms")
 }
 
 fn time(epoch_ms: u64) -> String {
