@@ -169,8 +169,8 @@ pub struct HistoryQuery {
     /// absent.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
-    /// Only rows of this time or later: RFC 3339 (`2026-11-21T09:14:49Z`) or milliseconds since the epoch. A page may be
-    /// short, even empty, and still have a `next`: one request goes back through 50,000 rows at most.
+    /// Only rows of this time or later: RFC 3339 (`2026-11-21T09:14:49Z`) or milliseconds since the epoch. A page may
+    /// be short, even empty, and still have a `next`: one request goes back through 50,000 rows at most.
     from_time: Option<String>,
     /// Only rows of this time or earlier.
     to_time: Option<String>,

@@ -236,7 +236,8 @@ fn recorder(answer: &'static str) -> (String, std::sync::mpsc::Receiver<(String,
             let mut body = vec![0; length];
             stream.read_exact(&mut body).expect("a body");
             let text = format!(
-                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{answer}",
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+                 connection: close\r\n\r\n{answer}",
                 answer.len()
             );
             stream.get_mut().write_all(text.as_bytes()).expect("the client reads");

@@ -5,8 +5,8 @@
 //!                                          └─ 503: the same batch again, a little later
 //! ```
 //!
-//! Promise: the ids stand in the file, so an import that broke off is started again with the same file: what was applied
-//! is counted as a duplicate, and nothing is done twice. No row is passed over without a word.
+//! Promise: the ids stand in the file, so an import that broke off is started again with the same file: what was
+//! applied is counted as a duplicate, and nothing is done twice. No row is passed over without a word.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -46,7 +46,12 @@ pub struct ImportArguments {
     #[arg(long)]
     transfers: bool,
     /// Transfers in one request, at most.
-    #[arg(long, value_name = "N", default_value_t = BATCH_MAX, value_parser = clap::value_parser!(u64).range(1..=BATCH_MAX))]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = BATCH_MAX,
+        value_parser = clap::value_parser!(u64).range(1..=BATCH_MAX)
+    )]
     batch: u64,
     /// Pass over all lines before this one: those that an import before has done.
     #[arg(long, value_name = "LINE", default_value_t = 1)]
