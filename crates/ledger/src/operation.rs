@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use tidegate_journal::Durability;
 use tidegate_machines::ledger::{
-    AccountKind, AccountView, Command, ContentDigest, HistoryRow, InboundCredit, Outcome, Refusal,
+    AccountKind, AccountSlot, AccountView, Command, ContentDigest, HistoryRow, InboundCredit, Outcome, Refusal,
 };
 use tidegate_machines::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
@@ -155,6 +155,8 @@ pub enum Operation {
     Announce(Want),
     /// How far the journal is durable, for the auditor.
     ReadDurableEnd,
+    /// What the accounts in these slots are called, for readers of changes.
+    NameAccounts(Vec<AccountSlot>),
     /// Keep what the auditor found.
     KeepAudit(AuditReport),
     /// The last audit.
@@ -245,6 +247,8 @@ pub enum Answer {
     },
     /// To `Announce`.
     Announced,
+    /// To `NameAccounts`: slot, id and asset of those that there are.
+    Names(Vec<(AccountSlot, Box<str>, Box<str>)>),
     /// To `KeepAudit` and `ReadAudit`.
     Audit(AuditReport),
     /// The operation was refused as a whole.

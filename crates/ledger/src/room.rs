@@ -13,17 +13,18 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, anyhow};
 use tidegate_disk::RealDisk;
-use tidegate_journal::{Family, LogReader, LogStore, Options};
+use tidegate_journal::{DurableMark, Family, LogReader, LogStore, Options};
 use tidegate_machines::ledger::{Ledger, Outcome};
 use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_planted::{BalanceChange, Tampering};
 use tidegate_runtime::background::Background;
-use tidegate_runtime::recovery::{NodeLog, Recovery};
+use tidegate_runtime::recovery::{NodeLog, NodeReader, Recovery};
 use tidegate_runtime::threads::now_ms;
 use tidegate_runtime::{Address, Carries, Home, Resident, Room, ShardAddresses, ShardResident, Site};
 use tidegate_shard::Shard;
 
 use crate::announcer::AnnounceRules;
+use crate::changes::{ChangeLog, ChangeLogs};
 use crate::family::{LEDGER, LedgerFamily};
 use crate::ids::{IdIndex, IdSeed, IdsOptions};
 use crate::limits::{DAY_MS, LEDGER_AHEAD_MS_MAX, LEDGER_BEHIND_MS_MAX};
@@ -43,6 +44,8 @@ pub use operation_client::OperationClient;
 const FETCH_THREADS: usize = 2;
 /// Separates the key of cursors from other uses of the directory's id.
 const CURSORS: u64 = u64::from_le_bytes(*b"cursors\0");
+/// The same for cursors of changes.
+const CHANGES: u64 = u64::from_le_bytes(*b"changes\0");
 
 /// What the ledger of a node is told.
 pub struct LedgerOptions {
@@ -63,6 +66,8 @@ pub struct LedgerRoom {
     options: LedgerOptions,
     /// What the auditor needs of each recovered shard.
     audited: Arc<Mutex<Vec<AuditedLog>>>,
+    /// The journals, for those who follow them.
+    changes: Arc<ChangeLogs<NodeReader>>,
 }
 
 /// A client of the ledger for the member at `me` of a node.
@@ -75,7 +80,12 @@ pub fn client<P: Send + 'static>(site: &Site<P>, me: Address) -> Router {
 impl LedgerRoom {
     /// A room that does as `options` say.
     pub fn new(options: LedgerOptions) -> LedgerRoom {
-        LedgerRoom { options, audited: Arc::default() }
+        LedgerRoom { options, audited: Arc::default(), changes: Arc::default() }
+    }
+
+    /// The journals of its shards, for readers of changes; they can be read when the node serves.
+    pub fn changes(&self) -> Arc<ChangeLogs<NodeReader>> {
+        self.changes.clone()
     }
 
     /// Asks the seeds, as any client would.
@@ -115,6 +125,7 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
                 addresses: site.placement().shards(LEDGER),
                 metrics: LedgerMetrics::register(site.registry(), log.shard),
                 audited: self.audited.clone(),
+                changes: self.changes.clone(),
             };
             site.recover_member::<LedgerFamily>(log, journal, |recovery| recovering.finish(recovery))?;
         }
@@ -129,6 +140,11 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
         let background = background.with_client(|me| OperationClient::new(me, shards));
         let mut audited = std::mem::take(&mut *self.audited.lock().expect("recovery is over"));
         audited.sort_by_key(|audited| audited.log.shard);
+        let follow = |log: &AuditedLog| {
+            Ok(ChangeLog { reader: Mutex::new(log.reader.another()?), mark: log.mark.clone(), seen: Arc::default() })
+        };
+        let followed = audited.iter().map(follow).collect::<Result<_>>()?;
+        self.changes.open(followed, CursorKey([site.directory().id(), CHANGES]));
         let audits = AuditLoop::open(background, site.data(), audited, self.options.schedule);
         let status = site.status().clone();
         site.spawn("background".into(), move || {
@@ -145,6 +161,7 @@ struct Recovering {
     addresses: ShardAddresses,
     metrics: LedgerMetrics,
     audited: Arc<Mutex<Vec<AuditedLog>>>,
+    changes: Arc<ChangeLogs<NodeReader>>,
 }
 
 impl Recovering {
@@ -162,9 +179,11 @@ impl Recovering {
         check_clock(&recovery, &back.state, now_ms())?;
 
         let reader = back.log.reader()?;
-        let audited = AuditedLog { log: recovery.log(), reader: reader.another()?, recovered };
+        let mark = Arc::new(DurableMark::new(&recovered, self.changes.listeners().clone()));
+        let audited = AuditedLog { log: recovery.log(), reader: reader.another()?, recovered, mark: mark.clone() };
         self.audited.lock().expect("no recovery panicked").push(audited);
         let mut service = LedgerService::new(&back.state, ids, back.log.last_sequence());
+        service.show_durable(mark);
         let announcer = self.announce.map(|(rules, announcer)| {
             service.announce(rules);
             announcer

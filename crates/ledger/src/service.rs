@@ -15,10 +15,11 @@ mod read;
 mod records;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use tidegate_disk::Disk;
-use tidegate_journal::{Durability, JournalError, LogReader, LogStore, NoRoom, Position, Sequence};
+use tidegate_journal::{Durability, DurableMark, JournalError, LogReader, LogStore, NoRoom, Position, Sequence};
 use tidegate_machines::ledger::{AccountOrder, AccountView, Command, EVENT_BYTES_MAX, Event, Ledger, Outcome};
 use tidegate_machines::{Machine, OutboundNumber, Place, ShardIndex};
 use tidegate_planted::{Bug, is_planted};
@@ -192,6 +193,8 @@ pub struct LedgerService<D: Disk> {
     /// Accounts of batches that may still be opened in this step.
     opens_left: usize,
     announcer: Option<Announcer>,
+    /// Where readers of changes look how far the log is durable.
+    durable_mark: Option<Arc<DurableMark>>,
     last_audit: AuditReport,
     facts: LedgerFacts,
     refusals: BTreeMap<&'static str, u64>,
@@ -226,6 +229,7 @@ impl<D: Disk> LedgerService<D> {
             order: AccountOrder::default(),
             opens_left: OPENS_PER_STEP,
             announcer: None,
+            durable_mark: None,
             last_audit: AuditReport { shard: index.0, ..AuditReport::default() },
             facts: LedgerFacts::default(),
             refusals: BTreeMap::new(),
@@ -236,6 +240,11 @@ impl<D: Disk> LedgerService<D> {
     /// Announces accounts that `rules` allow, once somebody wants them.
     pub fn announce(&mut self, rules: AnnounceRules) {
         self.announcer = Some(Announcer::new(rules));
+    }
+
+    /// Says in `mark`, from now on, how far the log is durable.
+    pub fn show_durable(&mut self, mark: Arc<DurableMark>) {
+        self.durable_mark = Some(mark);
     }
 
     /// The id index (facts).
@@ -457,6 +466,9 @@ impl<D: Disk> Service for LedgerService<D> {
     }
 
     fn durable(&mut self, up_to: &Durability) -> Result<(), ShardError> {
+        if let Some(mark) = &self.durable_mark {
+            mark.advance(up_to);
+        }
         Ok(self.ids.maintain(up_to.position())?)
     }
 

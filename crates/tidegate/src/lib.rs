@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   serve ─▶ config ─▶ rooms ─▶ Node      audit ─▶ every family of logs
-//!   doctor ─▶ this host                   drain ─▶ a running server
+//!   doctor ─▶ this host                   drain, account, transfer, hold, asset, changes, import ─▶ a running server
 //! ```
 
 mod command;
@@ -19,6 +19,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use command::ledger;
 
 pub use compose::Parcels;
 pub use extension::{Extension, KnownFamily, Opened};
@@ -81,8 +82,8 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         data: PathBuf,
     },
-    /// Set the time of a ledger that nobody serves, after the clock of its host had been wrong. Open holds keep the time
-    /// that was left to them. The journal says that it was done, and why.
+    /// Set the time of a ledger that nobody serves, after the clock of its host had been wrong. Open holds keep the
+    /// time that was left to them. The journal says that it was done, and why.
     MendTime {
         /// Data directory.
         #[arg(long, value_name = "DIR")]
@@ -100,6 +101,48 @@ enum Command {
         #[arg(long, value_name = "DIR", default_value = ".")]
         data: PathBuf,
     },
+    /// Open, show and list accounts of a running server.
+    Account {
+        #[command(flatten)]
+        connection: ledger::Connection,
+        #[command(subcommand)]
+        what: ledger::Account,
+    },
+    /// Move money on a running server.
+    Transfer {
+        #[command(flatten)]
+        connection: ledger::Connection,
+        #[command(subcommand)]
+        what: ledger::Transfer,
+    },
+    /// Reserve money on a running server, pay it or release it.
+    Hold {
+        #[command(flatten)]
+        connection: ledger::Connection,
+        #[command(subcommand)]
+        what: ledger::Hold,
+    },
+    /// Show the units of measure of a running server.
+    Asset {
+        #[command(flatten)]
+        connection: ledger::Connection,
+        #[command(subcommand)]
+        what: ledger::Asset,
+    },
+    /// Show what happened on a running server, from any point on.
+    Changes {
+        #[command(flatten)]
+        connection: ledger::Connection,
+        #[command(flatten)]
+        arguments: ledger::ChangesArguments,
+    },
+    /// Send the accounts or transfers of a CSV or NDJSON file to a running server.
+    Import {
+        #[command(flatten)]
+        connection: ledger::Connection,
+        #[command(flatten)]
+        arguments: ledger::ImportArguments,
+    },
     /// Read a password from standard input and print its argon2id hash for the configuration.
     HashPassword,
 }
@@ -115,6 +158,12 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
         Command::Audit { data } => command::audit::run(&data, extensions),
         Command::MendTime { data, to, reason } => command::mend_time::run(&data, to, &reason),
         Command::Doctor { data } => command::doctor::run(&data),
+        Command::Account { connection, what } => ledger::account(&connection, what),
+        Command::Transfer { connection, what } => ledger::transfer(&connection, what),
+        Command::Hold { connection, what } => ledger::hold(&connection, what),
+        Command::Asset { connection, what } => ledger::asset(&connection, what),
+        Command::Changes { connection, arguments } => ledger::follow(&connection, arguments),
+        Command::Import { connection, arguments } => ledger::import(&connection, arguments),
         Command::HashPassword => command::hash_password::run(),
     };
     outcome.unwrap_or_else(|error| {

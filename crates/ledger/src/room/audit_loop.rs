@@ -3,10 +3,11 @@
 //! Why at low priority: the audit must not delay votes. What it reads is durable, so it can be read later.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::{Durability, LogId};
+use tidegate_journal::{Durability, DurableMark, LogId};
 use tidegate_runtime::Carries;
 use tidegate_runtime::background::Background;
 use tidegate_runtime::recovery::NodeReader;
@@ -46,6 +47,8 @@ pub struct AuditedLog {
     pub reader: NodeReader,
     /// How much of it was durable when it was opened.
     pub recovered: Durability,
+    /// How far it is durable now.
+    pub mark: Arc<DurableMark>,
 }
 
 impl<P: Carries<Message>> AuditLoop<P> {
@@ -57,7 +60,7 @@ impl<P: Carries<Message>> AuditLoop<P> {
         schedule: Schedule,
     ) -> AuditLoop<P> {
         let shards = logs.len() as u16;
-        let auditor = |AuditedLog { log, reader, recovered }| {
+        let auditor = |AuditedLog { log, reader, recovered, .. }| {
             ShardAuditor::open(Snapshots::new(RealDisk, data, log), reader, &recovered, shards)
         };
         AuditLoop { background, auditors: logs.into_iter().map(auditor).collect(), schedule }

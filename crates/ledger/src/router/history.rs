@@ -26,7 +26,12 @@ impl CursorKey {
     fn sign(self, account: &str, places: &[RecordPosition]) -> u64 {
         let mut bytes = account.as_bytes().to_vec();
         places.iter().for_each(|place| bytes.extend_from_slice(&place.0.to_le_bytes()));
-        SipHasher24::new_with_keys(self.0[0], self.0[1]).hash(&bytes)
+        self.sign_bytes(&bytes)
+    }
+
+    /// SipHash-2-4 of `bytes`.
+    pub(crate) fn sign_bytes(self, bytes: &[u8]) -> u64 {
+        SipHasher24::new_with_keys(self.0[0], self.0[1]).hash(bytes)
     }
 }
 

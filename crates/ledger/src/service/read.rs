@@ -2,7 +2,7 @@
 
 use tidegate_disk::Disk;
 use tidegate_journal::LogStore;
-use tidegate_machines::ledger::{AccountKind, AccountView, Ledger, shard_of};
+use tidegate_machines::ledger::{AccountKind, AccountSlot, AccountView, Ledger, shard_of};
 use tidegate_shard::{Served, Unavailable};
 
 use super::decide::done;
@@ -30,6 +30,11 @@ impl<D: Disk> LedgerService<D> {
             }
             Operation::ReadFigures { first, count } => read_figures(turn, *first, *count),
             Operation::ReadDurableEnd => Answer::DurableEnd { durable: turn.durable() },
+            Operation::NameAccounts(slots) => {
+                let named =
+                    |slot: &AccountSlot| ledger.account_at(*slot).map(|account| (*slot, account.id, account.asset));
+                Answer::Names(slots.iter().filter_map(named).collect())
+            }
             Operation::KeepAudit(report) => {
                 self.last_audit = report.clone();
                 Answer::Audit(report.clone())

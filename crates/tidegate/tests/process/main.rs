@@ -6,7 +6,9 @@ mod support;
 
 mod auditor;
 mod broken_disk;
+mod changes;
 mod clock;
+mod commands;
 mod cursors;
 mod damage;
 mod directory;
@@ -25,4 +27,4 @@ mod votes;
 
 pub use support::server::{Ended, Process, Server, audit};
 pub use support::settings::Settings;
-pub use support::{PATIENCE, SERVICE, folder, http, wait_for};
+pub use support::{PATIENCE, SERVICE, folder, http, stream, wait_for};

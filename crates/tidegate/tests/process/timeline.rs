@@ -13,7 +13,7 @@ use crate::{Server, Settings, audit, folder, wait_for};
 /// Votes of each part of the story.
 const VOTES: usize = 40;
 
-fn copy(from: &Path, to: &Path) {
+pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("the folder takes folders");
     for entry in fs::read_dir(from).expect("it is there") {
         let path = entry.expect("it can be read").path();

@@ -258,6 +258,7 @@ fn the_openapi_document_has_every_route_and_its_answers() {
         get /v1/accounts/{id}: 200 400 401 403 404 422 500 503
         get /v1/accounts: 200 400 401 403 404 422 500 503
         get /v1/audit: 200 400 401 403 404 422 500 503
+        get /v1/changes: 200 400 401 403 404 410 422 500 503
         get /v1/drain: 200 401 403
         post /v1/accounts: 200 201 400 401 403 404 408 409 413 415 422 500 503
         post /v1/drain: 202 400 401 403 408 413 415 422
