@@ -26,7 +26,7 @@ use crate::reader::Reader;
 use crate::store::Wake;
 use crate::{
     BatchFacts, Cursor, Durability, Family, GroupBuilder, JournalError, LogId, LogReader, LogStore, Logs, NotReady,
-    Opened, Options, Position, RecoveryReport, Sequence, recovery,
+    Notice, Opened, Options, Position, RecoveryReport, Sequence, recovery,
 };
 
 use companion::Companion;
@@ -61,6 +61,16 @@ impl<D: Disk> Logs for LocalLogs<D> {
 
     fn create(&self, id: LogId) -> Result<(), JournalError> {
         recovery::create(&self.folders.of(id))
+    }
+
+    fn append_notice(
+        &self,
+        id: LogId,
+        since: Cursor,
+        options: Options,
+        notice: &Notice,
+    ) -> Result<Cursor, JournalError> {
+        recovery::append_notice(self.folders.of(id), options, since, notice)
     }
 }
 
