@@ -11,6 +11,7 @@
 
 use super::account::AccountSlot;
 use super::hash::ContentDigest;
+use super::loss::LossSide;
 use super::outcome::Refusal;
 use super::request::AccountKind;
 use crate::{Amount, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
@@ -208,6 +209,21 @@ pub enum Event<'a> {
         /// Its watermark.
         number: OutboundNumber,
     },
+    /// An operator accepted that records are lost which another shard relies on: see [`super::losses`].
+    LossBooked {
+        /// When.
+        time: TimeMs,
+        /// The other shard.
+        peer: ShardIndex,
+        /// Which records.
+        side: LossSide,
+        /// Credits up to this number count as sent and confirmed, or as taken in.
+        number: OutboundNumber,
+        /// The source that stands for the loss: debited for lost debits, credited for lost credits.
+        account: AccountStep,
+        /// Minor units.
+        amount: Amount,
+    },
 }
 
 impl<'a> Event<'a> {
@@ -224,7 +240,8 @@ impl<'a> Event<'a> {
             | Event::Refused { time, .. }
             | Event::IdClaimed { time, .. }
             | Event::CreditReceived { time, .. }
-            | Event::CreditsConfirmed { time, .. } => time,
+            | Event::CreditsConfirmed { time, .. }
+            | Event::LossBooked { time, .. } => time,
         }
     }
 
@@ -240,7 +257,8 @@ impl<'a> Event<'a> {
             Event::AccountOpened { .. }
             | Event::AccountAdopted { .. }
             | Event::CreditReceived { .. }
-            | Event::CreditsConfirmed { .. } => None,
+            | Event::CreditsConfirmed { .. }
+            | Event::LossBooked { .. } => None,
         }
     }
 
@@ -260,6 +278,7 @@ impl<'a> Event<'a> {
                 [Some(debit.slot), None]
             }
             Event::CreditReceived { credit, .. } => [Some(credit.slot), None],
+            Event::LossBooked { account, .. } => [Some(account.slot), None],
             Event::Refused { .. } | Event::IdClaimed { .. } | Event::CreditsConfirmed { .. } => [None, None],
         }
     }
@@ -278,6 +297,7 @@ impl<'a> Event<'a> {
             Event::IdClaimed { .. } => "id_claimed",
             Event::CreditReceived { .. } => "credit_received",
             Event::CreditsConfirmed { .. } => "credits_confirmed",
+            Event::LossBooked { .. } => "loss_booked",
         }
     }
 }
