@@ -278,9 +278,10 @@ fn the_audit_refolds_what_is_there_and_compares_the_snapshots() {
     disk.remove(&snapshots(&disk)[1]).unwrap();
     let mut other: Vec<Command> = asked[..newest.sequence.0 as usize].to_vec();
     other[3] = retain(49, 20);
-    snapshots_on(&disk).write(newest, &model(&other), |_| true).unwrap();
+    let newest = Stand { cursor: newest, ..Stand::default() };
+    snapshots_on(&disk).write(&newest, &model(&other), |_| true).unwrap();
     let problems = audit(&disk).unwrap().problems;
-    assert_eq!(problems, [format!("the snapshot at sequence {} is not what the log gives", newest.sequence)]);
+    assert_eq!(problems, [format!("the snapshot at sequence {} is not what the log gives", newest.cursor.sequence)]);
 
     disk.flip_bit(&snapshots(&disk)[1], 200, 0);
     let problems = audit(&disk).unwrap().problems;
