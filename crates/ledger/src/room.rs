@@ -34,10 +34,8 @@ use crate::router::{CursorKey, Router};
 use crate::service::LedgerService;
 use crate::worker::LedgerShard;
 
-use exchanges::Exchanges;
-pub use exchanges::in_words as loss_in_words;
-
 pub use audit_loop::Schedule;
+pub use exchanges::{Exchanges, in_words as loss_in_words};
 use audit_loop::{AuditLoop, AuditedLog};
 pub use operation_client::OperationClient;
 

@@ -100,7 +100,7 @@ impl<W: Workload<S>, S: Store> World<W, S> {
         let Some(begins) = begins.filter(|begins| *begins < proven) else { return Ok(()) };
         let cut = site.chance.within(begins..=proven - 1);
         note!(site.trace, "{log} loses all from position {cut} on, and a snapshot stands at {proven}");
-        let failed = |cause: std::io::Error| Violation::of("the fake disk can be tampered with", cause);
+        let failed = |cause: std::io::Error| Violation::of("the fake disk can be tampered with", cause.to_string());
         cut_at(&site.disk, &files, cut).map_err(failed)?;
         let before = files_of(&site.disk, &folder);
         site.process_starts();

@@ -33,6 +33,7 @@
 pub mod cli;
 mod faults;
 mod life;
+mod lost_tail;
 mod shards;
 mod store;
 mod tally;
