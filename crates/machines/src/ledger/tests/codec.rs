@@ -135,6 +135,7 @@ impl Parts {
                 decided_at,
             },
             Event::CreditsConfirmed { time, to: self.shard, number },
+            Event::TimeMended { time, was: decided_at, memo },
             Event::LossBooked {
                 time,
                 peer: self.shard,
@@ -277,6 +278,7 @@ fn bytes_are_as_documented() {
             decided_at: time,
         },
         Event::CreditsConfirmed { time, to: ShardIndex(1), number: OutboundNumber(7) },
+        Event::TimeMended { time, was: TimeMs(1_800_000_000_124), memo: "hi" },
         Event::LossBooked {
             time,
             peer: ShardIndex(1),
