@@ -74,7 +74,10 @@ impl GroupReader {
         assert!(header.base >= before.position, "groups follow each other");
         assert_eq!(header.first_sequence.0, before.sequence.0 + 1, "records are numbered without gaps");
         let has_records = end.sequence > before.sequence;
-        assert!(end.position > before.position && has_records != header.is_notice(), "a group has records, or a notice");
+        assert!(
+            end.position > before.position && has_records != header.is_notice(),
+            "a group has records, or a notice"
+        );
         if end.position > up_to {
             return Err(bad_cursor(&before, format!("position {up_to} is within a group")));
         }

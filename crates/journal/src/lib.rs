@@ -42,6 +42,7 @@ mod segment_groups;
 pub mod step;
 mod store;
 pub mod stream;
+pub mod witness;
 mod writer;
 
 use std::fmt;
@@ -55,7 +56,7 @@ pub use family::{Family, LogId, Retention};
 pub use forget::Forgotten;
 pub use groups::{Group, GroupReader, Records};
 pub use key::Key;
-pub use local::{LocalLog, LocalLogs};
+pub use local::{DurableEnd, LocalLog, LocalLogs};
 pub use notice::{Lost, Notice, NoticeKind, Timeline, Timelines};
 pub use options::Options;
 pub use recovery::RecoveryReport;

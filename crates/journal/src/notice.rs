@@ -43,8 +43,8 @@ impl fmt::Display for Timeline {
 
 /// The timelines of a log up to a place in it: what a fold of its notices gives.
 ///
-/// At most [`TIMELINES_MAX`] are remembered, the newest. One that was forgotten is taken for unknown, which is the careful
-/// side: what is of an unknown timeline may prove a loss, what is of an abandoned one cannot.
+/// At most [`TIMELINES_MAX`] are remembered, the newest. One that was forgotten is taken for unknown, which is the
+/// careful side: what is of an unknown timeline may prove a loss, what is of an abandoned one cannot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Timelines {
     /// Behind [`Timeline::FIRST`], oldest first.

@@ -160,7 +160,10 @@ impl<D: Disk> Writer<D> {
             }
         }
         self.put(&body, 0)?;
-        assert!(self.end.sequence == before.sequence && self.end.position > before.position, "a notice has no sequence");
+        assert!(
+            self.end.sequence == before.sequence && self.end.position > before.position,
+            "a notice has no sequence"
+        );
         self.flush()?;
         self.sync()?;
         self.mark_tail()?;
@@ -176,12 +179,7 @@ impl<D: Disk> Writer<D> {
         }
         let behind = self.end_offset() + bytes + MARK_BYTES as u64;
         assert!(behind <= self.segment.allocated, "room for the group and a mark was claimed before it was let in");
-        let seal = Seal {
-            log: self.folder.log,
-            before: self.end,
-            synced_up_to: self.synced.position,
-            record_count,
-        };
+        let seal = Seal { log: self.folder.log, before: self.end, synced_up_to: self.synced.position, record_count };
         self.end = group::seal(seal, body, &mut self.image);
         self.marked = false;
         Ok(())

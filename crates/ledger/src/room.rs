@@ -37,8 +37,8 @@ use crate::service::LedgerService;
 use crate::worker::LedgerShard;
 
 pub use audit_loop::Schedule;
-pub use exchanges::{Exchanges, in_words as loss_in_words};
 use audit_loop::{AuditLoop, AuditedLog};
+pub use exchanges::{Exchanges, in_words as loss_in_words};
 pub use operation_client::OperationClient;
 
 /// Threads that read for one shard: a cold read of one history does not keep the next one waiting.

@@ -58,8 +58,8 @@ pub enum ShardError {
     /// Another shard knows of credits between us that this shard's log does not have. Seen at a start, before anything
     /// is served; while a shard serves, only if the other one was exchanged meanwhile.
     #[error(
-        "shard {peer} knows of credits up to {number}, and the log of this shard of credits up to {reached}: one of the \
-         two logs was put back from an older copy, or has lost its end"
+        "shard {peer} knows of credits up to {number}, and the log of this shard of credits up to {reached}: one of \
+         the two logs was put back from an older copy, or has lost its end"
     )]
     PeerAhead {
         /// The other shard.

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Promise: whatever is derived from a log and names a place of it was made of durable records only. So when it stands
-//! behind the end of the log, and the log did not leave that timeline by a notice, then the log has lost its end: it was
-//! cut, or put back from an older copy. Nothing of such a log is served, and nothing in it is changed.
+//! behind the end of the log, and the log did not leave that timeline by a notice, then the log has lost its end: it
+//! was cut, or put back from an older copy. Nothing of such a log is served, and nothing in it is changed.
 //!
 //! Why the log alone cannot tell: a log that ends early looks like one whose last batch was torn by a crash.
 
@@ -81,7 +81,11 @@ impl LossProven {
         };
         let proofs: Vec<String> = self.proofs.iter().map(ToString::to_string).collect();
         let Cursor { sequence, position, .. } = self.end;
-        format!("{lost}: {} ends at sequence {sequence}, position {position}, but {}", self.journal, proofs.join(", and "))
+        format!(
+            "{lost}: {} ends at sequence {sequence}, position {position}, but {}",
+            self.journal,
+            proofs.join(", and ")
+        )
     }
 }
 
@@ -89,8 +93,8 @@ impl fmt::Display for LossProven {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{}. Nothing is served and nothing was changed. Put back the segment files of {} that have these records; or, \
-             to go on without them for ever, run `tidegate accept-loss --data DIR --reason TEXT`",
+            "{}. Nothing is served and nothing was changed. Put back the segment files of {} that have these records; \
+             or, to go on without them for ever, run `tidegate accept-loss --data DIR --reason TEXT`",
             self.what(),
             self.journal
         )

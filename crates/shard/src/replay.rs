@@ -248,9 +248,8 @@ impl<F: ShardFamily, D: Disk, L: LogStore> OpenShard<F, D, L> {
             }
             None => {
                 let found = begin(&self.snapshots, &reader, &end, derived.covered(), &mut passed_over);
-                found.unwrap_or_else(|| {
-                    (Stand::default(), F::Machine::new(ShardIndex(id.shard), shards), Cursor::START)
-                })
+                found
+                    .unwrap_or_else(|| (Stand::default(), F::Machine::new(ShardIndex(id.shard), shards), Cursor::START))
             }
         };
         let mut report = ReplayReport { snapshot_sequence: at.cursor.sequence.0, ..ReplayReport::default() };

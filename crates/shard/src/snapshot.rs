@@ -11,7 +11,8 @@
 //!   └──────────────────────────────────────────────────────────────┴──────┴─────────────────────────────────┘
 //! ```
 //!
-//! Promise: a snapshot is used only if its hash verifies with the key of its data directory, it is of this directory and log, and the log's chain
+//! Promise: a snapshot is used only if its hash verifies with the key of its data directory, it is of this directory
+//! and log, and the log's chain
 //! continues from its cursor. A damaged, truncated or foreign one is skipped in favour of an older one. If a log is
 //! never compacted, its snapshots are only copies. If it is compacted, they are the only record of what was removed;
 //! the oldest snapshot kept has all of that.
@@ -288,13 +289,7 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
     }
 
     /// The body is made twice, once for its length: a copy of it all would double the memory that a shard takes.
-    fn write_to(
-        &self,
-        file: &impl DiskFile,
-        key: &Key,
-        stand: &Stand,
-        state: &F::Machine,
-    ) -> std::io::Result<()> {
+    fn write_to(&self, file: &impl DiskFile, key: &Key, stand: &Stand, state: &F::Machine) -> std::io::Result<()> {
         let mut body_bytes = 0;
         state.write_snapshot(&mut |part| body_bytes += part.len() as u64);
         let hasher = blake3::Hasher::new_keyed(key.bytes());
@@ -389,8 +384,8 @@ impl<F: DiskFile> HashedWriter<'_, F> {
     }
 }
 
-/// Where a snapshot of `log` stands, and its body; `Err` says in words why the bytes are none. `key` is that of the data
-/// directory. Takes any bytes.
+/// Where a snapshot of `log` stands, and its body; `Err` says in words why the bytes are none. `key` is that of the
+/// data directory. Takes any bytes.
 pub fn check<'a>(bytes: &'a [u8], log: LogId, key: &[u8; 32]) -> Result<(Stand, &'a [u8]), String> {
     let hashed = bytes.len().checked_sub(HASH_BYTES).filter(|hashed| *hashed >= HEADER_BYTES).ok_or("cut short")?;
     let (content, hash) = bytes.split_at(hashed);

@@ -60,7 +60,7 @@ pub struct KnownFamily {
 type AuditFamily = fn(&Path, &Directory, &LocalLogs<RealDisk>, &mut Vec<String>);
 
 /// What all logs of one family have lost.
-type LossesOfFamily = fn(&Path, &Directory, &LocalLogs<RealDisk>) -> Result<Vec<LostLog>>;
+type LossesOfFamily = fn(&Path, &Directory, &LocalLogs<RealDisk>, Option<&Path>) -> Result<Vec<LostLog>>;
 
 impl KnownFamily {
     /// The family whose logs fold into the machine of `F`.

@@ -81,8 +81,8 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         data: PathBuf,
     },
-    /// Set the time of a ledger that nobody serves, after the clock of its host had been wrong. Open holds keep the time
-    /// that was left to them. The journal says that it was done, and why.
+    /// Set the time of a ledger that nobody serves, after the clock of its host had been wrong. Open holds keep the
+    /// time that was left to them. The journal says that it was done, and why.
     MendTime {
         /// Data directory.
         #[arg(long, value_name = "DIR")]
@@ -103,6 +103,9 @@ enum Command {
         /// Why, for whoever reads the log later; at most 1,024 bytes.
         #[arg(long, value_name = "TEXT")]
         reason: String,
+        /// The folder of the witnesses, if the configuration has `data.witness`.
+        #[arg(long, value_name = "DIR")]
+        witness: Option<PathBuf>,
         /// Accept what is listed.
         #[arg(long)]
         yes: bool,
@@ -127,7 +130,9 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
         Command::Drain { rate, url, token, ca_file } => command::drain::run(rate, &url, &token, ca_file.as_deref()),
         Command::Audit { data } => command::audit::run(&data, extensions),
         Command::MendTime { data, to, reason } => command::mend_time::run(&data, to, &reason),
-        Command::AcceptLoss { data, reason, yes } => command::accept_loss::run(&data, &reason, yes, extensions),
+        Command::AcceptLoss { data, reason, witness, yes } => {
+            command::accept_loss::run(&data, &reason, witness.as_deref(), yes, extensions)
+        }
         Command::Doctor { data } => command::doctor::run(&data),
         Command::HashPassword => command::hash_password::run(),
     };

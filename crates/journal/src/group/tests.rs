@@ -189,12 +189,8 @@ fn a_notice_is_neither_a_group_of_records_nor_without_bounds() {
     }
     // One that is sound to its hash, but holds something else than a notice.
     let mut image = Vec::new();
-    let mut body = notice_body(&crate::Notice {
-        kind: crate::NoticeKind::Restored,
-        time_ms: 1,
-        lost: None,
-        text: "why".into(),
-    });
+    let mut body =
+        notice_body(&crate::Notice { kind: crate::NoticeKind::Restored, time_ms: 1, lost: None, text: "why".into() });
     let what = Seal { log: header.log, before: Cursor::START, synced_up_to: Position(0), record_count: 0 };
     seal(what, &body, &mut image);
     assert_eq!(decode(&image).unwrap().records().count(), 0);

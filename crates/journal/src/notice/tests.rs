@@ -8,7 +8,8 @@ fn notice() -> Notice {
 #[test]
 fn a_notice_is_read_as_it_was_written() {
     let kinds = [NoticeKind::LossAccepted, NoticeKind::Restored];
-    let losses = [None, Some(Lost { from: Sequence(7), to: None }), Some(Lost { from: Sequence(7), to: Some(Sequence(7)) })];
+    let losses =
+        [None, Some(Lost { from: Sequence(7), to: None }), Some(Lost { from: Sequence(7), to: Some(Sequence(7)) })];
     for kind in kinds {
         for lost in losses {
             for text in ["", "\u{fc}ber Nacht", &"x".repeat(NOTICE_TEXT_BYTES_MAX)] {

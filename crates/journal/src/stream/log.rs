@@ -17,8 +17,8 @@ use crate::in_flight::{InFlight, Layout, Submitted};
 use crate::limits::{EPOCH_ATTEMPTS_MAX, FACTS_WAITING_MAX, MESSAGE_BYTES_MAX, MESSAGES_IN_FLIGHT_MAX};
 use crate::store::Wake;
 use crate::{
-    BatchFacts, Cursor, Durability, Family, GroupBuilder, JournalError, LogId, LogStore, Logs, NotReady, Notice, Opened,
-    Options, Position, RecoveryReport, Sequence,
+    BatchFacts, Cursor, Durability, Family, GroupBuilder, JournalError, LogId, LogStore, Logs, NotReady, Notice,
+    Opened, Options, Position, RecoveryReport, Sequence,
 };
 
 /// How logs in streams are written.

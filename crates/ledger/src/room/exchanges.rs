@@ -5,8 +5,8 @@
 //!   recover-ledger-1 ─▶ figures ─┴─▶ the last one compares each pair ─▶ Err: a log has lost records
 //! ```
 //!
-//! Why: when one of two logs was put back from an older copy, nothing in itself shows it. A credit that was confirmed is
-//! never sent again, and one that was taken in is never asked for again: money would be lost without a word.
+//! Why: when one of two logs was put back from an older copy, nothing in itself shows it. A credit that was confirmed
+//! is never sent again, and one that was taken in is never asked for again: money would be lost without a word.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -68,8 +68,8 @@ pub fn in_words(here: u16, there: u16, side: LossSide, reached: u64, number: u64
              journal/ledger-{here} has only those up to {reached}"
         ),
         LossSide::Received => format!(
-            "records of ledger shard {here} are lost: it has confirmed the credits of shard {there} up to {number}, and \
-             journal/ledger-{here} has taken in only those up to {reached}"
+            "records of ledger shard {here} are lost: it has confirmed the credits of shard {there} up to {number}, \
+             and journal/ledger-{here} has taken in only those up to {reached}"
         ),
     }
 }
@@ -96,8 +96,8 @@ mod tests {
         assert_eq!(two([57, 50, 8], [9, 7, 57]), [] as [String; 0]);
         assert_eq!(
             two([21, 21, 8], [9, 7, 57]),
-            ["records of ledger shard 0 are lost: shard 1 has taken in its credits up to 57, and journal/ledger-0 has \
-              only those up to 21"]
+            ["records of ledger shard 0 are lost: shard 1 has taken in its credits up to 57, and journal/ledger-0 \
+                 has only those up to 21"]
         );
         assert_eq!(
             two([57, 57, 8], [9, 7, 21]),

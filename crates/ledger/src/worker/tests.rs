@@ -395,7 +395,8 @@ fn a_snapshot_of_another_timeline_is_passed_over_after_a_restore() {
 #[test]
 fn a_snapshot_ahead_of_the_log_stops_the_start_until_the_loss_is_accepted() {
     let disk = restored(&["a1", "a2", "a3"], &["b1"]);
-    let refused = OpenShard::open(&logs(&disk), snapshots(&disk, 0), SMALL).err().expect("two sales are lost").to_string();
+    let refused =
+        OpenShard::open(&logs(&disk), snapshots(&disk, 0), SMALL).err().expect("two sales are lost").to_string();
     assert!(refused.starts_with("records 6 to 7 are lost: journal/ledger-0 ends at sequence 5"), "{refused}");
     let notice = Notice { kind: NoticeKind::Restored, time_ms: 7, lost: None, text: "a copy of yesterday".into() };
     logs(&disk).append_notice(log_id(0), Cursor::START, SMALL, &notice).expect("it is written");

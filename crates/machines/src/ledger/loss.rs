@@ -110,9 +110,9 @@ impl Ledger {
             let (has, should_have) = match side {
                 LossSide::Sent => (of_own(&here.sent), there.received.get(&index).copied().unwrap_or_default()),
                 LossSide::Received => {
-                    let pending = there.after(there.confirmed()).filter(|credit| {
-                        other.accounts.get(credit.slot).is_some_and(|account| account.asset == index)
-                    });
+                    let pending = there
+                        .after(there.confirmed())
+                        .filter(|credit| other.accounts.get(credit.slot).is_some_and(|account| account.asset == index));
                     let pending: u128 = pending.map(|credit| u128::from(credit.amount.get())).sum();
                     let sent = there.sent.get(&index).copied().unwrap_or_default();
                     (of_own(&here.received), sent.saturating_sub(pending))

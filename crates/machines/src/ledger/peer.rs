@@ -88,8 +88,8 @@ impl Peer {
         *self.received.entry(asset).or_default() += u128::from(amount.get());
     }
 
-    /// Goes on behind `number`: the debits up to there are lost, and the other shard has taken their credits in. `amount`
-    /// is what it has of one asset and this shard does not know.
+    /// Goes on behind `number`: the debits up to there are lost, and the other shard has taken their credits in.
+    /// `amount` is what it has of one asset and this shard does not know.
     pub fn lose_sent(&mut self, number: OutboundNumber, asset: AssetIndex, amount: Amount) {
         assert!(number >= self.last(), "credit {} was sent, and nothing up to {} is lost", self.last().0, number.0);
         // The other has these as well: it takes credits in without gaps.

@@ -73,7 +73,9 @@ fn put_back(disk: &FakeDisk, files: &Files) -> std::io::Result<()> {
     for (path, bytes) in files {
         match disk.exists(path)? {
             true => disk.overwrite(path, 0, bytes)?,
-            false => disk.create_new(path).and_then(|file| file.write_all_at(bytes, 0).and_then(|()| file.sync_data()))?,
+            false => {
+                disk.create_new(path).and_then(|file| file.write_all_at(bytes, 0).and_then(|()| file.sync_data()))?
+            }
         }
     }
     files.first().and_then(|(path, _)| path.parent()).map_or(Ok(()), |folder| disk.sync_dir(folder))

@@ -22,12 +22,14 @@ use tidegate_broker::TopicsFamily;
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::notice::NOTICE_TEXT_BYTES_MAX;
+use tidegate_journal::witness::Witness;
 use tidegate_journal::{
     Cursor, Family, LocalLogs, LogId, LogStore, Logs, Lost, Notice, NoticeKind, Opened, Options, Sequence,
 };
 use tidegate_ledger::{LEDGER, LedgerFamily, claim_of_ids, loss_in_words};
 use tidegate_machines::ledger::{Ledger, PeerLoss, losses};
 use tidegate_machines::{Machine, Place, RecordPosition, RecordSequence, TimeMs};
+use tidegate_runtime::recovery::claim_of;
 use tidegate_shard::loss::{Examined, examine, fold_to_end};
 use tidegate_shard::{Claim, ShardFamily};
 
@@ -50,7 +52,13 @@ pub struct LostLog {
 
 /// Lists what is lost, and accepts it if `yes`. Exit 0 if nothing is lost (any more), 2 if something is and `yes` was
 /// not said.
-pub fn run<P>(data: &Path, reason: &str, yes: bool, extensions: &[&dyn Extension<P>]) -> Result<ExitCode> {
+pub fn run<P>(
+    data: &Path,
+    reason: &str,
+    witness: Option<&Path>,
+    yes: bool,
+    extensions: &[&dyn Extension<P>],
+) -> Result<ExitCode> {
     if reason.trim().is_empty() || reason.len() > NOTICE_TEXT_BYTES_MAX {
         bail!("--reason: expected 1 to {NOTICE_TEXT_BYTES_MAX} bytes of text: it is written into the logs");
     }
@@ -60,10 +68,10 @@ pub fn run<P>(data: &Path, reason: &str, yes: bool, extensions: &[&dyn Extension
     let directory = Directory::open(data, &families)?;
     let logs = LocalLogs::new(RealDisk, data, &families);
 
-    let ledger = LedgerLosses::find(data, &directory, &logs)?;
+    let ledger = LedgerLosses::find(data, &directory, &logs, witness)?;
     let mut lost = ledger.logs;
     for known in others {
-        lost.extend((known.losses)(data, &directory, &logs)?);
+        lost.extend((known.losses)(data, &directory, &logs, witness)?);
     }
     for lost in &lost {
         let name = families.iter().find(|family| family.number == lost.log.family).map_or("?", |family| family.name);
@@ -98,21 +106,24 @@ pub fn losses_of<F: ShardFamily>(
     data: &Path,
     directory: &Directory,
     logs: &LocalLogs<RealDisk>,
+    witness: Option<&Path>,
 ) -> Result<Vec<LostLog>> {
     let mut found = Vec::new();
     for log in directory.logs(F::FAMILY) {
-        let examined = examined::<F>(data, logs, log, &[])?;
+        let examined = examined::<F>(data, logs, log, &witnessed::<F>(witness, log)?)?;
         found.extend((!examined.proofs.is_empty()).then(|| LostLog::of::<F>(log, &examined)));
     }
     Ok(found)
 }
 
-fn examined<F: ShardFamily>(
-    data: &Path,
-    logs: &LocalLogs<RealDisk>,
-    log: LogId,
-    claims: &[Claim],
-) -> Result<Examined> {
+/// What the witness of a log says, if there is one.
+fn witnessed<F: ShardFamily>(folder: Option<&Path>, log: LogId) -> Result<Vec<Claim>> {
+    let Some(folder) = folder else { return Ok(Vec::new()) };
+    let witness = Witness::new(RealDisk, folder, &F::FAMILY, log);
+    Ok(witness.read()?.map(|testimony| claim_of(&witness, &testimony)).into_iter().collect())
+}
+
+fn examined<F: ShardFamily>(data: &Path, logs: &LocalLogs<RealDisk>, log: LogId, claims: &[Claim]) -> Result<Examined> {
     let examined = examine(logs, &snapshots::<F>(data, log), claims);
     examined.map_err(|error| anyhow!("{} shard {}: {error}", F::FAMILY.name, log.shard))
 }
@@ -139,13 +150,19 @@ struct LedgerLosses {
 }
 
 impl LedgerLosses {
-    fn find(data: &Path, directory: &Directory, logs: &LocalLogs<RealDisk>) -> Result<LedgerLosses> {
+    fn find(
+        data: &Path,
+        directory: &Directory,
+        logs: &LocalLogs<RealDisk>,
+        witness: Option<&Path>,
+    ) -> Result<LedgerLosses> {
         let shards = directory.shards(LEDGER);
         let mut by_shard: BTreeMap<u16, LostLog> = BTreeMap::new();
         let mut states = Vec::new();
         for log in directory.logs(LEDGER) {
-            let claim = claim_of_ids(data, log.shard);
-            let examined = examined::<LedgerFamily>(data, logs, log, claim.as_slice())?;
+            let mut claims = witnessed::<LedgerFamily>(witness, log)?;
+            claims.extend(claim_of_ids(data, log.shard));
+            let examined = examined::<LedgerFamily>(data, logs, log, &claims)?;
             states.push(fold_to_end(logs, &snapshots::<LedgerFamily>(data, log), shards, &examined)?);
             by_shard.insert(log.shard, LostLog::of::<LedgerFamily>(log, &examined));
         }
@@ -189,7 +206,8 @@ fn set_aside(path: &Path, number: u32) -> PathBuf {
     name.into()
 }
 
-/// Writes the bookings into the logs of the shards that lost records. Each is checked against the fold of its log first.
+/// Writes the bookings into the logs of the shards that lost records. Each is checked against the fold of its log
+/// first.
 fn book(
     logs: &LocalLogs<RealDisk>,
     directory: u64,
@@ -213,8 +231,7 @@ fn book(
                 let mut bytes = Vec::new();
                 Ledger::encode(&ledger.book_loss(loss, &account, now), &mut bytes);
                 let at = group.append(|buffer| buffer.extend_from_slice(&bytes));
-                let place =
-                    Place { position: RecordPosition(at.0), sequence: RecordSequence(group.last_sequence().0) };
+                let place = Place { position: RecordPosition(at.0), sequence: RecordSequence(group.last_sequence().0) };
                 let event = Ledger::decode(&bytes).map_err(|error| anyhow!("{error}"))?;
                 ledger.apply_checked(&event, place)?;
             }

@@ -112,6 +112,37 @@ fn a_file_that_ends_inside_a_group_is_no_torn_tail_if_a_snapshot_has_more() {
     Server::start(&settings).kill();
 }
 
+#[test]
+fn a_witness_on_another_disk_proves_what_nothing_on_this_one_can() {
+    let folder = folder();
+    let (backup, witness) = (folder.path().join("backup"), folder.path().join("far"));
+    let unseen = Settings { snapshot_interval_s: 0, ..Settings::new(folder.path()) };
+    let data_keys = format!("witness = {:?}\n", witness.display().to_string());
+    let settings = Settings { data_keys, ..unseen };
+    let journal = settings.data.join("journal");
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    assert!(server.terminate().status.success());
+    copy(&journal, &backup);
+    // Also after a kill it is at most a second behind.
+    let server = Server::start(&settings);
+    vote(&server, "spent");
+    sleep(Duration::from_millis(2_500));
+    server.kill();
+
+    put(&backup, &journal);
+    let refused = Server::refused(&settings);
+    assert!(refused.log.contains(" are lost: journal/ledger-0 ends at sequence"), "{refused}");
+    assert!(refused.log.contains("-ledger-0.witness was made when the log reached sequence"), "{refused}");
+    let witness = witness.display().to_string();
+    let accepted = tool(&settings.data, &["accept-loss", "--yes", "--witness", &witness, "--reason", WHY]);
+    assert!(accepted.status.success() && accepted.log.contains(".witness is set aside as"), "{accepted}");
+    let server = Server::start(&settings);
+    vote(&server, "spent");
+    assert!(server.terminate().status.success());
+    Server::start(&settings).kill();
+}
+
 /// Two shards with a wallet on each; the first sends to the second.
 struct Two {
     settings: Settings,
@@ -188,7 +219,8 @@ fn debits_that_one_of_two_shards_has_lost_stop_the_start_and_are_booked_when_acc
     let (two, backup) = (Two::new(folder.path()), folder.path().join("backup"));
     two.story(&backup);
     put(&backup.join(format!("ledger-{}", two.from)), &two.log(two.from));
-    let words = format!("records of ledger shard {} are lost: shard {} has taken in its credits up to ", two.from, two.to);
+    let words =
+        format!("records of ledger shard {} are lost: shard {} has taken in its credits up to ", two.from, two.to);
     refused_until_accepted(&two.settings, &[&words]);
     assert_eq!(two.goes_on(), (CREDITS as i64 - 5, 12, -7), "what is at the receiver's was paid by nobody");
 }
@@ -199,7 +231,8 @@ fn credits_that_one_of_two_shards_has_lost_stop_the_start_and_are_booked_when_ac
     let (two, backup) = (Two::new(folder.path()), folder.path().join("backup"));
     two.story(&backup);
     put(&backup.join(format!("ledger-{}", two.to)), &two.log(two.to));
-    let words = format!("records of ledger shard {} are lost: it has confirmed the credits of shard {}", two.to, two.from);
+    let words =
+        format!("records of ledger shard {} are lost: it has confirmed the credits of shard {}", two.to, two.from);
     refused_until_accepted(&two.settings, &[&words]);
     assert_eq!(two.goes_on(), (CREDITS as i64 - 12, 5, 7), "what was paid is at nobody's");
 }

@@ -188,7 +188,10 @@ fn a_log_that_ends_before_its_snapshot_is_refused() {
     let before = disk.files();
     let refused = open(&disk).err().unwrap();
     let last = asked.len();
-    assert!(refused.starts_with(&format!("records {} to 1073741824 are lost: journal/topics-2 ends", last + 1)), "{refused}");
+    assert!(
+        refused.starts_with(&format!("records {} to 1073741824 are lost: journal/topics-2 ends", last + 1)),
+        "{refused}"
+    );
     assert!(refused.contains("snapshot-00000000001073741824.tgs was made when the log reached"), "{refused}");
     assert!(refused.contains("`tidegate accept-loss"), "{refused}");
     assert_eq!(disk.files(), before, "nothing was changed");
