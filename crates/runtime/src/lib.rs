@@ -33,6 +33,7 @@ pub mod recovery;
 pub mod shard_resident;
 pub mod status;
 pub mod threads;
+pub mod witness;
 pub mod worker;
 
 pub use address::{Address, Carries, EndpointIndex, Envelope, MemberIndex, Outgoing};

@@ -12,12 +12,14 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
+use tidegate_journal::witness::Witness;
 use tidegate_journal::{Family, LogId, Logs, Options, Retention};
 use tidegate_machines::ShardIndex;
 use tidegate_shard::{Commands, DecidedOf, NothingDerived, Shard, ShardFamily, Single, Snapshots};
@@ -35,6 +37,7 @@ use crate::recovery::{NodeLog, NodeLogs, NodeReader, Recovery};
 use crate::shard_resident::{OnTick, ShardResident};
 use crate::status::{Phase, Status};
 use crate::threads::{join, pin, spawn};
+use crate::witness::{self, Witnessed};
 use crate::worker::{Worker, WorkerGroup};
 
 /// How often the progress of the recovery is reported.
@@ -46,6 +49,8 @@ pub struct NodeOptions {
     pub workers: u16,
     /// Declares all metrics; what counts registers here.
     pub registry: Registry,
+    /// The folder of the logs' witnesses, on another disk than the data directory; `None` for no witnesses.
+    pub witness: Option<PathBuf>,
 }
 
 /// What a node serves: a part with logs, ports, shards and threads of its own. Hooks are called in the order in which
@@ -108,6 +113,9 @@ pub struct Site<P> {
     threads: Vec<JoinHandle<Result<()>>>,
     listening: Vec<(Box<str>, SocketAddr)>,
     log_keeper: LogKeeper,
+    witness: Option<PathBuf>,
+    /// Logs with a witness, as they are recovered.
+    witnessed: (Sender<Witnessed>, Receiver<Witnessed>),
 }
 
 /// A shard that is recovered, and what it becomes: a member at this address, or nothing that a worker must know.
@@ -143,6 +151,8 @@ impl<P: Send + 'static> Site<P> {
             threads: Vec::new(),
             listening: Vec::new(),
             log_keeper: LogKeeper::default(),
+            witness: options.witness.clone(),
+            witnessed: channel(),
         }
     }
 
@@ -279,6 +289,10 @@ impl<P: Send + 'static> Site<P> {
             status: self.status.clone(),
             metrics: ShardMetrics::register(&self.registry, F::FAMILY.name, log.shard),
             began: Instant::now(),
+            witness: self
+                .witness
+                .as_ref()
+                .map(|folder| (Witness::new(RealDisk, folder, &F::FAMILY, log), self.witnessed.0.clone())),
         };
         if F::FAMILY.retention == Retention::SinceSnapshot {
             let snapshots = Snapshots::<F, _>::new(RealDisk, &self.data, log);
@@ -303,6 +317,8 @@ pub struct Node<P> {
     workers: Vec<JoinHandle<Result<()>>>,
     threads: Vec<JoinHandle<Result<()>>>,
     listening: Vec<(Box<str>, SocketAddr)>,
+    /// Tells the witnesses, until its sender is let go of.
+    witness: Option<(Sender<()>, JoinHandle<Result<()>>)>,
     /// Its lock is held as long as the node runs.
     _directory: Directory,
 }
@@ -323,6 +339,7 @@ impl<P: Send + 'static> Node<P> {
         let workers = spawn_all(workers)?;
         rooms.iter_mut().try_for_each(|room| room.begin(&mut site))?;
         keep_logs(&mut site)?;
+        let witness = witness_logs(&site)?;
         site.status.serve();
         Ok(Node {
             rooms,
@@ -331,6 +348,7 @@ impl<P: Send + 'static> Node<P> {
             workers,
             threads: site.threads,
             listening: site.listening,
+            witness,
             _directory: site.directory,
         })
     }
@@ -355,6 +373,11 @@ impl<P: Send + 'static> Node<P> {
         self.status.let_workers_end();
         self.parkers.iter().for_each(|parker| parker.wake());
         ended.extend(self.workers.into_iter().map(join));
+        // The logs are closed: this is how far they are durable.
+        if let Some((running, thread)) = self.witness {
+            drop(running);
+            ended.push(join(thread));
+        }
         ended.into_iter().collect::<Result<Vec<()>>>()?;
         match self.status.phase() {
             Phase::Failed => Err(anyhow!("a journal failed: {}", self.status.failure())),
@@ -424,6 +447,20 @@ fn spawn_all<P: Send + 'static>(workers: Vec<Worker<P>>) -> Result<Vec<JoinHandl
         })
     });
     spawned.collect()
+}
+
+/// Starts the thread that tells the witnesses, if there are any.
+fn witness_logs<P: Send + 'static>(site: &Site<P>) -> Result<Option<(Sender<()>, JoinHandle<Result<()>>)>> {
+    let logs: Vec<Witnessed> = site.witnessed.1.try_iter().collect();
+    if logs.is_empty() {
+        return Ok(None);
+    }
+    let (running, stopped) = channel();
+    let thread = spawn("witness".into(), move || {
+        witness::run(&logs, &stopped);
+        Ok(())
+    })?;
+    Ok(Some((running, thread)))
 }
 
 fn keep_logs<P: Send + 'static>(site: &mut Site<P>) -> Result<()> {

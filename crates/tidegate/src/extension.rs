@@ -18,6 +18,7 @@ use tidegate_runtime::Room;
 use tidegate_shard::ShardFamily;
 use tidegate_telemetry::MetricRow;
 
+use crate::command::accept_loss::{LostLog, losses_of};
 use crate::command::audit::audit_family;
 
 /// What a crate outside brings to the server.
@@ -52,14 +53,18 @@ pub struct Opened<P> {
 pub struct KnownFamily {
     pub(crate) family: Family,
     pub(crate) audit: AuditFamily,
+    pub(crate) losses: LossesOfFamily,
 }
 
 /// Audits all logs of one family, and says what is wrong.
 type AuditFamily = fn(&Path, &Directory, &LocalLogs<RealDisk>, &mut Vec<String>);
 
+/// What all logs of one family have lost.
+type LossesOfFamily = fn(&Path, &Directory, &LocalLogs<RealDisk>, Option<&Path>) -> Result<Vec<LostLog>>;
+
 impl KnownFamily {
     /// The family whose logs fold into the machine of `F`.
     pub const fn of<F: ShardFamily>() -> KnownFamily {
-        KnownFamily { family: F::FAMILY, audit: audit_family::<F> }
+        KnownFamily { family: F::FAMILY, audit: audit_family::<F>, losses: losses_of::<F> }
     }
 }

@@ -95,6 +95,22 @@ enum Command {
         #[arg(long, value_name = "TEXT", default_value = "")]
         reason: String,
     },
+    /// Go on without records that are lost for ever: list what is proven lost in a data directory that nobody serves,
+    /// and with --yes write that it was accepted into each log that lost something, so that the server starts again.
+    AcceptLoss {
+        /// Data directory.
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+        /// Why, for whoever reads the log later; at most 1,024 bytes.
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
+        /// The folder of the witnesses, if the configuration has `data.witness`.
+        #[arg(long, value_name = "DIR")]
+        witness: Option<PathBuf>,
+        /// Accept what is listed.
+        #[arg(long)]
+        yes: bool,
+    },
     /// Say what on this host will hurt: limits, clock source, fsync time, NUMA, TCP settings.
     Doctor {
         /// Where data is or will be, to time its disk.
@@ -157,6 +173,9 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
         Command::Drain { rate, url, token, ca_file } => command::drain::run(rate, &url, &token, ca_file.as_deref()),
         Command::Audit { data } => command::audit::run(&data, extensions),
         Command::MendTime { data, to, reason } => command::mend_time::run(&data, to, &reason),
+        Command::AcceptLoss { data, reason, witness, yes } => {
+            command::accept_loss::run(&data, &reason, witness.as_deref(), yes, extensions)
+        }
         Command::Doctor { data } => command::doctor::run(&data),
         Command::Account { connection, what } => ledger::account(&connection, what),
         Command::Transfer { connection, what } => ledger::transfer(&connection, what),

@@ -40,6 +40,8 @@ kinds! {
     CreditReceived = "credit_received";
     /// A transfer or hold was refused, for ever.
     Refused = "refused";
+    /// An operator accepted that records are lost: a source account stands for what they moved.
+    LossBooked = "loss_booked";
     /// An operator has set the time of the shard.
     TimeMended = "time_mended";
 }

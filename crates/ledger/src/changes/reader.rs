@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use tidegate_journal::{Cursor, DurableMark, GroupReader, JournalError, LogReader, Position, Sequence};
 use tidegate_machines::ShardIndex;
-use tidegate_machines::ledger::{AccountSlot, AccountStep, CreditStep, Event, HoldFacts};
+use tidegate_machines::ledger::{AccountSlot, AccountStep, CreditStep, Event, HoldFacts, LossSide};
 
 use super::ChangesError;
 use super::change::{Change, ChangeKind, ChangedAccount};
@@ -387,6 +387,16 @@ impl ShardReader {
                 change.memo = memo.into();
             }
             Event::Refused { refusal, .. } => change.refusal = Some(refusal),
+            Event::LossBooked { peer, side, number, account, amount, .. } => {
+                change.id = Some(format!("accepted-loss:{peer}:{}", number.0).into());
+                let source = Some(step(account)?);
+                match side {
+                    LossSide::Sent => change.debit = source,
+                    LossSide::Received => change.credit = source,
+                }
+                change.asset = Some(name(account.slot)?.asset.clone());
+                change.amount = Some(amount.get());
+            }
             Event::TimeMended { memo, .. } => change.memo = memo.into(),
             Event::AccountAdopted { .. } | Event::IdClaimed { .. } | Event::CreditsConfirmed { .. } => {
                 unreachable!("they have no kind")
@@ -431,6 +441,7 @@ fn kind_of(event: &Event<'_>) -> Option<ChangeKind> {
         Event::HoldExpired { .. } => ChangeKind::HoldExpired,
         Event::CreditReceived { .. } => ChangeKind::CreditReceived,
         Event::Refused { .. } => ChangeKind::Refused,
+        Event::LossBooked { .. } => ChangeKind::LossBooked,
         Event::TimeMended { .. } => ChangeKind::TimeMended,
         Event::AccountAdopted { .. } | Event::IdClaimed { .. } | Event::CreditsConfirmed { .. } => return None,
     })
@@ -447,6 +458,7 @@ fn slots(event: &Event<'_>) -> [Option<AccountSlot>; 2] {
         | Event::HoldVoided { hold, debit, .. }
         | Event::HoldExpired { hold, debit, .. } => [Some(debit.slot), Some(hold.credit)],
         Event::CreditReceived { credit, .. } => [Some(credit.slot), None],
+        Event::LossBooked { account, .. } => [Some(account.slot), None],
         Event::AccountAdopted { .. }
         | Event::Refused { .. }
         | Event::IdClaimed { .. }

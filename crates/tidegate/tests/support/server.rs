@@ -182,8 +182,14 @@ impl fmt::Display for Ended {
 
 /// Runs `tidegate audit` over a directory that nobody serves.
 pub fn audit(data: &Path) -> Ended {
+    tool(data, &["audit"])
+}
+
+/// Runs a subcommand over a directory that nobody serves.
+pub fn tool(data: &Path, arguments: &[&str]) -> Ended {
     let Output { status, stdout, stderr } = Command::new(BINARY)
-        .args(["audit", "--data"])
+        .args(arguments)
+        .arg("--data")
         .arg(data)
         .env("NO_COLOR", "1")
         .output()
