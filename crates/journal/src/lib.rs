@@ -16,6 +16,7 @@
 
 mod aftermath;
 mod builder;
+mod copy;
 mod cursor;
 mod damage;
 pub mod directory;
@@ -45,6 +46,7 @@ mod writer;
 use std::fmt;
 
 pub use builder::{GroupBuilder, NoRoom};
+pub use copy::{LogFiles, Tail};
 pub use cursor::{ChainHash, Cursor};
 pub use durability::Durability;
 pub use error::{JournalError, NotReady};

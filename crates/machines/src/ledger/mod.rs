@@ -44,6 +44,7 @@ mod rules;
 mod snapshot;
 mod sound;
 mod state;
+mod ties;
 mod validity;
 
 #[cfg(test)]
