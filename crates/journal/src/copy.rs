@@ -139,14 +139,15 @@ impl<D: Disk> LogFiles<D> {
     }
 
     fn walk(&self, from: Cursor, judging: bool) -> Result<Tail, JournalError> {
-        let mut tail = Tail { end: from, proven: from.position };
+        let mut tail = Tail { end: from, proven: Position(0) };
         loop {
             let (first, next) = self.segment_of(tail.end.position)?;
+            // All before a segment was durable before it had a name.
+            tail.proven = tail.proven.max(first);
             let (file, _) = self.folder.open_shared(first)?;
             let fault = self.walk_segment(&file, first, &mut tail)?;
             match next {
-                // All of a segment was durable before the next one had a name.
-                Some(next) if tail.end.position == next => tail.proven = next,
+                Some(next) if tail.end.position == next => {}
                 Some(next) => return Err(damage(&self.folder, &*file, first, Some(next), &tail.end, fault)),
                 None => match self.behind(&file, first, &mut tail, judging)? {
                     Behind::Segment => {}
