@@ -42,15 +42,15 @@ pub(crate) fn damage<D: Disk>(
 pub(crate) fn before_the_first<D: Disk>(folder: &Folder<D>, cursor: &Cursor, begins: Option<Position>) -> JournalError {
     match begins {
         Some(begins) if folder.may_forget() => JournalError::Forgotten { at: cursor.position, begins },
-        _ => missing_segment(cursor, begins),
+        _ => missing_segment(folder, cursor, begins),
     }
 }
 
 /// The error for a segment file that should hold `cursor`.
-pub(crate) fn missing_segment(cursor: &Cursor, next: Option<Position>) -> JournalError {
+pub(crate) fn missing_segment<D: Disk>(folder: &Folder<D>, cursor: &Cursor, next: Option<Position>) -> JournalError {
     let until = next.map_or("on".into(), |next| format!("to position {next}"));
     JournalError::Damaged {
-        segment: segment_name(cursor.position),
+        segment: folder.segment_path(cursor.position).display().to_string(),
         offset: 0,
         what: "the segment file is missing".into(),
         lost: format!("records from {} (position {}) {until}", cursor.sequence.0 + 1, cursor.position),

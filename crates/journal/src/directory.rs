@@ -279,7 +279,7 @@ fn find_logs(path: &Path, description: &Description, families: &[Family]) -> Res
         for shard in 0..description.shards(family.number) {
             let folder = Folder::new(RealDisk, path, family, family.log(description.id, shard));
             if !exists(&folder.path)? || folder.list_segments()?.is_empty() {
-                return Err(missing_segment(&Cursor::START, None));
+                return Err(missing_segment(&folder, &Cursor::START, None));
             }
         }
     }

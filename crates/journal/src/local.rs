@@ -25,8 +25,8 @@ use crate::limits::{FACTS_WAITING_MAX, GROUPS_IN_FLIGHT_MAX};
 use crate::reader::Reader;
 use crate::store::Wake;
 use crate::{
-    BatchFacts, Cursor, Durability, Family, GroupBuilder, JournalError, LogFiles, LogId, LogReader, LogStore, Logs, NotReady,
-    Opened, Options, Position, RecoveryReport, Sequence, recovery,
+    BatchFacts, Cursor, Durability, Family, GroupBuilder, JournalError, LogFiles, LogId, LogReader, LogStore, Logs,
+    NotReady, Notice, Opened, Options, Position, RecoveryReport, Sequence, recovery,
 };
 
 use companion::Companion;
@@ -66,6 +66,16 @@ impl<D: Disk> Logs for LocalLogs<D> {
 
     fn create(&self, id: LogId) -> Result<(), JournalError> {
         recovery::create(&self.folders.of(id))
+    }
+
+    fn append_notice(
+        &self,
+        id: LogId,
+        since: Cursor,
+        options: Options,
+        notice: &Notice,
+    ) -> Result<Cursor, JournalError> {
+        recovery::append_notice(self.folders.of(id), options, since, notice)
     }
 }
 

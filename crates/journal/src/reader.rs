@@ -43,7 +43,7 @@ impl<D: Disk> Reader<D> {
     fn begins(&self, first: Option<&Position>) -> Result<Cursor, JournalError> {
         match first {
             Some(first) => Ok(self.folder.open_segment(*first)?.1),
-            None => Err(missing_segment(&Cursor::START, None)),
+            None => Err(missing_segment(&self.folder, &Cursor::START, None)),
         }
     }
 

@@ -27,7 +27,7 @@ use crate::segment::{
     MARK_BYTES, Mark, MarkKind, SEGMENT_HEADER_BYTES, SPARE_NAME, SegmentHeader, offset_of, segment_name,
 };
 use crate::writer::{Active, Writer, is_full};
-use crate::{Cursor, Durability, JournalError, LogId, Options, Position};
+use crate::{Cursor, Durability, JournalError, LogId, Notice, Options, Position};
 
 /// What was found, and done, when a log was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,6 +104,17 @@ pub(crate) fn open<D: Disk>(
     Ok((Writer::new(folder, options, segment, inspection.end, inspection.claimed, marked)?, report))
 }
 
+/// Opens a log that nobody writes, and writes a notice behind its end, durably; returns the place behind it.
+pub(crate) fn append_notice<D: Disk>(
+    folder: Folder<D>,
+    options: Options,
+    since: Cursor,
+    notice: &Notice,
+) -> Result<Cursor, JournalError> {
+    let (mut writer, _) = open(folder, options, since)?;
+    writer.append_notice(notice)
+}
+
 impl Inspection {
     fn of<D: Disk>(folder: &Folder<D>, since: Cursor) -> Result<Inspection, JournalError> {
         let segments = folder.list_segments()?;
@@ -112,7 +123,7 @@ impl Inspection {
         let reaches_back = folder.may_forget() && begins.is_some_and(|begins| begins.position <= since.position);
         if !is_whole && !reaches_back {
             let missing_from = if folder.may_forget() { since } else { Cursor::START };
-            return Err(missing_segment(&missing_from, segments.first().copied()));
+            return Err(missing_segment(folder, &missing_from, segments.first().copied()));
         }
         let mut unsealed = None;
         for pair in segments.windows(2) {
@@ -149,7 +160,7 @@ impl Inspection {
             return Err(damage(folder, &**file, last, None, &end, walk.fault));
         }
         if aftermath.mark_at(&end, MarkKind::Sealed) {
-            return Err(missing_segment(&end, None));
+            return Err(missing_segment(folder, &end, None));
         }
         let marked = aftermath.mark_at(&end, MarkKind::Tail);
         let end_offset = offset_of(last, end.position);
@@ -250,7 +261,7 @@ fn check_sealed<D: Disk>(folder: &Folder<D>, first: Position, next: Position) ->
     let aftermath = Aftermath::examine(&**file, folder.log, first, walk.end.position)
         .map_err(|cause| JournalError::io("read", &folder.segment_path(first), cause))?;
     if walk.end.position < next && aftermath.mark_at(&walk.end, MarkKind::Sealed) {
-        return Err(missing_segment(&walk.end, Some(next)));
+        return Err(missing_segment(folder, &walk.end, Some(next)));
     }
     if walk.end.position == next {
         return Err(JournalError::Damaged {

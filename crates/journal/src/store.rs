@@ -12,8 +12,8 @@
 use std::sync::Arc;
 
 use crate::{
-    BatchFacts, Cursor, Durability, Forgotten, GroupBuilder, GroupReader, JournalError, LogId, NotReady, Options,
-    Position, RecoveryReport, Scrubbed, Sequence,
+    BatchFacts, Cursor, Durability, Forgotten, GroupBuilder, GroupReader, JournalError, LogId, NotReady, Notice,
+    Options, Position, RecoveryReport, Scrubbed, Sequence,
 };
 
 /// Called from another thread whenever there is something new to poll. Must be quick and must not block.
@@ -123,4 +123,16 @@ pub trait Logs: Clone + Send + 'static {
 
     /// Begins the log, durably, unless it is there.
     fn create(&self, id: LogId) -> Result<(), JournalError>;
+
+    /// Writes a notice behind the end of a log that nobody writes, durably, and ends the log in order; `since` as in
+    /// [`Logs::open`]. Returns the place behind the notice: its chain hash is the [`crate::Timeline`] of what follows.
+    ///
+    /// Panics when the notice's text is longer than [`crate::notice::NOTICE_TEXT_BYTES_MAX`].
+    fn append_notice(
+        &self,
+        id: LogId,
+        since: Cursor,
+        options: Options,
+        notice: &Notice,
+    ) -> Result<Cursor, JournalError>;
 }
