@@ -204,7 +204,7 @@ impl<D: Disk> LogFiles<D> {
         match mark.filter(|mark| mark.log == self.folder.log && mark.end == end) {
             Some(Mark { kind: MarkKind::Tail, .. }) => tail.proven = end.position,
             Some(Mark { kind: MarkKind::Sealed, .. }) if self.segment_of(end.position)?.0 == first => {
-                return Err(missing_segment(&end, None));
+                return Err(missing_segment(&self.folder, &end, None));
             }
             Some(Mark { kind: MarkKind::Sealed, .. }) => return Ok(Behind::Segment),
             None => {}

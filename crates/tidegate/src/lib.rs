@@ -4,6 +4,7 @@
 //! ```text
 //!   serve ─▶ config ─▶ rooms ─▶ Node      audit ─▶ every family of logs
 //!   doctor ─▶ this host                   drain ─▶ a running server
+//!   backup ─▶ a directory of backups      restore ─▶ a new data directory
 //! ```
 
 mod command;
@@ -19,6 +20,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use tidegate_backup::At;
 
 pub use compose::Parcels;
 pub use extension::{Extension, KnownFamily, Opened};
@@ -81,6 +83,34 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         data: PathBuf,
     },
+    /// Copy a data directory, also while a server uses it: what backups in DIR have already is not copied again.
+    Backup {
+        /// Data directory.
+        #[arg(long, value_name = "DIR", required_unless_present = "verify")]
+        data: Option<PathBuf>,
+        /// Directory of backups; created if it does not exist.
+        #[arg(long, value_name = "DIR", required_unless_present = "verify")]
+        to: Option<PathBuf>,
+        /// Take none: read all backups in DIR again, and exit 0 only if each is what was taken.
+        #[arg(long, value_name = "DIR", conflicts_with_all = ["data", "to"])]
+        verify: Option<PathBuf>,
+    },
+    /// Make a new data directory of a backup. What it then decides is on a timeline of its own.
+    Restore {
+        /// Directory of backups.
+        #[arg(long, value_name = "DIR")]
+        from: PathBuf,
+        /// Data directory to make; it must be empty or not exist.
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+        /// Up to where: a sequence of the ledger (48113, or 0:48113,1:900 for several shards), or a time in UTC
+        /// (2026-11-22T04:50:12Z); up to the end of the backup if not given.
+        #[arg(long, value_name = "SEQUENCE|TIME")]
+        at: Option<At>,
+        /// Name of the backup; the newest if not given.
+        #[arg(long, value_name = "NAME")]
+        backup: Option<String>,
+    },
     /// Say what on this host will hurt: limits, clock source, fsync time, NUMA, TCP settings.
     Doctor {
         /// Where data is or will be, to time its disk.
@@ -100,6 +130,14 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
         }
         Command::Drain { rate, url, token, ca_file } => command::drain::run(rate, &url, &token, ca_file.as_deref()),
         Command::Audit { data } => command::audit::run(&data, extensions),
+        Command::Backup { verify: Some(from), .. } => command::backup::run_verify(&from),
+        Command::Backup { data, to, verify: None } => {
+            let given = "clap asks for it where --verify is not given";
+            command::backup::run(&data.expect(given), &to.expect(given), extensions)
+        }
+        Command::Restore { from, data, at, backup } => {
+            command::restore::run(&from, &data, backup.as_deref(), &at.unwrap_or(At::End), extensions)
+        }
         Command::Doctor { data } => command::doctor::run(&data),
         Command::HashPassword => command::hash_password::run(),
     };

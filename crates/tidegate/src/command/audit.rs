@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
-use tidegate_broker::TopicsFamily;
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Family, LocalLogs, LogId, Sequence};
@@ -20,14 +19,13 @@ use crate::output::{complain, say};
 /// Audits every shard of the ledger, what lies between them, and every shard of all other families. Reads only; exit 0
 /// only if all agree.
 pub fn run<P>(data: &Path, extensions: &[&dyn Extension<P>]) -> Result<ExitCode> {
-    let mut others = vec![KnownFamily::of::<TopicsFamily>()];
-    others.extend(extensions.iter().flat_map(|extension| extension.families()));
-    let families: Vec<Family> = std::iter::once(LEDGER).chain(others.iter().map(|known| known.family)).collect();
+    let all = KnownFamily::all(extensions);
+    let families: Vec<Family> = all.iter().map(|known| known.family).collect();
     let directory = Directory::open(data, &families)?;
     let logs = LocalLogs::new(RealDisk, data, &families);
     let mut problems = Vec::new();
     audit_ledger(data, &directory, &logs, &mut problems);
-    for known in others {
+    for known in all.iter().filter(|known| known.family != LEDGER) {
         (known.audit)(data, &directory, &logs, &mut problems);
     }
     for family in directory.others(&families) {

@@ -1,8 +1,10 @@
 //! The subcommands.
 
 pub mod audit;
+pub mod backup;
 pub mod doctor;
 pub mod drain;
 pub mod hash_password;
 pub(crate) mod reload;
+pub mod restore;
 pub mod serve;
