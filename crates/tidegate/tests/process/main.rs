@@ -5,6 +5,7 @@
 mod support;
 
 mod auditor;
+mod backup;
 mod broken_disk;
 mod cursors;
 mod damage;

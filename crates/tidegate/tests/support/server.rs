@@ -182,9 +182,13 @@ impl fmt::Display for Ended {
 
 /// Runs `tidegate audit` over a directory that nobody serves.
 pub fn audit(data: &Path) -> Ended {
+    tool(&["audit", "--data", data.to_str().expect("a test's folder has a plain name")])
+}
+
+/// Runs a command of the binary to its end.
+pub fn tool(arguments: &[&str]) -> Ended {
     let Output { status, stdout, stderr } = Command::new(BINARY)
-        .args(["audit", "--data"])
-        .arg(data)
+        .args(arguments)
         .env("NO_COLOR", "1")
         .output()
         .expect("the binary was built with the test");
