@@ -352,6 +352,10 @@ impl Disk for FakeDisk {
         synced.iter().for_each(|change| change.apply(&mut state.durable_names));
         state.check_running()
     }
+
+    fn random_bytes(&self) -> io::Result<[u8; 32]> {
+        Ok(*b"the same on every fake disk, ok?")
+    }
 }
 
 impl FakeFile {

@@ -5,6 +5,7 @@
 //!   data/
 //!     LOCK                      held (flock) while a process lives; says which
 //!     DIRECTORY                 format version, families, creation time, random id; a text for people, with a checksum
+//!     KEY                       authenticates what is derived, see [`crate::key`]
 //!     journal/<family>-<n>/     one log each
 //! ```
 //!
@@ -26,7 +27,7 @@ use crate::damage::missing_segment;
 use crate::disk::{Disk, RealDisk};
 use crate::folder::Folder;
 use crate::limits::{FAMILIES_MAX, SHARDS_MAX};
-use crate::{Cursor, Family, JournalError, LogId, Retention, recovery};
+use crate::{Cursor, Family, JournalError, Key, LogId, Retention, recovery};
 
 use description::{Description, Listed};
 
@@ -106,6 +107,7 @@ impl Directory {
         if wanted.iter().any(|wanted| description.family(wanted.family.number).is_none()) {
             description = extend(path, description, wanted)?;
         }
+        Key::read_or_create(&RealDisk, path)?;
         assert!(wanted.iter().all(|wanted| description.shards(wanted.family.number) > 0), "what is wanted is there");
         Ok(Directory { path: path.to_path_buf(), description, _lock: Some(lock) })
     }

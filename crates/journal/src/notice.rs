@@ -12,7 +12,7 @@
 
 use std::fmt;
 
-use crate::{ChainHash, Sequence};
+use crate::{ChainHash, Cursor, Sequence};
 
 /// The longest text of a notice, in bytes.
 pub const NOTICE_TEXT_BYTES_MAX: usize = 1024;
@@ -38,6 +38,53 @@ impl fmt::Display for Timeline {
             Timeline::FIRST => write!(f, "the first timeline"),
             Timeline(chain) => write!(f, "timeline {chain}"),
         }
+    }
+}
+
+/// The timelines of a log up to a place in it: what a fold of its notices gives.
+///
+/// At most [`TIMELINES_MAX`] are remembered, the newest. One that was forgotten is taken for unknown, which is the careful
+/// side: what is of an unknown timeline may prove a loss, what is of an abandoned one cannot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Timelines {
+    /// Behind [`Timeline::FIRST`], oldest first.
+    begun: Vec<Timeline>,
+}
+
+/// How many timelines of a log are remembered, besides [`Timeline::FIRST`].
+pub const TIMELINES_MAX: usize = 256;
+
+impl Timelines {
+    /// Those of a log in which these begin, in order; `None` if it is more than [`TIMELINES_MAX`], or no history.
+    pub fn of(begun: Vec<Timeline>) -> Option<Timelines> {
+        let is_history = begun.len() <= TIMELINES_MAX
+            && begun.iter().enumerate().all(|(at, one)| *one != Timeline::FIRST && !begun[..at].contains(one));
+        is_history.then_some(Timelines { begun })
+    }
+
+    /// Those that began with a notice and are remembered, oldest first.
+    pub fn begun(&self) -> &[Timeline] {
+        &self.begun
+    }
+
+    /// The one that goes on.
+    pub fn current(&self) -> Timeline {
+        self.begun.last().copied().unwrap_or(Timeline::FIRST)
+    }
+
+    /// Passes a notice, behind which the log stands at `behind`.
+    pub fn begin(&mut self, behind: &Cursor) {
+        let begins = Timeline(behind.chain);
+        assert!(begins != Timeline::FIRST && !self.begun.contains(&begins), "a chain hash does not come twice");
+        if self.begun.len() == TIMELINES_MAX {
+            self.begun.remove(0);
+        }
+        self.begun.push(begins);
+    }
+
+    /// Whether the log had this timeline and has begun another since.
+    pub fn is_abandoned(&self, timeline: Timeline) -> bool {
+        timeline != self.current() && (timeline == Timeline::FIRST || self.begun.contains(&timeline))
     }
 }
 

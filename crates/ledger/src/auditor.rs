@@ -15,7 +15,7 @@ use tidegate_disk::Disk;
 use tidegate_journal::{Cursor, Durability, GroupReader, LogReader, Sequence};
 use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::Ledger;
-use tidegate_shard::{CompactionRule, Fold, FoldError, SnapshotError, Snapshots, Written, check_place};
+use tidegate_shard::{CompactionRule, Fold, FoldError, SnapshotError, Snapshots, Stand, Written, check_place};
 
 use crate::family::LedgerFamily;
 use crate::limits::AUDIT_ACCOUNTS_PER_QUESTION;
@@ -75,7 +75,9 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
         let shard = ShardIndex(log.shard);
         // Those that cannot be used were named when the shard was recovered.
         let begin = snapshots.newest_standing(&reader, recovered, &mut Vec::new());
-        let (start, ledger) = begin.ok().flatten().unwrap_or_else(|| (Cursor::START, Ledger::new(shard, shard_count)));
+        let begin = begin.ok().flatten();
+        let (stand, ledger) = begin.unwrap_or_else(|| (Stand::default(), Ledger::new(shard, shard_count)));
+        let start = stand.cursor;
         let bytes = snapshots.newest_header(recovered.position()).ok().flatten().map_or(0, |newest| newest.bytes);
         ShardAuditor {
             snapshots,
@@ -84,7 +86,7 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
             start,
             groups: None,
             up_to: None,
-            fold: Fold::new(log, start, start, ledger),
+            fold: Fold::new(log, start, stand, ledger),
             damage: None,
             round: Round::default(),
             agreed_at: Vec::new(),
@@ -246,7 +248,8 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
         }
         let up_to = self.up_to.expect("it has read something");
         let stands = |place| check_place(&self.reader, place, &up_to).is_ok();
-        let written = self.snapshots.write(cursor, self.fold.state(), stands)?;
+        assert_eq!(self.fold.stand().cursor, cursor, "the state stands where the reading ended");
+        let written = self.snapshots.write(self.fold.stand(), self.fold.state(), stands)?;
         let bytes = self.snapshots.newest_header(cursor.position)?.map_or(0, |newest| newest.bytes);
         self.snapshot = (cursor, bytes);
         Ok(Some(written))

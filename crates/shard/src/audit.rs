@@ -4,13 +4,13 @@
 //! snapshot's own checks, and compares everything later.
 
 use tidegate_disk::Disk;
-use tidegate_journal::{Cursor, LogReader, Logs, RecoveryReport, Retention, Sequence};
+use tidegate_journal::{Cursor, LogReader, Logs, Notice, RecoveryReport, Retention, Sequence};
 use tidegate_machines::{Machine, ShardIndex};
 
 use crate::fold::Fold;
 use crate::replay::OpenError;
 use crate::service::ShardFamily;
-use crate::snapshot::Snapshots;
+use crate::snapshot::{Snapshots, Stand};
 
 /// What the audit found on one shard.
 pub struct Findings<M> {
@@ -26,6 +26,8 @@ pub struct Findings<M> {
     pub snapshots_compared: u64,
     /// Everything that is wrong, in words; empty when all agrees.
     pub problems: Vec<String>,
+    /// What operators did to the log, oldest first.
+    pub notices: Vec<Notice>,
     /// The folded state; `None` if the log could not be folded to its end.
     pub state: Option<M>,
 }
@@ -49,7 +51,7 @@ pub fn audit<F: ShardFamily, D: Disk, G: Logs>(
         Err(error) => problems.push(error.to_string()),
         // One state is held at a time; of the others, what it takes to compare them.
         Ok(found) => found.for_each(|snapshot| match snapshot {
-            Ok((cursor, state)) => claims.push((cursor, hash_of(&state))),
+            Ok((stand, state)) => claims.push((stand.cursor, hash_of(&state))),
             Err(error) => problems.push(error.to_string()),
         }),
     }
@@ -65,15 +67,25 @@ pub fn audit<F: ShardFamily, D: Disk, G: Logs>(
         claims.retain(|(cursor, _)| cursor.position >= log.begins);
     }
     let oldest = claims.last().filter(|_| !is_whole).map(|(cursor, _)| *cursor);
-    let (begin, state) = match oldest.and_then(|cursor| state_at(snapshots, cursor)) {
-        Some((cursor, state)) => (cursor, state),
-        None => (Cursor::START, F::Machine::new(shard, shards)),
+    let (stand, state) = match oldest.and_then(|cursor| state_at(snapshots, cursor)) {
+        Some(found) => found,
+        None => (Stand::default(), F::Machine::new(shard, shards)),
     };
+    let begin = stand.cursor;
     let reader = logs.reader(id)?;
     let end = log.durability();
-    let mut findings =
-        Findings { shard, log, begins_after: begin.sequence, records: 0, snapshots_compared: 0, problems, state: None };
-    let mut fold = Fold::new(id, begin, begin, state);
+    let begins_after = begin.sequence;
+    let mut findings = Findings {
+        shard,
+        log,
+        begins_after,
+        records: 0,
+        snapshots_compared: 0,
+        problems,
+        notices: Vec::new(),
+        state: None,
+    };
+    let mut fold = Fold::new(id, begin, stand, state);
     let folded = reader.groups(begin, &end).map_err(|error| error.to_string()).and_then(|mut groups| {
         loop {
             let reached = groups.cursor();
@@ -85,6 +97,7 @@ pub fn audit<F: ShardFamily, D: Disk, G: Logs>(
         }
     });
     findings.records = fold.records();
+    findings.notices = fold.notices().to_vec();
     match folded.and_then(|()| fold.into_state().map_err(|error| error.to_string())) {
         Ok(state) => findings.state = Some(state),
         Err(problem) => findings.problems.push(problem),
@@ -96,9 +109,9 @@ pub fn audit<F: ShardFamily, D: Disk, G: Logs>(
 }
 
 /// The snapshot that stands at `cursor`.
-fn state_at<F: ShardFamily, D: Disk>(snapshots: &Snapshots<F, D>, cursor: Cursor) -> Option<(Cursor, F::Machine)> {
+fn state_at<F: ShardFamily, D: Disk>(snapshots: &Snapshots<F, D>, cursor: Cursor) -> Option<(Stand, F::Machine)> {
     let mut found = snapshots.newest_first().ok()?.filter_map(Result::ok);
-    found.find(|(at, _)| *at == cursor)
+    found.find(|(at, _)| at.cursor == cursor)
 }
 
 impl<M: Machine> Findings<M> {

@@ -150,7 +150,8 @@ fn unusable(disk: &FakeDisk, commands: &[Command]) {
     disk.sync_dir(rubbish.parent().unwrap()).unwrap();
     let far = Cursor { position: Position(1 << 40), sequence: Sequence(9_999_999_999), ..Cursor::START };
     let elsewhere: Snapshots<TopicsFamily, _> = Snapshots::new(disk.clone(), Path::new("elsewhere"), TOPICS.log(8, 2));
-    elsewhere.write(far, &model(commands), |_| true).unwrap();
+    let far = Stand { cursor: far, ..Stand::default() };
+    elsewhere.write(&far, &model(commands), |_| true).unwrap();
     let foreign = disk.files().into_iter().find(|(path, _)| path.starts_with("elsewhere/snapshots")).unwrap().0;
     disk.rename(&foreign, &data().join("snapshots/topics-2").join(foreign.file_name().unwrap())).unwrap();
 }
