@@ -14,8 +14,10 @@ use std::path::{Path, PathBuf};
 
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
+use tidegate_journal::key::Key;
 use tidegate_journal::segment::MARK_BYTES;
 use tidegate_journal::{Cursor, Family, JournalError, LocalLogs, LogFiles, LogId, Position, Retention};
+use tidegate_shard::snapshot::check;
 
 use crate::Progress;
 use crate::cut::{cut_family, settle};
@@ -197,8 +199,10 @@ impl Source<'_> {
         for path in paths.iter().rev() {
             // The server may have removed it since; then there is a newer one, or the log is whole.
             let Ok(bytes) = fs::read(path) else { continue };
-            if let Ok((cursor, _)) = tidegate_shard::snapshot::check(&bytes, id) {
-                return Ok(Some((cursor, bytes)));
+            if let Some(key) = Key::read(&RealDisk, self.data)?
+                && let Ok((stand, _)) = check(&bytes, id, key.bytes())
+            {
+                return Ok(Some((stand.cursor, bytes)));
             }
         }
         Ok(None)

@@ -1,5 +1,6 @@
 //! `tidegate audit`: checks a data directory that no server is using, and names what is wrong with it.
 
+use std::fmt::Display;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -49,12 +50,13 @@ fn audit_ledger(data: &Path, directory: &Directory, logs: &LocalLogs<RealDisk>, 
         let snapshots = snapshots::<LedgerFamily>(data, log);
         let audited =
             with_bar(|bar| audit_shard(logs, &snapshots, directory.shards(LEDGER), |at, end| tell(bar, at, end)));
-        if let Some(audited) = keep::<LedgerFamily>(log, audited, problems) {
+        if let Some(audited) = keep::<LedgerFamily>(data, log, audited, problems) {
             report_money(&audited);
             findings.push(audited);
         }
     }
-    problems.extend(audit_between(&findings));
+    let folder = data.join("journal");
+    problems.extend(audit_between(&findings).iter().map(|problem| format!("{}: {problem}", folder.display())));
 }
 
 /// All logs of a family whose shards have nothing in common.
@@ -68,7 +70,7 @@ pub fn audit_family<F: ShardFamily>(
     for log in directory.logs(F::FAMILY) {
         let snapshots = snapshots::<F>(data, log);
         let audited = with_bar(|bar| audit(logs, &snapshots, shards, |at, end| tell(bar, at, end)));
-        keep::<F>(log, audited, problems);
+        keep::<F>(data, log, audited, problems);
     }
 }
 
@@ -78,13 +80,16 @@ fn snapshots<F: ShardFamily>(data: &Path, log: LogId) -> Snapshots<F, RealDisk> 
 
 /// Says what was found on one shard, whatever its family, and keeps what is wrong.
 fn keep<F: ShardFamily>(
+    data: &Path,
     log: LogId,
     audited: Result<Findings<F::Machine>, OpenError>,
     problems: &mut Vec<String>,
 ) -> Option<Findings<F::Machine>> {
     let name = format!("{} shard {}", F::FAMILY.name, log.shard);
-    let audited = audited.map_err(|damage| problems.push(format!("{name}: {damage}"))).ok()?;
-    problems.extend(audited.problems.iter().map(|problem| format!("{name}: {problem}")));
+    let folder = data.join("journal").join(format!("{}-{}", F::FAMILY.name, log.shard));
+    let mut wrong = |problem: &dyn Display| problems.push(format!("{name}, {}: {problem}", folder.display()));
+    let audited = audited.map_err(|damage| wrong(&damage)).ok()?;
+    audited.problems.iter().for_each(|problem| wrong(problem));
     if audited.log.bytes_cut > 0 {
         let cut = audited.log.bytes_cut;
         say(format_args!("{name}: {cut} bytes at the tail were never acknowledged; the next start cuts them"));
