@@ -3,7 +3,7 @@
 //! ```text
 //!   DIR/LOCK                          held (flock) while a backup is taken
 //!   DIR/journal/<log>/segment-….tgj   as in a data directory; what is behind the longest backup's bytes is nobody's
-//!   DIR/backups/<name>/               MANIFEST, DIRECTORY, KEY, <log>.tgs; appears whole, by a rename
+//!   DIR/backups/<name>/               MANIFEST, DIRECTORY, KEY, jwt.key, <log>.tgs; appears whole, by a rename
 //! ```
 
 use std::collections::HashMap;
@@ -14,14 +14,16 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use tidegate_journal::Position;
+use tidegate_journal::key::KEY_FILE;
 
 use crate::error::BackupError;
 use crate::manifest::{Manifest, SegmentCopy};
 
 pub(crate) const MANIFEST: &str = "MANIFEST";
 pub(crate) const DIRECTORY: &str = "DIRECTORY";
-/// Files of a data directory that belong to its identity: the second one is there if its snapshots are keyed.
-pub(crate) const IDENTITY: [&str; 2] = [DIRECTORY, "KEY"];
+/// Files of a data directory that belong to its identity, where they are there: the key of its snapshots, and the one
+/// that signs tokens, unless the configuration has it elsewhere.
+pub(crate) const IDENTITY: [&str; 3] = [DIRECTORY, KEY_FILE, "jwt.key"];
 const BACKUPS: &str = "backups";
 const LOCK: &str = "LOCK";
 /// How much is copied at a time.

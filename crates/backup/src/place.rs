@@ -156,15 +156,12 @@ fn at_time(known: &Known, logs: &[Copied], time: TimeMs) -> Result<Vec<Cursor>, 
     closed(known, logs, &cuts)
 }
 
-fn at_sequences(
-    known: &Known,
-    logs: &[Copied],
-    sequences: &[(u16, Sequence)],
-) -> Result<Vec<Cursor>, BackupError> {
+fn at_sequences(known: &Known, logs: &[Copied], sequences: &[(u16, Sequence)]) -> Result<Vec<Cursor>, BackupError> {
     let of = |shard: usize| sequences.iter().find(|(of, _)| usize::from(*of) == shard).map(|(_, sequence)| *sequence);
     let is_each_once = sequences.len() == logs.len() && (0..logs.len()).all(|shard| of(shard).is_some());
     if !is_each_once {
-        let example: Vec<String> = logs.iter().enumerate().map(|(shard, log)| format!("{shard}:{}", log.end.sequence)).collect();
+        let example: Vec<String> =
+            logs.iter().enumerate().map(|(shard, log)| format!("{shard}:{}", log.end.sequence)).collect();
         return Err(BackupError::Refused(format!(
             "the backup has {} shards of family \"{}\": give a sequence for each, such as {}, or a time",
             logs.len(),

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Promise: the new directory has exactly the records of the backup up to the places, and in each log a notice that says
-//! so. It is a data directory only at the very end, when `DIRECTORY` gets its name: what an interrupted restore leaves
-//! is refused by every start. The backup is only read.
+//! so. It is a data directory only at the very end, when `DIRECTORY` gets its name: what an interrupted restore
+//! leaves is refused by every start. The backup is only read.
 //!
 //! Why a notice: the records behind the places live on elsewhere. Snapshots, ids and copies of that history name its
 //! timeline, and can never be taken for ones of the restored directory.
@@ -169,13 +169,7 @@ struct Target<'a> {
 
 impl Target<'_> {
     /// Copies one log up to `cut`, reads it whole, and ends its timeline.
-    fn log(
-        &self,
-        copy: &LogCopy,
-        id: LogId,
-        cut: Cursor,
-        copied: &mut dyn FnMut(u64),
-    ) -> Result<(), BackupError> {
+    fn log(&self, copy: &LogCopy, id: LogId, cut: Cursor, copied: &mut dyn FnMut(u64)) -> Result<(), BackupError> {
         let files = self.logs.files(id);
         create_folder(files.folder())?;
         let source = self.store.root.join("journal").join(&copy.name);
@@ -196,10 +190,8 @@ impl Target<'_> {
             since = *cursor;
         }
         let words = format!("from backup {} of {}", self.name, Moment(self.taken_at()?));
-        let lost = (cut.sequence < copy.end.sequence).then(|| Lost {
-            from: Sequence(cut.sequence.0 + 1),
-            to: Some(copy.end.sequence),
-        });
+        let lost = (cut.sequence < copy.end.sequence)
+            .then(|| Lost { from: Sequence(cut.sequence.0 + 1), to: Some(copy.end.sequence) });
         let notice = Notice { kind: NoticeKind::Restored, time_ms: self.now.0, lost, text: words };
         self.logs.append_notice(id, since, Options::default(), &notice)?;
         Ok(())
@@ -253,12 +245,7 @@ impl Target<'_> {
 }
 
 /// Copies the bytes of a segment that the backup consists of; refuses others.
-fn copy_segment(
-    from: &Path,
-    to: &Path,
-    segment: &SegmentCopy,
-    copied: &mut dyn FnMut(u64),
-) -> Result<(), BackupError> {
+fn copy_segment(from: &Path, to: &Path, segment: &SegmentCopy, copied: &mut dyn FnMut(u64)) -> Result<(), BackupError> {
     let mut source = File::open(from).map_err(BackupError::io("open", from))?;
     let mut target = open_target(to)?;
     let mut hasher = blake3::Hasher::new();

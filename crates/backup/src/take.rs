@@ -172,7 +172,8 @@ impl Source<'_> {
         for ((files, snapshot), end) in logs.into_iter().zip(snapshots).zip(cuts) {
             let name = folder_name(&files);
             if settle(&files, end, in_use)? {
-                remarks.push(format!("{name}: its log stands still without a mark; its bytes were synced for the backup"));
+                remarks
+                    .push(format!("{name}: its log stands still without a mark; its bytes were synced for the backup"));
             }
             let from = snapshot.as_ref().map_or(Cursor::START.position, |(cursor, _)| cursor.position);
             let segments = segments(&files, from, end)?;

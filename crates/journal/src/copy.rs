@@ -89,7 +89,10 @@ impl<D: Disk> LogFiles<D> {
         let mark = mark_at(&file, at).map_err(failed)?;
         let is_last = |mark: &Mark| {
             let place = mark.end.position;
-            mark.log == self.folder.log && mark.kind == MarkKind::Sealed && place >= first && offset_of(first, place) == at
+            mark.log == self.folder.log
+                && mark.kind == MarkKind::Sealed
+                && place >= first
+                && offset_of(first, place) == at
         };
         Ok(mark.filter(is_last).map(|mark| mark.end))
     }
@@ -133,7 +136,8 @@ impl<D: Disk> LogFiles<D> {
         let offset = offset_of(first, end.position);
         assert!(file.len().map_err(failed)? >= offset, "a copy is cut in what it has");
         file.set_len(offset).map_err(failed)?;
-        file.write_all_at(&Mark { log: self.folder.log, kind: MarkKind::Tail, end }.encode(), offset).map_err(failed)?;
+        file.write_all_at(&Mark { log: self.folder.log, kind: MarkKind::Tail, end }.encode(), offset)
+            .map_err(failed)?;
         file.sync_data().map_err(failed)?;
         self.folder.disk.sync_dir(&self.folder.path).map_err(|cause| JournalError::io("sync", self.folder(), cause))
     }
@@ -192,8 +196,7 @@ impl<D: Disk> LogFiles<D> {
     ) -> Result<Behind, JournalError> {
         let failed = |cause| JournalError::io("read", &self.path(first), cause);
         if judging {
-            let aftermath =
-                Aftermath::examine(&**file, self.folder.log, first, tail.end.position).map_err(failed)?;
+            let aftermath = Aftermath::examine(&**file, self.folder.log, first, tail.end.position).map_err(failed)?;
             let fault = self.walk_segment(file, first, tail)?;
             if aftermath.shows_damage_at(tail.end.position) {
                 return Err(damage(&self.folder, &**file, first, None, &tail.end, fault));

@@ -25,7 +25,12 @@ fn manifest() -> Manifest {
         snapshot: Some((cursor(650), file("topics-0.tgs"))),
         segments: vec![segment(600, 700, false)],
     };
-    Manifest { directory: 0xfeed, created_at_ms: 17, files: vec![file("DIRECTORY"), file("KEY")], logs: vec![ledger, topics] }
+    Manifest {
+        directory: 0xfeed,
+        created_at_ms: 17,
+        files: vec![file("DIRECTORY"), file("KEY")],
+        logs: vec![ledger, topics],
+    }
 }
 
 #[test]

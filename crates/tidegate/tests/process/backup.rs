@@ -63,7 +63,11 @@ struct Load {
 }
 
 impl Load {
-    fn start(server: &Server, clients: usize, transfer: impl Fn(usize) -> (String, String) + Send + Sync + 'static) -> Load {
+    fn start(
+        server: &Server,
+        clients: usize,
+        transfer: impl Fn(usize) -> (String, String) + Send + Sync + 'static,
+    ) -> Load {
         let (stop, acknowledged) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let transfer = Arc::new(transfer);
         let clients = (0..clients)
@@ -282,7 +286,8 @@ fn shards_under_load_across_each_other_are_cut_so_that_they_agree() {
     for number in 0..8 {
         let id = wallet(number);
         client.open_account(&id, "credit", AccountKind::Wallet).expect("it opens");
-        let sale = Transfer { id: &format!("sale-{number}"), debit: "source:shop", credit: &id, amount: CREDITS, memo: "" };
+        let sale =
+            Transfer { id: &format!("sale-{number}"), debit: "source:shop", credit: &id, amount: CREDITS, memo: "" };
         assert!(client.transfer(&sale).expect("it is decided").is_done());
     }
     let load = Load::start(&server, 4, move |number| (wallet(number), wallet(number + 1 + number % 7)));
@@ -302,7 +307,8 @@ fn shards_under_load_across_each_other_are_cut_so_that_they_agree() {
         let server = Server::start(&Settings { data: data.clone(), ..settings.clone() });
         let mut client = connect(&server);
         wait_for("all credits arrived", || {
-            let of = |client: &mut tidegate_client::Client<_>, id: &str| client.account(id).expect("it is there").balance;
+            let of =
+                |client: &mut tidegate_client::Client<_>, id: &str| client.account(id).expect("it is there").balance;
             let sum: i64 = (0..8).map(|number| of(&mut client, &format!("wallet:{number}"))).sum();
             (sum == 8 * CREDITS as i64).then_some(())
         });
