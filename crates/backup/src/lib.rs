@@ -15,6 +15,7 @@
 //!
 //! Invariant: nothing here knows what a record means; it asks the machine of the family ([`Known`]).
 
+mod archive;
 mod closure;
 mod cut;
 mod error;
@@ -27,6 +28,7 @@ mod restore;
 mod take;
 mod verify;
 
+pub use archive::{ArchiveTarget, DirectoryTarget, Moved, archive};
 pub use error::BackupError;
 pub use known::Known;
 pub use moment::{Moment, parse_moment};

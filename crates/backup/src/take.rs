@@ -291,7 +291,7 @@ impl Taking<'_, '_> {
     ) -> Result<SegmentCopy, BackupError> {
         let first = begins.position;
         let bytes = bytes_of(&part.files, first, end, sealed);
-        let (path, target_path) = (part.files.path(first), copy.path(first));
+        let target_path = copy.path(first);
         let held = self.held.segment(&part.name, first);
         if let Some(held) = held {
             let there = fs::metadata(&target_path).map_err(BackupError::io("look at", &target_path))?.len();
@@ -300,13 +300,14 @@ impl Taking<'_, '_> {
                 return Err(BackupError::damaged(&target_path, format!("{what}; take backups to another directory")));
             }
             if held.bytes > bytes || held.sealed && held.end != end {
-                return Err(another_timeline(&path, &target_path));
+                return Err(another_timeline(&part.files.path(first), &target_path));
             }
             // The chain hash at the end stands for all bytes before it.
             if held.bytes == bytes && held.end == end {
                 return Ok(held.clone());
             }
         }
+        let path = part.files.locate(first)?;
         let mut source = File::open(&path).map_err(BackupError::io("open", &path))?;
         let mut target = open_target(&target_path)?;
         let mut hasher = blake3::Hasher::new();

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::aftermath::Aftermath;
+use crate::archive::Archived;
 use crate::damage::{before_the_first, damage, missing_segment};
 use crate::disk::{Disk, DiskFile};
 use crate::folder::{Folder, read_up_to};
@@ -67,6 +68,16 @@ impl<D: Disk> LogFiles<D> {
         self.folder.segment_path(first)
     }
 
+    /// The file that has the segment's bytes, which may have been moved out of the directory, or be fetched for it.
+    pub fn locate(&self, first: Position) -> Result<PathBuf, JournalError> {
+        self.folder.locate(first)
+    }
+
+    /// Where the segments in the directory begin, ascending: those that were not moved out of it.
+    pub fn local_segments(&self) -> Result<Vec<Position>, JournalError> {
+        self.folder.list_local()
+    }
+
     /// Where the segments begin, ascending.
     pub fn segments(&self) -> Result<Vec<Position>, JournalError> {
         self.folder.list_segments()
@@ -74,11 +85,24 @@ impl<D: Disk> LogFiles<D> {
 
     /// The place of a segment's first group, from its header.
     pub fn begins(&self, first: Position) -> Result<Cursor, JournalError> {
-        self.folder.open_segment(first).map(|(_, begins)| begins)
+        match self.moved(first)? {
+            Some(archived) => Ok(archived.first),
+            None => self.folder.open_segment(first).map(|(_, begins)| begins),
+        }
+    }
+
+    /// What was written down about a segment that is not in the directory.
+    fn moved(&self, first: Position) -> Result<Option<Archived>, JournalError> {
+        let path = self.path(first);
+        let is_here = self.folder.disk.exists(&path).map_err(|cause| JournalError::io("look for", &path, cause))?;
+        if is_here { Ok(None) } else { self.folder.archived(first) }
     }
 
     /// The place behind a segment's last group, if a mark says that it is sealed: its bytes never change again.
     pub fn sealed_end(&self, first: Position) -> Result<Option<Cursor>, JournalError> {
+        if let Some(archived) = self.moved(first)? {
+            return Ok(Some(archived.end));
+        }
         let path = self.path(first);
         let failed = |cause| JournalError::io("read", &path, cause);
         let (file, _) = self.folder.open_segment(first)?;

@@ -15,6 +15,7 @@
 //! Invariant: nothing here knows what a record means.
 
 mod aftermath;
+pub mod archive;
 mod builder;
 mod copy;
 mod cursor;

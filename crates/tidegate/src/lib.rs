@@ -13,6 +13,7 @@ mod config;
 mod extension;
 mod huge_pages;
 mod metrics;
+mod object_storage;
 mod output;
 
 use std::net::SocketAddr;
@@ -111,6 +112,20 @@ enum Command {
         #[arg(long, value_name = "NAME")]
         backup: Option<String>,
     },
+    /// Move sealed segments of the ledger's journal out of a data directory, also while a server uses it. They are read
+    /// from there: for a history, an audit, a rebuild.
+    Archive {
+        /// Data directory.
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+        /// A directory, perhaps on another disk, or s3://bucket/prefix; the store's address and keys are taken from the
+        /// environment (AWS_ENDPOINT, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY …).
+        #[arg(long, value_name = "DIR|URL")]
+        to: String,
+        /// So many sealed segments of each log stay.
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        keep_segments: usize,
+    },
     /// Say what on this host will hurt: limits, clock source, fsync time, NUMA, TCP settings.
     Doctor {
         /// Where data is or will be, to time its disk.
@@ -124,6 +139,7 @@ enum Command {
 /// Does what the command line says, with the rooms of the server and those of `extensions`. Parcels carry the messages
 /// of all of them.
 pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
+    tidegate_journal::archive::serve_with(Box::new(object_storage::Fetcher));
     let outcome = match Arguments::parse().command {
         Command::Serve { config, data, http, binary, mqtt, mqtts } => {
             command::serve::run(config.as_deref(), &config::Overrides { data, http, binary, mqtt, mqtts }, extensions)
@@ -138,6 +154,7 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
         Command::Restore { from, data, at, backup } => {
             command::restore::run(&from, &data, backup.as_deref(), &at.unwrap_or(At::End), extensions)
         }
+        Command::Archive { data, to, keep_segments } => command::archive::run(&data, &to, keep_segments, extensions),
         Command::Doctor { data } => command::doctor::run(&data),
         Command::HashPassword => command::hash_password::run(),
     };

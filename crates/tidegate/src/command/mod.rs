@@ -1,5 +1,6 @@
 //! The subcommands.
 
+pub mod archive;
 pub mod audit;
 pub mod backup;
 pub mod doctor;

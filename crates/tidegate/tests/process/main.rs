@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod archive;
 mod auditor;
 mod backup;
 mod broken_disk;
