@@ -36,3 +36,6 @@ pub fn ties(event: &Event<'_>, shard: ShardIndex, each: &mut dyn FnMut(Tie)) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,7 +10,7 @@ use crate::{Ended, Server, Settings, audit, folder};
 
 /// Votes of a request, and requests: some four segments.
 const VOTES: usize = 8_000;
-const REQUESTS: usize = 18;
+const REQUESTS: usize = 24;
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("a test's folder has a plain name")
