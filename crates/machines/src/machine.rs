@@ -106,6 +106,12 @@ pub trait Machine: Sized {
     /// copies of the logs may be cut independently of each other.
     fn ties(_event: &Self::Event<'_>, _shard: ShardIndex, _each: &mut dyn FnMut(Tie)) {}
 
+    /// Time of the newest event, for machines whose events have times that do not go back. A shard whose owner's clock
+    /// is behind it goes on from there.
+    fn time(&self) -> TimeMs {
+        TimeMs(0)
+    }
+
     /// When the machine next has something due, for which its owner must then send a command; `None` if there is no
     /// timer.
     fn next_due(&self) -> Option<TimeMs>;

@@ -126,6 +126,19 @@ enum Command {
         #[arg(long, value_name = "N", default_value_t = 1)]
         keep_segments: usize,
     },
+    /// Set the time of a ledger that nobody serves, after the clock of its host had been wrong. Open holds keep the time
+    /// that was left to them. The journal says that it was done, and why.
+    MendTime {
+        /// Data directory.
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+        /// `now`, or milliseconds since the Unix epoch.
+        #[arg(long, value_name = "TIME", value_parser = command::mend_time::NewTime::parse)]
+        to: command::mend_time::NewTime,
+        /// Why, for the journal; at most 256 bytes.
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        reason: String,
+    },
     /// Say what on this host will hurt: limits, clock source, fsync time, NUMA, TCP settings.
     Doctor {
         /// Where data is or will be, to time its disk.
@@ -155,6 +168,7 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
             command::restore::run(&from, &data, backup.as_deref(), &at.unwrap_or(At::End), extensions)
         }
         Command::Archive { data, to, keep_segments } => command::archive::run(&data, &to, keep_segments, extensions),
+        Command::MendTime { data, to, reason } => command::mend_time::run(&data, to, &reason),
         Command::Doctor { data } => command::doctor::run(&data),
         Command::HashPassword => command::hash_password::run(),
     };

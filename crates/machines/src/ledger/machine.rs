@@ -84,6 +84,10 @@ impl Machine for Ledger {
         super::ties::ties(event, shard, each);
     }
 
+    fn time(&self) -> TimeMs {
+        Ledger::time(self)
+    }
+
     fn next_due(&self) -> Option<TimeMs> {
         self.next_expiry()
     }

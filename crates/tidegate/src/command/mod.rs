@@ -6,6 +6,7 @@ pub mod backup;
 pub mod doctor;
 pub mod drain;
 pub mod hash_password;
+pub mod mend_time;
 pub(crate) mod reload;
 pub mod restore;
 pub mod serve;

@@ -8,6 +8,7 @@ mod archive;
 mod auditor;
 mod backup;
 mod broken_disk;
+mod clock;
 mod cursors;
 mod damage;
 mod directory;
