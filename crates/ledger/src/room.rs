@@ -6,9 +6,10 @@
 //! ```
 
 mod audit_loop;
+mod exchanges;
 mod operation_client;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, anyhow};
@@ -21,11 +22,11 @@ use tidegate_runtime::background::Background;
 use tidegate_runtime::recovery::{NodeLog, Recovery};
 use tidegate_runtime::threads::now_ms;
 use tidegate_runtime::{Address, Carries, Home, Resident, Room, ShardAddresses, ShardResident, Site};
-use tidegate_shard::Shard;
+use tidegate_shard::{Claim, Shard};
 
 use crate::announcer::AnnounceRules;
 use crate::family::{LEDGER, LedgerFamily};
-use crate::ids::{IdIndex, IdSeed, IdsOptions};
+use crate::ids::{self, IdIndex, IdSeed, IdsOptions};
 use crate::limits::{DAY_MS, LEDGER_AHEAD_MS_MAX, LEDGER_BEHIND_MS_MAX};
 use crate::message::{Reply, Request};
 use crate::metrics::LedgerMetrics;
@@ -36,6 +37,7 @@ use crate::service::LedgerService;
 use crate::worker::LedgerShard;
 
 pub use audit_loop::Schedule;
+pub use exchanges::{Exchanges, in_words as loss_in_words};
 use audit_loop::{AuditLoop, AuditedLog};
 pub use operation_client::OperationClient;
 
@@ -108,8 +110,10 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
         let logs: Vec<_> = site.directory().logs(LEDGER).collect();
         let filter_bytes_max = (self.options.ids_filter_bytes_max / logs.len()).max(1 << 16);
         let journal = Options { segment_bytes: self.options.segment_bytes, ..Options::default() };
+        let exchanges = Arc::new(Exchanges::of(logs.len()));
         for log in logs {
             let recovering = Recovering {
+                exchanges: exchanges.clone(),
                 ids: IdsOptions { filter_bytes_max, ..IdsOptions::new(random_seed()?) },
                 announce: self.options.announce.clone(),
                 addresses: site.placement().shards(LEDGER),
@@ -141,6 +145,7 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
 /// What the recovery of one shard takes with it to its thread.
 struct Recovering {
     ids: IdsOptions,
+    exchanges: Arc<Exchanges>,
     announce: Option<(AnnounceRules, Address)>,
     addresses: ShardAddresses,
     metrics: LedgerMetrics,
@@ -149,9 +154,9 @@ struct Recovering {
 
 impl Recovering {
     fn finish<P: Carries<Message>>(self, recovery: Recovery<LedgerFamily>) -> Result<Box<dyn Resident<P>>> {
-        let open = recovery.open()?;
+        let folder = ids_folder(recovery.data(), recovery.shard());
+        let open = recovery.open_with(claim_of_ids(recovery.data(), recovery.shard()).as_slice())?;
         let recovered = open.recovered().durability();
-        let folder = ids_folder(&recovery);
         let opened = IdIndex::open(RealDisk, &folder, self.ids, recovered.position(), &mut |_, _| {})?;
         if let Some(reason) = &opened.discarded {
             let (family, shard) = (recovery.family(), recovery.shard());
@@ -160,6 +165,7 @@ impl Recovering {
         let mut ids = opened.index;
         let back = recovery.replay(open, &mut ids)?;
         check_clock(&recovery, &back.state, now_ms())?;
+        self.exchanges.note(&back.state)?;
 
         let reader = back.log.reader()?;
         let audited = AuditedLog { log: recovery.log(), reader: reader.another()?, recovered };
@@ -220,8 +226,15 @@ fn check_clock(recovery: &Recovery<LedgerFamily>, ledger: &Ledger, wall: TimeMs)
 }
 
 /// Where the id index of a shard lives.
-fn ids_folder(recovery: &Recovery<LedgerFamily>) -> PathBuf {
-    recovery.data().join("ids").join(format!("{}-{}", LEDGER.name, recovery.shard()))
+fn ids_folder(data: &Path, shard: u16) -> PathBuf {
+    data.join("ids").join(format!("{}-{shard}", LEDGER.name))
+}
+
+/// How far the id index of a shard says that the shard's log was durable.
+pub fn claim_of_ids(data: &Path, shard: u16) -> Option<Claim> {
+    let source = ids_folder(data, shard);
+    let (position, timeline) = ids::claim(&RealDisk, &source)?;
+    Some(Claim { source, timeline, position, sequence: None })
 }
 
 fn random_seed() -> Result<IdSeed> {

@@ -55,6 +55,20 @@ pub enum ShardError {
         /// Why, as a refusal's code.
         code: &'static str,
     },
+    /// Another shard knows of credits between us that this shard's log does not have. Seen at a start, before anything
+    /// is served; while a shard serves, only if the other one was exchanged meanwhile.
+    #[error(
+        "shard {peer} knows of credits up to {number}, and the log of this shard of credits up to {reached}: one of the \
+         two logs was put back from an older copy, or has lost its end"
+    )]
+    PeerAhead {
+        /// The other shard.
+        peer: ShardIndex,
+        /// The number that it names.
+        number: u64,
+        /// The last number here.
+        reached: u64,
+    },
     /// The id index failed, so no id can be told to be new.
     #[error(transparent)]
     Ids(#[from] IdsError),

@@ -29,6 +29,8 @@ pub enum Bug {
     UnknownTakenForStored,
     /// A stream's log goes on although another writer stands where its message should be.
     FenceIgnored,
+    /// A log that ends before its snapshot is served, as if the snapshot were of another history.
+    LossNotSeen,
     /// A group of a stream without its last message is not passed over when the next epoch begins.
     VoidGroupKept,
 }

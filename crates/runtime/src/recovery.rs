@@ -16,7 +16,7 @@ use std::time::Instant;
 use anyhow::{Result, anyhow};
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{LocalLog, LocalLogs, LogId, LogStore, Options};
-use tidegate_shard::{Derived, OpenShard, Replayed, ShardFamily, Snapshots};
+use tidegate_shard::{Claim, Derived, OpenShard, Replayed, ShardFamily, Snapshots};
 
 use crate::mesh::Parker;
 use crate::metrics::ShardMetrics;
@@ -92,7 +92,13 @@ impl<F: ShardFamily> Recovery<F> {
 
     /// Opens the log, cuts a torn tail, and says so.
     pub fn open(&self) -> Result<Open<F>> {
-        let opened = OpenShard::open(&self.logs, self.snapshots.clone(), self.journal);
+        self.open_with(&[])
+    }
+
+    /// The same, when more than the snapshots names places of the log: a log that ends before one of `others` in the
+    /// same timeline has lost records, and is refused.
+    pub fn open_with(&self, others: &[Claim]) -> Result<Open<F>> {
+        let opened = OpenShard::open_with(&self.logs, self.snapshots.clone(), self.journal, others);
         let mut open: Open<F> = opened.map_err(|error| anyhow!("{self}: {error}"))?;
         let parker = self.parker.clone();
         open.log_mut().set_wake(Arc::new(move || parker.wake()));
@@ -119,6 +125,9 @@ impl<F: ShardFamily> Recovery<F> {
         let (family, shard, report) = (self.family(), self.shard(), &back.report);
         for snapshot in &report.snapshots_passed_over {
             tracing::warn!(family, shard, snapshot, "passed over a snapshot");
+        }
+        for notice in &report.notices {
+            tracing::warn!(family, shard, %notice, "an operator wrote into this log");
         }
         let took = self.began.elapsed();
         let records = report.events + report.derived_only;

@@ -20,8 +20,10 @@ use tidegate_disk::Disk;
 use tidegate_journal::{
     Cursor, JournalError, LogId, LogReader, Logs, Notice, Position, RecoveryReport, Sequence, Timeline, Timelines,
 };
+use tidegate_machines::{Machine, ShardIndex};
+use tidegate_planted::{Bug, is_planted};
 
-use crate::fold::check_place;
+use crate::fold::{Fold, FoldError, check_place};
 use crate::replay::OpenError;
 use crate::service::ShardFamily;
 use crate::snapshot::{Snapshots, Stand};
@@ -69,21 +71,27 @@ impl LossProven {
     }
 }
 
+impl LossProven {
+    /// What is lost and what proves it, in words.
+    pub fn what(&self) -> String {
+        let from = self.end.sequence.0 + 1;
+        let lost = match self.last() {
+            Some(last) if last.0 >= from => format!("records {from} to {last} are lost"),
+            _ => format!("records from {from} on are lost"),
+        };
+        let proofs: Vec<String> = self.proofs.iter().map(ToString::to_string).collect();
+        let Cursor { sequence, position, .. } = self.end;
+        format!("{lost}: {} ends at sequence {sequence}, position {position}, but {}", self.journal, proofs.join(", and "))
+    }
+}
+
 impl fmt::Display for LossProven {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let from = self.end.sequence.0 + 1;
-        match self.last() {
-            Some(last) => write!(f, "records {from} to {last} are lost")?,
-            None => write!(f, "records from {from} on are lost")?,
-        }
-        write!(f, ": {} ends at sequence {}, position {}, but ", self.journal, self.end.sequence, self.end.position)?;
-        for (index, proof) in self.proofs.iter().enumerate() {
-            write!(f, "{}{proof}", if index == 0 { "" } else { ", and " })?;
-        }
         write!(
             f,
-            ". Nothing is served and nothing was changed. Put back the segment files of {} that have these records; or, \
+            "{}. Nothing is served and nothing was changed. Put back the segment files of {} that have these records; or, \
              to go on without them for ever, run `tidegate accept-loss --data DIR --reason TEXT`",
+            self.what(),
             self.journal
         )
     }
@@ -167,6 +175,25 @@ pub fn examine<F: ShardFamily, D: Disk, G: Logs>(
     Ok(Examined { report, since, timelines, notices, proofs })
 }
 
+/// The state at the end of a log that was examined, from the newest snapshot that stands on it. Changes nothing.
+pub fn fold_to_end<F: ShardFamily, D: Disk, G: Logs>(
+    logs: &G,
+    snapshots: &Snapshots<F, D>,
+    shards: u16,
+    examined: &Examined,
+) -> Result<F::Machine, FoldError> {
+    let (id, end) = (snapshots.log(), examined.report.durability());
+    let reader = logs.reader(id)?;
+    // Those that cannot be used were passed over when the log was examined.
+    let begin = snapshots.newest_standing(&reader, &end, &mut Vec::new()).ok().flatten();
+    let (stand, state) = begin.unwrap_or_else(|| (Stand::default(), F::Machine::new(ShardIndex(id.shard), shards)));
+    let from = stand.cursor;
+    let mut fold = Fold::new(id, from, stand, state);
+    let mut groups = reader.groups(from, &end)?;
+    while fold.next_group(&mut groups, |_, _| {})?.is_some() {}
+    fold.into_state()
+}
+
 /// Refuses a log that has lost records. Quick when nothing can be wrong: when all that is beside the log stands before
 /// its last segment.
 pub(crate) fn check<F: ShardFamily, D: Disk, G: Logs>(
@@ -174,6 +201,9 @@ pub(crate) fn check<F: ShardFamily, D: Disk, G: Logs>(
     snapshots: &Snapshots<F, D>,
     others: &[Claim],
 ) -> Result<(), OpenError> {
+    if is_planted(Bug::LossNotSeen) {
+        return Ok(());
+    }
     let newest = snapshots.newest_place().into_iter().chain(others.iter().map(|claim| claim.position)).max();
     let Some(newest) = newest else { return Ok(()) };
     // Where the last segment is bad, the opening itself says so best.

@@ -103,8 +103,16 @@ fn a_credit_that_is_applied_twice_is_found() {
 
 #[test]
 fn a_watermark_that_is_off_by_one_is_found() {
-    let promises = ["conservation over all shards, with what is in flight"];
+    // The shard that misses a credit sees it by the numbers, and stops.
+    let promises = ["a shard stops only for a fault of its store"];
     is_found::<Ledger>(Bug::WatermarkOffByOne, &STORES, &promises);
+}
+
+#[test]
+fn a_loss_that_is_not_seen_is_found() {
+    let promises = ["a log that has lost its end is never served"];
+    is_found::<Ledger>(Bug::LossNotSeen, &[Local], &promises);
+    is_found::<Gateway>(Bug::LossNotSeen, &[Local], &promises);
 }
 
 #[test]

@@ -21,6 +21,7 @@ use tidegate_runtime::Room;
 use tidegate_shard::ShardFamily;
 use tidegate_telemetry::MetricRow;
 
+use crate::command::accept_loss::{LostLog, losses_of};
 use crate::command::audit::audit_family;
 
 /// What a crate outside brings to the server.
@@ -55,16 +56,20 @@ pub struct Opened<P> {
 pub struct KnownFamily {
     pub(crate) family: Family,
     pub(crate) audit: AuditFamily,
+    pub(crate) losses: LossesOfFamily,
     pub(crate) copied: Known,
 }
 
 /// Audits all logs of one family, and says what is wrong.
 type AuditFamily = fn(&Path, &Directory, &LocalLogs<RealDisk>, &mut Vec<String>);
 
+/// What all logs of one family have lost.
+type LossesOfFamily = fn(&Path, &Directory, &LocalLogs<RealDisk>) -> Result<Vec<LostLog>>;
+
 impl KnownFamily {
     /// The family whose logs fold into the machine of `F`.
     pub const fn of<F: ShardFamily>() -> KnownFamily {
-        KnownFamily { family: F::FAMILY, audit: audit_family::<F>, copied: Known::of::<F>() }
+        KnownFamily { family: F::FAMILY, audit: audit_family::<F>, losses: losses_of::<F>, copied: Known::of::<F>() }
     }
 
     /// All families of this server and its extensions, the ledger first.

@@ -139,6 +139,19 @@ enum Command {
         #[arg(long, value_name = "TEXT", default_value = "")]
         reason: String,
     },
+    /// Go on without records that are lost for ever: list what is proven lost in a data directory that nobody serves,
+    /// and with --yes write that it was accepted into each log that lost something, so that the server starts again.
+    AcceptLoss {
+        /// Data directory.
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+        /// Why, for whoever reads the log later; at most 1,024 bytes.
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
+        /// Accept what is listed.
+        #[arg(long)]
+        yes: bool,
+    },
     /// Say what on this host will hurt: limits, clock source, fsync time, NUMA, TCP settings.
     Doctor {
         /// Where data is or will be, to time its disk.
@@ -169,6 +182,7 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
         }
         Command::Archive { data, to, keep_segments } => command::archive::run(&data, &to, keep_segments, extensions),
         Command::MendTime { data, to, reason } => command::mend_time::run(&data, to, &reason),
+        Command::AcceptLoss { data, reason, yes } => command::accept_loss::run(&data, &reason, yes, extensions),
         Command::Doctor { data } => command::doctor::run(&data),
         Command::HashPassword => command::hash_password::run(),
     };

@@ -51,7 +51,7 @@ use worker::Worker;
 
 pub use error::IdsError;
 pub use hash::{IdHash, IdSeed};
-pub use open::Opened;
+pub use open::{Opened, claim};
 pub use options::{BuilderKind, IdsOptions};
 
 /// I/O errors that [`IdIndex::catch_up`] sits out, 100 ms each, before it gives up.

@@ -103,6 +103,11 @@ impl<D: Disk> LedgerService<D> {
         while let Some((from, credits)) = self.exchange.received.pop_front() {
             assert!(from != self.index, "no shard gives itself credits");
             worked = true;
+            let reached = turn.state().watermark(from);
+            // They begin behind what was asked for, or behind what this shard is said to have confirmed.
+            if let Some(first) = credits.first().filter(|first| first.number.0 > reached.0 + 1) {
+                return Err(ShardError::PeerAhead { peer: from, number: first.number.0 - 1, reached: reached.0 });
+            }
             for credit in &credits {
                 // With a full group or disk the rest is dropped here and pulled again.
                 if !may_append(turn) {
@@ -207,6 +212,10 @@ impl<D: Disk> LedgerService<D> {
         }
         if confirmed <= turn.state().outbound_confirmed(to) || !may_append(turn) {
             return Ok(());
+        }
+        let reached = turn.state().outbound_last(to);
+        if confirmed > reached {
+            return Err(ShardError::PeerAhead { peer: to, number: confirmed.0, reached: reached.0 });
         }
         assert!(to != self.index, "no shard confirms to itself");
         self.decide_one(turn, &Command::ConfirmCredits { to, number: confirmed }, None).map_err(Halt::into_stop)?;

@@ -6,7 +6,7 @@ mod streams;
 use std::path::{Path, PathBuf};
 
 use tidegate_disk::{Disk, DiskFile, FakeDisk};
-use tidegate_journal::{LogId, Logs, Options, StepLog, StepLogs};
+use tidegate_journal::{Cursor, LogId, Logs, Notice, NoticeKind, Options, StepLog, StepLogs};
 use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::{AccountKind, Outcome, Refusal, Transfer, shard_of};
 
@@ -331,13 +331,13 @@ fn write_snapshot(disk: &FakeDisk) {
         OpenShard::open(&logs(disk), snapshots(disk, 0), SMALL).expect("the log is whole");
     let end = open.recovered().end;
     let back = open.replay(1, &mut NothingDerived, |_| {}).expect("the log is whole");
-    snapshots(disk, 0).write(end, &back.state, |_| true).expect("there is room");
+    let end = tidegate_shard::Stand { cursor: end, ..tidegate_shard::Stand::default() };
+    snapshots(disk, 0).write(&end, &back.state, |_| true).expect("there is room");
 }
 
-/// Two timelines part after two sales. What a start finds that has the journal of the one and a snapshot of the other:
-/// the wallet's credits, and the node.
+/// Two timelines part after two sales. A disk with the journal of the one and a snapshot of the other.
 #[track_caller]
-fn after_a_restore(of_snapshot: &[&str], of_journal: &[&str]) -> (u64, TestWorker) {
+fn restored(of_snapshot: &[&str], of_journal: &[&str]) -> FakeDisk {
     let stop = |node: TestWorker| {
         node.worker.into_logs().into_iter().for_each(|log| _ = log.close().expect("the disk works"));
         node.disk
@@ -355,8 +355,13 @@ fn after_a_restore(of_snapshot: &[&str], of_journal: &[&str]) -> (u64, TestWorke
     let disk = lived(disk, of_snapshot);
     write_snapshot(&disk);
     restore(&disk, &backup);
+    disk
+}
 
-    let mut node = TestWorker::over(disk, 1);
+/// What a start finds there: the wallet's credits, and the node.
+#[track_caller]
+fn after_a_restore(of_snapshot: &[&str], of_journal: &[&str]) -> (u64, TestWorker) {
+    let mut node = TestWorker::over(restored(of_snapshot, of_journal), 1);
     let credits = match node.ask(Request::ReadAccount { id: "wallet".into() }) {
         Reply::Account(account) => account.balance as u64,
         other => panic!("{other:?}"),
@@ -388,9 +393,16 @@ fn a_snapshot_of_another_timeline_is_passed_over_after_a_restore() {
 }
 
 #[test]
-fn a_snapshot_ahead_of_the_log_is_passed_over_after_a_restore() {
-    let (credits, node) = after_a_restore(&["a1", "a2", "a3"], &["b1"]);
-    assert_eq!(credits, 3);
+fn a_snapshot_ahead_of_the_log_stops_the_start_until_the_loss_is_accepted() {
+    let disk = restored(&["a1", "a2", "a3"], &["b1"]);
+    let refused = OpenShard::open(&logs(&disk), snapshots(&disk, 0), SMALL).err().expect("two sales are lost").to_string();
+    assert!(refused.starts_with("records 6 to 7 are lost: journal/ledger-0 ends at sequence 5"), "{refused}");
+    let notice = Notice { kind: NoticeKind::Restored, time_ms: 7, lost: None, text: "a copy of yesterday".into() };
+    logs(&disk).append_notice(log_id(0), Cursor::START, SMALL, &notice).expect("it is written");
+
+    let mut node = TestWorker::over(disk, 1);
+    let wallet = node.ask(Request::ReadAccount { id: "wallet".into() });
+    assert!(matches!(&wallet, Reply::Account(wallet) if wallet.balance == 3), "{wallet:?}");
     let passed_over = &node.replayed.snapshots_passed_over;
     assert!(
         matches!(&passed_over[..], [one] if one.contains("is ahead of the log's end") && one.contains("set aside")),

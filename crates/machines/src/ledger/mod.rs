@@ -35,6 +35,7 @@ mod history;
 mod hold;
 mod limits;
 mod linked;
+mod loss;
 mod machine;
 mod mismatch;
 mod outcome;
@@ -59,6 +60,7 @@ pub use limits::{
     ACCOUNT_ID_BYTES_MAX, ACCOUNTS_MAX, ASSET_BYTES_MAX, EVENT_BYTES_MAX, HOLD_EXPIRES_IN_MS_MAX, MEMO_BYTES_MAX,
     OUTBOUND_PENDING_MAX, TIME_MS_MAX, TRANSFER_ID_BYTES_MAX, TRANSFERS_PER_REQUEST_MAX,
 };
+pub use loss::{ACCEPTED_LOSS_PREFIX, Exchanged, LossSide, PeerLoss, losses};
 pub use mismatch::Mismatch;
 pub use outcome::{Outcome, Refusal, Ruling};
 pub use peer::OutboundCredit;

@@ -32,6 +32,8 @@ pub struct Faults {
     pub stalled_log: u64,
     /// A bit of a log rots.
     pub log_rot: u64,
+    /// A log loses its end, and a snapshot that has it is there.
+    pub lost_tail: u64,
     /// A bit of a snapshot rots, or its end is cut off.
     pub snapshot_rot: u64,
     /// A bit of the id index rots.
@@ -281,6 +283,9 @@ impl<W: Workload<S>, S: Store> World<W, S> {
         }
         if site.has_rot() && site.chance.happens(5) {
             self.audit_and_restore()?;
+        }
+        if faults.lost_tail > 0 && self.site.draws(faults.lost_tail) {
+            self.lose_a_tail()?;
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use tidegate_ledger::message::AuditReport;
 use tidegate_ledger::operation::{Answer, Message, Operation, Outgoing};
 use tidegate_ledger::router::{CursorKey, Router};
 use tidegate_ledger::service::{Fetched, Job};
-use tidegate_ledger::{LEDGER, LedgerFamily, LedgerService};
+use tidegate_ledger::{Exchanges, LEDGER, LedgerFamily, LedgerService};
 use tidegate_machines::ShardIndex;
 use tidegate_runtime::Address;
 use tidegate_shard::{JobId, OpenShard, Service, Shard, Snapshots};
@@ -74,8 +74,10 @@ impl<S: Store> Node<S> {
     pub fn start(site: &Site<S>, plan: &Plan, workers: u16) -> Result<Node<S>, String> {
         let mut shares: Vec<Vec<SimShard<S>>> = (0..workers).map(|_| Vec::new()).collect();
         let mut recovered = Vec::new();
+        let exchanges = Exchanges::of(plan.shards.into());
         for shard in 0..plan.shards {
             let (served, durable) = recover(site, plan, shard)?;
+            exchanges.note(served.state_ahead()).map_err(|error| error.to_string())?;
             shares[(shard % workers) as usize].push(served);
             recovered.push(durable);
         }

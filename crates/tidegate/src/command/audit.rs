@@ -11,7 +11,7 @@ use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Family, LocalLogs, LogId, Sequence};
 use tidegate_ledger::audit::{audit_between, audit_shard};
 use tidegate_ledger::{LEDGER, LedgerFamily};
-use tidegate_machines::ledger::Ledger;
+use tidegate_machines::ledger::{ACCEPTED_LOSS_PREFIX, Ledger};
 use tidegate_shard::{Findings, OpenError, ShardFamily, Snapshots, audit};
 
 use crate::extension::{Extension, KnownFamily};
@@ -74,7 +74,7 @@ pub fn audit_family<F: ShardFamily>(
     }
 }
 
-fn snapshots<F: ShardFamily>(data: &Path, log: LogId) -> Snapshots<F, RealDisk> {
+pub(crate) fn snapshots<F: ShardFamily>(data: &Path, log: LogId) -> Snapshots<F, RealDisk> {
     Snapshots::new(RealDisk, data, log)
 }
 
@@ -90,6 +90,9 @@ fn keep<F: ShardFamily>(
     let mut wrong = |problem: &dyn Display| problems.push(format!("{name}, {}: {problem}", folder.display()));
     let audited = audited.map_err(|damage| wrong(&damage)).ok()?;
     audited.problems.iter().for_each(|problem| wrong(problem));
+    for notice in &audited.notices {
+        say(format_args!("{name}: an operator wrote: {notice}"));
+    }
     if audited.log.bytes_cut > 0 {
         let cut = audited.log.bytes_cut;
         say(format_args!("{name}: {cut} bytes at the tail were never acknowledged; the next start cuts them"));
@@ -109,6 +112,10 @@ fn report_money(findings: &Findings<Ledger>) {
     let Some(ledger) = &findings.state else { return };
     let shard = findings.shard;
     say(format_args!("ledger shard {shard}: {} accounts", ledger.slots()));
+    for account in ledger.list(ACCEPTED_LOSS_PREFIX, None, usize::MAX) {
+        let (id, balance, asset) = (&account.id, account.balance, &account.asset);
+        say(format_args!("ledger shard {shard}: accepted loss: {id} has {balance} {asset}"));
+    }
     for totals in ledger.totals() {
         let (asset, balances, imbalance) = (&totals.asset, totals.balances, totals.imbalance());
         say(format_args!("ledger shard {shard}: asset {asset}: balances {balances}, imbalance {imbalance}"));

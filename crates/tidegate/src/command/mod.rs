@@ -1,5 +1,6 @@
 //! The subcommands.
 
+pub mod accept_loss;
 pub mod archive;
 pub mod audit;
 pub mod backup;

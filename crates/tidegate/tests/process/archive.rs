@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::http::Http;
-use crate::support::server::tool;
+use crate::support::server::command;
 use crate::votes::{connect, ids, open_show, votes};
 use crate::{Ended, Server, Settings, audit, folder};
 
@@ -17,7 +17,7 @@ fn text(path: &Path) -> &str {
 }
 
 fn archive(data: &Path, to: &str, keep: &str) -> Ended {
-    tool(&["archive", "--data", text(data), "--to", to, "--keep-segments", keep])
+    command(&["archive", "--data", text(data), "--to", to, "--keep-segments", keep])
 }
 
 /// All segment files below a folder.
@@ -101,12 +101,12 @@ fn what_was_archived_while_serving_is_read_from_there_and_missing_without() {
 
     // A backup has what was archived, and needs no archive when it is restored.
     let (backups, restored) = (folder.path().join("backups"), folder.path().join("restored"));
-    let taken = tool(&["backup", "--data", text(&settings.data), "--to", text(&backups)]);
+    let taken = command(&["backup", "--data", text(&settings.data), "--to", text(&backups)]);
     assert!(taken.status.success(), "{taken}");
     server.kill();
     let hidden = folder.path().join("hidden");
     fs::rename(&store, &hidden).expect("nobody uses it");
-    let ended = tool(&["restore", "--from", text(&backups), "--data", text(&restored)]);
+    let ended = command(&["restore", "--from", text(&backups), "--data", text(&restored)]);
     assert!(ended.status.success(), "{ended}");
     let audited = audit(&restored);
     assert!(audited.status.success(), "{audited}");

@@ -8,24 +8,24 @@ use std::thread::JoinHandle;
 
 use tidegate_client::{AccountKind, Transfer};
 
-use crate::support::server::tool;
+use crate::support::server::command;
 use crate::votes::{CREDITS, connect, ids, open_show, votes};
 use crate::{Ended, Server, Settings, audit, folder, wait_for};
 
 fn backup(data: &Path, to: &Path) -> Ended {
-    let ended = tool(&["backup", "--data", text(data), "--to", text(to)]);
+    let ended = command(&["backup", "--data", text(data), "--to", text(to)]);
     assert!(ended.status.success(), "{ended}");
     ended
 }
 
 fn verified(backups: &Path) -> Ended {
-    tool(&["backup", "--verify", text(backups)])
+    command(&["backup", "--verify", text(backups)])
 }
 
 fn restore(from: &Path, data: &Path, more: &[&str]) -> Ended {
     let mut arguments = vec!["restore", "--from", text(from), "--data", text(data)];
     arguments.extend(more);
-    tool(&arguments)
+    command(&arguments)
 }
 
 fn restored(from: &Path, data: &Path, more: &[&str]) -> Ended {
@@ -341,10 +341,10 @@ fn a_restored_directory_has_backups_of_its_own() {
     server.kill();
     let first = names(&backups).remove(0);
     restored(&backups, &data, &["--backup", &first]);
-    let refused = tool(&["backup", "--data", text(&data), "--to", text(&backups)]);
+    let refused = command(&["backup", "--data", text(&data), "--to", text(&backups)]);
     assert!(!refused.status.success() && refused.log.contains("another timeline"), "{refused}");
     assert!(verified(&backups).status.success());
     backup(&data, &folder.path().join("others"));
-    let inside = tool(&["backup", "--data", text(&data), "--to", text(&data.join("backups"))]);
+    let inside = command(&["backup", "--data", text(&data), "--to", text(&data.join("backups"))]);
     assert!(!inside.status.success() && inside.log.contains("never inside"), "{inside}");
 }

@@ -16,6 +16,7 @@ mod full_disk;
 mod history_lines;
 mod hostile;
 mod huge_pages;
+mod losses;
 mod metrics;
 mod mqtt_hostile;
 mod reload;
@@ -25,6 +26,6 @@ mod timeline;
 mod tls;
 mod votes;
 
-pub use support::server::{Ended, Process, Server, audit};
+pub use support::server::{Ended, Process, Server, audit, tool};
 pub use support::settings::Settings;
 pub use support::{PATIENCE, SERVICE, folder, http, wait_for};

@@ -185,15 +185,20 @@ impl fmt::Display for Ended {
 
 /// Runs `tidegate audit` over a directory that nobody serves.
 pub fn audit(data: &Path) -> Ended {
-    tool(&["audit", "--data", data.to_str().expect("a test's folder has a plain name")])
+    tool(data, &["audit"])
 }
 
-/// Runs a command of the binary to its end.
-pub fn tool(arguments: &[&str]) -> Ended {
+/// Runs a subcommand over a directory that nobody serves.
+pub fn tool(data: &Path, arguments: &[&str]) -> Ended {
+    run(Command::new(BINARY).args(arguments).arg("--data").arg(data))
+}
+
+/// Runs a subcommand to its end.
+pub fn command(arguments: &[&str]) -> Ended {
     run(Command::new(BINARY).args(arguments))
 }
 
-/// Runs a command of the binary as a user who may write nothing that is not everybody's: root may write anywhere.
+/// Runs a subcommand as a user who may write nothing that is not everybody's: root may write anywhere.
 pub fn as_nobody(arguments: &[&str]) -> Ended {
     let mut command = Command::new(BINARY);
     // SAFETY: the call takes nothing and cannot fail.

@@ -10,7 +10,7 @@ use crate::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 const THERE: ShardIndex = ShardIndex(1);
 
 /// An account id whose home is this shard of two.
-fn at_home_on(shard: u16) -> String {
+pub fn at_home_on(shard: u16) -> String {
     let is_there = |id: &String| crate::ledger::shard_of(id, 2) == ShardIndex(shard);
     (0..).map(|n| format!("account {n}")).find(is_there).expect("half of them")
 }
