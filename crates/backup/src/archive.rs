@@ -96,7 +96,8 @@ pub fn archive(
             due.extend(firsts.map(|first| (files.clone(), first)));
         }
     }
-    let bytes_of = |path: PathBuf| fs::metadata(&path).map(|file| file.len()).map_err(BackupError::io("look at", &path));
+    let bytes_of =
+        |path: PathBuf| fs::metadata(&path).map(|file| file.len()).map_err(BackupError::io("look at", &path));
     let total = due.iter().map(|(files, first)| bytes_of(files.path(*first))).sum::<Result<u64, _>>()?;
     let mut moved = Moved::default();
     for (files, first) in due {

@@ -49,8 +49,8 @@ fn each<T>(
 pub(crate) fn inconsistent(known: &Known, Missing { by, of, position }: Missing) -> BackupError {
     let name = known.family.name;
     BackupError::Refused(format!(
-        "{name} shard {by} rests on a record of {name} shard {of} at position {position}, which that log does not have: the \
-         logs are not of one history. tidegate audit says what else is wrong"
+        "{name} shard {by} rests on a record of {name} shard {of} at position {position}, which that log does not \
+         have: the logs are not of one history. tidegate audit says what else is wrong"
     ))
 }
 

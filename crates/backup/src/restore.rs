@@ -4,8 +4,8 @@
 //!   MANIFEST ─▶ places ─▶ segment files, hashed while they are copied ─▶ cut ─▶ read whole ─▶ notice ─▶ DIRECTORY
 //! ```
 //!
-//! Promise: the new directory has exactly the records of the backup up to the places, and in each log a notice that says
-//! so. It is a data directory only at the very end, when `DIRECTORY` gets its name: what an interrupted restore
+//! Promise: the new directory has exactly the records of the backup up to the places, and in each log a notice that
+//! says so. It is a data directory only at the very end, when `DIRECTORY` gets its name: what an interrupted restore
 //! leaves is refused by every start. The backup is only read.
 //!
 //! Why a notice: the records behind the places live on elsewhere. Snapshots, ids and copies of that history name its

@@ -9,7 +9,7 @@
 //! the first one may be gone, and that log is looked at once more.
 
 use std::fs::{self, File};
-use std::io::{Seek, SeekFrom};
+use std::io::Seek;
 use std::path::{Path, PathBuf};
 
 use tidegate_journal::directory::Directory;
@@ -317,7 +317,7 @@ impl Taking<'_, '_> {
             return Err(another_timeline(&path, &target_path));
         }
         end_at(&mut target, &target_path, have)?;
-        assert_eq!(source.seek(SeekFrom::Current(0)).ok(), Some(have), "what is held was read, and nothing else");
+        assert_eq!(source.stream_position().ok(), Some(have), "what is held was read, and nothing else");
         let (copied, total, progress) = (&mut self.copied, self.total, &mut self.progress);
         copy_bytes((&mut source, &path), Some((&mut target, &target_path)), bytes - have, &mut hasher, &mut |piece| {
             *copied += piece;

@@ -14,8 +14,10 @@ fn ties_of(event: Event<'_>, shard: u16) -> Vec<Tie> {
 
 /// The credit of `events.md`: number 7 of shard 1, decided at position 5000 there.
 fn credit() -> Event<'static> {
-    Event::decode(b"\xaa\x7b\x50\x5c\x18\xa3\x01\x02t2\x01\x07\x7b\x50\x5c\x18\xa3\x01\x88\x27\x01a\x00\x00\x0a\x05\x02hi")
-        .expect("it is documented")
+    Event::decode(
+        b"\xaa\x7b\x50\x5c\x18\xa3\x01\x02t2\x01\x07\x7b\x50\x5c\x18\xa3\x01\x88\x27\x01a\x00\x00\x0a\x05\x02hi",
+    )
+    .expect("it is documented")
 }
 
 #[test]
