@@ -20,8 +20,13 @@ impl Disk for RealDisk {
         OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
     }
 
+    /// A file that may only be read is opened for reading: a tool that writes nothing also works on a read-only file
+    /// system, and whoever writes to it meets the error then.
     fn open(&self, path: &Path) -> io::Result<File> {
-        OpenOptions::new().read(true).write(true).open(path)
+        match OpenOptions::new().read(true).write(true).open(path) {
+            Err(cause) if is_read_only(&cause) => File::open(path),
+            opened => opened,
+        }
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
@@ -67,6 +72,10 @@ impl Disk for RealDisk {
         File::open("/dev/urandom")?.read_exact(&mut bytes)?;
         Ok(bytes)
     }
+}
+
+fn is_read_only(cause: &io::Error) -> bool {
+    matches!(cause.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
 }
 
 impl DiskFile for File {

@@ -15,7 +15,9 @@
 //! Invariant: nothing here knows what a record means.
 
 mod aftermath;
+pub mod archive;
 mod builder;
+mod copy;
 mod cursor;
 mod damage;
 pub mod directory;
@@ -49,6 +51,7 @@ mod writer;
 use std::fmt;
 
 pub use builder::{GroupBuilder, NoRoom};
+pub use copy::{LogFiles, Tail};
 pub use cursor::{ChainHash, Cursor};
 pub use durability::Durability;
 pub use durable_mark::{DurableListeners, DurableMark};

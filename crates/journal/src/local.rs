@@ -25,8 +25,8 @@ use crate::limits::{FACTS_WAITING_MAX, GROUPS_IN_FLIGHT_MAX};
 use crate::reader::Reader;
 use crate::store::Wake;
 use crate::{
-    BatchFacts, Cursor, Durability, Family, GroupBuilder, JournalError, LogId, LogReader, LogStore, Logs, NotReady,
-    Notice, Opened, Options, Position, RecoveryReport, Sequence, recovery,
+    BatchFacts, Cursor, Durability, Family, GroupBuilder, JournalError, LogFiles, LogId, LogReader, LogStore, Logs,
+    NotReady, Notice, Opened, Options, Position, RecoveryReport, Sequence, recovery,
 };
 
 use companion::Companion;
@@ -41,6 +41,11 @@ impl<D: Disk> LocalLogs<D> {
     /// The logs of these families in the data directory `data`.
     pub fn new(disk: D, data: &Path, families: &[Family]) -> LocalLogs<D> {
         LocalLogs { folders: Folders::new(disk, data, families) }
+    }
+
+    /// The files of one log, for a tool that copies them.
+    pub fn files(&self, id: LogId) -> LogFiles<D> {
+        LogFiles::of(self.folders.of(id))
     }
 }
 

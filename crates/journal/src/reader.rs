@@ -14,7 +14,7 @@ use crate::forget::forget_before;
 use crate::group::{RECORD_HEADER_BYTES, record_checksum, u32_at};
 use crate::limits::{OPEN_SEGMENTS_MAX, RECORD_BYTES_MAX};
 use crate::scrub::scrub;
-use crate::segment::{offset_of, segment_name};
+use crate::segment::offset_of;
 use crate::segment_groups::SegmentGroups;
 use crate::{Cursor, Durability, Forgotten, GroupReader, JournalError, LogReader, Position, Scrubbed};
 
@@ -47,12 +47,13 @@ impl<D: Disk> Reader<D> {
         }
     }
 
-    /// `place`, or where the log begins if it has forgotten that.
+    /// `place`, or where the directory's part of the log begins if it is before that: forgotten, or archived.
     fn first_at_or_after(&self, place: Cursor) -> Result<Cursor, JournalError> {
-        if !self.folder.may_forget() {
+        let local = self.folder.list_local()?;
+        if !self.folder.may_forget() && self.folder.archived_before(&local)?.is_empty() {
             return Ok(place);
         }
-        let begins = self.begins(self.folder.list_segments()?.first())?;
+        let begins = self.begins(local.first())?;
         Ok(if begins.position > place.position { begins } else { place })
     }
 }
@@ -126,7 +127,7 @@ impl<F: DiskFile> OpenSegments<F> {
         let offset = offset_of(first, at);
         let failed = |cause| JournalError::io("read", &folder.segment_path(first), cause);
         let no_record =
-            |what: &str| JournalError::NoRecord { at, segment: segment_name(first), offset, what: what.into() };
+            |what: &str| JournalError::NoRecord { at, segment: folder.segment_text(first), offset, what: what.into() };
 
         let mut bytes = [0; FIRST_READ_BYTES];
         let got = read_up_to(&*file, &mut bytes, offset).map_err(failed)?;

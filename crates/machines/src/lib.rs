@@ -19,8 +19,10 @@ mod machine;
 mod number;
 mod pieces;
 pub mod queue;
+mod tie;
 pub mod topic;
 
 pub use ledger::shard_of;
 pub use machine::{Decision, Machine, Place};
 pub use number::{Amount, OutboundNumber, RecordPosition, RecordSequence, ShardIndex, TimeMs};
+pub use tie::{Fact, Tie};

@@ -171,7 +171,7 @@ fn a_flipped_bit_anywhere_in_a_marked_log_is_damage_and_never_served() {
             assert_eq!(read_all(opened.unwrap().0).unwrap(), 6);
         } else {
             let (segment, at, _, lost) = damage_of(opened);
-            assert_eq!(segment, "segment-00000000000000000000.tgj");
+            assert_eq!(segment, first_segment().display().to_string());
             assert!(at <= offset && offset < at + 200, "flipped {offset}, reported {at}");
             assert!(offset < 4096 || lost.starts_with("records "), "{lost}");
             assert_eq!(disk.contents(&first_segment()).unwrap(), before, "nothing is cut");
@@ -220,7 +220,7 @@ fn a_flipped_bit_in_a_sealed_segment_is_named_with_segment_and_offset() {
     let (log, _) = reopen(&disk).unwrap();
     let reader = log.reader().unwrap();
     let (named, at, what, lost) = damage_of(read_all(log));
-    assert_eq!(named, segment_name(segments[1]));
+    assert!(named.ends_with(&segment_name(segments[1])), "{named}");
     assert_eq!(at, SEGMENT_HEADER + GROUP_HEADER_BYTES as u64);
     assert!(what.contains("does not match its checksum"), "{what}");
     assert!(lost.starts_with("records "), "{lost}");
@@ -248,7 +248,7 @@ fn a_segment_cut_to_any_length_is_damage_or_a_torn_tail_and_never_a_panic() {
             assert!(inspected.is_ok() || length < 4096 || !is_last, "segment {nth} of {length} bytes: {inspected:?}");
             if is_last && length < 4096 {
                 let (named, _, _, lost) = damage_of(inspected);
-                assert_eq!(named, segment_name(*first));
+                assert!(named.ends_with(&segment_name(*first)), "{named}");
                 assert!(length == 0 || length < 76 || lost == "all records of this segment", "{length}: {lost}");
             }
         }

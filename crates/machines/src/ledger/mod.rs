@@ -48,6 +48,7 @@ mod slot_table;
 mod snapshot;
 mod sound;
 mod state;
+mod ties;
 mod validity;
 
 #[cfg(test)]

@@ -4,7 +4,9 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod archive;
 mod auditor;
+mod backup;
 mod broken_disk;
 mod changes;
 mod clock;
