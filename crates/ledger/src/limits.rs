@@ -32,6 +32,10 @@ pub const AUDIT_ACCOUNTS_PER_QUESTION: u32 = 1_024;
 /// How long a shard waits for an answer before it pulls credits again, in milliseconds.
 pub const PULL_RETRY_MS: u64 = 500;
 
+/// How long what is damaged is left alone before it is tried again, in milliseconds: an operator may have put the file
+/// right.
+pub const DAMAGE_RETRY_MS: u64 = 10_000;
+
 /// What a transfer's record takes beyond its texts, at most: framing, numbers, back pointers.
 pub const RECORD_OVERHEAD_BYTES: usize = 160;
 

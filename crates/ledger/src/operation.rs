@@ -13,7 +13,7 @@ use tidegate_journal::Durability;
 use tidegate_machines::ledger::{
     AccountKind, AccountView, Command, ContentDigest, HistoryRow, InboundCredit, Outcome, Refusal,
 };
-use tidegate_machines::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
+use tidegate_machines::{DamagedPlace, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
 use tidegate_runtime::Address;
 use tidegate_shard::Durable;
@@ -203,8 +203,8 @@ pub enum Answer {
         /// Items that were not decided.
         need_credit: Vec<u32>,
     },
-    /// To `FindOwners`: the shard that decided on each id.
-    Owners(Vec<Option<ShardIndex>>),
+    /// To `FindOwners`: the shard that decided on each id, or why that cannot be told.
+    Owners(Vec<Result<Option<ShardIndex>, Refusal>>),
     /// To `Describe`.
     Facts(Vec<AccountFact>),
     /// To `ReadAccount`: `None` when it has no such account or part.
@@ -217,6 +217,8 @@ pub enum Answer {
         rows: Vec<ChainedRow>,
         /// Record to continue at; [`RecordPosition::NONE`] at the end.
         next: RecordPosition,
+        /// Why that record cannot be read, if the rows end because of it.
+        damaged: Option<&'static DamagedPlace>,
     },
     /// To `ReadFigures`.
     Figures {

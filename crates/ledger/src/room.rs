@@ -19,7 +19,7 @@ use tidegate_machines::ledger::Outcome;
 use tidegate_planted::{BalanceChange, Tampering};
 use tidegate_runtime::background::Background;
 use tidegate_runtime::recovery::{NodeLog, Recovery};
-use tidegate_runtime::{Address, Carries, Home, Resident, Room, ShardAddresses, ShardResident, Site};
+use tidegate_runtime::{Address, Carries, Damages, Home, Resident, Room, ShardAddresses, ShardResident, Site};
 use tidegate_shard::Shard;
 
 use crate::announcer::AnnounceRules;
@@ -113,6 +113,7 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
                 addresses: site.placement().shards(LEDGER),
                 metrics: LedgerMetrics::register(site.registry(), log.shard),
                 audited: self.audited.clone(),
+                damages: site.status().damages().clone(),
             };
             site.recover_member::<LedgerFamily>(log, journal, |recovery| recovering.finish(recovery))?;
         }
@@ -143,6 +144,7 @@ struct Recovering {
     addresses: ShardAddresses,
     metrics: LedgerMetrics,
     audited: Arc<Mutex<Vec<AuditedLog>>>,
+    damages: Arc<Damages>,
 }
 
 impl Recovering {
@@ -166,6 +168,7 @@ impl Recovering {
             service.announce(rules, &back.state);
             announcer
         });
+        service.tell_damage_to(self.damages, recovery.log());
         let shard = Shard::new(ShardIndex(recovery.shard()), back.state, service, back.log)?;
         let protocol = LedgerProtocol::new(self.addresses, announcer);
         let parker = recovery.parker().clone();

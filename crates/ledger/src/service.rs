@@ -15,20 +15,22 @@ mod read;
 mod records;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use tidegate_disk::Disk;
-use tidegate_journal::{Durability, JournalError, LogReader, LogStore, NoRoom, Position, Sequence};
-use tidegate_machines::ledger::{AccountView, Command, EVENT_BYTES_MAX, Event, Ledger, Outcome};
-use tidegate_machines::{Machine, OutboundNumber, Place, ShardIndex};
+use tidegate_journal::{Durability, JournalError, LogId, LogReader, LogStore, NoRoom, Position, Sequence};
+use tidegate_machines::ledger::{AccountView, Command, EVENT_BYTES_MAX, Event, Ledger, Outcome, Refusal};
+use tidegate_machines::{DamagedPlace, Machine, OutboundNumber, Place, RecordPosition, ShardIndex, TimeMs};
 use tidegate_planted::{Bug, is_planted};
-use tidegate_runtime::Address;
+use tidegate_runtime::damage::Owner;
+use tidegate_runtime::{Address, Damages};
 use tidegate_shard::{Derived, JobId, Jobs, Pause, Room, Served, Service, Turn, Unavailable, Unsolicited};
 
 use crate::announcer::{AnnounceRules, Announcer};
-use crate::family::LedgerFamily;
+use crate::family::{LEDGER, LedgerFamily};
 use crate::ids::{IdHash, IdIndex, IdsError};
-use crate::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX, EXPIRIES_PER_STEP};
+use crate::limits::{DAMAGE_RETRY_MS, ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX, EXPIRIES_PER_STEP};
 use crate::message::AuditReport;
 use crate::operation::{Answer, Credit, Operation};
 
@@ -36,6 +38,7 @@ use exchange::Exchange;
 use history::HistoryJob;
 pub use history::HistoryRecords;
 use records::{Halt, Reads, Records, ids_of};
+pub use records::{Record, RecordsJob};
 
 /// Why a shard of the ledger stops for good.
 #[derive(Debug, thiserror::Error)]
@@ -55,9 +58,6 @@ pub enum ShardError {
         /// Why, as a refusal's code.
         code: &'static str,
     },
-    /// The id index failed, so no id can be told to be new.
-    #[error(transparent)]
-    Ids(#[from] IdsError),
 }
 
 /// What leaves a shard of the ledger, and for whom.
@@ -152,7 +152,7 @@ pub enum Job {
     /// Rows of a history.
     History(HistoryJob),
     /// The records at these positions: those that ids stand for, and debits whose credits another shard asked for.
-    Records(Vec<Position>),
+    Records(RecordsJob),
 }
 
 /// What a [`Job`] found.
@@ -161,7 +161,7 @@ pub enum Fetched {
     /// To `History`.
     History(HistoryRecords),
     /// To `Records`: in the order asked.
-    Records(Result<Vec<Box<[u8]>>, JournalError>),
+    Records(Result<Vec<Record>, JournalError>),
 }
 
 /// What a shard of the ledger counted since it started, beside what all shards count.
@@ -191,13 +191,24 @@ pub struct LedgerService<D: Disk> {
     facts: LedgerFacts,
     refusals: BTreeMap<&'static str, u64>,
     scratch: Vec<u8>,
+    log: LogId,
+    damages: Arc<Damages>,
 }
 
 /// The holds whose time is over: what their records are, and the read of more of them.
+///
+/// A hold whose record is damaged stays, because nobody can say any more what is to be released. Those behind it in the
+/// order of expiry go on, and from time to time it is tried again.
 #[derive(Debug, Default)]
 struct Expiry {
     reading: Option<JobId>,
     records: Records,
+    /// The last hold that was passed over; all before it are gone or were passed over, too.
+    passed: Option<(TimeMs, RecordPosition)>,
+    /// When the first of them was.
+    passed_at: Option<TimeMs>,
+    /// How many.
+    stuck: u64,
 }
 
 /// A turn of a shard of the ledger.
@@ -223,12 +234,25 @@ impl<D: Disk> LedgerService<D> {
             facts: LedgerFacts::default(),
             refusals: BTreeMap::new(),
             scratch: Vec::new(),
+            log: LogId { directory: 0, family: LEDGER.number, shard: index.0 },
+            damages: Arc::default(),
         }
     }
 
     /// Announces accounts from now on, beginning with all that match.
     pub fn announce(&mut self, rules: AnnounceRules, ledger: &Ledger) {
         self.announcer = Some(Announcer::new(rules, ledger));
+    }
+
+    /// Has `damages` told of everything damaged that is met from now on; `log` is the shard's.
+    pub fn tell_damage_to(&mut self, damages: Arc<Damages>, log: LogId) {
+        assert!(log.shard == self.index.0, "a shard has a log of its number");
+        (self.damages, self.log) = (damages, log);
+    }
+
+    /// What was found damaged.
+    pub fn damages(&self) -> &Arc<Damages> {
+        &self.damages
     }
 
     /// The id index (facts).
@@ -268,6 +292,21 @@ impl<D: Disk> LedgerService<D> {
         }
     }
 
+    /// What to refuse those with whose ids cannot be looked up because of `error`. Told once for each place.
+    fn ids_damaged(&self, error: &IdsError) -> &'static DamagedPlace {
+        self.damages.note(Owner::Ids(self.log), self.index.0, error.place())
+    }
+
+    /// Holds whose time is over and whose records are damaged, so that they stay.
+    pub fn holds_stuck(&self) -> u64 {
+        self.expiry.stuck
+    }
+
+    /// Credits that other shards wait for and whose debits are damaged, by how many shards wait.
+    pub fn credits_stuck(&self) -> u64 {
+        self.exchange.stuck()
+    }
+
     fn count(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Applied => self.facts.applied += 1,
@@ -286,7 +325,7 @@ impl<D: Disk> LedgerService<D> {
     ) -> Result<(), ShardError> {
         if let Some(job) = self.expiry.reading {
             let Some(records) = self.reads.take(job) else { return Ok(()) };
-            self.expiry = Expiry { reading: None, records: records? };
+            (self.expiry.reading, self.expiry.records) = (None, records?);
         }
         assert!(self.at_hand.is_empty(), "one call after the other");
         self.at_hand = std::mem::take(&mut self.expiry.records);
@@ -295,22 +334,35 @@ impl<D: Disk> LedgerService<D> {
         match expired {
             Ok(()) => Ok(()),
             Err(Halt::Stop(stop)) => Err(stop),
+            Err(Halt::Damaged(_)) => unreachable!("a hold whose record is damaged is passed over"),
             Err(Halt::Unread) => {
-                let unread =
-                    self.unread(turn, turn.state().expired_holds(turn.now()).take(EXPIRIES_PER_STEP), &at_hand)?;
-                self.expiry = Expiry { reading: Some(self.start_read(unread, jobs)), records: at_hand };
+                let expired = turn.state().expired_holds_after(turn.now(), self.expiry.passed);
+                let unread = self.unread(turn, expired.map(|(id, _)| id).take(EXPIRIES_PER_STEP), &at_hand);
+                self.expiry.reading = Some(self.start_read(unread, jobs));
+                self.expiry.records = at_hand;
                 Ok(())
             }
         }
     }
 
     fn expire_some<L: LogStore>(&mut self, turn: &mut LedgerTurn<'_, L>) -> Result<(), Halt> {
+        if self.expiry.passed_at.is_some_and(|at| turn.now().0.abs_diff(at.0) >= DAMAGE_RETRY_MS) {
+            (self.expiry.passed, self.expiry.passed_at, self.expiry.stuck) = (None, None, 0);
+        }
         for _ in 0..EXPIRIES_PER_STEP {
-            let Some(id) = turn.state().expired_holds(turn.now()).next().map(Box::<str>::from) else { return Ok(()) };
+            let Some((id, key)) = turn.state().expired_holds_after(turn.now(), self.expiry.passed).next() else {
+                return Ok(());
+            };
             if !may_append(turn) || is_planted(Bug::HoldNotReleased) {
                 return Ok(());
             }
-            self.decide_one(turn, &Command::ExpireHold { id: &id }, Some(&id))?;
+            let id = Box::<str>::from(id);
+            let outcome = self.decide_one(turn, &Command::ExpireHold { id: &id }, Some(&id))?;
+            if let Outcome::Refused(Refusal::Damaged(_)) = outcome {
+                self.expiry.passed = Some(key);
+                self.expiry.passed_at.get_or_insert(turn.now());
+                self.expiry.stuck += 1;
+            }
         }
         Ok(())
     }
@@ -399,8 +451,9 @@ impl<D: Disk> Service for LedgerService<D> {
         match served {
             Ok(served) => Ok(served),
             Err(Halt::Stop(stop)) => Err(stop),
+            Err(Halt::Damaged(place)) => Ok(Served::Done(Output::Answer(Answer::Refused(Refusal::Damaged(place))))),
             Err(Halt::Unread) => {
-                let unread = self.unread(turn, ids_of(call, progress.decided()), &progress.records)?;
+                let unread = self.unread(turn, ids_of(call, progress.decided()), &progress.records);
                 let job = self.start_read(unread, jobs);
                 progress.reading = Some(job);
                 Ok(Served::Paused(Pause::Fetch(job)))
@@ -418,8 +471,7 @@ impl<D: Disk> Service for LedgerService<D> {
         if progress.reading.is_some() {
             return;
         }
-        // An index that fails says so when the call is served.
-        let unread = self.unread(turn, ids_of(call, progress.decided()), &progress.records).unwrap_or_default();
+        let unread = self.unread(turn, ids_of(call, progress.decided()), &progress.records);
         if !unread.is_empty() {
             progress.reading = Some(self.start_read(unread, jobs));
         }
@@ -447,13 +499,17 @@ impl<D: Disk> Service for LedgerService<D> {
     }
 
     fn durable(&mut self, up_to: &Durability) -> Result<(), ShardError> {
-        Ok(self.ids.maintain(up_to.position())?)
+        // The index goes on with what it has: look-ups that need what is damaged are refused, one by one.
+        if let Err(error) = self.ids.maintain(up_to.position()) {
+            self.ids_damaged(&error);
+        }
+        Ok(())
     }
 
     fn run<Reader: LogReader>(job: Job, reader: &Reader) -> Fetched {
         match job {
             Job::History(job) => Fetched::History(job.run(reader)),
-            Job::Records(positions) => records::run(&positions, reader),
+            Job::Records(job) => job.run(reader),
         }
     }
 }

@@ -13,6 +13,7 @@
 //! arguments. Invariant: nothing here knows how a record is stored, framed, replicated or sent.
 
 mod chunks;
+mod damaged_place;
 mod encoding;
 pub mod ledger;
 mod machine;
@@ -21,6 +22,7 @@ mod pieces;
 pub mod queue;
 pub mod topic;
 
+pub use damaged_place::DamagedPlace;
 pub use ledger::shard_of;
 pub use machine::{Decision, Machine, Place};
 pub use number::{Amount, OutboundNumber, RecordPosition, RecordSequence, ShardIndex, TimeMs};

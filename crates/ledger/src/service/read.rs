@@ -2,7 +2,7 @@
 
 use tidegate_disk::Disk;
 use tidegate_journal::LogStore;
-use tidegate_machines::ledger::{AccountKind, AccountView, Ledger, shard_of};
+use tidegate_machines::ledger::{AccountKind, AccountView, Ledger, Refusal, shard_of};
 
 use super::records::Halt;
 use super::{LedgerService, LedgerTurn};
@@ -26,7 +26,10 @@ impl<D: Disk> LedgerService<D> {
             Operation::FindOwners(ids) => {
                 let mut owners = Vec::with_capacity(ids.len());
                 for id in ids {
-                    owners.push(self.owner_of(turn, id)?);
+                    owners.push(match self.owner_of(turn, id) {
+                        Err(Halt::Damaged(place)) => Err(Refusal::Damaged(place)),
+                        owner => Ok(owner?),
+                    });
                 }
                 Answer::Owners(owners)
             }
