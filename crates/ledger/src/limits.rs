@@ -29,6 +29,10 @@ pub const EXPIRIES_PER_STEP: usize = 1_024;
 pub const ANNOUNCEMENTS_PER_STEP: usize = 1_024;
 /// Accounts that the auditor compares with one question to the live shard.
 pub const AUDIT_ACCOUNTS_PER_QUESTION: u32 = 1_024;
+/// Open holds that the auditor compares with one question to the live shard.
+pub const AUDIT_HOLDS_PER_QUESTION: u32 = 1_024;
+/// Differences that one report names; it says how many more there are.
+pub const AUDIT_DIFFERENCES_MAX: usize = 1_000;
 /// How long a shard waits for an answer before it pulls credits again, in milliseconds.
 pub const PULL_RETRY_MS: u64 = 500;
 

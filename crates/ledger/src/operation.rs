@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use tidegate_journal::Durability;
 use tidegate_machines::ledger::{
-    AccountKind, AccountView, Command, ContentDigest, HistoryRow, InboundCredit, Outcome, Refusal,
+    AccountKind, AccountView, Command, ContentDigest, HistoryRow, HoldView, InboundCredit, Outcome, PeerFigures, Refusal,
 };
 use tidegate_machines::{DamagedPlace, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
@@ -143,6 +143,15 @@ pub enum Operation {
         /// How many slots.
         count: u32,
     },
+    /// The live open holds, in order of expiry, for the auditor.
+    ReadOpenHolds {
+        /// Those behind this one.
+        after: Option<(TimeMs, RecordPosition)>,
+        /// At most so many.
+        count: u32,
+    },
+    /// The live figures between this shard and the others, for the auditor.
+    ReadPeers,
     /// How far the journal is durable, for the auditor.
     ReadDurableEnd,
     /// Keep what the auditor found.
@@ -175,6 +184,10 @@ pub struct ChainedRow {
 pub struct Figures {
     /// Account id.
     pub id: Box<str>,
+    /// Unit of measure.
+    pub asset: Box<str>,
+    /// Kind.
+    pub kind: AccountKind,
     /// Balance, minor units.
     pub balance: i64,
     /// Held, minor units.
@@ -228,6 +241,22 @@ pub enum Answer {
         figures: Vec<Figures>,
         /// Whether there are more slots.
         more: bool,
+    },
+    /// To `ReadOpenHolds`.
+    OpenHolds {
+        /// The holds are those after this record.
+        sequence: u64,
+        /// In order of expiry.
+        holds: Vec<HoldView>,
+        /// Whether there are more behind the last.
+        more: bool,
+    },
+    /// To `ReadPeers`.
+    Peers {
+        /// The figures are those after this record.
+        sequence: u64,
+        /// One for each other shard.
+        peers: Vec<PeerFigures>,
     },
     /// To `ReadDurableEnd`.
     DurableEnd {

@@ -128,7 +128,10 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
         let background = background.with_client(|me| OperationClient::new(me, shards));
         let mut audited = std::mem::take(&mut *self.audited.lock().expect("recovery is over"));
         audited.sort_by_key(|audited| audited.log.shard);
-        let audits = AuditLoop::open(background, site.data(), audited, self.options.schedule);
+        let with_scrub = |log: AuditedLog| Some((site.take_scrub(log.log)?, log)).map(|(scrub, log)| (log, scrub));
+        let audited: Vec<_> = audited.into_iter().filter_map(with_scrub).collect();
+        let rate = site.scrub_bytes_per_s();
+        let audits = AuditLoop::open(background, site.data(), audited, self.options.schedule, rate);
         let status = site.status().clone();
         site.spawn("background".into(), move || {
             audits.run(&|| status.is_stopping());
@@ -161,7 +164,7 @@ impl Recovering {
         let back = recovery.replay(open, &mut ids)?;
 
         let reader = back.log.reader()?;
-        let audited = AuditedLog { log: recovery.log(), reader: reader.another()?, recovered };
+        let audited = AuditedLog { log: recovery.log(), reader: reader.another()?, recovered, ids: folder };
         self.audited.lock().expect("no recovery panicked").push(audited);
         let mut service = LedgerService::new(&back.state, ids, back.log.last_sequence());
         let announcer = self.announce.map(|(rules, announcer)| {

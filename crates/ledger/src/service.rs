@@ -297,6 +297,11 @@ impl<D: Disk> LedgerService<D> {
         self.damages.note(Owner::Ids(self.log), self.index.0, error.place())
     }
 
+    /// What of its index of ids is damaged.
+    pub fn ids_damage(&self) -> Vec<&'static DamagedPlace> {
+        self.damages.of(Owner::Ids(self.log))
+    }
+
     /// Holds whose time is over and whose records are damaged, so that they stay.
     pub fn holds_stuck(&self) -> u64 {
         self.expiry.stuck

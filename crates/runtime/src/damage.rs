@@ -9,9 +9,9 @@
 //! Why interned for ever: a refusal is copied with every outcome, so it can own no text. A place costs some hundred
 //! bytes once, and there are at most [`PLACES_MAX`] of them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use tidegate_journal::{JournalError, LogId, LogReader, Position};
 use tidegate_machines::DamagedPlace;
@@ -31,6 +31,8 @@ static MANY: LazyLock<DamagedPlace> = LazyLock::new(|| DamagedPlace {
 #[derive(Debug, Default)]
 pub struct Damages {
     places: Mutex<HashMap<(Box<str>, u64), Found>>,
+    /// The last pass over a log that was begun.
+    pass: AtomicU64,
 }
 
 /// One place, in whose log, and whether it is still damaged.
@@ -38,8 +40,8 @@ pub struct Damages {
 struct Found {
     place: &'static DamagedPlace,
     owner: Owner,
-    /// When it was last met; `None` once it was found sound.
-    seen: Option<Instant>,
+    /// The pass that had begun last when it was last met; `None` once it was found sound.
+    seen: Option<u64>,
 }
 
 /// What a damaged file belongs to.
@@ -84,7 +86,7 @@ impl Damages {
             let place: &'static DamagedPlace = Box::leak(Box::new(place));
             Found { place, owner, seen: None }
         });
-        found.seen = Some(Instant::now());
+        found.seen = Some(self.pass.load(Ordering::SeqCst));
         found.place
     }
 
@@ -94,10 +96,18 @@ impl Damages {
         places.get(&(file.into(), offset)).filter(|found| found.seen.is_some()).map(|found| found.place)
     }
 
-    /// Forgets what belongs to `owner` and was not met since `since`: all of it was read again meanwhile.
-    pub fn mend(&self, owner: Owner, since: Instant) {
-        for found in self.places().values_mut().filter(|found| found.owner == owner) {
-            if found.seen.is_some_and(|seen| seen < since) {
+    /// A pass over some log begins; its number, for [`Damages::mend`].
+    pub fn begin_pass(&self) -> u64 {
+        self.pass.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// Forgets the damage of files of `owner` in which none was met since `pass` began: all of them were read again.
+    pub fn mend(&self, owner: Owner, pass: u64) {
+        let mut places = self.places();
+        let met = |found: &&Found| found.owner == owner && found.seen.is_some_and(|seen| seen >= pass);
+        let still: HashSet<&'static str> = places.values().filter(met).map(|found| &*found.place.file).collect();
+        for found in places.values_mut().filter(|found| found.owner == owner && found.seen.is_some()) {
+            if !still.contains(&*found.place.file) {
                 found.seen = None;
                 let DamagedPlace { file, offset, .. } = found.place;
                 tracing::info!(%file, offset, "a file that was damaged is sound again");
@@ -157,6 +167,19 @@ impl Damages {
         }
     }
 
+    /// Keeps what a reading of a whole log found at `place`, a segment's name and an offset: what is wrong, what is lost.
+    pub fn note_at(
+        &self,
+        owner: Owner,
+        family: &str,
+        log: LogId,
+        (segment, offset): (&str, u64),
+        (what, lost): (String, String),
+    ) -> &'static DamagedPlace {
+        let file = file_of(family, log, segment).into();
+        self.note(owner, log.shard, DamagedPlace { file, offset, what: what.into(), lost: lost.into() })
+    }
+
     /// Keeps that the record at `at` is not what it should be although its checksum is right.
     pub fn note_record(&self, family: &str, log: LogId, at: Position, what: &str) -> &'static DamagedPlace {
         let (file, lost) = (format!("journal/{family}-{}", log.shard), format!("the record at position {at}"));
@@ -185,3 +208,6 @@ pub fn file_of(family: &str, log: LogId, segment: &str) -> String {
     format!("journal/{family}-{}/{segment}", log.shard)
 }
 
+
+#[cfg(test)]
+mod tests;

@@ -30,6 +30,7 @@ pub mod node;
 pub mod placement;
 pub mod pump;
 pub mod recovery;
+pub mod scrub;
 pub mod shard_resident;
 pub mod status;
 pub mod threads;

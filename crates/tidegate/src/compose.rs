@@ -65,7 +65,11 @@ pub fn start<P: Parcels>(
         .with_context(|| format!("the key that signs tokens, {}", config.auth.jwt_secret_file.display()))?;
     let authenticator = Arc::new(Authenticator::new(config.auth_settings(secret.clone())));
     let counted: Vec<_> = extensions.iter().map(|extension| extension.metrics()).collect();
-    let options = NodeOptions { workers: config.limits.workers as u16, registry: metrics::registry(&counted) };
+    let options = NodeOptions {
+        workers: config.limits.workers as u16,
+        registry: metrics::registry(&counted),
+        scrub_bytes_per_s: config.scrub_bytes_per_s,
+    };
     let rooms = rooms(config, files, mqtt, &authenticator, opened)?;
     let node = Node::start(&options, directory, rooms, progress)?;
     Ok(Served { node, authenticator, secret })

@@ -6,7 +6,7 @@ use tidegate_machines::ledger::{AccountKind, AccountView, Ledger, Refusal, shard
 
 use super::records::Halt;
 use super::{LedgerService, LedgerTurn};
-use crate::limits::{AUDIT_ACCOUNTS_PER_QUESTION, PAGE_ROWS_MAX};
+use crate::limits::{AUDIT_ACCOUNTS_PER_QUESTION, AUDIT_HOLDS_PER_QUESTION, PAGE_ROWS_MAX};
 use crate::operation::{AccountFact, Answer, Figures, Operation};
 
 impl<D: Disk> LedgerService<D> {
@@ -34,6 +34,14 @@ impl<D: Disk> LedgerService<D> {
                 Answer::Owners(owners)
             }
             Operation::ReadFigures { first, count } => read_figures(turn, *first, *count),
+            Operation::ReadOpenHolds { after, count } => {
+                let count = (*count).min(AUDIT_HOLDS_PER_QUESTION) as usize;
+                let mut holds: Vec<_> = ledger.holds_after(*after).take(count + 1).collect();
+                let more = holds.len() > count;
+                holds.truncate(count);
+                Answer::OpenHolds { sequence: turn.appended().0, holds, more }
+            }
+            Operation::ReadPeers => Answer::Peers { sequence: turn.appended().0, peers: ledger.peer_figures() },
             Operation::ReadDurableEnd => Answer::DurableEnd { durable: turn.durable() },
             Operation::KeepAudit(report) => {
                 self.last_audit = report.clone();
@@ -66,6 +74,8 @@ fn read_figures<L: LogStore>(turn: &LedgerTurn<'_, L>, first: u32, count: u32) -
         .figures(first, count)
         .map(|view| Figures {
             id: view.id,
+            asset: view.asset,
+            kind: view.kind,
             balance: view.balance,
             held: view.held,
             credited: view.credited,

@@ -28,6 +28,7 @@ mod apply;
 mod asset;
 mod codec;
 mod command;
+mod compared;
 mod decide;
 mod event;
 mod hash;
@@ -52,6 +53,7 @@ mod tests;
 pub use account::AccountSlot;
 pub use codec::EventError;
 pub use command::{Command, InboundCredit};
+pub use compared::{HoldView, PeerFigures};
 pub use event::{AccountStep, CreditStep, Event, HoldFacts};
 pub use hash::{Content, ContentDigest, content_digest, id_hash, id_hash_keyed, shard_of};
 pub use limits::{
