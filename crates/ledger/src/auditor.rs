@@ -65,6 +65,8 @@ pub struct ShardAuditor<D: Disk, R: LogReader> {
     /// The newest snapshot: its place, and the bytes of its file.
     snapshot: (Cursor, u64),
     first_fold: FirstFold,
+    /// A digest of the state with which this process began.
+    begun_with: blake3::Hash,
     damages: Arc<Damages>,
     scrub: ScrubReport,
 }
@@ -128,6 +130,7 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
         let begin = snapshots.newest_standing(&reader, recovered, &mut Vec::new());
         let (start, ledger) = begin.ok().flatten().unwrap_or_else(|| (Cursor::START, Ledger::new(shard, shard_count)));
         let bytes = snapshots.newest_header(recovered.position()).ok().flatten().map_or(0, |newest| newest.bytes);
+        let begun_with = compare::form_of(&ledger);
         let first_fold = match start == Cursor::START {
             true => FirstFold::Agreed { sequence: 0 },
             false => FirstFold::begin(log, shard_count),
@@ -146,6 +149,7 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
             agreed: Agreed::default(),
             snapshot: (start, bytes),
             first_fold,
+            begun_with,
             damages: Arc::default(),
             scrub: ScrubReport::default(),
         }
@@ -336,24 +340,22 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
         if scrub.at() == Cursor::START && matches!(self.first_fold, FirstFold::Interrupted { .. }) {
             self.first_fold = FirstFold::begin(self.log(), self.shard_count);
         }
-        // As long as it folds, it reads on to the auditor's place, which is the end of a group then.
-        let goal = match self.first_fold.is_folding() && self.damage.is_none() {
-            true => Some(self.settle().unwrap_or(self.start)),
-            false => None,
-        };
-        let up_to = goal.and(self.up_to);
-        let fold = &mut self.first_fold;
+        // As long as it folds, it may read beyond what is settled, to where the snapshot stands.
+        let (goal, fold) = (self.start, &mut self.first_fold);
+        let up_to = self.up_to.filter(|_| fold.is_folding());
         let mut arrived = false;
         let is_over = scrub.step(bytes, up_to, &mut |groups| {
             if arrived {
                 return verify(groups);
             }
             let went_on = fold.read(groups)?;
-            arrived = fold.is_folding() && goal == Some(groups.cursor());
+            arrived = fold.is_folding() && goal == groups.cursor();
             Ok(went_on)
         });
         if arrived {
-            self.first_fold.compare(&self.fold);
+            let mut snapshots = self.snapshots.newest_first().into_iter().flatten().flatten();
+            let load = || snapshots.find(|(cursor, _)| *cursor == goal).map(|(_, state)| state);
+            self.first_fold.compare(&self.begun_with, load);
         }
         let facts = scrub.facts();
         (self.scrub.position, self.scrub.of) = (facts.position, facts.of);
@@ -431,6 +433,3 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
         Ok(Some(written))
     }
 }
-
-#[cfg(test)]
-mod tests;

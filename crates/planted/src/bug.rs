@@ -17,6 +17,14 @@ pub enum Bug {
     WatermarkOffByOne,
     /// A credit from another shard leaves the watermark as it was, so that the same credit is taken in again.
     CreditAppliedTwice,
+    /// The live state counts one credit too many, which the journal does not say.
+    LiveCreditTooMany,
+    /// The live state loses a hold; what it reserves stays reserved.
+    LiveHoldLost,
+    /// The live state takes a new account for one of another asset.
+    LiveAssetMixed,
+    /// The live state notes one credit of another shard more than was taken in.
+    LiveWatermarkOff,
     /// A message to a stream whose outcome nobody knows is taken for stored.
     UnknownTakenForStored,
     /// A stream's log goes on although another writer stands where its message should be.

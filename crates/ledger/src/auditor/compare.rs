@@ -146,8 +146,11 @@ fn sums(of: &[(Box<str>, u128)]) -> String {
     parts.join(", ")
 }
 
-/// All in which two folds differ: `live` is the one that agreed with the live state.
-pub(super) fn states(live: &Ledger, journal: &Ledger, found: &mut Differences) {
+/// All in which two states differ that are known to: `live` is the one that this process began from, if it is still
+/// there.
+pub(super) fn states(live: Option<&Ledger>, journal: &Ledger, found: &mut Differences) {
+    let whole = Subject { account: "(the snapshot that this process began from)", hold: None, agreed_at: 0 };
+    let Some(live) = live else { return found.push(whole.difference("bytes", 0, 0)) };
     let figures = |view: AccountView| Figures {
         id: view.id,
         asset: view.asset,
@@ -163,9 +166,8 @@ pub(super) fn states(live: &Ledger, journal: &Ledger, found: &mut Differences) {
     let of_live: Vec<HoldView> = live.holds_after(None).collect();
     holds(&of_live, (None, false), journal, 0, found);
     peers(&live.peer_figures(), &journal.peer_figures(), 0, found);
-    if found.count() == before && form_of(live) != form_of(journal) {
-        let subject = Subject { account: "(state)", hold: None, agreed_at: 0 };
-        found.push(subject.difference("bytes", 0, 0));
+    if found.count() == before {
+        found.push(whole.difference("bytes", 0, 0));
     }
 }
 

@@ -1,10 +1,13 @@
 //! The fold from the first record on: what shows that the snapshot from which this process began is true.
 //!
 //! ```text
-//!   record 1 ─▶ fold, slowly, as the log is read again ─▶ the auditor's place: equal, byte for byte?
+//!   record 1 ─▶ fold, slowly, as the log is read again ─▶ the snapshot's place: equal, byte for byte?
 //!                                                          │ yes: all that is live follows from record 1
 //!                                                          └ no: what differs, in words
 //! ```
+//!
+//! Why at the snapshot's place: live state and auditor began from it, and each record behind it is checked against the
+//! state as it is folded. Only a digest of the snapshot is kept; it is read again if it differs, to say in what.
 //!
 //! Why only once a process: afterwards the auditor's state is known to follow from the first record, and a pass that
 //! finds the same chain of hashes finds the same records. So a third state is in memory only until then.
@@ -71,14 +74,14 @@ impl FirstFold {
         }
     }
 
-    /// Compares with `audited`, at whose place it has arrived.
-    pub fn compare(&mut self, audited: &Fold<Ledger>) {
+    /// Compares with the state from which this process began and at whose place it has arrived: `form` is its digest;
+    /// `load` has it again, if it is still there.
+    pub fn compare(&mut self, form: &blake3::Hash, load: impl FnOnce() -> Option<Ledger>) {
         let FirstFold::Folding(fold) = self else { return };
-        assert_eq!(fold.sequence(), audited.sequence(), "both stand at the same record");
         let sequence = fold.sequence().0;
         let mut differences = Differences::default();
-        if compare::form_of(audited.state()) != compare::form_of(fold.state()) {
-            compare::states(audited.state(), fold.state(), &mut differences);
+        if compare::form_of(fold.state()) != *form {
+            compare::states(load().as_ref(), fold.state(), &mut differences);
         }
         *self = match differences.count() {
             0 => FirstFold::Agreed { sequence },

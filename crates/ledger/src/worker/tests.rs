@@ -1,6 +1,7 @@
 //! A worker over a fake disk, stepped by the test: its answers when a shard fails, and when a batch has more accounts
 //! than a group holds.
 
+mod audits;
 mod damage;
 mod streams;
 

@@ -30,6 +30,7 @@ mod codec;
 mod command;
 mod compared;
 mod decide;
+mod drift;
 mod event;
 mod hash;
 mod history;

@@ -54,6 +54,8 @@ pub(super) struct Damage {
     snapshots: Vec<String>,
     /// Since the process started, something was done to it for which a shard may stop.
     may_stop: bool,
+    /// Since the process started, its index of ids was made to rot; the next start builds it again.
+    ids_rot: bool,
     /// [`Store::strays`] before the process started.
     strays: u64,
     full_until: Option<u64>,
@@ -66,7 +68,7 @@ impl<S: Store> Site<S> {
     /// Whether a shard that stops itself has a reason.
     pub fn may_stop_a_shard(&self) -> bool {
         let fenced = self.store.strays() > self.damage.strays;
-        fenced || self.damage.may_stop || self.damage.rot.iter().any(|rot| self.store.is_rotten(rot))
+        fenced || self.damage.may_stop
     }
 
     /// Whether `words` name a part of a log that really rots.
@@ -94,6 +96,11 @@ impl<S: Store> Site<S> {
         !self.damage.rot.is_empty()
     }
 
+    /// Whether something that a read may meet rots: of a log, or of the index of ids beside it.
+    pub fn may_refuse_for_damage(&self) -> bool {
+        self.damage.ids_rot || self.damage.rot.iter().any(|rot| self.store.is_rotten(rot))
+    }
+
     /// Whether the disk is full, or was so lately that answers may still say so.
     pub fn was_full(&self) -> bool {
         self.damage.full_at.is_some_and(|at| self.is_full() || self.tick < at + FULL_IS_REMEMBERED)
@@ -106,7 +113,7 @@ impl<S: Store> Site<S> {
 
     /// A process is about to start, and has nothing to complain of yet.
     pub(super) fn process_starts(&mut self) {
-        self.damage.may_stop = false;
+        (self.damage.may_stop, self.damage.ids_rot) = (false, false);
         self.damage.strays = self.store.strays();
     }
 
@@ -209,7 +216,7 @@ impl<S: Store> Site<S> {
         note!(self.trace, "{} rots at {at}", path.display());
         self.disk.flip_bit(&path, at, self.chance.below(8) as u8);
         self.tally.add("a harmed id index", 1);
-        self.damage.may_stop = true;
+        self.damage.ids_rot = true;
     }
 
     fn files_below(&self, folder: &str) -> Vec<(std::path::PathBuf, u64)> {

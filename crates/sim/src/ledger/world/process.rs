@@ -116,7 +116,7 @@ impl<S: Store> LedgerWorld<S> {
     pub(super) fn reconciled(&mut self, report: &AuditReport) -> Result<(), Violation> {
         note!(self.site.trace, "audit {report:?}");
         self.site.tally.add("a reconciliation", 1);
-        must(report.differences.is_empty(), "the auditor agrees with the live balances", || format!("{report:?}"))?;
+        must(report.differences.is_empty(), "the auditor agrees with the live state", || format!("{report:?}"))?;
         if let Some(damage) = &report.damage {
             let planted = self.site.explains(log_id(report.shard), damage) || self.site.disk.has_stopped();
             must(planted, "the auditor finds damage only where there is some", || damage.clone())?;
