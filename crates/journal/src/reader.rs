@@ -83,7 +83,11 @@ impl<D: Disk> LogReader for Reader<D> {
         let segments = self.folder.list_segments()?;
         let behind = segments.partition_point(|first| *first <= at);
         let Some(first) = behind.checked_sub(1).map(|index| segments[index]) else {
-            return Err(before_the_first(&self.folder, &Cursor { position: at, ..Cursor::START }, segments.first().copied()));
+            return Err(before_the_first(
+                &self.folder,
+                &Cursor { position: at, ..Cursor::START },
+                segments.first().copied(),
+            ));
         };
         let (file, mut cursor) = self.folder.open_shared(first)?;
         let mut scan = SegmentScan::new(file, self.folder.log, first);

@@ -388,11 +388,14 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
         if let Some(damage) = &self.damage {
             return Err(damage.clone());
         }
-        let advanced = self.try_advance(sequence, durable).map_err(|damage| damage.to_string());
-        if let Err(damage) = &advanced {
-            self.damage = Some(damage.clone());
+        let advanced = self.try_advance(sequence, durable);
+        // What cannot be read is asked for again in the next round, as it may be put right; what does not fit stays so.
+        if let Err(misfit) = &advanced
+            && !matches!(misfit, FoldError::Journal(_))
+        {
+            self.damage = Some(misfit.to_string());
         }
-        advanced
+        advanced.map_err(|damage| damage.to_string())
     }
 
     fn try_advance(&mut self, sequence: Sequence, durable: Durability) -> Result<(), FoldError> {

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use tidegate_journal::Durability;
 use tidegate_machines::ledger::{
-    AccountKind, AccountView, Command, ContentDigest, HistoryRow, HoldView, InboundCredit, Outcome, PeerFigures, Refusal,
+    AccountKind, AccountView, Command, ContentDigest, HistoryRow, HoldView, InboundCredit, Outcome, PeerFigures,
+    Refusal,
 };
 use tidegate_machines::{DamagedPlace, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 

@@ -10,6 +10,7 @@
 
 mod decide;
 mod exchange;
+mod expiry;
 mod history;
 mod read;
 mod records;
@@ -20,8 +21,8 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use tidegate_disk::Disk;
 use tidegate_journal::{Durability, JournalError, LogId, LogReader, LogStore, NoRoom, Position, Sequence};
-use tidegate_machines::ledger::{AccountView, Command, EVENT_BYTES_MAX, Event, Ledger, Outcome, Refusal};
-use tidegate_machines::{DamagedPlace, Machine, OutboundNumber, Place, RecordPosition, ShardIndex, TimeMs};
+use tidegate_machines::ledger::{AccountView, EVENT_BYTES_MAX, Event, Ledger, Outcome, Refusal};
+use tidegate_machines::{DamagedPlace, Machine, OutboundNumber, Place, ShardIndex};
 use tidegate_planted::{Bug, is_planted};
 use tidegate_runtime::damage::Owner;
 use tidegate_runtime::{Address, Damages};
@@ -30,11 +31,12 @@ use tidegate_shard::{Derived, JobId, Jobs, Pause, Room, Served, Service, Turn, U
 use crate::announcer::{AnnounceRules, Announcer};
 use crate::family::{LEDGER, LedgerFamily};
 use crate::ids::{IdHash, IdIndex, IdsError};
-use crate::limits::{DAMAGE_RETRY_MS, ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX, EXPIRIES_PER_STEP};
+use crate::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX};
 use crate::message::AuditReport;
 use crate::operation::{Answer, Credit, Operation};
 
 use exchange::Exchange;
+use expiry::Expiry;
 use history::HistoryJob;
 pub use history::HistoryRecords;
 use records::{Halt, Reads, Records, ids_of};
@@ -195,22 +197,6 @@ pub struct LedgerService<D: Disk> {
     damages: Arc<Damages>,
 }
 
-/// The holds whose time is over: what their records are, and the read of more of them.
-///
-/// A hold whose record is damaged stays, because nobody can say any more what is to be released. Those behind it in the
-/// order of expiry go on, and from time to time it is tried again.
-#[derive(Debug, Default)]
-struct Expiry {
-    reading: Option<JobId>,
-    records: Records,
-    /// The last hold that was passed over; all before it are gone or were passed over, too.
-    passed: Option<(TimeMs, RecordPosition)>,
-    /// When the first of them was.
-    passed_at: Option<TimeMs>,
-    /// How many.
-    stuck: u64,
-}
-
 /// A turn of a shard of the ledger.
 type LedgerTurn<'a, L> = Turn<'a, Ledger, L>;
 
@@ -304,7 +290,7 @@ impl<D: Disk> LedgerService<D> {
 
     /// Holds whose time is over and whose records are damaged, so that they stay.
     pub fn holds_stuck(&self) -> u64 {
-        self.expiry.stuck
+        self.expiry.stuck()
     }
 
     /// Credits that other shards wait for and whose debits are damaged, by how many shards wait.
@@ -321,55 +307,6 @@ impl<D: Disk> LedgerService<D> {
                 *self.refusals.entry(refusal.code()).or_default() += 1;
             }
         }
-    }
-
-    fn expire_holds<L: LogStore>(
-        &mut self,
-        turn: &mut LedgerTurn<'_, L>,
-        jobs: &mut Jobs<Self>,
-    ) -> Result<(), ShardError> {
-        if let Some(job) = self.expiry.reading {
-            let Some(records) = self.reads.take(job) else { return Ok(()) };
-            (self.expiry.reading, self.expiry.records) = (None, records?);
-        }
-        assert!(self.at_hand.is_empty(), "one call after the other");
-        self.at_hand = std::mem::take(&mut self.expiry.records);
-        let expired = self.expire_some(turn);
-        let at_hand = std::mem::take(&mut self.at_hand);
-        match expired {
-            Ok(()) => Ok(()),
-            Err(Halt::Stop(stop)) => Err(stop),
-            Err(Halt::Damaged(_)) => unreachable!("a hold whose record is damaged is passed over"),
-            Err(Halt::Unread) => {
-                let expired = turn.state().expired_holds_after(turn.now(), self.expiry.passed);
-                let unread = self.unread(turn, expired.map(|(id, _)| id).take(EXPIRIES_PER_STEP), &at_hand);
-                self.expiry.reading = Some(self.start_read(unread, jobs));
-                self.expiry.records = at_hand;
-                Ok(())
-            }
-        }
-    }
-
-    fn expire_some<L: LogStore>(&mut self, turn: &mut LedgerTurn<'_, L>) -> Result<(), Halt> {
-        if self.expiry.passed_at.is_some_and(|at| turn.now().0.abs_diff(at.0) >= DAMAGE_RETRY_MS) {
-            (self.expiry.passed, self.expiry.passed_at, self.expiry.stuck) = (None, None, 0);
-        }
-        for _ in 0..EXPIRIES_PER_STEP {
-            let Some((id, key)) = turn.state().expired_holds_after(turn.now(), self.expiry.passed).next() else {
-                return Ok(());
-            };
-            if !may_append(turn) || is_planted(Bug::HoldNotReleased) {
-                return Ok(());
-            }
-            let id = Box::<str>::from(id);
-            let outcome = self.decide_one(turn, &Command::ExpireHold { id: &id }, Some(&id))?;
-            if let Outcome::Refused(Refusal::Damaged(_)) = outcome {
-                self.expiry.passed = Some(key);
-                self.expiry.passed_at.get_or_insert(turn.now());
-                self.expiry.stuck += 1;
-            }
-        }
-        Ok(())
     }
 
     /// Figures wait for the records that made them, like every other answer.

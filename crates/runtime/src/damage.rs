@@ -10,7 +10,7 @@
 //! bytes once, and there are at most [`PLACES_MAX`] of them.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use tidegate_journal::{JournalError, LogId, LogReader, Position};
@@ -33,6 +33,8 @@ pub struct Damages {
     places: Mutex<HashMap<(Box<str>, u64), Found>>,
     /// The last pass over a log that was begun.
     pass: AtomicU64,
+    /// Places that are damaged now: whoever must not wait looks here first.
+    damaged: AtomicUsize,
 }
 
 /// One place, in whose log, and whether it is still damaged.
@@ -76,7 +78,8 @@ impl Damages {
         let is_new = places.get(&key).is_none_or(|found| found.seen.is_none());
         if is_new {
             let DamagedPlace { file, offset, what, lost } = &place;
-            let advice = "a file is damaged: what needs it is refused, all else is served; restore the file from a copy";
+            let advice =
+                "a file is damaged: what needs it is refused, all else is served; restore the file from a copy";
             tracing::error!(shard, %file, offset, %what, %lost, "{advice}");
         }
         if !places.contains_key(&key) && places.len() >= PLACES_MAX {
@@ -86,6 +89,9 @@ impl Damages {
             let place: &'static DamagedPlace = Box::leak(Box::new(place));
             Found { place, owner, seen: None }
         });
+        if found.seen.is_none() {
+            self.damaged.fetch_add(1, Ordering::SeqCst);
+        }
         found.seen = Some(self.pass.load(Ordering::SeqCst));
         found.place
     }
@@ -109,6 +115,7 @@ impl Damages {
         for found in places.values_mut().filter(|found| found.owner == owner && found.seen.is_some()) {
             if !still.contains(&*found.place.file) {
                 found.seen = None;
+                self.damaged.fetch_sub(1, Ordering::SeqCst);
                 let DamagedPlace { file, offset, .. } = found.place;
                 tracing::info!(%file, offset, "a file that was damaged is sound again");
             }
@@ -117,6 +124,9 @@ impl Damages {
 
     /// What is damaged of `owner`, in order of files and offsets.
     pub fn of(&self, owner: Owner) -> Vec<&'static DamagedPlace> {
+        if self.count() == 0 {
+            return Vec::new();
+        }
         let places = self.places();
         let is_its = |found: &&Found| found.owner == owner && found.seen.is_some();
         let mut of: Vec<_> = places.values().filter(is_its).map(|found| found.place).collect();
@@ -126,7 +136,7 @@ impl Damages {
 
     /// Places that are damaged now, in all files.
     pub fn count(&self) -> usize {
-        self.places().values().filter(|found| found.seen.is_some()).count()
+        self.damaged.load(Ordering::SeqCst)
     }
 
     /// What `error` says about the record at `at`, whose log of `family` `reader` reads. May wait for the disk: the
@@ -207,7 +217,6 @@ impl Damages {
 pub fn file_of(family: &str, log: LogId, segment: &str) -> String {
     format!("journal/{family}-{}/{segment}", log.shard)
 }
-
 
 #[cfg(test)]
 mod tests;

@@ -11,8 +11,8 @@
 
 use std::time::{Duration, Instant};
 
-use tidegate_journal::disk::RealDisk;
 use tidegate_journal::LogId;
+use tidegate_journal::disk::RealDisk;
 use tidegate_shard::{ShardFamily, Snapshots, compact};
 
 use crate::metrics::ScrubMetrics;

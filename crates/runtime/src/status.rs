@@ -1,8 +1,8 @@
 //! The state of the process, as health checks, doors and the progress display read it.
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use tidegate_journal::LogId;
 

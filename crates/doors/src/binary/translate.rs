@@ -254,9 +254,5 @@ fn to_audit(report: AuditReport) -> proto::AuditReport {
 }
 
 fn to_conservation(of: &Conservation) -> proto::Conservation {
-    proto::Conservation {
-        asset: of.asset.to_string(),
-        sum: of.sum.to_string(),
-        in_transit: of.in_transit.to_string(),
-    }
+    proto::Conservation { asset: of.asset.to_string(), sum: of.sum.to_string(), in_transit: of.in_transit.to_string() }
 }

@@ -41,7 +41,8 @@ impl IdsError {
         let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
         let file = parts[parts.len().saturating_sub(3)..].join("/");
         // Which page it is stands in the words.
-        let digits = what.strip_prefix("page ").unwrap_or("").chars().take_while(char::is_ascii_digit).collect::<String>();
+        let digits =
+            what.strip_prefix("page ").unwrap_or("").chars().take_while(char::is_ascii_digit).collect::<String>();
         let offset = digits.parse().map_or(0, RunHeader::page_offset);
         let lost = "what some ids stand for; a restart builds the index again from the journal".into();
         DamagedPlace { file: file.into(), offset, what: what.into(), lost }

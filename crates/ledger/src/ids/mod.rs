@@ -53,8 +53,8 @@ use worker::Worker;
 pub use error::IdsError;
 pub use hash::{IdHash, IdSeed};
 pub use open::Opened;
-pub use scrub::{RunScrub, RunsRead};
 pub use options::{BuilderKind, IdsOptions};
+pub use scrub::{RunScrub, RunsRead};
 
 /// I/O errors that [`IdIndex::catch_up`] sits out, 100 ms each, before it gives up.
 const RETRIES_MAX: u32 = 20;

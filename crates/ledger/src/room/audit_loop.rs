@@ -268,7 +268,8 @@ fn tell_first_fold(report: &AuditReport, rests: Option<bool>) {
     match rests {
         Some(true) => tracing::info!(shard, sequence, "the live state follows from the first record of the journal"),
         Some(false) => {
-            let why = "the snapshot that this process began from is not what the journal says: stop, remove it, start again";
+            let why =
+                "the snapshot that this process began from is not what the journal says: stop, remove it, start again";
             tracing::error!(shard, sequence, "{why}");
             tell(report);
         }

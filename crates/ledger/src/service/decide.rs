@@ -6,9 +6,9 @@ use tidegate_machines::ledger::{Command, Event, Ledger, Outcome, Refusal, Ruling
 use tidegate_machines::{DamagedPlace, Decision, Machine, ShardIndex};
 use tidegate_shard::{JobId, Jobs, Pause, Room, Served};
 
-use super::records::{Halt, Records};
+use super::records::{Halt, LookUp, Records};
 use super::{LedgerService, LedgerTurn, Output, may_append};
-use crate::ids::{IdHash, IdsError};
+use crate::ids::IdHash;
 use crate::limits::RECORD_OVERHEAD_BYTES;
 use crate::message::{HoldRequest, TransferBatch};
 use crate::operation::{AccountFact, Answer, Operation, Selection};
@@ -48,20 +48,6 @@ impl UpcomingHashes {
 
     fn take(&self, n: usize) -> IdHash {
         self.hashes[n % PREFETCH_AHEAD]
-    }
-}
-
-/// Why the look-up of an id ended without an answer.
-enum LookUp {
-    /// A candidate's record is not there.
-    Halt(Halt),
-    /// The index cannot be read there.
-    Ids(IdsError),
-}
-
-impl From<IdsError> for LookUp {
-    fn from(error: IdsError) -> LookUp {
-        LookUp::Ids(error)
     }
 }
 

@@ -68,6 +68,20 @@ impl<E: Into<ShardError>> From<E> for Halt {
     }
 }
 
+/// Why the look-up of an id ended without an answer.
+pub(super) enum LookUp {
+    /// A candidate's record is not there.
+    Halt(Halt),
+    /// The index cannot be read there.
+    Ids(IdsError),
+}
+
+impl From<IdsError> for LookUp {
+    fn from(error: IdsError) -> LookUp {
+        LookUp::Ids(error)
+    }
+}
+
 /// Results of reads, until they are taken.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
@@ -113,7 +127,9 @@ impl RecordsJob {
         let error = match reader.read(at, &mut record) {
             Ok(()) if Event::decode(&record).is_ok() => return Ok(Ok(record.into_boxed_slice())),
             // Its checksum is right, so it was written so.
-            Ok(()) => return Ok(Err(self.damages.note_record(LEDGER.name, self.log, at, "it is no event of a ledger"))),
+            Ok(()) => {
+                return Ok(Err(self.damages.note_record(LEDGER.name, self.log, at, "it is no event of a ledger")));
+            }
             Err(error) => error,
         };
         match self.damages.judge(reader, (LEDGER.name, self.log), at, error) {

@@ -45,10 +45,10 @@ fn a_repeated_id_whose_record_is_damaged_is_refused_and_nobody_else_is() {
     // Two accounts, the first vote, and `a` are before it.
     assert!(place.lost.starts_with("records 5 to 5 "), "{place:?}");
     assert_eq!([decide(&mut node, "a"), decide(&mut node, "c")], [Outcome::Duplicate; 2]);
-    assert_eq!(outcomes(&mut node, transfers(&[item("c"), item("b"), item("new")]))[1..], [
-        Outcome::Refused(Refusal::Damaged(place)),
-        Outcome::Applied
-    ]);
+    assert_eq!(
+        outcomes(&mut node, transfers(&[item("c"), item("b"), item("new")]))[1..],
+        [Outcome::Refused(Refusal::Damaged(place)), Outcome::Applied]
+    );
     assert!(node.worker.failure().is_none());
     assert_eq!(node.worker.shards()[0].service().damages().count(), 1, "it is told once");
 
@@ -58,6 +58,22 @@ fn a_repeated_id_whose_record_is_damaged_is_refused_and_nobody_else_is() {
 
 fn item(id: &str) -> (String, String, String) {
     (id.into(), "source".into(), "wallet".into())
+}
+
+#[test]
+fn a_sector_that_cannot_be_read_refuses_who_needs_it_until_it_can() {
+    let mut node = cold(&["a"]);
+    let segment =
+        node.disk.files().into_iter().map(|(path, _)| path).find(|path| path.to_string_lossy().contains("/segment-"));
+    let segment = segment.expect("a log has a segment");
+    node.disk.fail_reads_of(Some(&segment));
+    let place = damage(decide(&mut node, "a"));
+    assert!(place.what.contains("input/output error") && place.file.contains("/segment-"), "{place:?}");
+    assert!(matches!(node.ask(history()), Reply::Refused(Refusal::Damaged(_))));
+    assert_eq!(decide(&mut node, "new"), Outcome::Applied);
+    node.disk.fail_reads_of(None);
+    assert_eq!(decide(&mut node, "a"), Outcome::Duplicate);
+    assert!(node.worker.failure().is_none());
 }
 
 #[test]
@@ -144,11 +160,16 @@ fn two_shards() -> (TestWorker, String, String) {
 #[test]
 fn a_credit_whose_debit_is_damaged_is_neither_lost_nor_passed_over() {
     let (mut node, source, wallet) = two_shards();
-    let ids: Vec<_> = (0..).map(|number| format!("t-{number:03}")).filter(|id| shard_of(id, 2) == ShardIndex(0)).take(4).collect();
+    let ids: Vec<_> =
+        (0..).map(|number| format!("t-{number:03}")).filter(|id| shard_of(id, 2) == ShardIndex(0)).take(4).collect();
     let sell = |ids: &[String]| {
         transfers(&ids.iter().map(|id| (id.clone(), source.clone(), wallet.clone())).collect::<Vec<_>>())
     };
-    assert_eq!(outcomes(&mut node, sell(&ids[..1])), [Outcome::Applied], "now the account is known at the source's shard");
+    assert_eq!(
+        outcomes(&mut node, sell(&ids[..1])),
+        [Outcome::Applied],
+        "now the account is known at the source's shard"
+    );
     node.begin(Vec::new(), &mut Finished::new());
     // While the other shard does not listen, its credits are lost on the way; then they are read from the disk again.
     let deaf = node.worker.shards.pop().expect("there are two");
