@@ -56,6 +56,8 @@ pub(super) struct Damage {
     may_stop: bool,
     /// Since the process started, its index of ids was made to rot; the next start builds it again.
     ids_rot: bool,
+    /// When something that rotted was put right, as answers from before may still be on their way.
+    mended_at: Option<u64>,
     /// [`Store::strays`] before the process started.
     strays: u64,
     full_until: Option<u64>,
@@ -101,6 +103,12 @@ impl<S: Store> Site<S> {
         self.damage.ids_rot || self.damage.rot.iter().any(|rot| self.store.is_rotten(rot))
     }
 
+    /// The same, or it did so lately that answers may still say so.
+    pub fn was_damaged(&self) -> bool {
+        let lately = |at: u64| self.tick < at + FULL_IS_REMEMBERED;
+        self.may_refuse_for_damage() || self.damage.mended_at.is_some_and(lately)
+    }
+
     /// Whether the disk is full, or was so lately that answers may still say so.
     pub fn was_full(&self) -> bool {
         self.damage.full_at.is_some_and(|at| self.is_full() || self.tick < at + FULL_IS_REMEMBERED)
@@ -113,6 +121,9 @@ impl<S: Store> Site<S> {
 
     /// A process is about to start, and has nothing to complain of yet.
     pub(super) fn process_starts(&mut self) {
+        if self.damage.ids_rot {
+            self.damage.mended_at = Some(self.tick);
+        }
         (self.damage.may_stop, self.damage.ids_rot) = (false, false);
         self.damage.strays = self.store.strays();
     }
@@ -228,6 +239,7 @@ impl<S: Store> Site<S> {
     pub fn restore(&mut self) {
         for rot in std::mem::take(&mut self.damage.rot) {
             if self.store.is_rotten(&rot) {
+                self.damage.mended_at = Some(self.tick);
                 note!(self.trace, "{} of {} is restored", rot.name, rot.path);
                 self.store.heal(&rot);
             }

@@ -166,7 +166,7 @@ impl<S: Store> LedgerWorld<S> {
             }
             (Heard::Damaged, _) => {
                 self.site.tally.add("a refusal for damage", 1);
-                let rots = self.site.may_refuse_for_damage() || self.site.disk.has_stopped();
+                let rots = self.site.was_damaged() || self.site.disk.has_stopped();
                 must(rots, "nothing is called damaged that is not", || format!("{reply:?}"))?;
                 let pause = self.load.wire.chance.within(20..=200);
                 self.load.wishes.hurry(wish, self.site.tick + pause);
