@@ -9,7 +9,7 @@ use tidegate_doors::ledger_http::LedgerHttpMetrics;
 use tidegate_doors::mqtt::{BrokerMetrics, MqttMetrics};
 use tidegate_ledger::LedgerMetrics;
 use tidegate_runtime::metrics::ScrubMetrics;
-use tidegate_runtime::{LoopMetrics, ShardMetrics};
+use tidegate_runtime::{ClockMetrics, LoopMetrics, ShardMetrics};
 use tidegate_telemetry::{MetricRow, Registry};
 
 /// By owner, in the order in which people read about them.
@@ -18,6 +18,7 @@ const LISTS: &[&[MetricRow]] = &[
     LedgerMetrics::ROWS,
     ScrubMetrics::ROWS,
     LoopMetrics::ROWS,
+    ClockMetrics::ROWS,
     BinaryMetrics::ROWS,
     HttpMetrics::ROWS,
     LedgerHttpMetrics::ROWS,
