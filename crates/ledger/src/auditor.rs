@@ -333,10 +333,8 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
     }
 
     /// Reads about `bytes` more of the log again, verifies them, and folds them from the first record on until that has
-    /// shown what the auditor's state rests on. Whether a pass over all has ended. To be called between two
-    /// reconciliations.
+    /// shown what the auditor's state rests on. Whether a pass over all has ended.
     pub fn read_again(&mut self, scrub: &mut LogScrub<R>, bytes: u64, now_ms: u64) -> bool {
-        assert!(self.round.awaiting_end.is_none(), "it is called between two reconciliations");
         if scrub.at() == Cursor::START && matches!(self.first_fold, FirstFold::Interrupted { .. }) {
             self.first_fold = FirstFold::begin(self.log(), self.shard_count);
         }
