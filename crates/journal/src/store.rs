@@ -75,7 +75,8 @@ pub trait LogReader: Send + Sized {
     fn read(&self, at: Position, into: &mut Vec<u8>) -> Result<(), JournalError>;
 
     /// Verifies what stands around `at`, the place of a record that could not be read: `Err` says what is damaged, as
-    /// far as it can be told, and which records are lost with it. `Ok`: all is sound there, so no record begins at `at`.
+    /// far as it can be told, and which records are lost with it. `Ok`: all is sound there, so no record begins at
+    /// `at`.
     fn examine(&self, at: Position) -> Result<(), JournalError> {
         self.read(at, &mut Vec::new())
     }

@@ -8,8 +8,8 @@
 //!
 //! Why a fold and not a copy: a copy of the live state would copy its errors. Why chunks: the shard answers for some
 //! hundred accounts or holds between two groups, so neither reconciliation nor a snapshot ever blocks it. Each answer
-//! names the sequence it is valid for, and the fold continues to exactly that record before it compares. Why a fold from
-//! record 1 besides: live state and auditor begin from the same snapshot, so a forged one deceives both.
+//! names the sequence it is valid for, and the fold continues to exactly that record before it compares. Why a fold
+//! from record 1 besides: live state and auditor begin from the same snapshot, so a forged one deceives both.
 //!
 //! Invariant: no thread or clock here. The owner carries questions and answers.
 
@@ -313,8 +313,8 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
         }
     }
 
-    /// Brings what changes between two reconciliations up to date in `report`: how far the reading again is, and what it
-    /// found.
+    /// Brings what changes between two reconciliations up to date in `report`: how far the reading again is, and what
+    /// it found.
     pub fn refresh(&self, report: &mut AuditReport) {
         report.scrub = self.scrub_report();
         report.first_fold = self.first_fold.report(self.fold.sequence().0);

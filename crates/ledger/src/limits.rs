@@ -39,8 +39,8 @@ pub const PULL_RETRY_MS: u64 = 500;
 pub const DAY_MS: u64 = 86_400_000;
 /// How far the newest record may be ahead of the host's clock at a start before that is said.
 pub const LEDGER_AHEAD_MS_MAX: u64 = 60_000;
-/// How far the newest record may be behind the host's clock at a start while holds are open: a clock that is years ahead
-/// would end them all.
+/// How far the newest record may be behind the host's clock at a start while holds are open: a clock that is years
+/// ahead would end them all.
 pub const LEDGER_BEHIND_MS_MAX: u64 = 366 * DAY_MS;
 
 /// How long what is damaged is left alone before it is tried again, in milliseconds: an operator may have put the file

@@ -302,8 +302,8 @@ pub struct FirstFoldReport {
 pub struct Conservation {
     /// Unit of measure.
     pub asset: Box<str>,
-    /// Sum of all balances plus what shards sent minus what they took in, each at the sequence of its report: zero unless
-    /// something is wrong. Minor units.
+    /// Sum of all balances plus what shards sent minus what they took in, each at the sequence of its report: zero
+    /// unless something is wrong. Minor units.
     pub sum: i128,
     /// Sent by one shard and not taken in by another yet; below zero only if something is wrong. Minor units.
     pub in_transit: i128,

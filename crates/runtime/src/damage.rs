@@ -177,7 +177,8 @@ impl Damages {
         }
     }
 
-    /// Keeps what a reading of a whole log found at `place`, a segment's name and an offset: what is wrong, what is lost.
+    /// Keeps what a reading of a whole log found at `place`, a segment's name and an offset: what is wrong, what is
+    /// lost.
     pub fn note_at(
         &self,
         owner: Owner,

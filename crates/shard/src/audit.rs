@@ -3,8 +3,8 @@
 //! Records that compaction removed cannot be replayed: there the audit starts from the oldest good snapshot, after that
 //! snapshot's own checks, and compares everything later.
 //!
-//! Damage ends the fold, but not the audit: what follows it is verified as far as it can be read, so that one audit names
-//! all files that must be restored.
+//! Damage ends the fold, but not the audit: what follows it is verified as far as it can be read, so that one audit
+//! names all files that must be restored.
 
 use tidegate_disk::Disk;
 use tidegate_journal::{

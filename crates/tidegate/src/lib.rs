@@ -81,8 +81,8 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         data: PathBuf,
     },
-    /// Set the time of a ledger that nobody serves, after the clock of its host had been wrong. Open holds keep the time
-    /// that was left to them. The journal says that it was done, and why.
+    /// Set the time of a ledger that nobody serves, after the clock of its host had been wrong. Open holds keep the
+    /// time that was left to them. The journal says that it was done, and why.
     MendTime {
         /// Data directory.
         #[arg(long, value_name = "DIR")]

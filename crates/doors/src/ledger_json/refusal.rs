@@ -39,7 +39,7 @@ macro_rules! refusals {
                     StatusCode::INTERNAL_SERVER_ERROR,
                     format!(
                         "what this needs was stored and cannot be read any more, so nothing was decided: {place}. All \
-                         else is served; an operator must restore the file from a copy, and then this can be asked again"
+                         else is served; an operator must restore the file from a copy, and then ask this again"
                     )
                     .into(),
                 ),

@@ -125,8 +125,8 @@ impl<D: Disk> IdIndex<D> {
     /// The newest record under `hash` that `is_it` accepts; it is asked about all of them in turn, newest first, and
     /// nearly always there is none or one. Asks about records in memory before it reads any page: a hold is mostly
     /// posted soon after it was placed, and then no run is looked at. Err when `is_it` fails, or when a page of a run
-    /// that is needed for this hash cannot be read or is damaged: nobody can say then whether the id is new, so who asks
-    /// is refused; other ids are found as before, and opening the index again repairs it.
+    /// that is needed for this hash cannot be read or is damaged: nobody can say then whether the id is new, so who
+    /// asks is refused; other ids are found as before, and opening the index again repairs it.
     #[inline]
     pub fn find_newest<E: From<IdsError>>(
         &self,

@@ -294,7 +294,8 @@ fn tell(report: &AuditReport) {
         );
     }
     for of in report.conservation.iter().filter(|of| of.sum != 0 || of.in_transit < 0) {
-        tracing::error!(asset = %of.asset, sum = %of.sum, in_transit = %of.in_transit, "money was created or lost between shards");
+        let (asset, sum, in_transit) = (&*of.asset, of.sum.to_string(), of.in_transit.to_string());
+        tracing::error!(asset, sum, in_transit, "money was created or lost between shards");
     }
     tracing::debug!(
         shard = report.shard,

@@ -107,8 +107,8 @@ impl HistoryMerge {
         }
     }
 
-    /// The rows of the page whose parts are there, and the damage that ends them early. What the parts have beyond it is
-    /// forgotten.
+    /// The rows of the page whose parts are there, and the damage that ends them early. What the parts have beyond it
+    /// is forgotten.
     fn rows(&mut self) -> Result<(Vec<HistoryRow>, Option<&'static DamagedPlace>), Refusal> {
         if let Some(refusal) = self.refused {
             return Err(refusal);

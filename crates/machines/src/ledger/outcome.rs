@@ -93,9 +93,9 @@ pub enum Refusal {
     BatchSizeInvalid,
     /// The cursor of a page is not one that this account's history gave.
     CursorInvalid,
-    /// What this stands on was journaled and cannot be read any more. Nothing was decided and nothing is remembered: once
-    /// the file is put right, the same request is decided. The place is interned for the life of the process, so that
-    /// an outcome stays a small copy.
+    /// What this stands on was journaled and cannot be read any more. Nothing was decided and nothing is remembered:
+    /// once the file is put right, the same request is decided. The place is interned for the life of the process, so
+    /// that an outcome stays a small copy.
     Damaged(&'static DamagedPlace),
 }
 

@@ -1,5 +1,5 @@
-//! The auditor sees every figure that drifts in the live state, a snapshot that was forged, and rot in old segments; and
-//! it says that all agree only after it has compared all.
+//! The auditor sees every figure that drifts in the live state, a snapshot that was forged, and rot in old segments;
+//! and it says that all agree only after it has compared all.
 
 use tidegate_journal::LogStore;
 use tidegate_machines::OutboundNumber;
