@@ -148,7 +148,8 @@ fn a_bit_that_rots_while_serving_refuses_who_needs_it_and_nobody_else() {
     let (_folder, _settings, server, sealed) = with_rot_while_serving(ROTTEN);
     let mut http = Http::connect(server.http).expect("the door is open");
     let vote = |http: &mut Http<_>, id: &str| {
-        let memo = votes(&["x".into()])[0].memo;
+        let of_any = ["x".to_owned()];
+        let memo = votes(&of_any)[0].memo;
         let body = json!({"id": id, "debit": "wallet:dave", "credit": "candidate:1", "amount": 1, "memo": memo});
         let answer = http.post("/v1/transfers", &body).expect("the door answers");
         (answer.status, answer.body)
