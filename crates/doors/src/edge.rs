@@ -66,6 +66,10 @@ impl ledger_http::Replies for ReplyStream<Router> {
 }
 
 impl Operations for NodeOperations {
+    fn damage(&self) -> usize {
+        self.status.damages().count()
+    }
+
     fn health(&self) -> Health {
         match self.status.phase() {
             Phase::Serving => Health::Serving,

@@ -74,6 +74,19 @@ pub trait LogReader: Send + Sized {
     /// Replaces `into` with the record at `at`, which the caller knows to be durable, after checking its checksum.
     fn read(&self, at: Position, into: &mut Vec<u8>) -> Result<(), JournalError>;
 
+    /// Verifies what stands around `at`, the place of a record that could not be read: `Err` says what is damaged, as
+    /// far as it can be told, and which records are lost with it. `Ok`: all is sound there, so no record begins at
+    /// `at`.
+    fn examine(&self, at: Position) -> Result<(), JournalError> {
+        self.read(at, &mut Vec::new())
+    }
+
+    /// Where the next part of the log behind `at` begins that can be read although something before it is damaged;
+    /// `None` if nothing can be.
+    fn next_readable(&self, _at: Position) -> Result<Option<Cursor>, JournalError> {
+        Ok(None)
+    }
+
     /// Iterates over the groups from `from` to `up_to`, verifying checksums and the chain.
     fn groups(&self, from: Cursor, up_to: &Durability) -> Result<GroupReader, JournalError>;
 

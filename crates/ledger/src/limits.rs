@@ -37,6 +37,10 @@ pub const ACCOUNTS_SORTED_PER_STEP: u32 = 2_048;
 pub const CHANGE_RECORDS_PER_STEP: usize = 1_024;
 /// Names of accounts that a reader of changes keeps for each shard; beyond it, it forgets all and asks again.
 pub const CHANGE_NAMES_MAX: usize = 32_768;
+/// Open holds that the auditor compares with one question to the live shard.
+pub const AUDIT_HOLDS_PER_QUESTION: u32 = 1_024;
+/// Differences that one report names; it says how many more there are.
+pub const AUDIT_DIFFERENCES_MAX: usize = 1_000;
 /// How long a shard waits for an answer before it pulls credits again, in milliseconds.
 pub const PULL_RETRY_MS: u64 = 500;
 /// A day, in milliseconds.
@@ -46,6 +50,10 @@ pub const LEDGER_AHEAD_MS_MAX: u64 = 60_000;
 /// How far the newest record may be behind the host's clock at a start while holds are open: a clock that is years
 /// ahead would end them all.
 pub const LEDGER_BEHIND_MS_MAX: u64 = 366 * DAY_MS;
+
+/// How long what is damaged is left alone before it is tried again, in milliseconds: an operator may have put the file
+/// right.
+pub const DAMAGE_RETRY_MS: u64 = 10_000;
 
 /// What a transfer's record takes beyond its texts, at most: framing, numbers, back pointers.
 pub const RECORD_OVERHEAD_BYTES: usize = 160;

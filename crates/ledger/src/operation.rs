@@ -11,9 +11,10 @@ use std::sync::Arc;
 
 use tidegate_journal::Durability;
 use tidegate_machines::ledger::{
-    AccountKind, AccountSlot, AccountView, Command, ContentDigest, HistoryRow, InboundCredit, Outcome, Refusal,
+    AccountKind, AccountSlot, AccountView, Command, ContentDigest, HistoryRow, HoldView, InboundCredit, Outcome,
+    PeerFigures, Refusal,
 };
-use tidegate_machines::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
+use tidegate_machines::{DamagedPlace, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
 use tidegate_runtime::Address;
 use tidegate_shard::Durable;
@@ -153,6 +154,15 @@ pub enum Operation {
     },
     /// Hear what somebody wants announced.
     Announce(Want),
+    /// The live open holds, in order of expiry, for the auditor.
+    ReadOpenHolds {
+        /// Those behind this one.
+        after: Option<(TimeMs, RecordPosition)>,
+        /// At most so many.
+        count: u32,
+    },
+    /// The live figures between this shard and the others, for the auditor.
+    ReadPeers,
     /// How far the journal is durable, for the auditor.
     ReadDurableEnd,
     /// What the accounts in these slots are called, for readers of changes.
@@ -188,6 +198,10 @@ pub struct ChainedRow {
 pub struct Figures {
     /// Account id.
     pub id: Box<str>,
+    /// Unit of measure.
+    pub asset: Box<str>,
+    /// Kind.
+    pub kind: AccountKind,
     /// Balance, minor units.
     pub balance: i64,
     /// Held, minor units.
@@ -216,8 +230,8 @@ pub enum Answer {
         /// Items that were not decided.
         need_credit: Vec<u32>,
     },
-    /// To `FindOwners`: the shard that decided on each id.
-    Owners(Vec<Option<ShardIndex>>),
+    /// To `FindOwners`: the shard that decided on each id, or why that cannot be told.
+    Owners(Vec<Result<Option<ShardIndex>, Refusal>>),
     /// To `Describe`.
     Facts(Vec<AccountFact>),
     /// To `ReadAccount`: `None` when it has no such account or part.
@@ -230,6 +244,8 @@ pub enum Answer {
         rows: Vec<ChainedRow>,
         /// Record to continue at; [`RecordPosition::NONE`] at the end.
         next: RecordPosition,
+        /// Why that record cannot be read, if the rows end because of it.
+        damaged: Option<&'static DamagedPlace>,
     },
     /// To `ReadFigures`.
     Figures {
@@ -239,6 +255,22 @@ pub enum Answer {
         figures: Vec<Figures>,
         /// Whether there are more slots.
         more: bool,
+    },
+    /// To `ReadOpenHolds`.
+    OpenHolds {
+        /// The holds are those after this record.
+        sequence: u64,
+        /// In order of expiry.
+        holds: Vec<HoldView>,
+        /// Whether there are more behind the last.
+        more: bool,
+    },
+    /// To `ReadPeers`.
+    Peers {
+        /// The figures are those after this record.
+        sequence: u64,
+        /// One for each other shard.
+        peers: Vec<PeerFigures>,
     },
     /// To `ReadDurableEnd`.
     DurableEnd {

@@ -21,7 +21,7 @@ use tidegate_planted::{BalanceChange, Tampering};
 use tidegate_runtime::background::Background;
 use tidegate_runtime::recovery::{NodeLog, NodeReader, Recovery};
 use tidegate_runtime::threads::now_ms;
-use tidegate_runtime::{Address, Carries, Home, Resident, Room, ShardAddresses, ShardResident, Site};
+use tidegate_runtime::{Address, Carries, Damages, Home, Resident, Room, ShardAddresses, ShardResident, Site};
 use tidegate_shard::{Claim, Shard};
 
 use crate::announcer::AnnounceRules;
@@ -130,6 +130,7 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
                 metrics: LedgerMetrics::register(site.registry(), log.shard),
                 audited: self.audited.clone(),
                 changes: self.changes.clone(),
+                damages: site.status().damages().clone(),
             };
             site.recover_member::<LedgerFamily>(log, journal, |recovery| recovering.finish(recovery))?;
         }
@@ -149,7 +150,10 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
         };
         let followed = audited.iter().map(follow).collect::<Result<_>>()?;
         self.changes.open(followed, CursorKey([site.directory().id(), CHANGES]));
-        let audits = AuditLoop::open(background, site.data(), audited, self.options.schedule);
+        let with_scrub = |log: AuditedLog| Some((site.take_scrub(log.log)?, log)).map(|(scrub, log)| (log, scrub));
+        let audited: Vec<_> = audited.into_iter().filter_map(with_scrub).collect();
+        let rate = site.scrub_bytes_per_s();
+        let audits = AuditLoop::open(background, site.data(), audited, self.options.schedule, rate);
         let status = site.status().clone();
         site.spawn("background".into(), move || {
             audits.run(&|| status.is_stopping());
@@ -167,6 +171,7 @@ struct Recovering {
     metrics: LedgerMetrics,
     audited: Arc<Mutex<Vec<AuditedLog>>>,
     changes: Arc<ChangeLogs<NodeReader>>,
+    damages: Arc<Damages>,
 }
 
 impl Recovering {
@@ -186,7 +191,8 @@ impl Recovering {
 
         let reader = back.log.reader()?;
         let mark = Arc::new(DurableMark::new(&recovered, self.changes.listeners().clone()));
-        let audited = AuditedLog { log: recovery.log(), reader: reader.another()?, recovered, mark: mark.clone() };
+        let (log, reader_of_audit) = (recovery.log(), reader.another()?);
+        let audited = AuditedLog { log, reader: reader_of_audit, recovered, mark: mark.clone(), ids: folder };
         self.audited.lock().expect("no recovery panicked").push(audited);
         let mut service = LedgerService::new(&back.state, ids, back.log.last_sequence());
         service.show_durable(mark);
@@ -194,6 +200,7 @@ impl Recovering {
             service.announce(rules);
             announcer
         });
+        service.tell_damage_to(self.damages, recovery.log());
         let shard = Shard::new(ShardIndex(recovery.shard()), back.state, service, back.log)?;
         let protocol = LedgerProtocol::new(self.addresses, announcer);
         let parker = recovery.parker().clone();

@@ -28,12 +28,13 @@ use tidegate_telemetry::Registry;
 use crate::address::{Address, Carries, EndpointIndex};
 use crate::clock::{ClockKeeper, ClockMetrics, NodeClock};
 use crate::direct::{self, Direct, DirectProtocol};
-use crate::log_keeper::LogKeeper;
+use crate::log_keeper::{LogKeeper, Scrubbed};
 use crate::member::{Port, Resident};
 use crate::mesh::{Endpoint, Parker, mesh};
-use crate::metrics::{LoopMetrics, ShardMetrics};
+use crate::metrics::{LoopMetrics, ScrubMetrics, ShardMetrics};
 use crate::placement::{Home, Placement};
 use crate::recovery::{NodeLog, NodeLogs, NodeReader, Recovery};
+use crate::scrub::LogScrub;
 use crate::shard_resident::{OnTick, ShardResident};
 use crate::status::{Phase, Status};
 use crate::threads::{join, pin, spawn};
@@ -51,6 +52,8 @@ pub struct NodeOptions {
     pub registry: Registry,
     /// The folder of the logs' witnesses, on another disk than the data directory; `None` for no witnesses.
     pub witness: Option<PathBuf>,
+    /// Bytes a second, at most, that are read again of logs to find damage; zero for none.
+    pub scrub_bytes_per_s: u64,
 }
 
 /// What a node serves: a part with logs, ports, shards and threads of its own. Hooks are called in the order in which
@@ -116,6 +119,7 @@ pub struct Site<P> {
     witness: Option<PathBuf>,
     /// Logs with a witness, as they are recovered.
     witnessed: (Sender<Witnessed>, Receiver<Witnessed>),
+    scrub_bytes_per_s: u64,
 }
 
 /// A shard that is recovered, and what it becomes: a member at this address, or nothing that a worker must know.
@@ -153,6 +157,7 @@ impl<P: Send + 'static> Site<P> {
             log_keeper: LogKeeper::default(),
             witness: options.witness.clone(),
             witnessed: channel(),
+            scrub_bytes_per_s: options.scrub_bytes_per_s,
         }
     }
 
@@ -169,6 +174,16 @@ impl<P: Send + 'static> Site<P> {
     /// Where all shards live.
     pub fn placement(&self) -> &Placement {
         &self.placement
+    }
+
+    /// Takes over the reading of a log from the log keeper; to be called when the log was recovered.
+    pub fn take_scrub(&mut self, log: LogId) -> Option<Scrubbed> {
+        self.log_keeper.leave(log)
+    }
+
+    /// Bytes a second that may be read again to find damage.
+    pub fn scrub_bytes_per_s(&self) -> u64 {
+        self.scrub_bytes_per_s
     }
 
     /// What the process is doing.
@@ -298,7 +313,9 @@ impl<P: Send + 'static> Site<P> {
             let snapshots = Snapshots::<F, _>::new(RealDisk, &self.data, log);
             self.log_keeper.keep_short(snapshots, self.reader(log)?, self.directory.shards(F::FAMILY));
         }
-        self.log_keeper.scrub(log, self.reader(log)?);
+        let scrub = LogScrub::new(F::FAMILY.name, log, self.reader(log)?, self.status.damages().clone());
+        let metrics = ScrubMetrics::register(&self.registry, F::FAMILY.name, log.shard);
+        self.log_keeper.scrub(Scrubbed::new(scrub, metrics));
         let name = format!("recover-{}-{}", F::FAMILY.name, log.shard);
         self.recovering.push(spawn(name, move || then(recovery))?);
         Ok(())
@@ -464,9 +481,9 @@ fn witness_logs<P: Send + 'static>(site: &Site<P>) -> Result<Option<(Sender<()>,
 }
 
 fn keep_logs<P: Send + 'static>(site: &mut Site<P>) -> Result<()> {
-    let (keeper, status) = (std::mem::take(&mut site.log_keeper), site.status.clone());
+    let (keeper, status, rate) = (std::mem::take(&mut site.log_keeper), site.status.clone(), site.scrub_bytes_per_s);
     site.spawn("log-keeper".into(), move || {
-        keeper.run(&|| status.is_stopping());
+        keeper.run(rate, &|| status.is_stopping());
         Ok(())
     })
 }

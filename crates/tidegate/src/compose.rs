@@ -69,6 +69,7 @@ pub fn start<P: Parcels>(
         workers: config.limits.workers as u16,
         registry: metrics::registry(&counted),
         witness: config.data.witness.clone(),
+        scrub_bytes_per_s: config.scrub_bytes_per_s,
     };
     let rooms = rooms(config, files, mqtt, &authenticator, opened)?;
     let node = Node::start(&options, directory, rooms, progress)?;

@@ -267,7 +267,7 @@ proptest! {
             Body::Account(account.clone()),
             Body::Accounts(Accounts { accounts: vec![account; 3], next: "wallet:9".into() }),
             Body::History(History { rows: vec![row; 3], next }),
-            Body::Audit(Audit { shards: vec![report; 2] }),
+            Body::Audit(Audit { shards: vec![report; 2], conservation: Vec::new() }),
             Body::Pong(Pong {}),
             Body::Error(Error { code: id, detail: String::new(), retry_after_ms: n as u32 }),
         ] {
@@ -357,7 +357,7 @@ fn the_8191st_item_is_refused_in_every_list() {
 fn differences_of_an_audit_are_bounded_over_all_shards() {
     let report = AuditReport { differences: vec![AuditDifference::default(); 3_000], ..Default::default() };
     let frame = |shards| {
-        let audit = Audit { shards: vec![report.clone(); shards] };
+        let audit = Audit { shards: vec![report.clone(); shards], conservation: Vec::new() };
         ReplyFrame { correlation: 1, body: Some(reply_frame::Body::Audit(audit)) }.encode_to_vec()
     };
     assert!(decode_reply(&frame(2)).is_ok());

@@ -3,8 +3,10 @@
 use bytes::Bytes;
 use tidegate_ledger::limits::PAGE_ROWS_MAX;
 use tidegate_ledger::message::{
-    AuditReport, HoldRequest, OpenBatch, OpenItem, Reply, Request, Span, TransferBatch, TransferItem, Unavailable,
+    AuditReport, Conservation, HoldRequest, OpenBatch, OpenItem, Reply, Request, Span, TransferBatch, TransferItem,
+    Unavailable,
 };
+use tidegate_machines::DamagedPlace;
 use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, Outcome, Refusal, RowKind};
 use tidegate_wire::proto::{self, reply_frame::Body};
 use tidegate_wire::{BodyRef, DecodeError, OutcomesEncoder, TextSpan, encode_reply};
@@ -109,8 +111,18 @@ pub fn encode_page(out: &mut Vec<u8>, correlation: u64, reply: Reply, next: Stri
         }),
         Reply::Announced => unreachable!("no client may ask it"),
         Reply::HistoryPart { .. } => unreachable!("the schema has no streams"),
-        Reply::Audit(reports) => Body::Audit(proto::Audit { shards: reports.into_iter().map(to_audit).collect() }),
-        Reply::Refused(refusal) => return encode_error(out, correlation, refusal.code(), ""),
+        Reply::Audit(reports) => {
+            let conservation = reports.first().map_or(&[][..], |report| &report.conservation);
+            let conservation = conservation.iter().map(to_conservation).collect();
+            Body::Audit(proto::Audit { conservation, shards: reports.into_iter().map(to_audit).collect() })
+        }
+        Reply::Refused(refusal) => {
+            let detail = match refusal {
+                Refusal::Damaged(place) => place.to_string(),
+                _ => String::new(),
+            };
+            return encode_error(out, correlation, refusal.code(), &detail);
+        }
         Reply::Unavailable(reason) => {
             let (code, detail, retry_after_ms) = unavailable(reason);
             Body::Error(proto::Error { code: code.into(), detail: detail.into(), retry_after_ms })
@@ -221,13 +233,21 @@ fn to_row(row: HistoryRow) -> proto::HistoryRow {
 }
 
 fn to_audit(report: AuditReport) -> proto::AuditReport {
+    let state = report.state().name().into();
     let differences = report.differences.into_iter().map(|difference| proto::AuditDifference {
-        account: difference.account.into(),
         figure: difference.figure.into(),
-        live: difference.live.to_string(),
-        journal: difference.journal.to_string(),
+        live: difference.live_text(),
+        journal: difference.journal_text(),
         agreed_at_sequence: difference.agreed_at_sequence,
+        hold: difference.hold.unwrap_or_default().into(),
+        account: difference.account.into(),
     });
+    let place = |place: &&DamagedPlace| proto::DamagedPlace {
+        file: place.file.to_string(),
+        offset: place.offset,
+        what: place.what.to_string(),
+        lost: place.lost.to_string(),
+    };
     proto::AuditReport {
         shard: report.shard.into(),
         finished_at_ms: report.finished_at_ms,
@@ -235,5 +255,20 @@ fn to_audit(report: AuditReport) -> proto::AuditReport {
         accounts_compared: report.accounts_compared,
         differences: differences.collect(),
         damage: report.damage.unwrap_or_default(),
+        state,
+        holds_compared: report.holds_compared,
+        differences_more: report.differences_more,
+        scrub: Some(proto::Scrub {
+            position: report.scrub.position,
+            of: report.scrub.of,
+            last_full_at_ms: report.scrub.last_full_at_ms,
+            damage: report.scrub.damage.iter().map(place).collect(),
+        }),
+        first_fold_sequence: report.first_fold.sequence,
+        first_fold_agreed_at_sequence: report.first_fold.agreed_at_sequence,
     }
+}
+
+fn to_conservation(of: &Conservation) -> proto::Conservation {
+    proto::Conservation { asset: of.asset.to_string(), sum: of.sum.to_string(), in_transit: of.in_transit.to_string() }
 }

@@ -136,8 +136,9 @@ impl Deciding {
                 );
                 for (index, owner) in selection.into_iter().flatten().zip(owners) {
                     match owner {
-                        Some(_) => self.owners[index as usize] = owner,
-                        None => self.outcomes[index as usize] = Some(Outcome::Refused(Refusal::HoldNotFound)),
+                        Ok(owner @ Some(_)) => self.owners[index as usize] = owner,
+                        Err(refusal) => self.outcomes[index as usize] = Some(Outcome::Refused(refusal)),
+                        Ok(None) => self.outcomes[index as usize] = Some(Outcome::Refused(Refusal::HoldNotFound)),
                     }
                 }
             }
@@ -213,7 +214,13 @@ impl Deciding {
     /// A linked group with an id that may not be used, or with an item that is malformed, fails as a whole. The shard
     /// is asked all the same: it journals the refusal of the others, so that they get it at every retry, in this group
     /// or alone.
+    ///
+    /// But nobody is asked if a claim met damage: no refusal is remembered for that, of any of them.
     fn after_claims(&mut self) -> Next {
+        let is_damaged = |outcome: &&Option<Outcome>| matches!(outcome, Some(Outcome::Refused(Refusal::Damaged(_))));
+        if let Some(Some(damaged)) = self.outcomes.iter().find(is_damaged).filter(|_| self.items.is_linked()) {
+            return Next::Reply(Reply::Outcomes(vec![*damaged; self.items.len()]));
+        }
         self.failed = self.items.is_linked() && self.outcomes.iter().any(Option::is_some);
         self.decide()
     }

@@ -3,10 +3,10 @@
 use tidegate_disk::Disk;
 use tidegate_journal::LogStore;
 use tidegate_machines::ledger::{Command, Event, Ledger, Outcome, Refusal, Ruling, Transfer, check_transfer, shard_of};
-use tidegate_machines::{Decision, Machine, ShardIndex};
+use tidegate_machines::{DamagedPlace, Decision, Machine, ShardIndex};
 use tidegate_shard::{JobId, Jobs, Pause, Room, Served};
 
-use super::records::{Halt, Records};
+use super::records::{Halt, LookUp, Records};
 use super::{LedgerService, LedgerTurn, Output, may_append};
 use crate::ids::IdHash;
 use crate::limits::RECORD_OVERHEAD_BYTES;
@@ -268,7 +268,11 @@ impl<D: Disk> LedgerService<D> {
         // any more.
         let mut in_vain = failed || has_repeated_id(transfers.clone());
         for transfer in transfers.clone() {
-            in_vain |= self.has_prior(turn, transfer.id)?;
+            // Nothing is journaled for the group, so that all of it can be decided once the file is put right.
+            in_vain |= match self.has_prior(turn, transfer.id) {
+                Err(Halt::Damaged(place)) => return Ok(done(self.refuse_group(count, place))),
+                has_prior => has_prior?,
+            };
         }
         let culprit = match in_vain {
             true => None,
@@ -286,6 +290,12 @@ impl<D: Disk> LedgerService<D> {
         }
         assert!(outcomes.len() == count, "an outcome for each item asked");
         Ok(done(Answer::Outcomes { outcomes, need_credit: Vec::new() }))
+    }
+
+    fn refuse_group(&mut self, count: usize, place: &'static DamagedPlace) -> Answer {
+        let refused = Outcome::Refused(Refusal::Damaged(place));
+        self.count(refused);
+        Answer::Outcomes { outcomes: vec![refused; count], need_credit: Vec::new() }
     }
 
     fn decide_all<'a, L: LogStore>(
@@ -324,7 +334,14 @@ impl<D: Disk> LedgerService<D> {
         let mut scratch = std::mem::take(&mut self.scratch);
         let outcome = self.decide_with(turn, command, id, &mut scratch);
         self.scratch = scratch;
-        outcome
+        match outcome {
+            Err(Halt::Damaged(place)) => {
+                let refused = Outcome::Refused(Refusal::Damaged(place));
+                self.count(refused);
+                Ok(refused)
+            }
+            decided => decided,
+        }
     }
 
     #[inline]
@@ -425,12 +442,18 @@ impl<D: Disk> LedgerService<D> {
         HashedId { id, hash }: HashedId<'_>,
         scratch: &'s mut Vec<u8>,
     ) -> Result<Option<Event<'s>>, Halt> {
-        let found = self.ids.find_newest(hash, |at| -> Result<bool, Halt> {
-            let at_hand = || self.at_hand.get(&at).map(|record| &**record);
-            let record = turn.peek(at).or_else(at_hand).ok_or(Halt::Unread)?;
+        let found = self.ids.find_newest(hash, |at| -> Result<bool, LookUp> {
+            let at_hand = || self.at_hand.get(&at).map(|record| record.as_deref());
+            let record = turn.peek(at).map(Ok).or_else(at_hand).ok_or(LookUp::Halt(Halt::Unread))?;
+            // Whose record it was cannot be told any more; that it was this id's is all but certain.
+            let record = record.map_err(|place| LookUp::Halt(Halt::Damaged(place)))?;
             scratch.clear();
             scratch.extend_from_slice(record);
             Ok(Event::decode(scratch).is_ok_and(|event| event.id() == Some(id)))
+        });
+        let found = found.map_err(|ended| match ended {
+            LookUp::Halt(halt) => halt,
+            LookUp::Ids(error) => Halt::Damaged(self.ids_damaged(&error)),
         })?;
         Ok(found.and_then(|_| Event::decode(scratch).ok()))
     }

@@ -2,13 +2,13 @@
 
 use tidegate_disk::Disk;
 use tidegate_journal::LogStore;
-use tidegate_machines::ledger::{AccountKind, AccountSlot, AccountView, Ledger, shard_of};
+use tidegate_machines::ledger::{AccountKind, AccountSlot, AccountView, Ledger, Refusal, shard_of};
 use tidegate_shard::{Served, Unavailable};
 
 use super::decide::done;
 use super::records::Halt;
 use super::{LedgerService, LedgerTurn, Output};
-use crate::limits::{ACCOUNTS_SORTED_PER_STEP, AUDIT_ACCOUNTS_PER_QUESTION, PAGE_ROWS_MAX};
+use crate::limits::{ACCOUNTS_SORTED_PER_STEP, AUDIT_ACCOUNTS_PER_QUESTION, AUDIT_HOLDS_PER_QUESTION, PAGE_ROWS_MAX};
 use crate::operation::{AccountFact, Answer, Figures, Operation};
 
 impl<D: Disk> LedgerService<D> {
@@ -24,11 +24,22 @@ impl<D: Disk> LedgerService<D> {
             Operation::FindOwners(ids) => {
                 let mut owners = Vec::with_capacity(ids.len());
                 for id in ids {
-                    owners.push(self.owner_of(turn, id)?);
+                    owners.push(match self.owner_of(turn, id) {
+                        Err(Halt::Damaged(place)) => Err(Refusal::Damaged(place)),
+                        owner => Ok(owner?),
+                    });
                 }
                 Answer::Owners(owners)
             }
             Operation::ReadFigures { first, count } => read_figures(turn, *first, *count),
+            Operation::ReadOpenHolds { after, count } => {
+                let count = (*count).min(AUDIT_HOLDS_PER_QUESTION) as usize;
+                let mut holds: Vec<_> = ledger.holds_after(*after).take(count + 1).collect();
+                let more = holds.len() > count;
+                holds.truncate(count);
+                Answer::OpenHolds { sequence: turn.appended().0, holds, more }
+            }
+            Operation::ReadPeers => Answer::Peers { sequence: turn.appended().0, peers: ledger.peer_figures() },
             Operation::ReadDurableEnd => Answer::DurableEnd { durable: turn.durable() },
             Operation::NameAccounts(slots) => {
                 let named =
@@ -74,6 +85,8 @@ fn read_figures<L: LogStore>(turn: &LedgerTurn<'_, L>, first: u32, count: u32) -
         .figures(first, count)
         .map(|view| Figures {
             id: view.id,
+            asset: view.asset,
+            kind: view.kind,
             balance: view.balance,
             held: view.held,
             credited: view.credited,

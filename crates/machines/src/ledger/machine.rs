@@ -58,6 +58,7 @@ impl Machine for Ledger {
         if let Err(wrong) = self.fold(event, at.position) {
             panic!("{}", self.mismatch(wrong, event, at.position));
         }
+        self.drift(event);
     }
 
     /// Slots, previous records, balances, numbers and rules are compared with the state.

@@ -30,7 +30,9 @@ mod apply;
 mod asset;
 mod codec;
 mod command;
+mod compared;
 mod decide;
+mod drift;
 mod event;
 mod hash;
 mod history;
@@ -58,6 +60,7 @@ pub use account::AccountSlot;
 pub use account_order::AccountOrder;
 pub use codec::EventError;
 pub use command::{Command, InboundCredit};
+pub use compared::{HoldView, PeerFigures};
 pub use event::{AccountStep, CreditStep, Event, HoldFacts};
 pub use hash::{Content, ContentDigest, content_digest, id_hash, id_hash_keyed, shard_of};
 pub use limits::{

@@ -171,6 +171,17 @@ impl Ledger {
         self.holds.by_expiry().take_while(move |hold| hold.expires_at <= now).map(|hold| hold.id.as_str())
     }
 
+    /// The same, with the record that placed each, behind the hold that `after` placed in that order.
+    pub fn expired_holds_after(
+        &self,
+        now: TimeMs,
+        after: Option<(TimeMs, RecordPosition)>,
+    ) -> impl Iterator<Item = (&str, (TimeMs, RecordPosition))> {
+        let now = self.time_of(now);
+        let behind = self.holds.by_expiry_after(after);
+        behind.take_while(move |hold| hold.expires_at <= now).map(|hold| (hold.id.as_str(), hold.key()))
+    }
+
     /// How many holds are open.
     pub fn open_holds(&self) -> usize {
         self.holds.len()
