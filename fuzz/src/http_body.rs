@@ -84,6 +84,7 @@ impl Backend for Agreeable {
         };
         let reply = match request {
             Request::OpenAccount { id, .. } => Reply::AccountOpened { created: true, account: account(id) },
+            Request::OpenAccounts(batch) => Reply::Outcomes(vec![Outcome::Applied; batch.len()]),
             Request::Transfers { batch, .. } => Reply::Outcomes(vec![Outcome::Applied; batch.len()]),
             Request::PlaceHolds(holds) => Reply::Outcomes(vec![Outcome::Applied; holds.len()]),
             Request::PostHolds(posts) => Reply::Outcomes(vec![Outcome::Applied; posts.len()]),
@@ -99,6 +100,7 @@ impl Backend for Agreeable {
             Request::ChangeAccount { id, .. } => Reply::AccountChanged { changed: true, account: account(id) },
             Request::DeclareAsset { .. } => Reply::AssetDeclared { created: true },
             Request::ListAssets => Reply::Assets(Vec::new()),
+            Request::Announce(_) => Reply::Announced,
             Request::ReadAudit => Reply::Audit(Vec::new()),
         };
         std::future::ready(reply)

@@ -58,6 +58,6 @@ pub use outbox::Outbox;
 pub use reply::{Account, Opened, Outcome, Page, Reply};
 pub use request::{Hold, Transfer};
 pub use tidegate_wire::proto::{
-    AccountKind, AccountStatus, Asset, AuditDifference, AuditReport, ChangeAccount, HistoryRow, HoldState, HoldStateKind,
-    OpenHolds, OutcomeKind, RowKind, TransferState, Welcome,
+    AccountKind, AccountStatus, Asset, AuditDifference, AuditReport, ChangeAccount, HistoryRow, HoldState,
+    HoldStateKind, OpenHolds, OutcomeKind, RowKind, TransferState, Welcome,
 };

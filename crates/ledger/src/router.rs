@@ -41,10 +41,10 @@ use tidegate_shard::Durable;
 use crate::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX, ENDPOINT_STREAMS_MAX};
 use crate::message::{Reply, Request, Unavailable};
 use crate::operation::{Answer, Message, Operation, Outgoing};
-pub use history::CursorKey;
-use history::{HistoryMerge, HistoryStream};
 use assets::sum_assets;
 use changing::Changing;
+pub use history::CursorKey;
+use history::{HistoryMerge, HistoryStream};
 use lookup::Lookup;
 use transfers::Deciding;
 
@@ -78,7 +78,7 @@ struct Pending {
 /// What a request waits for. Each stage collects answers and, when the last one is there, gives the next calls or the
 /// reply.
 enum Stage {
-    /// Transfers, holds, posts, voids.
+    /// Transfers, holds, posts, voids, accounts to open.
     Deciding(Deciding),
     /// One shard's answer is the reply, unless it is a part of a collector.
     One,
@@ -100,6 +100,8 @@ enum Stage {
     Changing(Changing),
     /// Assets of all shards.
     Assets(Vec<AssetView>),
+    /// Every shard hears what is wanted.
+    Announced,
     /// Reports of all shards.
     Audit(Vec<crate::message::AuditReport>),
 }
@@ -165,6 +167,7 @@ impl Router {
             Request::OpenAccount { id, asset, kind } => {
                 self.one(self.home(&id), Operation::OpenAccount { id, asset, kind })
             }
+            Request::OpenAccounts(batch) => self.deciding(Deciding::opens(batch)),
             Request::Transfers { linked, batch } => self.deciding(Deciding::transfers(batch, linked)),
             Request::PlaceHolds(holds) => self.deciding(Deciding::holds(holds, false)),
             Request::PlaceLinkedHolds(holds) => self.deciding(Deciding::holds(holds, true)),
@@ -208,6 +211,10 @@ impl Router {
             Request::ListAssets => {
                 let calls = self.all_shards().map(|shard| (shard, Operation::ReadAssets)).collect();
                 (Stage::Assets(Vec::new()), Next::Calls(calls))
+            }
+            Request::Announce(want) => {
+                let calls = self.all_shards().map(|shard| (shard, Operation::Announce(want.clone()))).collect();
+                (Stage::Announced, Next::Calls(calls))
             }
             Request::ReadAudit => {
                 let calls = self.all_shards().map(|shard| (shard, Operation::ReadAudit)).collect();
@@ -379,6 +386,7 @@ impl Stage {
             (Stage::Stream(stream), answer) => stream.collect(shard, answer),
             (Stage::Parts { sum, .. }, Answer::Account(part)) => part.into_iter().for_each(|part| add_part(sum, &part)),
             (Stage::List { accounts, .. }, Answer::Accounts(page)) => accounts.extend(page),
+            (Stage::Announced, Answer::Announced) => {}
             (Stage::Audit(reports), Answer::Audit(report)) => {
                 assert!(report.shard == shard.0, "a shard reports of itself");
                 assert!(reports.iter().all(|other| other.shard != shard.0), "each shard that was asked answers once");
@@ -428,6 +436,7 @@ impl Stage {
             Stage::Lookup(lookup) => lookup.complete(),
             Stage::Changing(changing) => changing.complete(),
             Stage::Assets(assets) => Next::Reply(Reply::Assets(sum_assets(std::mem::take(assets)))),
+            Stage::Announced => Next::Reply(Reply::Announced),
             Stage::Audit(reports) => {
                 reports.sort_by_key(|report| report.shard);
                 Next::Reply(Reply::Audit(std::mem::take(reports)))
@@ -475,6 +484,7 @@ impl Request {
         const EACH: usize = 64;
         match self {
             Request::Transfers { batch, .. } => batch.text_bytes() + batch.len() * EACH,
+            Request::OpenAccounts(batch) => batch.text_bytes() + batch.len() * EACH,
             Request::PlaceHolds(holds) | Request::PlaceLinkedHolds(holds) => holds.len() * 5 * EACH,
             Request::ChangeAccount { change, .. } => change.metadata.len() + 4 * EACH,
             Request::PostHolds(posts) => posts.len() * 2 * EACH,

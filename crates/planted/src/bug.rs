@@ -15,12 +15,30 @@ pub enum Bug {
     HoldAmountKept,
     /// A pull confirms one credit more than the other shard has.
     WatermarkOffByOne,
+    /// A transfer of seven, or of a multiple of seven, is refused whatever a wallet has.
+    FundedTransferRefused,
+    /// What a wallet has held is counted twice when a transfer is weighed.
+    HeldCountedTwice,
     /// A credit from another shard leaves the watermark as it was, so that the same credit is taken in again.
     CreditAppliedTwice,
+    /// The live state counts one credit too many, which the journal does not say.
+    LiveCreditTooMany,
+    /// The live state loses a hold; what it reserves stays reserved.
+    LiveHoldLost,
+    /// The live state takes a new account for one of another asset.
+    LiveAssetMixed,
+    /// The live state notes one credit of another shard more than was taken in.
+    LiveWatermarkOff,
+    /// The time of records follows a jump of the wall clock at once.
+    ClockJumpFollowed,
+    /// The time of a shard whose newest record is ahead of the clock stands still.
+    TimeStandsStill,
     /// A message to a stream whose outcome nobody knows is taken for stored.
     UnknownTakenForStored,
     /// A stream's log goes on although another writer stands where its message should be.
     FenceIgnored,
+    /// A log that ends before its snapshot is served, as if the snapshot were of another history.
+    LossNotSeen,
     /// A group of a stream without its last message is not passed over when the next epoch begins.
     VoidGroupKept,
 }

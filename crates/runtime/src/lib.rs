@@ -18,6 +18,8 @@
 pub mod address;
 pub mod background;
 pub mod client;
+pub mod clock;
+pub mod damage;
 pub mod direct;
 mod fetch;
 pub mod limits;
@@ -29,13 +31,17 @@ pub mod node;
 pub mod placement;
 pub mod pump;
 pub mod recovery;
+pub mod scrub;
 pub mod shard_resident;
 pub mod status;
 pub mod threads;
+pub mod witness;
 pub mod worker;
 
 pub use address::{Address, Carries, EndpointIndex, Envelope, MemberIndex, Outgoing};
 pub use client::{Asker, Client, Replies};
+pub use clock::ClockMetrics;
+pub use damage::{Damages, Unreadable};
 pub use member::{Context, Port, PortSockets, Resident};
 pub use mesh::{Endpoint, Parker, mesh};
 pub use metrics::{LoopMetrics, ShardMetrics};

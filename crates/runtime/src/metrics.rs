@@ -6,12 +6,38 @@ use tidegate_journal::LogStore;
 use tidegate_shard::{ReplayReport, Service, Shard};
 use tidegate_telemetry::metrics;
 
+use crate::scrub::ScrubFacts;
+
 metrics! {
     /// What one worker's loop counts. For its thread.
     pub struct LoopMetrics(worker) {
         ring_depth: Gauge "tidegate_ring_depth" "Messages waiting in all rings to a worker.";
         busy_nanoseconds: Counter
             "tidegate_worker_busy_seconds_total" "Time that a worker's loop did not wait for events.";
+        longest_turn_us: Gauge "tidegate_worker_longest_turn_us"
+            "The longest turn of a worker's loop in the last seconds, in microseconds: everybody on it waited so long.";
+    }
+}
+
+metrics! {
+    /// The reading again of one log. For the thread that reads it.
+    pub struct ScrubMetrics(family, shard) {
+        position: Gauge "tidegate_scrub_position" "Position in the journal that the pass under way has reached.";
+        of: Gauge "tidegate_scrub_of" "Position in the journal at which a pass ends.";
+        bytes: Counter "tidegate_scrub_bytes_total" "Bytes of the journal that were read again.";
+        passes: Counter "tidegate_scrub_passes_total" "Times that the whole journal was read again.";
+        damaged_places: Gauge "tidegate_damaged_places" "Places of the journal that cannot be read.";
+    }
+}
+
+impl ScrubMetrics {
+    /// Brings the registry up to date with how far the reading is, and the damage that is known.
+    pub fn observe(&self, facts: &ScrubFacts, damaged_places: usize) {
+        self.position.set(facts.position as i64);
+        self.of.set(facts.of as i64);
+        self.bytes.follow(facts.bytes);
+        self.passes.follow(facts.passes);
+        self.damaged_places.set(damaged_places as i64);
     }
 }
 
@@ -33,6 +59,9 @@ metrics! {
         group_records: Histogram "tidegate_group_records" "Records in a commit group.";
         group_bytes: Histogram "tidegate_group_bytes" "Bytes in a commit group.";
         journal_bytes: Counter "tidegate_journal_bytes_total" "Bytes appended to the journal.";
+        time_ahead_nanoseconds: Gauge "tidegate_shard_time_ahead_seconds"
+            "By how much the time of the newest record was ahead of the host's clock at the start, as far as that is not \
+             made up for yet.";
         journal_sequence: Gauge "tidegate_journal_sequence" "Sequence of the last record appended.";
         append_latency: Histogram "tidegate_append_seconds" "Writing a group to its segment.";
         sync_latency: Histogram "tidegate_sync_seconds" "Waiting for the disk to have a group.";
@@ -63,6 +92,7 @@ impl ShardMetrics {
         self.uncommitted_replies.set(facts.waiting as i64);
         self.reads_under_way.set(facts.jobs as i64);
         self.journal_groups.follow(facts.groups);
+        self.time_ahead_nanoseconds.set((facts.time_ahead_ms as i64).saturating_mul(1_000_000));
         self.journal_sequence.set(shard.appended().0 as i64);
         shard.log_mut().take_facts(&mut |batch| {
             self.group_records.record(batch.records.into());

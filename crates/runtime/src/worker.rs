@@ -21,15 +21,17 @@ use tidegate_machines::TimeMs;
 use tidegate_rings::limits::RING_MESSAGES;
 
 use crate::address::{Address, EndpointIndex, Envelope, MemberIndex};
+use crate::clock::{ClockKeeper, NodeClock};
 use crate::limits::PORTS_MAX;
 use crate::member::{Context, Port, PortSockets, Resident};
 use crate::mesh::Endpoint;
 use crate::metrics::LoopMetrics;
 use crate::status::Status;
-use crate::threads::now_ms;
 
 /// How long an idle worker sleeps at most: timers (expiries, retries, silent clients) are looked at so often.
 const TICK: Duration = Duration::from_millis(20);
+/// The longest turn of so long a time is shown, and of the time before.
+const LONGEST_TURN_OF: Duration = Duration::from_secs(5);
 /// How long a stopping worker waits at least for clients to take their replies.
 const STOP_PATIENCE_MIN: Duration = Duration::from_secs(5);
 /// How long it takes to disconnect the clients that are left when the time to send them away is over.
@@ -44,6 +46,8 @@ const WAKER: Token = Token(usize::MAX);
 pub struct WorkerGroup {
     /// What the process is doing.
     pub status: Arc<Status>,
+    /// What time it is.
+    pub clock: Arc<NodeClock>,
     /// Workers that have nothing of their own under way while the process stops.
     pub quiet: Arc<AtomicU16>,
     /// How many workers there are.
@@ -58,6 +62,8 @@ pub struct Worker<P> {
     own: VecDeque<Envelope<P>>,
     poll: Poll,
     group: WorkerGroup,
+    /// One worker of all makes the clock follow the host's.
+    clock_keeper: Option<ClockKeeper>,
     metrics: LoopMetrics,
 }
 
@@ -110,7 +116,13 @@ impl<P: Send> Worker<P> {
             let _ = waker.wake();
         });
         let members = Members { endpoint: endpoint.index(), ports, residents };
-        Ok(Worker { members, endpoint, own: VecDeque::new(), poll, group, metrics })
+        Ok(Worker { members, endpoint, own: VecDeque::new(), poll, group, clock_keeper: None, metrics })
+    }
+
+    /// Lets this worker make the clock of all follow the host's.
+    pub fn with_clock_keeper(mut self, keeper: ClockKeeper) -> Worker<P> {
+        self.clock_keeper = Some(keeper);
+        self
     }
 
     /// Serves until the process stops, then closes what its members hold.
@@ -122,13 +134,20 @@ impl<P: Send> Worker<P> {
         let mut stopping: Option<Stopping> = None;
         let mut drained_per_second = None;
         let (mut ticked, mut busy) = (Instant::now(), Duration::ZERO);
+        let (mut collected, mut longest, mut longest_before) = (Instant::now(), Duration::ZERO, Duration::ZERO);
         loop {
             let turned = Instant::now();
-            let now = now_ms();
+            let now = self.group.clock.now();
             let worked = self.turn(now);
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
                 self.tick(now, std::mem::take(&mut busy));
+                // Shown until it is as long ago as it was collected, so that whoever looks that often misses none.
+                if collected.elapsed() >= LONGEST_TURN_OF {
+                    collected = Instant::now();
+                    longest_before = std::mem::take(&mut longest);
+                }
+                self.metrics.longest_turn_us.set(longest.max(longest_before).as_micros() as i64);
                 self.follow_drain(&mut drained_per_second, now);
             }
             if stopping.is_none() && self.group.status.is_stopping() {
@@ -142,6 +161,7 @@ impl<P: Send> Worker<P> {
             }
             let took = turned.elapsed();
             busy += took;
+            longest = longest.max(took);
             self.members.ports.iter_mut().for_each(|port| port.observe_turn(took));
             self.wait(!worked, &mut events)?;
         }
@@ -230,6 +250,9 @@ impl<P: Send> Worker<P> {
 
     /// Does what is due at each tick. `busy` is the time since the last tick in which the loop did not wait.
     fn tick(&mut self, now: TimeMs, busy: Duration) {
+        if let Some(keeper) = &mut self.clock_keeper {
+            keeper.tick();
+        }
         self.members.all().for_each(|member| member.tick(now));
         self.metrics.ring_depth.set(self.endpoint.depth() as i64);
         self.metrics.busy_nanoseconds.add(busy.as_nanos() as u64);

@@ -76,6 +76,26 @@ fn an_amount_that_stays_held_is_found() {
 }
 
 #[test]
+fn a_funded_transfer_that_is_refused_is_found() {
+    is_found::<Ledger>(Bug::FundedTransferRefused, &STORES, &["what is available can be spent"]);
+}
+
+#[test]
+fn what_is_held_and_counted_twice_is_found() {
+    is_found::<Ledger>(Bug::HeldCountedTwice, &STORES, &["what is available can be spent"]);
+}
+
+#[test]
+fn a_jump_of_the_clock_that_is_followed_is_found() {
+    is_found::<Ledger>(Bug::ClockJumpFollowed, &STORES, &["a hold lives as long as was asked"]);
+}
+
+#[test]
+fn a_time_that_stands_still_is_found() {
+    is_found::<Ledger>(Bug::TimeStandsStill, &STORES, &["a hold is released when its time is over"]);
+}
+
+#[test]
 fn a_credit_that_is_applied_twice_is_found() {
     let promises = ["conservation over all shards, with what is in flight"];
     is_found::<Ledger>(Bug::CreditAppliedTwice, &STORES, &promises);
@@ -83,8 +103,25 @@ fn a_credit_that_is_applied_twice_is_found() {
 
 #[test]
 fn a_watermark_that_is_off_by_one_is_found() {
-    let promises = ["conservation over all shards, with what is in flight"];
+    // The shard that misses a credit sees it by the numbers, and stops.
+    let promises = ["a shard stops only for a fault of its store"];
     is_found::<Ledger>(Bug::WatermarkOffByOne, &STORES, &promises);
+}
+
+/// What only a comparison of the live state with the journal can see: these fail if the auditor does nothing.
+#[test]
+fn a_live_state_that_drifts_is_found_by_the_auditor() {
+    let promises = ["the auditor agrees with the live state"];
+    for bug in [Bug::LiveCreditTooMany, Bug::LiveHoldLost, Bug::LiveAssetMixed, Bug::LiveWatermarkOff] {
+        is_found::<Ledger>(bug, &[Local], &promises);
+    }
+}
+
+#[test]
+fn a_loss_that_is_not_seen_is_found() {
+    let promises = ["a log that has lost its end is never served"];
+    is_found::<Ledger>(Bug::LossNotSeen, &[Local], &promises);
+    is_found::<Gateway>(Bug::LossNotSeen, &[Local], &promises);
 }
 
 #[test]

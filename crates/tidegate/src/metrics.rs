@@ -8,14 +8,17 @@ use tidegate_doors::http::HttpMetrics;
 use tidegate_doors::ledger_http::LedgerHttpMetrics;
 use tidegate_doors::mqtt::{BrokerMetrics, MqttMetrics};
 use tidegate_ledger::LedgerMetrics;
-use tidegate_runtime::{LoopMetrics, ShardMetrics};
+use tidegate_runtime::metrics::ScrubMetrics;
+use tidegate_runtime::{ClockMetrics, LoopMetrics, ShardMetrics};
 use tidegate_telemetry::{MetricRow, Registry};
 
 /// By owner, in the order in which people read about them.
 const LISTS: &[&[MetricRow]] = &[
     ShardMetrics::ROWS,
     LedgerMetrics::ROWS,
+    ScrubMetrics::ROWS,
     LoopMetrics::ROWS,
+    ClockMetrics::ROWS,
     BinaryMetrics::ROWS,
     HttpMetrics::ROWS,
     LedgerHttpMetrics::ROWS,

@@ -146,7 +146,12 @@ pub(crate) struct Envelope<'a> {
 impl<'a> Envelope<'a> {
     /// Reads `frame`, whose bodies have the field numbers 2 to `last_body` and those of `others`. On an error, `self` has what was read
     /// before it.
-    pub(crate) fn read(&mut self, frame: &'a [u8], last_body: u32, others: RangeInclusive<u32>) -> Result<(), DecodeError> {
+    pub(crate) fn read(
+        &mut self,
+        frame: &'a [u8],
+        last_body: u32,
+        others: RangeInclusive<u32>,
+    ) -> Result<(), DecodeError> {
         let mut fields = Fields::of(frame);
         while let Some((number, value)) = fields.next()? {
             if number == 1 {

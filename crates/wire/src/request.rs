@@ -4,10 +4,10 @@ mod decode;
 mod encode;
 
 pub use decode::{
-    AccountChangeRef, BodyRef, ChangeAccountRef, HoldRef, HoldsRef, PostHoldsRef, RequestRef, TextSpan, TransferSpans, TransfersRef, VoidHoldsRef,
-    decode_request,
+    AccountChangeRef, BodyRef, ChangeAccountRef, HoldRef, HoldsRef, OpenAccountsRef, OpenSpans, PostHoldsRef,
+    RequestRef, TextSpan, TransferSpans, TransfersRef, VoidHoldsRef, decode_request,
 };
-pub use encode::{HoldsEncoder, PostHoldsEncoder, TransferRef, TransfersEncoder, encode_request};
+pub use encode::{HoldsEncoder, OpenAccountsEncoder, PostHoldsEncoder, TransferRef, TransfersEncoder, encode_request};
 
 /// Field numbers of the bodies of `RequestFrame`.
 mod number {
@@ -22,6 +22,7 @@ mod number {
     pub(super) const READ_HISTORY: u32 = 10;
     pub(super) const READ_AUDIT: u32 = 11;
     pub(super) const PING: u32 = 12;
+    pub(super) const OPEN_ACCOUNTS: u32 = 13;
     pub(super) const READ_TRANSFER: u32 = 200;
     pub(super) const READ_HOLD: u32 = 201;
     pub(super) const LIST_HOLDS: u32 = 202;

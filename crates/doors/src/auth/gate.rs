@@ -30,6 +30,10 @@ pub fn check(identity: &Identity, request: &Request, kinds: &mut AccountKinds) -
     let rights = identity.rights();
     match request {
         Request::OpenAccount { id, .. } => only_if(rights.may_open_account(id), || format!("open account {id:?}")),
+        Request::OpenAccounts(batch) => match batch.ids().find(|id| !rights.may_open_account(id)) {
+            Some(id) => Verdict::Denied(denial(&format!("open account {id:?}"))),
+            None => Verdict::Allowed,
+        },
         Request::Transfers { .. } if rights.may_transfer_anything() => Verdict::Allowed,
         Request::Transfers { batch, .. } => {
             check_moves(identity, kinds, batch.iter().map(|transfer| (transfer.debit, transfer.credit)))
@@ -58,6 +62,7 @@ pub fn check(identity: &Identity, request: &Request, kinds: &mut AccountKinds) -
             only_if(rights.may_change_account(id), || format!("change account {id:?}"))
         }
         Request::DeclareAsset { .. } => only_if(rights.may_declare_assets(), || "declare assets".to_owned()),
+        Request::Announce(_) => Verdict::Denied(denial("ask for announcements; subscribe to topics instead")),
         Request::ReadAudit => only_if(rights.may_audit(), || "read the audit".to_owned()),
     }
 }
@@ -72,7 +77,9 @@ pub fn is_shown_in_part(request: &Request) -> bool {
 pub fn shown(identity: &Identity, reply: Reply) -> Reply {
     let rights = identity.rights();
     match reply {
-        Reply::Transfer { transfer, .. } if !rights.may_see_move(identity.name(), &transfer.id, &transfer.debit, &transfer.credit) => {
+        Reply::Transfer { transfer, .. }
+            if !rights.may_see_move(identity.name(), &transfer.id, &transfer.debit, &transfer.credit) =>
+        {
             Reply::Refused(Refusal::TransferNotFound)
         }
         Reply::Hold { hold, .. } if !rights.may_see_move(identity.name(), &hold.id, &hold.debit, &hold.credit) => {
@@ -89,7 +96,9 @@ pub fn shown(identity: &Identity, reply: Reply) -> Reply {
 /// What to answer when an account named by [`Verdict::NeedsKinds`] does not exist.
 pub fn not_found(request: &Request) -> Refusal {
     match request {
-        Request::Transfers { .. } | Request::PlaceHolds(_) | Request::PlaceLinkedHolds(_) => Refusal::CreditAccountNotFound,
+        Request::Transfers { .. } | Request::PlaceHolds(_) | Request::PlaceLinkedHolds(_) => {
+            Refusal::CreditAccountNotFound
+        }
         _ => Refusal::AccountNotFound,
     }
 }

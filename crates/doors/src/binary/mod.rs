@@ -13,9 +13,9 @@ pub mod limits;
 mod metrics;
 pub mod port;
 mod room;
-mod settings;
 pub mod room_call;
 pub mod session;
+mod settings;
 mod translate;
 
 use tidegate_shard::Unavailable;

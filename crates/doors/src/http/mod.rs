@@ -32,7 +32,7 @@ mod parts;
 mod path;
 mod rooms;
 mod serve;
-mod time;
+pub mod time;
 mod upgrade;
 
 pub use door::Door;
@@ -44,4 +44,5 @@ pub use parts::{Part, Parts};
 pub use path::PathName;
 pub use rooms::{Answer, HttpRoom, RoomsError, Routes};
 pub use serve::{Edge, EdgeOptions};
+pub use time::time_ms;
 pub use upgrade::{Accepted, Upgrade, Upgraded};

@@ -16,11 +16,14 @@ mod accounts;
 mod assets;
 mod audit;
 mod backend;
+mod changes;
 mod history_lines;
+mod history_time;
 mod holds;
-mod limits;
+pub(crate) mod limits;
 mod metrics;
 mod openapi;
+mod opening;
 mod room;
 mod settings;
 mod transfers;
@@ -28,6 +31,6 @@ mod transfers;
 #[cfg(test)]
 mod tests;
 
-pub use backend::{Backend, Replies};
+pub use backend::{Backend, ChangePart, Changes, ChangesEnded, Replies};
 pub use metrics::LedgerHttpMetrics;
 pub use room::LedgerRoom;

@@ -3,7 +3,7 @@
 use utoipa::openapi::Required;
 use utoipa::{IntoResponses, OpenApi};
 
-use super::{accounts, assets, audit, holds, settings, transfers};
+use super::{accounts, assets, audit, changes, holds, settings, transfers};
 use crate::json::ProblemBody;
 
 #[derive(OpenApi)]
@@ -31,6 +31,7 @@ use crate::json::ProblemBody;
         holds::post,
         holds::void,
         audit::audit,
+        changes::changes,
     )
 )]
 struct Document;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use axum::http::Method;
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
+use tidegate_ledger::changes::{After, ChangeFilter};
 use tidegate_ledger::message::{Reply, Request, Unavailable};
 use tidegate_machines::ledger::{AccountView, Refusal};
 
@@ -15,7 +16,7 @@ use super::backend::Backend;
 use super::limits::STREAMS_OF_CALLER_MAX;
 use super::metrics::LedgerHttpMetrics;
 use super::transfers::TRANSFERS;
-use super::{accounts, assets, audit, holds, openapi, settings, transfers};
+use super::{accounts, assets, audit, changes, history_time, holds, openapi, settings, transfers};
 use crate::auth::gate::{self, Verdict};
 use crate::auth::{AccountKinds, Identity};
 use crate::http::{Door, HttpRoom, Routes};
@@ -45,7 +46,13 @@ impl<B: Backend> HttpRoom for LedgerRoom<B> {
     }
 
     fn codes(&self) -> Vec<ProblemCode> {
-        refusal_codes()
+        let own = [
+            changes::CURSOR_UNKNOWN,
+            changes::CURSOR_OF_OTHER_HISTORY,
+            changes::JOURNAL_UNREADABLE,
+            history_time::HISTORY_TOO_LONG,
+        ];
+        refusal_codes().into_iter().chain(own).collect()
     }
 
     fn routes(self: Box<Self>, door: &Door) -> Routes {
@@ -53,11 +60,17 @@ impl<B: Backend> HttpRoom for LedgerRoom<B> {
         let hot = ledger.clone();
         Routes::new()
             .route("/v1/accounts", post(accounts::open::<B>).get(accounts::list::<B>).with_state(ledger.clone()))
-            .route("/v1/accounts/{id}", get(accounts::read::<B>).patch(settings::change_account::<B>).with_state(ledger.clone()))
+            .route(
+                "/v1/accounts/{id}",
+                get(accounts::read::<B>).patch(settings::change_account::<B>).with_state(ledger.clone()),
+            )
             .route("/v1/accounts/{id}/transfers", get(accounts::history::<B>).with_state(ledger.clone()))
             .route("/v1/accounts/{id}/holds", get(settings::list_holds::<B>).with_state(ledger.clone()))
             .route("/v1/transfers/{id}", get(transfers::read_transfer::<B>).with_state(ledger.clone()))
-            .route("/v1/assets", post(assets::declare_asset::<B>).get(assets::list_assets::<B>).with_state(ledger.clone()))
+            .route(
+                "/v1/assets",
+                post(assets::declare_asset::<B>).get(assets::list_assets::<B>).with_state(ledger.clone()),
+            )
             .route("/v1/holds/post", post(holds::post_many::<B>).with_state(ledger.clone()))
             .route("/v1/holds/void", post(holds::void_many::<B>).with_state(ledger.clone()))
             .route("/v1/holds/{id}", get(holds::read_hold::<B>).with_state(ledger.clone()))
@@ -65,6 +78,7 @@ impl<B: Backend> HttpRoom for LedgerRoom<B> {
             .route("/v1/holds", post(holds::place::<B>).with_state(ledger.clone()))
             .route("/v1/holds/{id}/post", post(holds::post::<B>).with_state(ledger.clone()))
             .route("/v1/holds/{id}/void", post(holds::void::<B>).with_state(ledger.clone()))
+            .route("/v1/changes", get(changes::changes::<B>).with_state(ledger.clone()))
             .route("/v1/audit", get(audit::audit::<B>).with_state(ledger))
             .hot(Method::POST, TRANSFERS, move |head, body| {
                 let ledger = hot.clone();
@@ -157,6 +171,11 @@ impl<B: Backend> Ledger<B> {
     /// Opens a stream of replies, without a look at rights.
     pub fn open(&self, request: Request, window: usize) -> Result<B::Replies, Problem> {
         self.backend.open(request, window).map_err(Problem::from)
+    }
+
+    /// Reads changes, without a look at rights but those of `filter`.
+    pub fn changes(&self, after: After, filter: ChangeFilter) -> Result<B::Changes, Problem> {
+        self.backend.changes(after, filter).map_err(Problem::from)
     }
 
     /// Looks whether `caller` may ask `request`. `Some` when an account whose kind decides it does not exist: what the

@@ -3,13 +3,13 @@
 use axum::body::{Body, Bytes};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request as HttpRequest, State};
-use axum::http::{HeaderMap, Response, StatusCode};
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, Response, StatusCode};
 use tidegate_ledger::message::{Reply, Request};
 use utoipa::ToSchema;
 
-use super::backend::Backend;
 use super::accounts::path_id;
+use super::backend::Backend;
 use super::openapi::{LedgerProblems, ReadProblems};
 use super::room::Ledger;
 use crate::http::{BodyProblems, GuardProblems};

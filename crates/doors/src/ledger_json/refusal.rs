@@ -25,7 +25,7 @@ impl From<Unavailable> for Problem {
 
 macro_rules! refusals {
     ($($variant:ident = $status:ident $detail:literal;)*) => {
-        /// All but `InsufficientFunds` and `RevisionStale`, which say a figure.
+        /// All but `InsufficientFunds` and `RevisionStale`, which say a figure, and `Damaged`, which says what.
         const PLAIN: &[Refusal] = &[$(Refusal::$variant),*];
 
         /// 409 when each field is right but not together with the ledger's state or with the others, 404 when something
@@ -38,6 +38,14 @@ macro_rules! refusals {
                 Refusal::RevisionStale { revision } => {
                     (StatusCode::CONFLICT, format!("the account was changed since; its revision is {revision}").into())
                 }
+                Refusal::Damaged(place) => (
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    format!(
+                        "what this needs was stored and cannot be read any more, so nothing was decided: {place}. All \
+                         else is served; an operator must restore the file from a copy, and then ask this again"
+                    )
+                    .into(),
+                ),
                 $(Refusal::$variant => (StatusCode::$status, $detail.into()),)*
             }
         }
@@ -94,8 +102,8 @@ refusals! {
 /// The codes of all refusals.
 pub fn refusal_codes() -> Vec<ProblemCode> {
     let figures = [Refusal::InsufficientFunds { available: 0 }, Refusal::RevisionStale { revision: 0 }];
-    let all = figures.iter().chain(PLAIN);
-    all.map(|refusal| ProblemCode::new(worded(*refusal).0, refusal.code())).collect()
+    let worded = figures.iter().chain(PLAIN).map(|refusal| ProblemCode::new(worded(*refusal).0, refusal.code()));
+    worded.chain([ProblemCode::new(StatusCode::INTERNAL_SERVER_ERROR, "damaged")]).collect()
 }
 
 impl From<Refusal> for Problem {
@@ -105,6 +113,9 @@ impl From<Refusal> for Problem {
         match refusal {
             Refusal::InsufficientFunds { available } => problem.with("available", available),
             Refusal::RevisionStale { revision } => problem.with("revision", revision),
+            Refusal::Damaged(place) => {
+                problem.with("file", &*place.file).with("offset", place.offset).with("lost", &*place.lost)
+            }
             _ => problem,
         }
     }

@@ -1,6 +1,8 @@
 //! Schemas of the parts of the ledger's bodies, for OpenAPI.
 
-use tidegate_machines::ledger::{ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, MEMO_BYTES_MAX, TRANSFER_ID_BYTES_MAX, USER_DATA_BYTES_MAX};
+use tidegate_machines::ledger::{
+    ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, MEMO_BYTES_MAX, TRANSFER_ID_BYTES_MAX, USER_DATA_BYTES_MAX,
+};
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 
 // JSON Schema counts characters where the ledger counts bytes. Each pattern describes ASCII up to the bound, and other

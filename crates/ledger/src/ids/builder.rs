@@ -56,6 +56,9 @@ pub(super) struct Builder<D: Disk> {
     merges: Vec<Merge<D>>,
     /// Merged away, named by no manifest once `unsaved` is false; deleted when no lookup holds them.
     retired: Vec<Arc<Run<D::File>>>,
+    /// A run that was to be merged is damaged. What it still has is needed, so nothing is merged any more until the
+    /// next start builds the index again.
+    met_damage: bool,
 }
 
 impl<D: Disk> Builder<D> {
@@ -78,6 +81,7 @@ impl<D: Disk> Builder<D> {
             waiting: VecDeque::new(),
             merges: Vec::new(),
             retired: Vec::new(),
+            met_damage: false,
         }
     }
 
@@ -111,7 +115,9 @@ impl<D: Disk> Builder<D> {
             self.write_table()?;
             return Ok(Step::Worked);
         }
-        self.begin_merge()?;
+        if !self.met_damage {
+            self.begin_merge()?;
+        }
         if self.merges.is_empty() {
             return Ok(Step::Idle);
         }
@@ -160,8 +166,17 @@ impl<D: Disk> Builder<D> {
             }
             Err(error) => {
                 self.delete(number);
+                self.note_damage(&error);
                 Err(error)
             }
+        }
+    }
+
+    fn note_damage(&mut self, error: &IdsError) {
+        if let IdsError::Damaged { .. } = error {
+            self.met_damage = true;
+            let numbers: Vec<u64> = self.merges.drain(..).map(|merge| merge.number()).collect();
+            numbers.into_iter().for_each(|number| self.delete(number));
         }
     }
 
@@ -176,7 +191,7 @@ impl<D: Disk> Builder<D> {
 
     /// Then tables wait, the shard is informed, and the number of runs stays bounded at any rate of ids.
     fn merging_is_behind(&self) -> bool {
-        (0..=self.highest_tier()).any(|tier| self.runs_of(tier) >= self.fan_out * 2)
+        !self.met_damage && (0..=self.highest_tier()).any(|tier| self.runs_of(tier) >= self.fan_out * 2)
     }
 
     fn runs_of(&self, tier: u32) -> usize {
@@ -190,6 +205,7 @@ impl<D: Disk> Builder<D> {
             Err(error) => {
                 let merge = self.merges.remove(0);
                 self.delete(merge.number());
+                self.note_damage(&error);
                 Err(error)
             }
         }

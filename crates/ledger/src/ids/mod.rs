@@ -32,6 +32,7 @@ mod options;
 mod run;
 mod run_reader;
 mod run_writer;
+mod scrub;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -51,8 +52,9 @@ use worker::Worker;
 
 pub use error::IdsError;
 pub use hash::{IdHash, IdSeed};
-pub use open::Opened;
+pub use open::{Opened, claim};
 pub use options::{BuilderKind, IdsOptions};
+pub use scrub::{RunScrub, RunsRead};
 
 /// I/O errors that [`IdIndex::catch_up`] sits out, 100 ms each, before it gives up.
 const RETRIES_MAX: u32 = 20;
@@ -122,9 +124,9 @@ impl<D: Disk> IdIndex<D> {
 
     /// The newest record under `hash` that `is_it` accepts; it is asked about all of them in turn, newest first, and
     /// nearly always there is none or one. Asks about records in memory before it reads any page: a hold is mostly
-    /// posted soon after it was placed, and then no run is looked at. Err when `is_it` fails, or when a run cannot be
-    /// read or is damaged: nobody can say then whether the id is new, so the shard must stop; opening the index again
-    /// repairs it.
+    /// posted soon after it was placed, and then no run is looked at. Err when `is_it` fails, or when a page of a run
+    /// that is needed for this hash cannot be read or is damaged: nobody can say then whether the id is new, so who
+    /// asks is refused; other ids are found as before, and opening the index again repairs it.
     #[inline]
     pub fn find_newest<E: From<IdsError>>(
         &self,
@@ -218,8 +220,8 @@ impl<D: Disk> IdIndex<D> {
 
     /// Hands full tables to the builder once `durable`, the position of the journal's last durable record, is beyond
     /// them, and takes over what the builder finished. Never waits (a [`BuilderKind::Stepped`] builder does one step
-    /// here). Err when a run turned out damaged; I/O errors of the builder are no errors here: it tries again, see
-    /// [`IdsFacts::retries`].
+    /// here). Err, once, when a run that was to be merged turned out damaged: from then on nothing is merged, and all
+    /// runs stay. I/O errors of the builder are no errors here: it tries again, see [`IdsFacts::retries`].
     pub fn maintain(&mut self, durable: Position) -> Result<(), IdsError> {
         self.durable = self.durable.max(durable);
         self.release();

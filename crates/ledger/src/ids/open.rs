@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_disk::Disk;
-use tidegate_journal::Position;
+use tidegate_journal::{Position, Timeline};
 
 use super::builder::Builder;
 use super::filter::Filter;
@@ -36,6 +36,13 @@ pub struct Opened<D: Disk> {
     pub covered: Position,
     /// Why an existing index was thrown away, in words for the operator's log; `None` when all was well or new.
     pub discarded: Option<String>,
+}
+
+/// Up to which record of the journal the index in `dir` says that it covers all, and in which timeline; `None` if there
+/// is no index, or a damaged one, which says nothing.
+pub fn claim<D: Disk>(disk: &D, dir: &Path) -> Option<(Position, Timeline)> {
+    let manifest = Manifest::load(disk, dir).ok().flatten()?;
+    Some((manifest.covered(), Timeline::FIRST))
 }
 
 struct Loaded<D: Disk> {

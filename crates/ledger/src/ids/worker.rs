@@ -31,8 +31,8 @@ enum Report<D: Disk> {
     View(View<D>),
     /// An I/O error; it will try again.
     Retrying(IdsError),
-    /// Damage: it has stopped.
-    Stopped(IdsError),
+    /// Damage: it merges nothing any more, and goes on writing runs.
+    Damaged(IdsError),
 }
 
 /// The builder, wherever it runs.
@@ -81,7 +81,7 @@ impl<D: Disk> Worker<D> {
         };
         match report {
             Some(Report::View(view)) => Ok(Some(view)),
-            Some(Report::Stopped(error)) => Err(error),
+            Some(Report::Damaged(error)) => Err(error),
             Some(Report::Retrying(_)) | None => Ok(None),
         }
     }
@@ -94,7 +94,7 @@ impl<D: Disk> Worker<D> {
         };
         match report {
             Some(Report::View(view)) => Ok(Some(view)),
-            Some(Report::Stopped(error) | Report::Retrying(error)) => Err(error),
+            Some(Report::Damaged(error) | Report::Retrying(error)) => Err(error),
             None => Ok(None),
         }
     }
@@ -119,7 +119,7 @@ fn judge<D: Disk>(error: IdsError, retries: &AtomicU64) -> Report<D> {
             retries.fetch_add(1, Ordering::Relaxed);
             Report::Retrying(error)
         }
-        IdsError::Damaged { .. } => Report::Stopped(error),
+        IdsError::Damaged { .. } => Report::Damaged(error),
     }
 }
 
@@ -205,8 +205,7 @@ fn run<D: Disk>(
             Err(error) => judge(error, retries),
         };
         let pause = matches!(report, Report::Retrying(_));
-        let stops = matches!(report, Report::Stopped(_));
-        if reports.send(report).is_err() || stops {
+        if reports.send(report).is_err() {
             return;
         }
         if pause {

@@ -3,14 +3,14 @@
 use tidegate_disk::Disk;
 use tidegate_journal::{LogStore, Position};
 use tidegate_machines::ledger::{Command, Content, Event, Ledger, Outcome, Refusal, Ruling, Transfer, shard_of};
-use tidegate_machines::{Decision, Machine, ShardIndex};
+use tidegate_machines::{DamagedPlace, Decision, Machine, ShardIndex};
 use tidegate_shard::{JobId, Jobs, Pause, Room, Served};
 
-use super::records::{Halt, Records};
+use super::records::{Halt, LookUp, Records};
 use super::{LedgerService, LedgerTurn, Output, may_append};
 use crate::ids::IdHash;
 use crate::limits::RECORD_OVERHEAD_BYTES;
-use crate::message::{HoldRequest, TransferBatch};
+use crate::message::{HoldRequest, OpenBatch, TransferBatch};
 use crate::operation::{AccountFact, Answer, Operation, Selection};
 
 /// Transfers whose id hashes are prefetched ahead of their decision; hides the cache misses of the id index.
@@ -60,6 +60,7 @@ impl Operation {
         matches!(
             self,
             Operation::OpenAccount { .. }
+                | Operation::OpenAccounts { .. }
                 | Operation::Transfers { .. }
                 | Operation::PlaceHolds { .. }
                 | Operation::PostHolds { .. }
@@ -87,6 +88,7 @@ impl<D: Disk> LedgerService<D> {
                 let outcome = self.decide_one(turn, &Command::OpenAccount { id, asset, kind: *kind }, None)?;
                 Ok(done(opened(turn.state(), id, outcome)))
             }
+            Operation::OpenAccounts { batch, selection } => self.serve_opens(turn, batch, selection, progress),
             Operation::Transfers { batch, selection, linked: false, facts, .. } => {
                 self.serve_transfers(turn, batch, selection, facts, progress)
             }
@@ -130,8 +132,38 @@ impl<D: Disk> LedgerService<D> {
             Operation::ReadHistory { id, from, limit } => {
                 self.serve_history(turn, (id, *from, *limit), &mut progress.rows, jobs)
             }
+            Operation::Announce(want) => {
+                if let Some(announcer) = &mut self.announcer {
+                    announcer.want(want, turn.state());
+                }
+                Ok(done(Answer::Announced))
+            }
+            Operation::ListAccounts { prefix, after, limit } => {
+                Ok(self.list(turn.state(), prefix, after.as_deref(), *limit))
+            }
             read => Ok(done(self.read(turn, read)?)),
         }
+    }
+
+    fn serve_opens<L: LogStore>(
+        &mut self,
+        turn: &mut LedgerTurn<'_, L>,
+        batch: &OpenBatch,
+        selection: &Selection,
+        progress: &mut Progress,
+    ) -> Result<Served<Output>, Halt> {
+        let count = selection.len(batch.len());
+        progress.outcomes.reserve(count - progress.outcomes.len());
+        while progress.outcomes.len() < count {
+            if self.opens_left == 0 || !may_append(turn) {
+                return Ok(PAUSED);
+            }
+            self.opens_left -= 1;
+            let (id, asset, kind) = batch.get(selection.index(progress.outcomes.len()));
+            let outcome = self.decide_one(turn, &Command::OpenAccount { id, asset, kind }, None)?;
+            progress.outcomes.push(outcome);
+        }
+        Ok(done(progress.answer(count)))
     }
 
     fn serve_transfers<L: LogStore>(
@@ -257,7 +289,11 @@ impl<D: Disk> LedgerService<D> {
         // any more.
         let mut in_vain = failed || has_repeated_id(items.clone());
         for item in items.clone() {
-            in_vain |= self.has_prior(turn, item.id())?;
+            // Nothing is journaled for the group, so that all of it can be decided once the file is put right.
+            in_vain |= match self.has_prior(turn, item.id()) {
+                Err(Halt::Damaged(place)) => return Ok(done(self.refuse_group(count, place))),
+                has_prior => has_prior?,
+            };
         }
         let culprit = match in_vain {
             true => None,
@@ -275,6 +311,12 @@ impl<D: Disk> LedgerService<D> {
         }
         assert!(outcomes.len() == count, "an outcome for each item asked");
         Ok(done(Answer::Outcomes { outcomes, need_credit: Vec::new() }))
+    }
+
+    fn refuse_group(&mut self, count: usize, place: &'static DamagedPlace) -> Answer {
+        let refused = Outcome::Refused(Refusal::Damaged(place));
+        self.count(refused);
+        Answer::Outcomes { outcomes: vec![refused; count], need_credit: Vec::new() }
     }
 
     fn decide_all<'a, L: LogStore>(
@@ -312,7 +354,14 @@ impl<D: Disk> LedgerService<D> {
         let mut scratch = std::mem::take(&mut self.scratch);
         let outcome = self.decide_with(turn, command, id, &mut scratch);
         self.scratch = scratch;
-        outcome
+        match outcome {
+            Err(Halt::Damaged(place)) => {
+                let refused = Outcome::Refused(Refusal::Damaged(place));
+                self.count(refused);
+                Ok(refused)
+            }
+            decided => decided,
+        }
     }
 
     #[inline]
@@ -423,12 +472,18 @@ impl<D: Disk> LedgerService<D> {
         HashedId { id, hash }: HashedId<'_>,
         scratch: &'s mut Vec<u8>,
     ) -> Result<Option<(Event<'s>, Position)>, Halt> {
-        let found = self.ids.find_newest(hash, |at| -> Result<bool, Halt> {
-            let at_hand = || self.at_hand.get(&at).map(|record| &**record);
-            let record = turn.peek(at).or_else(at_hand).ok_or(Halt::Unread)?;
+        let found = self.ids.find_newest(hash, |at| -> Result<bool, LookUp> {
+            let at_hand = || self.at_hand.get(&at).map(|record| record.as_deref());
+            let record = turn.peek(at).map(Ok).or_else(at_hand).ok_or(LookUp::Halt(Halt::Unread))?;
+            // Whose record it was cannot be told any more; that it was this id's is all but certain.
+            let record = record.map_err(|place| LookUp::Halt(Halt::Damaged(place)))?;
             scratch.clear();
             scratch.extend_from_slice(record);
             Ok(Event::decode(scratch).is_ok_and(|event| event.id() == Some(id)))
+        });
+        let found = found.map_err(|ended| match ended {
+            LookUp::Halt(halt) => halt,
+            LookUp::Ids(error) => Halt::Damaged(self.ids_damaged(&error)),
         })?;
         Ok(found.and_then(|at| Some((Event::decode(scratch).ok()?, at))))
     }

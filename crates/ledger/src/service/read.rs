@@ -3,11 +3,14 @@
 use tidegate_disk::Disk;
 use tidegate_journal::LogStore;
 use tidegate_machines::RecordPosition;
-use tidegate_machines::ledger::{AccountKind, AccountView, Event, HoldView, Ledger, Refusal, shard_of};
+use tidegate_machines::ledger::{AccountKind, AccountSlot, AccountView, Event, HoldView, Ledger, Refusal, shard_of};
+use tidegate_shard::{Served, Unavailable};
 
+use super::decide::done;
 use super::records::Halt;
-use super::{LedgerService, LedgerTurn};
-use crate::limits::{AUDIT_ACCOUNTS_PER_QUESTION, PAGE_ROWS_MAX};
+use super::{LedgerService, LedgerTurn, Output};
+use crate::auditor::settings_form;
+use crate::limits::{ACCOUNTS_SORTED_PER_STEP, AUDIT_ACCOUNTS_PER_QUESTION, AUDIT_HOLDS_PER_QUESTION, PAGE_ROWS_MAX};
 use crate::operation::{AccountFact, Answer, Figures, KnownId, Operation};
 
 impl<D: Disk> LedgerService<D> {
@@ -19,19 +22,21 @@ impl<D: Disk> LedgerService<D> {
         let ledger = turn.state();
         Ok(match operation {
             Operation::ReadAccount { id } => Answer::Account(self.local_account(ledger, id)),
-            Operation::ListAccounts { prefix, after, limit } => {
-                let limit = (*limit).min(PAGE_ROWS_MAX) as usize;
-                Answer::Accounts(ledger.list(prefix, after.as_deref(), limit))
-            }
             Operation::Describe(ids) => Answer::Facts(ids.iter().map(|id| self.describe(ledger, id)).collect()),
             Operation::FindOwners(ids) => {
                 let mut owners = Vec::with_capacity(ids.len());
                 for id in ids {
-                    owners.push(self.owner_of(turn, id)?);
+                    owners.push(match self.owner_of(turn, id) {
+                        Err(Halt::Damaged(place)) => Err(Refusal::Damaged(place)),
+                        owner => Ok(owner?),
+                    });
                 }
                 Answer::Owners(owners)
             }
-            Operation::ReadId { id } => Answer::Id(self.known_id(turn, id)?),
+            Operation::ReadId { id } => match self.known_id(turn, id) {
+                Err(Halt::Damaged(place)) => Answer::Refused(Refusal::Damaged(place)),
+                known => Answer::Id(known?),
+            },
             Operation::ListHolds { account, after, limit } => {
                 let limit = (*limit).min(PAGE_ROWS_MAX) as usize;
                 let Some(holds) = ledger.holds_of(account, *after) else {
@@ -44,7 +49,25 @@ impl<D: Disk> LedgerService<D> {
             }
             Operation::ReadAssets => Answer::Assets(ledger.assets()),
             Operation::ReadFigures { first, count } => read_figures(turn, *first, *count),
+            Operation::ReadOpenHolds { after, count } => {
+                let count = (*count).min(AUDIT_HOLDS_PER_QUESTION) as usize;
+                let mut holds: Vec<_> = ledger.holds_after(*after).take(count + 1).collect();
+                let more = holds.len() > count;
+                holds.truncate(count);
+                Answer::OpenHolds { sequence: turn.appended().0, holds, more }
+            }
+            Operation::ReadPeers => Answer::Peers {
+                sequence: turn.appended().0,
+                peers: ledger.peer_figures(),
+                assets: ledger.assets(),
+                settings: settings_form(ledger),
+            },
             Operation::ReadDurableEnd => Answer::DurableEnd { durable: turn.durable() },
+            Operation::NameAccounts(slots) => {
+                let named =
+                    |slot: &AccountSlot| ledger.account_at(*slot).map(|account| (*slot, account.id, account.asset));
+                Answer::Names(slots.iter().filter_map(named).collect())
+            }
             Operation::KeepAudit(report) => {
                 self.last_audit = report.clone();
                 Answer::Audit(report.clone())
@@ -69,6 +92,15 @@ impl<D: Disk> LedgerService<D> {
         })
     }
 
+    /// A page of accounts. Turned away while many accounts are not sorted yet: after a start, or a rush of new ones.
+    pub(super) fn list(&mut self, ledger: &Ledger, prefix: &str, after: Option<&str>, limit: u32) -> Served<Output> {
+        if self.order.catch_up(ledger, ACCOUNTS_SORTED_PER_STEP) > 0 {
+            return Served::TurnedAway(Unavailable::Busy);
+        }
+        let limit = limit.min(PAGE_ROWS_MAX) as usize;
+        done(Answer::Accounts(self.order.list(ledger, prefix, after, limit)))
+    }
+
     /// An account of this shard, or its part of a collector; not what it merely knows of another shard's account.
     fn local_account(&self, ledger: &Ledger, id: &str) -> Option<AccountView> {
         let account = ledger.account(id)?;
@@ -77,10 +109,9 @@ impl<D: Disk> LedgerService<D> {
     }
 
     fn describe(&self, ledger: &Ledger, id: &str) -> AccountFact {
-        AccountFact {
-            id: id.into(),
-            found: self.local_account(ledger, id).map(|account| (account.asset, account.kind)),
-        }
+        let found = ledger.slot(id).and_then(|slot| ledger.facts_at(slot));
+        let found = found.filter(|(.., is_here)| *is_here).map(|(asset, kind, _)| (asset.into(), kind));
+        AccountFact { id: id.into(), found }
     }
 }
 
@@ -91,10 +122,13 @@ fn read_figures<L: LogStore>(turn: &LedgerTurn<'_, L>, first: u32, count: u32) -
         .figures(first, count)
         .map(|view| Figures {
             id: view.id,
+            asset: view.asset,
+            kind: view.kind,
             balance: view.balance,
             held: view.held,
             credited: view.credited,
             debited: view.debited,
+            settings: view.settings,
         })
         .collect();
     Answer::Figures { sequence: turn.appended().0, figures, more: first + count < turn.state().slots() }

@@ -16,8 +16,8 @@ use super::asset::AssetIndex;
 use super::event::{AccountStep, CreditStep, Event, HoldFacts};
 use super::hash::shard_of;
 use super::hold::{HoldId, OpenHold};
-use super::mismatch::Mismatch;
 use super::limits::ASSET_DECIMALS_MAX;
+use super::mismatch::Mismatch;
 use super::request::AccountKind;
 use super::settings::{AccountChange, AccountRules, AccountSettings, AccountStatus, MetadataPatch};
 use super::state::Ledger;
@@ -35,7 +35,7 @@ pub(super) struct CheckFailed {
 pub(super) type Checked<T> = Result<T, CheckFailed>;
 
 #[cold]
-fn wrong(
+pub(super) fn wrong(
     slot: Option<AccountSlot>,
     figure: &'static str,
     expected: impl Into<i128>,
@@ -64,7 +64,7 @@ impl Ledger {
         if position <= self.position {
             return Err(wrong(None, "position above", self.position.0, position.0));
         }
-        if time < self.time {
+        if time < self.time && !matches!(event, Event::TimeMended { .. }) {
             return Err(wrong(None, "time at least", self.time.0, time.0));
         }
         match *event {
@@ -88,10 +88,15 @@ impl Ledger {
                 self.fold_received(from, number, credit, amount, position)?
             }
             Event::CreditsConfirmed { to, number, .. } => self.fold_confirmed(to, number)?,
-            Event::AccountChanged { slot, revision, rules, metadata, .. } => {
+            Event::AccountChanged { slot, id, home, revision, rules, metadata, .. } => {
+                self.check_named(slot, id, home)?;
                 self.fold_changed(slot, revision, rules, metadata)?
             }
             Event::AssetDeclared { asset, decimals, .. } => self.fold_declared(asset, decimals)?,
+            Event::TimeMended { was, .. } => self.fold_mended(was, time)?,
+            Event::LossBooked { peer, side, number, account, amount, .. } => {
+                self.fold_loss(peer, side, number, account, amount, position)?
+            }
         }
         self.position = position;
         self.time = time;
@@ -256,9 +261,8 @@ impl Ledger {
             kind,
             is_restricted: false,
         };
-        let listed = account.is_on(self.shard);
-        self.accounts.push(account, listed);
-        assert_eq!(self.accounts.find(id), Some(slot), "account {id} is found where it was put");
+        let put = self.accounts.push(account);
+        assert!(put == slot, "account {id} is where the event says");
         Ok(())
     }
 
@@ -289,6 +293,20 @@ impl Ledger {
             return Err(wrong(None, "last credit sent", peer.last().0, number.0));
         }
         peer.confirm(number);
+        Ok(())
+    }
+
+    /// The account in a slot is the one that the event names.
+    fn check_named(&self, slot: AccountSlot, id: &str, home: ShardIndex) -> Checked<()> {
+        let Some(account) = self.accounts.get(slot) else {
+            return Err(wrong(None, "accounts", self.accounts.len(), slot.0));
+        };
+        if account.home != home {
+            return Err(wrong(Some(slot), "home shard", account.home.0, home.0));
+        }
+        if *account.id != *id {
+            return Err(wrong(self.accounts.find(id), "slot of the account named", slot.0, self.accounts.len()));
+        }
         Ok(())
     }
 
@@ -346,13 +364,7 @@ impl Ledger {
 
     /// What was set on the two accounts allows the movement; nothing is looked up for accounts without settings.
     #[inline]
-    fn check_settings(
-        &self,
-        debit: AccountSlot,
-        credit: AccountSlot,
-        available: i128,
-        amount: Amount,
-    ) -> Checked<()> {
+    fn check_settings(&self, debit: AccountSlot, credit: AccountSlot, available: i128, amount: Amount) -> Checked<()> {
         let (Some(from), Some(to)) = (self.accounts.get(debit), self.accounts.get(credit)) else {
             unreachable!("checked before")
         };
@@ -364,6 +376,17 @@ impl Ledger {
             .and_then(|()| self.check_min(debit, available, amount))
             .and_then(|()| self.check_max(credit, to, to.balance, amount));
         checked.map_err(|refusal| wrong(Some(debit), refusal.code(), 0, 1))
+    }
+
+    /// What was left to each open hold is left to it from the new time on.
+    fn fold_mended(&mut self, was: TimeMs, time: TimeMs) -> Checked<()> {
+        if was != self.time {
+            return Err(wrong(None, "time before", self.time.0, was.0));
+        }
+        let moved = |at: TimeMs| at.0.saturating_add(time.0).saturating_sub(was.0);
+        // No hold was placed before the epoch.
+        self.holds.move_expiry(|hold| TimeMs(moved(hold.expires_at).max(hold.expires_in_ms)));
+        Ok(())
     }
 
     /// The account exists, its money is here, its history ends where the event says and leads to the balance it says.
@@ -383,7 +406,7 @@ impl Ledger {
 
     /// As [`Ledger::check_step`], where money moves: the balance before is what the sums say, or memory is damaged.
     #[inline]
-    fn check_moved(&self, step: AccountStep, change: i128) -> Checked<&Account> {
+    pub(super) fn check_moved(&self, step: AccountStep, change: i128) -> Checked<&Account> {
         let account = self.check_step(step, change)?;
         same(step.slot, "credited - debited", account.net(), account.balance)?;
         Ok(account)
@@ -433,7 +456,7 @@ impl Ledger {
         same(slot, "next credit to that shard", self.peer(account.home).next().0, number.0)
     }
 
-    fn check_reserve(&self, slot: AccountSlot, asset: AssetIndex, balance: i64, held: u64) -> Checked<()> {
+    pub(super) fn check_reserve(&self, slot: AccountSlot, asset: AssetIndex, balance: i64, held: u64) -> Checked<()> {
         let before = self.accounts.get(slot).expect("checked before").reserve();
         let others = self.assets.get(asset).reserve.checked_sub(before).expect("every source is in the sum");
         let after = i128::from(others) + i128::from(super::account::reserve(AccountKind::Source, balance, held));
@@ -455,7 +478,7 @@ impl Ledger {
         Ok(open.expires_at)
     }
 
-    fn check_other_shard(&self, shard: ShardIndex) -> Checked<()> {
+    pub(super) fn check_other_shard(&self, shard: ShardIndex) -> Checked<()> {
         if shard == self.shard || shard.0 >= self.shard_count {
             return Err(wrong(None, "shards", self.shard_count, shard.0));
         }
@@ -464,21 +487,25 @@ impl Ledger {
 
     /// Moves `amount` out and releases `released` of what is held.
     #[inline]
-    fn take(&mut self, step: AccountStep, amount: Amount, released: u64, position: RecordPosition) {
+    pub(super) fn take(&mut self, step: AccountStep, amount: Amount, released: u64, position: RecordPosition) {
+        let mut has_turned = false;
         self.change(step.slot, |account| {
             account.balance = step.after;
             account.held = account.held.checked_sub(released).expect("open holds are in what is held");
-            account.debited += u128::from(amount.get());
+            (account.debited, has_turned) = account.debited.overflowing_add(amount.get());
             account.last = position;
         });
+        if has_turned {
+            self.accounts.add_turns(step.slot, 1);
+        }
     }
 
     #[inline]
-    fn give(&mut self, credit: CreditStep, amount: Amount, position: RecordPosition) {
+    pub(super) fn give(&mut self, credit: CreditStep, amount: Amount, position: RecordPosition) {
         match credit {
             CreditStep::Here(step) => self.change(step.slot, |account| {
                 account.balance = step.after;
-                account.credited += u128::from(amount.get());
+                account.credited = account.credited.wrapping_add(amount.get());
                 account.last = position;
             }),
             CreditStep::Outbound { slot, .. } => {

@@ -52,6 +52,8 @@ impl Ledger {
                 event: Event::AccountChanged {
                     time: now,
                     slot,
+                    id,
+                    home: self.shard,
                     revision: after.revision,
                     rules: after.rules,
                     metadata: change.metadata,
@@ -76,7 +78,7 @@ impl Ledger {
             return Decision::Answer(Ruling::AppliedBefore);
         }
         let metadata = MetadataPatch::NONE;
-        let event = Event::AccountChanged { time: now, slot, revision, rules, metadata };
+        let event = Event::AccountChanged { time: now, slot, id, home: account.home, revision, rules, metadata };
         Decision::Append { event, outcome: APPLIED }
     }
 
@@ -93,10 +95,7 @@ impl Ledger {
         match self.assets.find(asset).and_then(|index| self.assets.get(index).decimals) {
             Some(declared) if declared == decimals => DUPLICATE,
             Some(_) => refused(Refusal::AssetExists),
-            None => Decision::Append {
-                event: Event::AssetDeclared { time: now, asset, decimals },
-                outcome: APPLIED,
-            },
+            None => Decision::Append { event: Event::AssetDeclared { time: now, asset, decimals }, outcome: APPLIED },
         }
     }
 }

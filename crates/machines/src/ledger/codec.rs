@@ -9,6 +9,7 @@ use super::limits::{
     ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, ASSET_DECIMALS_MAX, EVENT_BYTES_MAX, MEMO_BYTES_MAX, TIME_MS_MAX,
     TRANSFER_ID_BYTES_MAX, USER_DATA_BYTES_MAX,
 };
+use super::loss::LossSide;
 use super::outcome::Refusal;
 use super::request::{AccountKind, Label};
 use super::settings::{MetadataPatch, get_rules, put_rules};
@@ -53,6 +54,8 @@ const ID_CLAIMED: u8 = 9;
 const CREDIT_RECEIVED: u8 = 10;
 const CREDITS_CONFIRMED: u8 = 11;
 const ACCOUNT_CHANGED: u8 = 12;
+const TIME_MENDED: u8 = 13;
+const LOSS_BOOKED: u8 = 14;
 const ASSET_DECLARED: u8 = 15;
 
 const _: () = assert!(ASSET_DECLARED <= KIND_MASK && KIND_MASK ^ MEMO ^ OUTBOUND ^ POSTED == u8::MAX);
@@ -150,9 +153,11 @@ impl<'a> Event<'a> {
                 put_varint(out, to.0.into());
                 put_varint(out, number.0);
             }
-            Event::AccountChanged { time, slot, revision, rules, metadata } => {
+            Event::AccountChanged { time, slot, id, home, revision, rules, metadata } => {
                 put_head(out, ACCOUNT_CHANGED, time);
                 put_varint(out, slot.0.into());
+                put_text(out, id);
+                put_varint(out, home.0.into());
                 put_varint(out, revision);
                 put_rules(out, &rules);
                 put_bytes(out, metadata.bytes());
@@ -161,6 +166,19 @@ impl<'a> Event<'a> {
                 put_head(out, ASSET_DECLARED, time);
                 put_text(out, asset);
                 out.push(decimals);
+            }
+            Event::TimeMended { time, was, memo } => {
+                put_head(out, TIME_MENDED | memo_flag(memo), time);
+                put_time(out, was);
+                put_memo(out, memo);
+            }
+            Event::LossBooked { time, peer, side, number, account, amount } => {
+                put_head(out, LOSS_BOOKED, time);
+                put_varint(out, peer.0.into());
+                out.push(if side == LossSide::Sent { 1 } else { 2 });
+                put_varint(out, number.0);
+                put_step(out, account);
+                put_varint(out, amount.get());
             }
             Event::Transferred { .. } => unreachable!("encoded by its own arm"),
         }
@@ -198,6 +216,7 @@ fn get_other<'a>(reader: &mut Reader<'a>, tag: u8, kind: u8, time: TimeMs) -> Pa
         HOLD_PLACED | HOLD_VOIDED | HOLD_EXPIRED => MEMO | LABEL,
         HOLD_POSTED => MEMO | OUTBOUND | LABEL,
         CREDIT_RECEIVED => MEMO | POSTED | RECEIVED_LABEL,
+        TIME_MENDED => MEMO,
         _ => 0,
     };
     allow_flags(tag, flags)?;
@@ -256,6 +275,8 @@ fn get_other<'a>(reader: &mut Reader<'a>, tag: u8, kind: u8, time: TimeMs) -> Pa
         ACCOUNT_CHANGED => Event::AccountChanged {
             time,
             slot: get_slot(reader)?,
+            id: reader.text(1, ACCOUNT_ID_BYTES_MAX, "account id")?,
+            home: reader.shard("home")?,
             revision: reader.varint("revision")?,
             rules: get_rules(reader)?,
             metadata: MetadataPatch::read(reader.bytes("metadata")?)?,
@@ -264,6 +285,19 @@ fn get_other<'a>(reader: &mut Reader<'a>, tag: u8, kind: u8, time: TimeMs) -> Pa
             time,
             asset: reader.text(1, ASSET_BYTES_MAX, "asset")?,
             decimals: get_decimals(reader)?,
+        },
+        TIME_MENDED => Event::TimeMended { time, was: get_time(reader)?, memo: get_memo(reader, tag)? },
+        LOSS_BOOKED => Event::LossBooked {
+            time,
+            peer: reader.shard("other shard")?,
+            side: match reader.byte("side")? {
+                1 => LossSide::Sent,
+                2 => LossSide::Received,
+                _ => return Err(Malformed { what: "side" }),
+            },
+            number: reader.number("number")?,
+            account: get_step(reader)?,
+            amount: get_amount(reader)?,
         },
         _ => return Err(Malformed { what: "kind" }),
     })

@@ -15,9 +15,7 @@ use super::outcome::{Outcome, Refusal, Ruling};
 use super::request::{AccountKind, Hold, Transfer};
 use super::rules::Verdict;
 use super::state::Ledger;
-use super::validity::{
-    check_accounts, check_expiry, check_form, check_label, is_account_id, is_asset, is_transfer_id,
-};
+use super::validity::{check_accounts, check_expiry, check_form, check_label, is_account_id, is_asset, is_transfer_id};
 use crate::{Amount, Decision, OutboundNumber, ShardIndex, TimeMs};
 
 pub(super) type Decided<'a> = Decision<Event<'a>, Ruling>;
@@ -346,6 +344,12 @@ impl Ledger {
             return None;
         }
         Some(Event::Refused { time: self.time_of(now), id: item.id(), digest: content_digest(*item), refusal })
+    }
+
+    /// The event that sets this shard's time to `time`, or to the latest that a record can carry. Open holds keep the
+    /// time that is left to them. `memo` says why, in at most [`MEMO_BYTES_MAX`](super::limits::MEMO_BYTES_MAX) bytes.
+    pub fn mend_time<'a>(&self, time: TimeMs, memo: &'a str) -> Event<'a> {
+        Event::TimeMended { time: time.min(TimeMs::MAX), was: self.time, memo }
     }
 
     /// The next link of an account's history. Never overflows: a debit was weighed, and all credits together are capped

@@ -11,6 +11,7 @@
 
 use super::account::AccountSlot;
 use super::hash::ContentDigest;
+use super::loss::LossSide;
 use super::outcome::Refusal;
 use super::request::{AccountKind, Label};
 use super::settings::{AccountRules, MetadataPatch};
@@ -69,7 +70,8 @@ pub struct HoldFacts<'a> {
     pub label: Label<'a>,
 }
 
-/// One record of a ledger shard's journal. `time` is when it was decided and never goes back within a shard.
+/// One record of a ledger shard's journal. `time` is when it was decided and never goes back within a shard, but where
+/// an operator has mended it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// An account was opened on its home shard.
@@ -221,6 +223,10 @@ pub enum Event<'a> {
         time: TimeMs,
         /// The account.
         slot: AccountSlot,
+        /// Its id.
+        id: &'a str,
+        /// The shard where it lives, and where the change was decided.
+        home: ShardIndex,
         /// The revision that it has now: at its home one more than before, elsewhere a newer one.
         revision: u64,
         /// Status and limits, as they are now.
@@ -236,6 +242,31 @@ pub enum Event<'a> {
         asset: &'a str,
         /// Digits of an amount behind the point.
         decimals: u8,
+    },
+    /// An operator has set the time of this shard, because the clock of the host had been wrong. Open holds keep the
+    /// time that was left to them.
+    TimeMended {
+        /// The new time: the only one that may be before that of an earlier event.
+        time: TimeMs,
+        /// The time of the newest event before it.
+        was: TimeMs,
+        /// Why, in the operator's words, empty for none.
+        memo: &'a str,
+    },
+    /// An operator accepted that records are lost which another shard relies on: see [`super::losses`].
+    LossBooked {
+        /// When.
+        time: TimeMs,
+        /// The other shard.
+        peer: ShardIndex,
+        /// Which records.
+        side: LossSide,
+        /// Credits up to this number count as sent and confirmed, or as taken in.
+        number: OutboundNumber,
+        /// The source that stands for the loss: debited for lost debits, credited for lost credits.
+        account: AccountStep,
+        /// Minor units.
+        amount: Amount,
     },
 }
 
@@ -255,7 +286,9 @@ impl<'a> Event<'a> {
             | Event::CreditReceived { time, .. }
             | Event::CreditsConfirmed { time, .. }
             | Event::AccountChanged { time, .. }
-            | Event::AssetDeclared { time, .. } => time,
+            | Event::AssetDeclared { time, .. }
+            | Event::LossBooked { time, .. }
+            | Event::TimeMended { time, .. } => time,
         }
     }
 
@@ -273,7 +306,9 @@ impl<'a> Event<'a> {
             | Event::CreditReceived { .. }
             | Event::CreditsConfirmed { .. }
             | Event::AccountChanged { .. }
-            | Event::AssetDeclared { .. } => None,
+            | Event::AssetDeclared { .. }
+            | Event::LossBooked { .. }
+            | Event::TimeMended { .. } => None,
         }
     }
 
@@ -295,10 +330,12 @@ impl<'a> Event<'a> {
                 [Some(debit.slot), None]
             }
             Event::CreditReceived { credit, .. } => [Some(credit.slot), None],
+            Event::LossBooked { account, .. } => [Some(account.slot), None],
             Event::Refused { .. }
             | Event::IdClaimed { .. }
             | Event::CreditsConfirmed { .. }
-            | Event::AssetDeclared { .. } => [None, None],
+            | Event::AssetDeclared { .. }
+            | Event::TimeMended { .. } => [None, None],
         }
     }
 
@@ -318,6 +355,8 @@ impl<'a> Event<'a> {
             Event::CreditsConfirmed { .. } => "credits_confirmed",
             Event::AccountChanged { .. } => "account_changed",
             Event::AssetDeclared { .. } => "asset_declared",
+            Event::TimeMended { .. } => "time_mended",
+            Event::LossBooked { .. } => "loss_booked",
         }
     }
 }

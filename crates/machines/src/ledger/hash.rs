@@ -4,8 +4,8 @@
 //! All are SipHash (Aumasson and Bernstein, 2012) because it is short, fully specified, needs no table, and mixes well
 //! enough that similar keys (`wallet:1`, `wallet:2`) spread evenly.
 
-use super::request::{Hold, Label, Transfer};
 use super::outcome::Refusal;
+use super::request::{Hold, Label, Transfer};
 use super::validity::{check_hold, check_transfer};
 use crate::ShardIndex;
 

@@ -45,7 +45,7 @@ pub(super) struct OpenHold {
     pub credit: AccountSlot,
     pub amount: Amount,
     pub expires_in_ms: u64,
-    /// Placement time plus lifetime.
+    /// Placement time plus lifetime, moved with the shard's time when that was mended.
     pub expires_at: TimeMs,
     /// The record that placed it; orders holds that expire in the same millisecond.
     pub placed: RecordPosition,
@@ -147,6 +147,16 @@ impl OpenHolds {
         self.assert_counts();
     }
 
+    /// Gives each open hold another time at which it expires.
+    pub fn move_expiry(&mut self, moved: impl Fn(&OpenHold) -> TimeMs) {
+        for (_, entry) in std::mem::take(&mut self.by_expiry) {
+            let hold = &mut self.entries[entry as usize];
+            hold.expires_at = moved(hold);
+            self.by_expiry.insert(hold.key(), entry);
+        }
+        self.assert_counts();
+    }
+
     /// All open holds, those that expire first in front.
     pub fn by_expiry(&self) -> impl Iterator<Item = &OpenHold> {
         self.by_expiry.values().map(|&entry| &self.entries[entry as usize])
@@ -156,6 +166,12 @@ impl OpenHolds {
     pub fn of_account(&self, account: AccountSlot, after: RecordPosition) -> impl Iterator<Item = &OpenHold> {
         let range = (Bound::Excluded((account, after)), Bound::Included((account, RecordPosition(u64::MAX))));
         self.by_account.range(range).map(|(_, &entry)| &self.entries[entry as usize])
+    }
+
+    /// Those that expire behind `after` in that order.
+    pub fn by_expiry_after(&self, after: Option<(TimeMs, RecordPosition)>) -> impl Iterator<Item = &OpenHold> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.by_expiry.range((from, Bound::Unbounded)).map(|(_, &entry)| &self.entries[entry as usize])
     }
 
     /// The hold that expires first.

@@ -1,6 +1,6 @@
 //! The outcome of a request to the ledger. A refusal is a value and not an error: the system worked and refused.
 
-use crate::OutboundNumber;
+use crate::{DamagedPlace, OutboundNumber};
 
 /// The outcome of one transfer, hold, post or void.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,6 +132,10 @@ pub enum Refusal {
     AssetExists,
     /// More than 18 decimals.
     DecimalsInvalid,
+    /// What this stands on was journaled and cannot be read any more. Nothing was decided and nothing is remembered:
+    /// once the file is put right, the same request is decided. The place is interned for the life of the process, so
+    /// that an outcome stays a small copy.
+    Damaged(&'static DamagedPlace),
 }
 
 impl Refusal {
@@ -180,6 +184,7 @@ impl Refusal {
             Refusal::RevisionStale { .. } => "revision_stale",
             Refusal::AssetExists => "asset_exists",
             Refusal::DecimalsInvalid => "decimals_invalid",
+            Refusal::Damaged(_) => "damaged",
         }
     }
 

@@ -1,10 +1,10 @@
 //! What the newest record of an id says of its transfer or hold.
 
+use super::AccountSlot;
 use super::event::{Event, HoldFacts};
 use super::hold::OpenHold;
 use super::outcome::Refusal;
 use super::state::Ledger;
-use super::AccountSlot;
 use crate::{RecordPosition, TimeMs};
 
 /// What became of a transfer.
@@ -81,7 +81,8 @@ pub struct HoldView {
     pub code: u32,
     /// Key of the client's program; empty for none, and in a list.
     pub user_data: Box<str>,
-    /// When it came into this state, milliseconds since the epoch.
+    /// When it came into this state, milliseconds since the epoch. In a list, from its expiry: after an operator has set
+    /// the time, the placing on the new scale.
     pub time_ms: u64,
     /// The record that did it.
     pub at: RecordPosition,
@@ -131,18 +132,16 @@ impl Ledger {
     pub fn hold_of(&self, event: &Event<'_>, at: RecordPosition) -> Option<HoldView> {
         match *event {
             Event::HoldPlaced { time, hold, debit } => {
-                let state = HoldState::Open { expires_at_ms: time.0 + hold.expires_in_ms };
+                // Not from the record: an operator may have set the time since.
+                let expires_at = self.holds.find(hold.id)?.expires_at;
+                let state = HoldState::Open { expires_at_ms: expires_at.0 };
                 self.hold_view(&hold, debit.slot, state, time, at)
             }
             Event::HoldPosted { time, hold, posted, debit, .. } => {
                 self.hold_view(&hold, debit.slot, HoldState::Posted { amount: posted.get() }, time, at)
             }
-            Event::HoldVoided { time, hold, debit } => {
-                self.hold_view(&hold, debit.slot, HoldState::Voided, time, at)
-            }
-            Event::HoldExpired { time, hold, debit } => {
-                self.hold_view(&hold, debit.slot, HoldState::Expired, time, at)
-            }
+            Event::HoldVoided { time, hold, debit } => self.hold_view(&hold, debit.slot, HoldState::Voided, time, at),
+            Event::HoldExpired { time, hold, debit } => self.hold_view(&hold, debit.slot, HoldState::Expired, time, at),
             _ => None,
         }
     }

@@ -15,9 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::account::AccountSlot;
-use super::limits::{
-    METADATA_BYTES_MAX, METADATA_KEY_BYTES_MAX, METADATA_KEYS_MAX, METADATA_VALUE_BYTES_MAX,
-};
+use super::limits::{METADATA_BYTES_MAX, METADATA_KEY_BYTES_MAX, METADATA_KEYS_MAX, METADATA_VALUE_BYTES_MAX};
 use super::outcome::Refusal;
 use super::request::AccountKind;
 use super::validity::is_printable;

@@ -59,6 +59,8 @@ impl<S: Store> Workload<S> for Gateway {
         ];
         if store == StoreName::Stream {
             floors.extend(["a takeover", "a shard that stopped itself", "a start that reached nobody"]);
+        } else {
+            floors.push("a lost tail that was refused");
         }
         floors
     }
@@ -167,7 +169,7 @@ impl Peer {
 
 impl<S: Store> GatewayWorld<S> {
     fn now(&self) -> TimeMs {
-        TimeMs(self.site.now_ms)
+        TimeMs(self.site.clock.now_ms())
     }
 
     /// Now and then, a log forgets what a snapshot holds.

@@ -32,6 +32,8 @@ pub struct Faults {
     pub stalled_log: u64,
     /// A bit of a log rots.
     pub log_rot: u64,
+    /// A log loses its end, and a snapshot that has it is there.
+    pub lost_tail: u64,
     /// A bit of a snapshot rots, or its end is cut off.
     pub snapshot_rot: u64,
     /// A bit of the id index rots.
@@ -54,6 +56,10 @@ pub(super) struct Damage {
     snapshots: Vec<String>,
     /// Since the process started, something was done to it for which a shard may stop.
     may_stop: bool,
+    /// Since the process started, its index of ids was made to rot; the next start builds it again.
+    ids_rot: bool,
+    /// When something that rotted was put right, as answers from before may still be on their way.
+    mended_at: Option<u64>,
     /// [`Store::strays`] before the process started.
     strays: u64,
     full_until: Option<u64>,
@@ -66,7 +72,7 @@ impl<S: Store> Site<S> {
     /// Whether a shard that stops itself has a reason.
     pub fn may_stop_a_shard(&self) -> bool {
         let fenced = self.store.strays() > self.damage.strays;
-        fenced || self.damage.may_stop || self.damage.rot.iter().any(|rot| self.store.is_rotten(rot))
+        fenced || self.damage.may_stop
     }
 
     /// Whether `words` name a part of a log that really rots.
@@ -94,6 +100,17 @@ impl<S: Store> Site<S> {
         !self.damage.rot.is_empty()
     }
 
+    /// Whether something that a read may meet rots: of a log, or of the index of ids beside it.
+    pub fn may_refuse_for_damage(&self) -> bool {
+        self.damage.ids_rot || self.damage.rot.iter().any(|rot| self.store.is_rotten(rot))
+    }
+
+    /// The same, or it did so lately that answers may still say so.
+    pub fn was_damaged(&self) -> bool {
+        let lately = |at: u64| self.tick < at + FULL_IS_REMEMBERED;
+        self.may_refuse_for_damage() || self.damage.mended_at.is_some_and(lately)
+    }
+
     /// Whether the disk is full, or was so lately that answers may still say so.
     pub fn was_full(&self) -> bool {
         self.damage.full_at.is_some_and(|at| self.is_full() || self.tick < at + FULL_IS_REMEMBERED)
@@ -106,8 +123,15 @@ impl<S: Store> Site<S> {
 
     /// A process is about to start, and has nothing to complain of yet.
     pub(super) fn process_starts(&mut self) {
-        self.damage.may_stop = false;
+        if self.damage.ids_rot {
+            self.damage.mended_at = Some(self.tick);
+        }
+        (self.damage.may_stop, self.damage.ids_rot) = (false, false);
         self.damage.strays = self.store.strays();
+        if !self.clock.process_starts() {
+            note!(self.trace, "a start is refused because of the clock, which is corrected");
+            self.tally.add("a start refused because of the clock", 1);
+        }
     }
 
     /// The operator makes room on the disk.
@@ -155,12 +179,14 @@ impl<S: Store> Site<S> {
 
     fn jump(&mut self) {
         const DAY_MS: u64 = 24 * 3_600 * 1_000;
-        let most = *self.chance.one_of(&[100, 5_000, DAY_MS]);
-        let by = self.chance.within(1..=most);
+        const YEARS_10_MS: u64 = 3_652 * DAY_MS;
+        let most = *self.chance.one_of(&[100, 5_000, DAY_MS, YEARS_10_MS]);
+        let by = self.chance.within(1..=most) as i64;
         let forward = self.chance.happens(500);
-        note!(self.trace, "the clock jumps {} by {by} ms", if forward { "forward" } else { "back" });
+        note!(self.trace, "the wall clock jumps {} by {by} ms", if forward { "forward" } else { "back" });
         self.tally.add("a clock jump", 1);
-        self.now_ms = if forward { self.now_ms + by } else { self.now_ms.saturating_sub(by) };
+        self.tally.add("a clock jump of years", u64::from(by > 366 * DAY_MS as i64));
+        self.clock.jump(if forward { by } else { -by });
     }
 
     fn rot_log(&mut self) {
@@ -209,7 +235,7 @@ impl<S: Store> Site<S> {
         note!(self.trace, "{} rots at {at}", path.display());
         self.disk.flip_bit(&path, at, self.chance.below(8) as u8);
         self.tally.add("a harmed id index", 1);
-        self.damage.may_stop = true;
+        self.damage.ids_rot = true;
     }
 
     fn files_below(&self, folder: &str) -> Vec<(std::path::PathBuf, u64)> {
@@ -221,6 +247,7 @@ impl<S: Store> Site<S> {
     pub fn restore(&mut self) {
         for rot in std::mem::take(&mut self.damage.rot) {
             if self.store.is_rotten(&rot) {
+                self.damage.mended_at = Some(self.tick);
                 note!(self.trace, "{} of {} is restored", rot.name, rot.path);
                 self.store.heal(&rot);
             }
@@ -275,6 +302,9 @@ impl<W: Workload<S>, S: Store> World<W, S> {
         }
         if site.has_rot() && site.chance.happens(5) {
             self.audit_and_restore()?;
+        }
+        if faults.lost_tail > 0 && self.site.draws(faults.lost_tail) {
+            self.lose_a_tail()?;
         }
         Ok(())
     }

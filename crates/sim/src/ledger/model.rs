@@ -30,8 +30,14 @@ use id::IdStory;
 /// The asset whose amounts are so large that sources meet the bound on what they may issue.
 pub const HUGE_ASSET: &str = "gem";
 
-/// A moment, counted in requests and answers.
-pub type Stamp = u64;
+/// A moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stamp {
+    /// Requests and answers until then.
+    count: u64,
+    /// How old anything may have become by then since the beginning, at most, in milliseconds.
+    aged_ms: u64,
+}
 
 /// One sending of a request: what was known when it left.
 #[derive(Clone, Debug)]
@@ -47,6 +53,8 @@ pub enum Heard {
     Settled,
     /// Nobody knows; ask again.
     AskAgain,
+    /// What it rests on is damaged; ask again once it is put right.
+    Damaged,
 }
 
 /// Everything that clients know.
@@ -66,9 +74,14 @@ impl Model {
         Model { shard_count, ..Model::default() }
     }
 
+    /// Hears how old anything may have become since the beginning, at most, in milliseconds.
+    pub fn time_passes(&mut self, aged_ms: u64) {
+        self.stamp.aged_ms = aged_ms;
+    }
+
     /// Notes that `ask` is sent, once more or for the first time.
     pub fn sent(&mut self, ask: &Ask) -> Sent {
-        self.stamp += 1;
+        self.stamp.count += 1;
         let stamp = self.stamp;
         let mut floor = None;
         match ask {
@@ -100,9 +113,12 @@ impl Model {
 
     /// Takes the answer to a sending of `ask`.
     pub fn answered(&mut self, ask: &Ask, sent: &Sent, reply: &Reply) -> Result<Heard, Violation> {
-        self.stamp += 1;
+        self.stamp.count += 1;
         if let Reply::Unavailable(_) = reply {
             return Ok(Heard::AskAgain);
+        }
+        if let Reply::Refused(Refusal::Damaged(_)) = reply {
+            return Ok(Heard::Damaged);
         }
         match (ask, reply) {
             (Ask::Open { id, asset, kind }, Reply::AccountOpened { created, account }) => {
@@ -119,13 +135,13 @@ impl Model {
             (Ask::Holds(items), Reply::Outcomes(outcomes)) => self.items_answered(items, outcomes, false, sent)?,
             (Ask::Posts(posts), Reply::Outcomes(outcomes)) => {
                 count(posts.len(), outcomes)?;
-                for ((id, amount), outcome) in posts.iter().zip(outcomes) {
+                for ((id, amount), outcome) in posts.iter().zip(outcomes).filter(|(_, outcome)| !is_damaged(outcome)) {
                     self.closed(id, Close::Post(*amount), *outcome, sent)?;
                 }
             }
             (Ask::Voids(ids), Reply::Outcomes(outcomes)) => {
                 count(ids.len(), outcomes)?;
-                for (id, outcome) in ids.iter().zip(outcomes) {
+                for (id, outcome) in ids.iter().zip(outcomes).filter(|(_, outcome)| !is_damaged(outcome)) {
                     self.closed(id, Close::Void, *outcome, sent)?;
                 }
             }
@@ -148,13 +164,16 @@ impl Model {
                 let complete = reports.len() == self.shard_count as usize;
                 must(complete, "every shard reports its audit", || format!("{reports:?}"))?;
                 let agree = reports.iter().all(|report| report.differences.is_empty());
-                must(agree, "the auditor agrees with the live balances", || format!("{reports:?}"))?;
+                must(agree, "the auditor agrees with the live state", || format!("{reports:?}"))?;
             }
             (ask, reply) => {
                 return Err(Violation::of("an answer fits its request", format!("{ask:?} was answered {reply:?}")));
             }
         }
-        Ok(Heard::Settled)
+        match reply {
+            Reply::Outcomes(outcomes) if outcomes.iter().any(is_damaged) => Ok(Heard::Damaged),
+            _ => Ok(Heard::Settled),
+        }
     }
 
     fn account(&mut self, id: &str) -> &mut AccountStory {
@@ -169,7 +188,13 @@ impl Model {
         sent: &Sent,
     ) -> Result<(), Violation> {
         count(items.len(), outcomes)?;
-        for (item, outcome) in items.iter().zip(outcomes) {
+        if linked {
+            let damaged = outcomes.iter().filter(|outcome| is_damaged(outcome)).count();
+            must(damaged == 0 || damaged == outcomes.len(), "damage refuses all of a linked group", || {
+                format!("{items:?}: {outcomes:?}")
+            })?;
+        }
+        for (item, outcome) in items.iter().zip(outcomes).filter(|(_, outcome)| !is_damaged(outcome)) {
             self.item_answered(item, *outcome, linked, sent)?;
         }
         if linked {
@@ -217,7 +242,7 @@ impl Model {
     }
 
     fn first_sent(&self, id: &str, content: &Content) -> Stamp {
-        self.ids.get(id).and_then(|story| story.first_sent(content)).unwrap_or(0)
+        self.ids.get(id).and_then(|story| story.first_sent(content)).unwrap_or_default()
     }
 
     /// Whether this refusal can be right for this content, whose first sending was at `first_sent`.
@@ -295,6 +320,11 @@ impl Model {
 
 fn count(asked: usize, outcomes: &[Outcome]) -> Result<(), Violation> {
     must(asked == outcomes.len(), "one outcome per item", || format!("{asked} asked, answered {outcomes:?}"))
+}
+
+/// It says nothing about the id: whoever has it asks again.
+fn is_damaged(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Refused(Refusal::Damaged(_)))
 }
 
 /// What is wrong with a content whatever the state; the workload makes at most one mistake at a time.

@@ -120,6 +120,7 @@ impl Plan {
             take_over: some(25),
             unreachable_start: some(60),
             slow_log: some(800),
+            lost_tail: 10,
         };
         let weather = Weather {
             ring_late: some(500),

@@ -67,7 +67,8 @@ fn a_frozen_account_is_frozen_on_every_shard() {
     open(&mut node, &other, AccountKind::Source);
     open(&mut node, &wallet, AccountKind::Wallet);
     assert_eq!(pay(&mut node, "t1", &shop, &wallet, 5), Outcome::Applied);
-    let Reply::AccountChanged { changed: true, account } = set(&mut node, &wallet, status(AccountStatus::Frozen)) else {
+    let Reply::AccountChanged { changed: true, account } = set(&mut node, &wallet, status(AccountStatus::Frozen))
+    else {
         panic!("it was open");
     };
     assert_eq!(account.status(), AccountStatus::Frozen);
@@ -78,14 +79,19 @@ fn a_frozen_account_is_frozen_on_every_shard() {
     assert_eq!(pay(&mut node, "t4", &wallet, &shop, 1), Outcome::Refused(Refusal::DebitAccountFrozen));
     // What was decided before arrives.
     settle(&mut node);
-    let Reply::Account(account) = node.ask(Request::ReadAccount { id: (&*wallet).into() }) else { panic!("it is there") };
+    let Reply::Account(account) = node.ask(Request::ReadAccount { id: (&*wallet).into() }) else {
+        panic!("it is there")
+    };
     assert_eq!((account.balance, account.status()), (5, AccountStatus::Frozen));
     let again = set(&mut node, &wallet, status(AccountStatus::Frozen));
     assert!(matches!(again, Reply::AccountChanged { changed: false, .. }), "{again:?}");
     // The whole of it comes back after a restart.
     let mut node = TestWorker::over(node.disk, SHARDS);
     assert_eq!(pay(&mut node, "t5", &other, &wallet, 5), frozen);
-    assert!(matches!(set(&mut node, &wallet, status(AccountStatus::Open)), Reply::AccountChanged { changed: true, .. }));
+    assert!(matches!(
+        set(&mut node, &wallet, status(AccountStatus::Open)),
+        Reply::AccountChanged { changed: true, .. }
+    ));
     assert_eq!(pay(&mut node, "t6", &other, &wallet, 5), Outcome::Applied);
 }
 
@@ -107,17 +113,17 @@ fn an_account_is_closed_when_nothing_is_on_its_way_to_it() {
         Reply::Refused(Refusal::AccountNotEmpty | Refusal::AccountInTransit) => {}
         Reply::AccountChanged { .. } => {
             let Reply::Outcomes(outcomes) = &replies[0] else { panic!("{replies:?}") };
-            let refused = matches!(
-                outcomes[0],
-                Outcome::Refused(Refusal::CreditAccountFrozen | Refusal::CreditAccountClosed)
-            );
+            let refused =
+                matches!(outcomes[0], Outcome::Refused(Refusal::CreditAccountFrozen | Refusal::CreditAccountClosed));
             assert!(refused, "{outcomes:?}");
         }
         other => panic!("{other:?}"),
     }
     settle(&mut node);
     set(&mut node, &wallet, status(AccountStatus::Open));
-    let Reply::Account(account) = node.ask(Request::ReadAccount { id: (&*wallet).into() }) else { panic!("it is there") };
+    let Reply::Account(account) = node.ask(Request::ReadAccount { id: (&*wallet).into() }) else {
+        panic!("it is there")
+    };
     if account.balance > 0 {
         assert_eq!(set(&mut node, &wallet, status(AccountStatus::Closed)), refused(Refusal::AccountNotEmpty));
         assert_eq!(pay(&mut node, "t2", &wallet, &shop, account.balance as u64), Outcome::Applied);
@@ -204,11 +210,13 @@ fn what_became_of_an_id_is_found_wherever_it_was_decided() {
         assert!(matches!(states[0], HoldState::Open { .. }), "{states:?}");
         assert_eq!(states[1..3], [HoldState::Posted { amount: 1 }, HoldState::Voided]);
         assert_eq!(node.ask(Request::ReadHold { id: "t1".into() }), refused(Refusal::HoldNotFound));
-        let page = |node: &mut TestWorker, after| {
-            match node.ask(Request::ListHolds { account: (&*shop).into(), after, limit: 2 }) {
-                Reply::Holds { holds, next } => (holds.into_iter().map(|hold| hold.id).collect::<Vec<_>>(), next),
-                other => panic!("{other:?}"),
-            }
+        let page = |node: &mut TestWorker, after| match node.ask(Request::ListHolds {
+            account: (&*shop).into(),
+            after,
+            limit: 2,
+        }) {
+            Reply::Holds { holds, next } => (holds.into_iter().map(|hold| hold.id).collect::<Vec<_>>(), next),
+            other => panic!("{other:?}"),
         };
         let (first, next) = page(&mut node, None);
         assert_eq!(first, ["h0".into(), "h3".into()]);

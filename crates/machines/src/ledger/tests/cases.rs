@@ -1,8 +1,8 @@
 //! The rules, case by case. One step a `;`:
 //!
 //! `open wallet a [asset]`, `t1: a>b 5 [memo]`, `hold h1: a>b 5 for 1000`, `post h1 [3]`, `void h1`, `expire h1`,
-//! `clock 5000`, `linked t1: a>b 5 & t2: b>c 5`, `show a`, `rows a`, `set a frozen max=10 plan:gold`, `settings a`,
-//! `declare eur 2`, `assets`, `holds a`.
+//! `clock 5000`, `mend 5000` (an operator sets the time), `linked t1: a>b 5 & t2: b>c 5`, `show a`, `rows a`,
+//! `set a frozen max=10 plan:gold`, `settings a`, `declare eur 2`, `assets`, `holds a`.
 
 use std::collections::BTreeMap;
 
@@ -10,8 +10,8 @@ use expect_test::{Expect, expect};
 
 use super::node::Node;
 use crate::ledger::{
-    AccountChange, AccountKind, AccountStatus, AssetView, Command, Content, Hold, HoldView, Label, MetadataPatch,
-    Outcome, Refusal, Ruling, Transfer,
+    AccountChange, AccountKind, AccountOrder, AccountStatus, AssetView, Command, Content, Hold, HoldView, Label,
+    MetadataPatch, Outcome, Refusal, Ruling, Transfer,
 };
 use crate::{Machine, RecordPosition};
 
@@ -52,6 +52,10 @@ fn run(node: &mut Node, step: &str) -> String {
         ["holds", id] => return holds(node, id),
         ["clock", ms] => {
             node.now = number(ms);
+            return String::new();
+        }
+        ["mend", ms] => {
+            node.mend_time(number(ms));
             return String::new();
         }
         ["show", id] => return show(node, id),
@@ -156,12 +160,15 @@ fn settings(node: &Node, id: &str) -> String {
 }
 
 fn assets(node: &Node) -> String {
-    let asset = |asset: AssetView| format!("\n  {} {:?} issued {} held {}", asset.name, asset.decimals, asset.issued, asset.held);
+    let asset = |asset: AssetView| {
+        format!("\n  {} {:?} issued {} held {}", asset.name, asset.decimals, asset.issued, asset.held)
+    };
     node.ledger.assets().into_iter().map(asset).collect()
 }
 
 fn holds(node: &Node, id: &str) -> String {
-    let hold = |hold: HoldView| format!("\n  {} {}>{} {} {:?}", hold.id, hold.debit, hold.credit, hold.amount, hold.state);
+    let hold =
+        |hold: HoldView| format!("\n  {} {}>{} {} {:?}", hold.id, hold.debit, hold.credit, hold.amount, hold.state);
     node.ledger.holds_of(id, RecordPosition::NONE).expect("an account").map(hold).collect()
 }
 
@@ -608,8 +615,10 @@ fn accounts_are_listed_in_byte_order() {
     for id in ["b", "a:2", "a:10", "a", "ä", "a:1"] {
         node.outcome(Command::OpenAccount { id, asset: "credit", kind: AccountKind::Wallet });
     }
+    let mut order = AccountOrder::default();
+    order.catch_up(&node.ledger, u32::MAX);
     let list = |prefix, after, limit| -> Vec<String> {
-        node.ledger.list(prefix, after, limit).into_iter().map(|account| account.id.into()).collect()
+        order.list(&node.ledger, prefix, after, limit).into_iter().map(|account| account.id.into()).collect()
     };
     assert_eq!(list("", None, 9), ["a", "a:1", "a:10", "a:2", "b", "ä"]);
     assert_eq!(list("a:", None, 2), ["a:1", "a:10"]);
@@ -842,6 +851,36 @@ fn an_asset_is_declared_once() {
             assets -> 
               credit Some(0) issued 5 held 0
               eur Some(2) issued 350 held 0
+        "#]],
+    );
+}
+
+#[test]
+fn holds_keep_what_is_left_to_them_when_the_time_is_mended() {
+    // A minute was left to h1 and ten seconds to h2 when the time was set ten years back; h3 was due already.
+    at_the_shop(
+        "clock 400000000000; hold h3: a>b 1 for 1000; clock 400000060000; hold h1: a>b 1 for 60000;
+         hold h2: a>b 1 for 10000; mend 5000000; clock 5000000; expire h3; post h2; clock 5059999; post h1; show a",
+        expect![[r#"
+            c1: shop>a 5 -> applied
+            hold h3: a>b 1 for 1000 -> applied
+            hold h1: a>b 1 for 60000 -> applied
+            hold h2: a>b 1 for 10000 -> applied
+            expire h3 -> applied
+            post h2 -> applied
+            post h1 -> applied
+            show a -> balance 3, held 0, credited 5, debited 2
+        "#]],
+    );
+    at_the_shop(
+        "hold h1: a>b 1 for 60000; mend 400000000000; clock 400000059999; post h1; hold h2: a>b 1 for 10000;
+         clock 400000069999; post h2",
+        expect![[r#"
+            c1: shop>a 5 -> applied
+            hold h1: a>b 1 for 60000 -> applied
+            post h1 -> applied
+            hold h2: a>b 1 for 10000 -> applied
+            post h2 -> refused: hold_expired
         "#]],
     );
 }

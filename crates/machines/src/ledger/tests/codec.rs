@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use crate::ledger::{
     AccountKind, AccountRules, AccountSlot, AccountStatus, AccountStep, CreditStep, EVENT_BYTES_MAX, Event, HoldFacts,
-    Label, Ledger, MetadataPatch, Refusal,
+    Label, Ledger, LossSide, MetadataPatch, Refusal,
 };
 use crate::{Amount, Machine, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
@@ -177,11 +177,22 @@ impl Parts {
             Event::AccountChanged {
                 time,
                 slot: debit.slot,
+                id: &self.account,
+                home: self.shard,
                 revision: number.0,
                 rules: self.rules(),
                 metadata: MetadataPatch::read(&self.patch).expect("it was written"),
             },
             Event::AssetDeclared { time, asset, decimals: (number.0 % 19) as u8 },
+            Event::TimeMended { time, was: decided_at, memo },
+            Event::LossBooked {
+                time,
+                peer: self.shard,
+                side: if self.flag { LossSide::Sent } else { LossSide::Received },
+                number,
+                account: debit,
+                amount,
+            },
         ]
     }
 }
@@ -247,7 +258,14 @@ fn bytes_are_as_documented() {
     let amount = |minor| Amount::new(minor).expect("not zero");
     let time = TimeMs(1_800_000_000_123);
     let step = |slot, prev, after| AccountStep { slot: AccountSlot(slot), prev: RecordPosition(prev), after };
-    let hold = HoldFacts { id: "h1", credit: AccountSlot(2), amount: amount(4), expires_in_ms: 1000, memo: "seat", label: Label::NONE };
+    let hold = HoldFacts {
+        id: "h1",
+        credit: AccountSlot(2),
+        amount: amount(4),
+        expires_in_ms: 1000,
+        memo: "seat",
+        label: Label::NONE,
+    };
     let outbound = CreditStep::Outbound { slot: AccountSlot(300), number: OutboundNumber(7) };
     let digest = [0xdd; 16];
     let metadata = [("plan".into(), Some("gold".into())), ("seat".into(), None)].into();
@@ -302,7 +320,11 @@ fn bytes_are_as_documented() {
             credit: outbound,
         },
         Event::HoldVoided { time, hold, debit: step(1, 4200, 5) },
-        Event::HoldVoided { time, hold: HoldFacts { label: Label { code: 7, user_data: "" }, ..hold }, debit: step(1, 4200, 5) },
+        Event::HoldVoided {
+            time,
+            hold: HoldFacts { label: Label { code: 7, user_data: "" }, ..hold },
+            debit: step(1, 4200, 5),
+        },
         Event::HoldExpired { time, hold, debit: step(1, 4200, 5) },
         Event::Refused { time, id: "t3", digest, refusal: Refusal::InsufficientFunds { available: 5 } },
         Event::Refused { time, id: "t4", digest, refusal: Refusal::LinkedFailed },
@@ -325,11 +347,22 @@ fn bytes_are_as_documented() {
         Event::AccountChanged {
             time,
             slot: AccountSlot(1),
+            id: "a",
+            home: ShardIndex(0),
             revision: 2,
             rules: AccountRules { status: AccountStatus::Frozen, balance_min: None, balance_max: Some(1000) },
             metadata: MetadataPatch::write(&metadata, &mut patch).expect("a patch"),
         },
         Event::AssetDeclared { time, asset: "eur", decimals: 2 },
+        Event::TimeMended { time, was: TimeMs(1_800_000_000_124), memo: "hi" },
+        Event::LossBooked {
+            time,
+            peer: ShardIndex(1),
+            side: LossSide::Sent,
+            number: OutboundNumber(7),
+            account: step(2, 4200, -5),
+            amount: amount(5),
+        },
     ];
     let page = include_str!("../../../../../docs/formats/events.md");
     let shown: Vec<String> = page.lines().map(|line| line.replace(' ', "")).collect();
@@ -345,6 +378,14 @@ fn a_plain_transfer_takes_less_than_60_bytes() {
     let time = TimeMs(1_800_000_000_123);
     let step = |slot| AccountStep { slot: AccountSlot(slot), prev: RecordPosition(900_000_000), after: 1_000_000 };
     let (amount, credit) = (Amount::new(100).expect("not zero"), CreditStep::Here(step(9_999)));
-    let event = Event::Transferred { time, id: "0123456789abcdef", debit: step(10_000), credit, amount, memo: "", label: Default::default() };
+    let event = Event::Transferred {
+        time,
+        id: "0123456789abcdef",
+        debit: step(10_000),
+        credit,
+        amount,
+        memo: "",
+        label: Default::default(),
+    };
     assert_eq!(encoded(&event).len(), 45);
 }
