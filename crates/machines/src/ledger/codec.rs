@@ -6,7 +6,7 @@
 use super::account::AccountSlot;
 use super::event::{AccountStep, CreditStep, Event, HoldFacts};
 use super::limits::{
-    ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, EVENT_BYTES_MAX, MEMO_BYTES_MAX, TIME_MS_MAX, TRANSFER_ID_BYTES_MAX,
+    ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, EVENT_BYTES_MAX, MEMO_BYTES_MAX, TIME_MS_MAX, WHOLE_ID_BYTES_MAX,
 };
 use super::outcome::Refusal;
 use super::request::AccountKind;
@@ -59,7 +59,7 @@ impl<'a> Event<'a> {
         let start = out.len();
         match *self {
             Event::Transferred { time, id, debit, credit, amount, memo } => {
-                debug_assert!(!id.is_empty() && id.len() <= TRANSFER_ID_BYTES_MAX, "an id of {} bytes", id.len());
+                debug_assert!(!id.is_empty() && id.len() <= WHOLE_ID_BYTES_MAX, "an id of {} bytes", id.len());
                 put_head(out, TRANSFERRED | memo_flag(memo) | outbound_flag(credit), time);
                 put_text(out, id);
                 put_step(out, debit);
@@ -254,7 +254,7 @@ fn get_time(reader: &mut Reader<'_>) -> Parsed<TimeMs> {
 
 #[inline]
 fn get_id<'a>(reader: &mut Reader<'a>) -> Parsed<&'a str> {
-    reader.text(1, TRANSFER_ID_BYTES_MAX, "id")
+    reader.text(1, WHOLE_ID_BYTES_MAX, "id")
 }
 
 fn memo_flag(memo: &str) -> u8 {
@@ -336,7 +336,7 @@ fn get_credit(reader: &mut Reader<'_>, tag: u8, slot: AccountSlot) -> Parsed<Cre
 }
 
 fn put_hold(out: &mut Vec<u8>, tag: u8, time: TimeMs, hold: &HoldFacts<'_>, debit: AccountStep) {
-    debug_assert!(!hold.id.is_empty() && hold.id.len() <= TRANSFER_ID_BYTES_MAX, "an id of {} bytes", hold.id.len());
+    debug_assert!(!hold.id.is_empty() && hold.id.len() <= WHOLE_ID_BYTES_MAX, "an id of {} bytes", hold.id.len());
     put_head(out, tag | memo_flag(hold.memo), time);
     put_text(out, hold.id);
     put_step(out, debit);

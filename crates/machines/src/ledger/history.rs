@@ -1,6 +1,7 @@
 //! An account's history, newest first, by following `prev` from the account's newest event.
 
 use super::event::Event;
+use super::id_space::IdSpace;
 use super::request::{HistoryRow, RowKind};
 use super::state::Ledger;
 use super::{AccountSlot, AccountStep, CreditStep};
@@ -43,8 +44,10 @@ impl Ledger {
             | Event::CreditsConfirmed { .. } => return None,
         };
         let (id, kind, debit, credit, amount, memo, time) = row;
+        let (id_space, id) = IdSpace::split(id);
         let row = HistoryRow {
             id: id.into(),
+            id_space: id_space.into(),
             kind,
             debit,
             credit,

@@ -7,22 +7,22 @@ use std::hash::BuildHasher;
 use hashbrown::HashTable;
 
 use super::account::AccountSlot;
-use super::limits::TRANSFER_ID_BYTES_MAX;
+use super::limits::WHOLE_ID_BYTES_MAX;
 use crate::{Amount, RecordPosition, TimeMs};
 
 /// A hold id kept in place: holds come and go 400,000 times a second, and an allocation each would be most of their
 /// cost.
 #[derive(Clone, Debug)]
 pub(super) struct HoldId {
-    bytes: [u8; TRANSFER_ID_BYTES_MAX],
+    bytes: [u8; WHOLE_ID_BYTES_MAX],
     length: u8,
 }
 
 impl HoldId {
-    /// Takes an id of at most [`TRANSFER_ID_BYTES_MAX`] bytes.
+    /// Takes an id of at most [`WHOLE_ID_BYTES_MAX`] bytes.
     pub fn new(id: &str) -> HoldId {
-        assert!(!id.is_empty() && id.len() <= TRANSFER_ID_BYTES_MAX, "an id of {} bytes", id.len());
-        let mut bytes = [0; TRANSFER_ID_BYTES_MAX];
+        assert!(!id.is_empty() && id.len() <= WHOLE_ID_BYTES_MAX, "an id of {} bytes", id.len());
+        let mut bytes = [0; WHOLE_ID_BYTES_MAX];
         bytes[..id.len()].copy_from_slice(id.as_bytes());
         HoldId { bytes, length: id.len() as u8 }
     }

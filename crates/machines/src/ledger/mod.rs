@@ -33,6 +33,7 @@ mod event;
 mod hash;
 mod history;
 mod hold;
+mod id_space;
 mod limits;
 mod linked;
 mod machine;
@@ -45,6 +46,7 @@ mod snapshot;
 mod sound;
 mod state;
 mod validity;
+mod visible;
 
 #[cfg(test)]
 mod tests;
@@ -54,9 +56,11 @@ pub use codec::EventError;
 pub use command::{Command, InboundCredit};
 pub use event::{AccountStep, CreditStep, Event, HoldFacts};
 pub use hash::{Content, ContentDigest, content_digest, id_hash, id_hash_keyed, shard_of};
+pub use id_space::IdSpace;
 pub use limits::{
-    ACCOUNT_ID_BYTES_MAX, ACCOUNTS_MAX, ASSET_BYTES_MAX, EVENT_BYTES_MAX, HOLD_EXPIRES_IN_MS_MAX, MEMO_BYTES_MAX,
-    OUTBOUND_PENDING_MAX, TIME_MS_MAX, TRANSFER_ID_BYTES_MAX, TRANSFERS_PER_REQUEST_MAX,
+    ACCOUNT_ID_BYTES_MAX, ACCOUNTS_MAX, ASSET_BYTES_MAX, EVENT_BYTES_MAX, HOLD_EXPIRES_IN_MS_MAX, ID_SPACE_BYTES_MAX,
+    MEMO_BYTES_MAX, OUTBOUND_PENDING_MAX, TIME_MS_MAX, TRANSFER_ID_BYTES_MAX, TRANSFERS_PER_REQUEST_MAX,
+    WHOLE_ID_BYTES_MAX,
 };
 pub use mismatch::Mismatch;
 pub use outcome::{Outcome, Refusal, Ruling};
@@ -64,4 +68,4 @@ pub use peer::OutboundCredit;
 pub use request::{AccountKind, AccountView, HistoryRow, Hold, RowKind, Transfer};
 pub use snapshot::SnapshotError;
 pub use state::{AssetTotals, Ledger};
-pub use validity::{check_hold, check_transfer, is_account_id};
+pub use validity::{check_hold, check_transfer, is_account_id, is_asset, is_transfer_id};
