@@ -16,6 +16,7 @@ pub mod audit;
 pub mod auditor;
 pub mod family;
 pub mod ids;
+mod in_space;
 pub mod limits;
 pub mod message;
 pub mod metrics;
@@ -24,6 +25,7 @@ pub mod protocol;
 pub mod room;
 pub mod router;
 pub mod service;
+mod weight;
 pub mod worker;
 
 pub use family::{LEDGER, LedgerFamily};

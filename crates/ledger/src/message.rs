@@ -1,7 +1,7 @@
 //! Requests from the listeners to the shards, and the replies. Both sides of every ring use these types only.
 
 use bytes::Bytes;
-use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, Hold, Outcome, Refusal, Transfer};
+use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, Hold, IdSpace, Outcome, Refusal, Transfer};
 pub use tidegate_shard::Unavailable;
 
 /// A piece of text inside the bytes of the request it came with: offset and length, checked when it was made.
@@ -79,6 +79,17 @@ impl TransferBatch {
         TransferBatch { text: text.into(), items }
     }
 
+    /// The same batch; of an id that names an id space nothing is left.
+    pub(crate) fn without_spaces(mut self) -> TransferBatch {
+        for index in 0..self.items.len() {
+            let id = self.str(self.items[index].id);
+            if IdSpace::checked(id).len() != id.len() {
+                self.items[index].id = Span::default();
+            }
+        }
+        self
+    }
+
     /// How many transfers.
     pub fn len(&self) -> usize {
         self.items.len()
@@ -133,6 +144,8 @@ pub struct HoldRequest {
     pub expires_in_ms: u64,
     /// Memo, empty for none.
     pub memo: Box<str>,
+    /// The hold is refused if its account has so many open holds. A door sets it for its caller.
+    pub open_holds_max: u32,
 }
 
 impl HoldRequest {

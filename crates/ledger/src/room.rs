@@ -15,7 +15,6 @@ use anyhow::{Result, anyhow};
 use tidegate_disk::RealDisk;
 use tidegate_journal::{Family, LogReader, LogStore, Options};
 use tidegate_machines::ShardIndex;
-use tidegate_machines::ledger::Outcome;
 use tidegate_planted::{BalanceChange, Tampering};
 use tidegate_runtime::background::Background;
 use tidegate_runtime::recovery::{NodeLog, Recovery};
@@ -82,7 +81,7 @@ impl LedgerRoom {
             let asked = format!("{request:?}");
             match background.ask(request, &|| false) {
                 Some(Reply::AccountOpened { .. }) => {}
-                Some(Reply::Outcomes(outcomes)) if outcomes.iter().all(|o| !matches!(o, Outcome::Refused(_))) => {}
+                Some(Reply::Outcomes(outcomes)) if outcomes.iter().all(|outcome| outcome.refusal().is_none()) => {}
                 // Not a reason to refuse to start: a client may have used a seed's id, or opened its account with other
                 // settings.
                 Some(other) => tracing::error!(asked, answer = ?other, "a seed of the configuration was refused"),

@@ -51,12 +51,14 @@ pub async fn answer<B: Backend>(
     rows_max: Option<u64>,
 ) -> Result<Response<Body>, Problem> {
     let request = Request::StreamHistory { id: account.clone(), before, rows_max };
+    let _place = caller.admit(&request)?;
     if let Some(refusal) = ledger.permit(caller, &request).await? {
+        caller.answered(&Reply::Refused(refusal));
         return Err(Problem::from(refusal).with("id", &*account));
     }
     let place = ledger.place_for_stream(caller)?;
     let replies = ledger.open(request, HISTORY_PARTS_UNREAD_MAX)?;
-    let mut lines = HistoryLines { replies, account, _place: place };
+    let mut lines = HistoryLines { replies, account, caller: caller.clone(), _place: place };
     let first = ledger.door.in_time(lines.next()).await??;
     let mut response = Response::new(ledger.door.body_in_parts(first, lines));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(NDJSON));
@@ -67,13 +69,14 @@ pub async fn answer<B: Backend>(
 struct HistoryLines<B: Backend> {
     replies: B::Replies,
     account: Box<str>,
+    caller: Identity,
     _place: StreamPlace<B>,
 }
 
 impl<B: Backend> Parts for HistoryLines<B> {
     async fn next(&mut self) -> Result<Part, Problem> {
         match self.replies.next().await {
-            Some(Reply::HistoryPart { rows, is_last }) => Ok(Part { bytes: lines(&rows), is_last }),
+            Some(Reply::HistoryPart { rows, is_last }) => Ok(Part { bytes: lines(&rows, &self.caller), is_last }),
             Some(Reply::Refused(refusal)) => Err(Problem::from(refusal).with("id", &*self.account)),
             Some(Reply::Unavailable(unavailable)) => Err(unavailable.into()),
             Some(_) => Err(Problem::unexpected_reply()),
@@ -83,10 +86,10 @@ impl<B: Backend> Parts for HistoryLines<B> {
     }
 }
 
-fn lines(rows: &[HistoryRow]) -> Vec<u8> {
+fn lines(rows: &[HistoryRow], reader: &Identity) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(rows.len() * 256);
     for row in rows {
-        serde_json::to_writer(&mut bytes, &RowBody::from(row)).expect("a row is plain JSON");
+        serde_json::to_writer(&mut bytes, &RowBody::new(row, reader)).expect("a row is plain JSON");
         bytes.push(b'\n');
     }
     bytes

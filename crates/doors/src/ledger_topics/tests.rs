@@ -46,7 +46,7 @@ impl Exchange {
 
 fn body(answer: &LedgerAnswer) -> Value {
     match answer {
-        LedgerAnswer::Transfer { ticket, body } if *ticket == RequestTicket(7) => {
+        LedgerAnswer::Transfer { ticket, body, .. } if *ticket == RequestTicket(7) => {
             serde_json::from_slice(body).expect("an answer is JSON")
         }
         other => panic!("{other:?} does not answer the transfer"),

@@ -391,6 +391,7 @@ fn put_refusal(out: &mut Vec<u8>, refusal: Refusal) {
         Refusal::CollectorCreditOnly => 5,
         Refusal::Overflow => 6,
         Refusal::LinkedFailed => 7,
+        Refusal::TooManyHolds => 16,
         other => panic!("{} is never journaled", other.code()),
     });
     if let Refusal::InsufficientFunds { available } = refusal {
@@ -407,6 +408,7 @@ fn get_refusal(reader: &mut Reader<'_>) -> Parsed<Refusal> {
         5 => Refusal::CollectorCreditOnly,
         6 => Refusal::Overflow,
         7 => Refusal::LinkedFailed,
+        16 => Refusal::TooManyHolds,
         _ => return Err(Malformed { what: "refusal" }),
     })
 }

@@ -27,6 +27,10 @@ const fn refused<'a>(refusal: Refusal) -> Decided<'a> {
     Decision::Answer(Ruling::Outcome(Outcome::Refused(refusal)))
 }
 
+const fn remembered<'a>(refusal: Refusal, decided_at: TimeMs) -> Decided<'a> {
+    Decision::Answer(Ruling::Outcome(Outcome::RefusedBefore { refusal, decided_at }))
+}
+
 const DUPLICATE: Decided<'static> = Decision::Answer(Ruling::Outcome(Outcome::Duplicate));
 const APPLIED: Ruling = Ruling::Outcome(Outcome::Applied);
 
@@ -70,7 +74,7 @@ impl Ledger {
                     && memo == transfer.memo;
                 if same { DUPLICATE } else { refused(Refusal::IdReused) }
             }
-            Event::Refused { digest, refusal, .. } if digest == content_digest(transfer) => refused(refusal),
+            Event::Refused { time, digest, refusal, .. } if digest == content_digest(transfer) => remembered(refusal, time),
             _ => refused(Refusal::IdReused),
         }
     }
@@ -79,6 +83,7 @@ impl Ledger {
         &self,
         hold: &Hold<'a>,
         credit_missing: bool,
+        open_holds_max: u32,
         prior: Option<&Event<'a>>,
         now: TimeMs,
     ) -> Decided<'a> {
@@ -93,6 +98,9 @@ impl Ledger {
             return self.repeat_place(hold, prior);
         }
         let (debit, credit) = match self.weigh(debit, credit, amount, credit_missing, self) {
+            Verdict::Admit { debit, .. } if self.holds.of_account(debit) >= open_holds_max => {
+                return not_admitted(Verdict::Refuse(Refusal::TooManyHolds), id, hold.into(), now);
+            }
             Verdict::Admit { debit, credit } => (debit, credit),
             verdict => return not_admitted(verdict, id, hold.into(), now),
         };
@@ -123,7 +131,7 @@ impl Ledger {
                     && hold.memo == asked.memo;
                 if same { DUPLICATE } else { refused(Refusal::IdReused) }
             }
-            Event::Refused { digest, refusal, .. } if digest == content_digest(asked) => refused(refusal),
+            Event::Refused { time, digest, refusal, .. } if digest == content_digest(asked) => remembered(refusal, time),
             _ => refused(Refusal::IdReused),
         }
     }

@@ -170,7 +170,7 @@ impl Model {
     ) -> Result<(), Violation> {
         count(items.len(), outcomes)?;
         for (item, outcome) in items.iter().zip(outcomes) {
-            self.item_answered(item, *outcome, linked, sent)?;
+            self.item_answered(item, outcome.as_if_new(), linked, sent)?;
         }
         if linked {
             self.check_group(items).map_err(|violation| Violation {

@@ -6,5 +6,7 @@ mod fake;
 mod history_lines;
 mod hostile;
 mod outside_room;
+mod quotas;
 mod rights;
 mod server;
+mod spaces;
