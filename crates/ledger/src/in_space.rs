@@ -76,7 +76,10 @@ mod tests {
         let request = Request::Transfers { linked: false, batch: batch(ids) };
         let Request::Transfers { batch, .. } = request.in_space(&IdSpace::new(space).unwrap()) else { unreachable!() };
         for moved in batch.iter() {
-            assert_eq!((moved.debit, moved.credit, moved.amount, moved.memo), ("wallet:dave", "candidate:3", 6, "for you"));
+            assert_eq!(
+                (moved.debit, moved.credit, moved.amount, moved.memo),
+                ("wallet:dave", "candidate:3", 6, "for you")
+            );
         }
         batch.iter().map(|transfer| transfer.id.to_owned()).collect()
     }

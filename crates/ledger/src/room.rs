@@ -7,11 +7,12 @@
 
 mod audit_loop;
 mod operation_client;
+mod seeds;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use tidegate_disk::RealDisk;
 use tidegate_journal::{Family, LogReader, LogStore, Options};
 use tidegate_machines::ShardIndex;
@@ -24,7 +25,6 @@ use tidegate_shard::Shard;
 use crate::announcer::AnnounceRules;
 use crate::family::{LEDGER, LedgerFamily};
 use crate::ids::{IdIndex, IdSeed, IdsOptions};
-use crate::message::{Reply, Request};
 use crate::metrics::LedgerMetrics;
 use crate::operation::Message;
 use crate::protocol::LedgerProtocol;
@@ -35,6 +35,7 @@ use crate::worker::LedgerShard;
 pub use audit_loop::Schedule;
 use audit_loop::{AuditLoop, AuditedLog};
 pub use operation_client::OperationClient;
+pub use seeds::{Seed, SeedKind};
 
 /// Threads that read for one shard: a cold read of one history does not keep the next one waiting.
 const FETCH_THREADS: usize = 2;
@@ -52,7 +53,7 @@ pub struct LedgerOptions {
     /// When to audit.
     pub schedule: Schedule,
     /// What to ask before anyone else may.
-    pub seed: Vec<Request>,
+    pub seed: Vec<Seed>,
 }
 
 /// The ledger of a node.
@@ -73,22 +74,6 @@ impl LedgerRoom {
     /// A room that does as `options` say.
     pub fn new(options: LedgerOptions) -> LedgerRoom {
         LedgerRoom { options, audited: Arc::default() }
-    }
-
-    /// Asks the seeds, as any client would.
-    fn seed<P: Carries<Message>>(&mut self, background: &mut Background<P, Router>) -> Result<()> {
-        for request in std::mem::take(&mut self.options.seed) {
-            let asked = format!("{request:?}");
-            match background.ask(request, &|| false) {
-                Some(Reply::AccountOpened { .. }) => {}
-                Some(Reply::Outcomes(outcomes)) if outcomes.iter().all(|outcome| outcome.refusal().is_none()) => {}
-                // Not a reason to refuse to start: a client may have used a seed's id, or opened its account with other
-                // settings.
-                Some(other) => tracing::error!(asked, answer = ?other, "a seed of the configuration was refused"),
-                None => return Err(anyhow!("the shards did not answer {asked}")),
-            }
-        }
-        Ok(())
     }
 }
 
@@ -120,10 +105,14 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
 
     fn begin(&mut self, site: &mut Site<P>) -> Result<()> {
         let endpoint = site.take_endpoint();
-        let mut background = Background::new(endpoint, |me| client(site, me));
-        self.seed(&mut background)?;
         let shards = site.placement().shards(LEDGER);
-        let background = background.with_client(|me| OperationClient::new(me, shards));
+        let (shard_count, of_audits) = (shards.count(), shards.clone());
+        let mut background = Background::new(endpoint, |me| OperationClient::new(me, shards));
+        let seeds = std::mem::take(&mut self.options.seed);
+        let before = seeds::look_for_ids(&seeds, shard_count, &mut background)?;
+        let mut background = background.with_client(|me| client(site, me));
+        seeds::sow(seeds, before, shard_count, &mut background)?;
+        let background = background.with_client(|me| OperationClient::new(me, of_audits));
         let mut audited = std::mem::take(&mut *self.audited.lock().expect("recovery is over"));
         audited.sort_by_key(|audited| audited.log.shard);
         let audits = AuditLoop::open(background, site.data(), audited, self.options.schedule);

@@ -40,9 +40,7 @@ impl Reply {
     pub fn refusals(&self) -> usize {
         match self {
             Reply::Refused(_) => 1,
-            Reply::Outcomes(outcomes) => {
-                outcomes.iter().filter(|outcome| outcome.refusal().is_some()).count()
-            }
+            Reply::Outcomes(outcomes) => outcomes.iter().filter(|outcome| outcome.refusal().is_some()).count(),
             _ => 0,
         }
     }

@@ -156,9 +156,7 @@ impl Quota {
         }
         let place = self.place(items)?;
         self.requests.take(now_ns, items.saturating_sub(1)).map_err(|wait_ns| exceeded("requests", wait_ns))?;
-        self.journal_bytes
-            .take(now_ns, journal_bytes)
-            .map_err(|wait_ns| exceeded("bytes to be journaled", wait_ns))?;
+        self.journal_bytes.take(now_ns, journal_bytes).map_err(|wait_ns| exceeded("bytes to be journaled", wait_ns))?;
         Ok(place)
     }
 

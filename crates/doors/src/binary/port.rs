@@ -259,9 +259,8 @@ impl<P> BinaryPort<P> {
                 self.ask_room(key, correlation, call);
             }
             (Life::Serving(_), body) => {
-                let asked = translate::id_space(&body).and_then(|id_space| {
-                    translate::to_request(body, &frame).map(|request| (id_space, request))
-                });
+                let asked = translate::id_space(&body)
+                    .and_then(|id_space| translate::to_request(body, &frame).map(|request| (id_space, request)));
                 match asked {
                     Ok((id_space, request)) => self.admit(key, correlation, id_space, request),
                     Err(refused) => self.refuse(key, correlation, refused),

@@ -37,9 +37,9 @@ fn explain<'a, T: Deserialize<'a>>(body: &'a [u8], error: &serde_json::Error) ->
     // A missing field is reported where its object is.
     let said = error.to_string();
     let missing = said.strip_prefix("missing field `").and_then(|rest| rest.split_once('`'));
-    let path = match (path, &missing) {
+    let path = match (path, missing) {
         (Some(path), Some((field, _))) => Some(format!("{path}.{field}")),
-        (None, Some((field, _))) => Some(field.to_owned()),
+        (None, Some((field, _))) => Some(String::from(field)),
         (path, None) => path,
     };
     let detail = match &path {
@@ -187,7 +187,11 @@ mod tests {
             ("18446744073709551615", u64::MAX),
             ("1.8446744073709551615e19", u64::MAX),
         ] {
-            assert_eq!(decode::<Amount>(format!(r#"{{"amount":{text}}}"#).as_bytes()).unwrap().amount.0, number, "{text}");
+            assert_eq!(
+                decode::<Amount>(format!(r#"{{"amount":{text}}}"#).as_bytes()).unwrap().amount.0,
+                number,
+                "{text}"
+            );
         }
         for text in [
             "0.99999999999999999999",
@@ -228,7 +232,7 @@ mod tests {
         amount: Whole,
     }
 
-    #[derive(Debug, Deserialize)]
+    #[derive(Deserialize)]
     struct Amounts {
         #[allow(dead_code, reason = "only its fields are looked at")]
         amounts: Vec<Object<Amount>>,

@@ -176,12 +176,7 @@ pub async fn void<B: Backend>(
 }
 
 impl<B: Backend> Ledger<B> {
-    async fn one_outcome(
-        &self,
-        caller: &Identity,
-        id_space: &IdSpace,
-        request: Request,
-    ) -> Result<Outcome, Problem> {
+    async fn one_outcome(&self, caller: &Identity, id_space: &IdSpace, request: Request) -> Result<Outcome, Problem> {
         match self.ask_in(caller, id_space, request).await? {
             Reply::Outcomes(outcomes) if outcomes.len() == 1 => Ok(outcomes[0]),
             Reply::Refused(refusal) => Ok(Outcome::Refused(refusal)),

@@ -23,7 +23,9 @@ use std::time::{Duration, Instant};
 
 use mio::Interest;
 use mio::unix::SourceFd;
-use tidegate_broker::{Action, Broker, BrokerMessage, ConnectionKey, ConnectionTraits, DrainPlan, ReasonCode, SharedFacts, TOPICS};
+use tidegate_broker::{
+    Action, Broker, BrokerMessage, ConnectionKey, ConnectionTraits, DrainPlan, ReasonCode, SharedFacts, TOPICS,
+};
 use tidegate_journal::LogStore;
 use tidegate_ledger::message::Reply;
 use tidegate_ledger::operation::Message;

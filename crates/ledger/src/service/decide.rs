@@ -177,7 +177,8 @@ impl<D: Disk> LedgerService<D> {
                 continue;
             }
             let credit_missing = is_missing(hold.credit, facts);
-            let outcome = self.decide_one(turn, &Command::PlaceHold { hold, credit_missing, open_holds_max }, Some(hold.id))?;
+            let outcome =
+                self.decide_one(turn, &Command::PlaceHold { hold, credit_missing, open_holds_max }, Some(hold.id))?;
             progress.outcomes.push(outcome);
         }
         Ok(done(progress.answer(count)))

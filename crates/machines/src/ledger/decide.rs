@@ -74,7 +74,9 @@ impl Ledger {
                     && memo == transfer.memo;
                 if same { DUPLICATE } else { refused(Refusal::IdReused) }
             }
-            Event::Refused { time, digest, refusal, .. } if digest == content_digest(transfer) => remembered(refusal, time),
+            Event::Refused { time, digest, refusal, .. } if digest == content_digest(transfer) => {
+                remembered(refusal, time)
+            }
             _ => refused(Refusal::IdReused),
         }
     }
@@ -131,7 +133,9 @@ impl Ledger {
                     && hold.memo == asked.memo;
                 if same { DUPLICATE } else { refused(Refusal::IdReused) }
             }
-            Event::Refused { time, digest, refusal, .. } if digest == content_digest(asked) => remembered(refusal, time),
+            Event::Refused { time, digest, refusal, .. } if digest == content_digest(asked) => {
+                remembered(refusal, time)
+            }
             _ => refused(Refusal::IdReused),
         }
     }

@@ -76,14 +76,12 @@ mod tests {
 
     #[test]
     fn an_id_is_the_same_in_no_two_spaces() {
-        let (empty, dave, carol) =
-            (IdSpace::default(), IdSpace::new("dave").unwrap(), IdSpace::new("carol").unwrap());
+        let (empty, dave, carol) = (IdSpace::default(), IdSpace::new("dave").unwrap(), IdSpace::new("carol").unwrap());
         let wholes = [&empty, &dave, &carol].map(|space| space.whole("vote-1"));
-        assert_eq!(wholes.each_ref().map(|whole| IdSpace::split(whole)), [
-            ("", "vote-1"),
-            ("dave", "vote-1"),
-            ("carol", "vote-1")
-        ]);
+        assert_eq!(
+            wholes.each_ref().map(|whole| IdSpace::split(whole)),
+            [("", "vote-1"), ("dave", "vote-1"), ("carol", "vote-1")]
+        );
         assert!(wholes.iter().all(|whole| is_transfer_id(whole)), "{wholes:?}");
     }
 

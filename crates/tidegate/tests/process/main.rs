@@ -13,6 +13,7 @@ mod full_disk;
 mod history_lines;
 mod hostile;
 mod huge_pages;
+mod limits;
 mod metrics;
 mod mqtt_hostile;
 mod reload;

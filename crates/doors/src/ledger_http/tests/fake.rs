@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
 use tidegate_ledger::message::{AuditReport, HoldRequest, Reply, Request, Unavailable};
-use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, Hold, IdSpace, Outcome, Refusal, RowKind, Transfer, check_hold, check_transfer, is_account_id};
+use tidegate_machines::ledger::{
+    AccountKind, AccountView, HistoryRow, Hold, IdSpace, Outcome, Refusal, RowKind, Transfer, check_hold,
+    check_transfer, is_account_id,
+};
 use tidegate_telemetry::{Registry, render_prometheus};
 use tokio::sync::oneshot;
 

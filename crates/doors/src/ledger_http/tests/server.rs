@@ -7,8 +7,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::Value;
-use tidegate_telemetry::Registry;
 use tidegate_machines::ledger::IdSpace;
+use tidegate_telemetry::Registry;
 use tokio::sync::watch;
 
 use super::fake::FakeBackend;

@@ -1,7 +1,9 @@
 //! Bounds of open holds, remembered refusals, ids of spaces, and ids of older journals.
 
 use super::node::Node;
-use crate::ledger::{AccountKind, AccountSlot, Command, Event, Hold, HoldFacts, IdSpace, Outcome, Refusal, Ruling, Transfer};
+use crate::ledger::{
+    AccountKind, AccountSlot, Command, Event, Hold, HoldFacts, IdSpace, Outcome, Refusal, Ruling, Transfer,
+};
 use crate::{Machine, TimeMs};
 
 fn shop() -> Node {
