@@ -18,6 +18,7 @@ pub mod family;
 pub mod ids;
 mod in_space;
 pub mod limits;
+pub mod mend;
 pub mod message;
 pub mod metrics;
 pub mod operation;

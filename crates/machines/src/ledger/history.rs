@@ -41,7 +41,8 @@ impl Ledger {
             | Event::AccountAdopted { .. }
             | Event::Refused { .. }
             | Event::IdClaimed { .. }
-            | Event::CreditsConfirmed { .. } => return None,
+            | Event::CreditsConfirmed { .. }
+            | Event::TimeMended { .. } => return None,
         };
         let (id, kind, debit, credit, amount, memo, time) = row;
         let (id_space, id) = IdSpace::split(id);
@@ -76,7 +77,8 @@ impl Event<'_> {
             | Event::AccountAdopted { .. }
             | Event::Refused { .. }
             | Event::IdClaimed { .. }
-            | Event::CreditsConfirmed { .. } => None,
+            | Event::CreditsConfirmed { .. }
+            | Event::TimeMended { .. } => None,
         }
     }
 }
