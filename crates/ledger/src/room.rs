@@ -12,7 +12,7 @@ mod seeds;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use tidegate_disk::RealDisk;
 use tidegate_journal::{Family, LogReader, LogStore, Options};
 use tidegate_machines::ledger::Ledger;

@@ -103,7 +103,8 @@ impl Authenticator {
         }
     }
 
-    /// Replaces users, services, bounds and rules. What a caller has used up of bounds that stay stays so. The key that signs tokens and the threads that check passwords stay.
+    /// Replaces users, services, bounds and rules. What a caller has used up of bounds that stay stays so. The key that
+    /// signs tokens and the threads that check passwords stay.
     pub fn reload(&self, settings: AuthSettings) {
         let before = self.principals.load_full();
         self.principals.store(Arc::new(Principals::new(settings, Some(&before))));

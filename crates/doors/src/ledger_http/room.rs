@@ -161,8 +161,8 @@ impl<B: Backend> Ledger<B> {
         self.backend.open(request, window).map_err(Problem::from)
     }
 
-    /// Looks whether `caller` may ask `request`. `Some` when an account whose kind decides it does not exist, or is none
-    /// that they may know: what the request is refused with.
+    /// Looks whether `caller` may ask `request`. `Some` when an account whose kind decides it does not exist, or is
+    /// none that they may know: what the request is refused with.
     pub async fn permit(&self, caller: &Identity, request: &Request) -> Result<Option<Refusal>, Problem> {
         match self.verdict(caller, request) {
             Verdict::Allowed => return Ok(None),

@@ -29,7 +29,7 @@ pub fn check_hold(hold: &Hold<'_>) -> Result<(), Refusal> {
     check_accounts(hold.debit, hold.credit)
 }
 
-/// Everything but the form of account ids. An id that `is_known` has a record already. Returns the amount, which is one.
+/// Everything but the form of account ids. An id that `is_known` has a record already. Returns the amount.
 #[inline]
 pub(super) fn check_form(
     id: &str,

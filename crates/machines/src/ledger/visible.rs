@@ -2,7 +2,7 @@
 //! looks empty.
 //!
 //! The ranges are those of Unicode 16.0, of `UnicodeData.txt` and `DerivedCoreProperties.txt`. A character that a later
-//! version adds is taken as visible until this table is made anew; unassigned default-ignorable ones are listed already.
+//! version adds is taken as visible until this table is made anew; unassigned default-ignorable ones are here already.
 
 /// Characters without a look of their own, in order: controls (Cc), formats (Cf), spaces and separators (Zs, Zl, Zp)
 /// but U+0020, private use and noncharacters, Default_Ignorable_Code_Point, and the blank Braille pattern.
