@@ -27,7 +27,7 @@ config! {
     /// `[[user]]`
     pub struct UserKeys in [["user"]] {
         name: Required<Text> = NoDefault, .., live,
-            "log-in name; ids that a viewer chooses are unique for the viewer of this name";
+            "log-in name; a viewer's ids are unique under it";
         password_hash: Required<Text> = NoDefault, .., live, "argon2id hash; `tidegate hash-password` makes one";
         role: Required<UserRoleWord> = NoDefault, .., live,
             "\"viewer\" reads own wallets and all collectors, debits only own wallets, credits only collectors; \

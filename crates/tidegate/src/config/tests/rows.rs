@@ -81,6 +81,6 @@ fn a_change_that_waits_for_a_restart_is_named_by_its_key() {
 fn what_must_be_written_and_is_empty_is_missing() {
     refused(
         "[[user]]\nname = \"\"",
-        "test.toml:2: user[0].name is missing: log-in name; ids that a viewer chooses are unique for the viewer of this name",
+        "test.toml:2: user[0].name is missing: log-in name; a viewer's ids are unique under it",
     );
 }
