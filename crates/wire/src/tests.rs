@@ -51,10 +51,11 @@ fn request_body() -> impl Strategy<Value = request_frame::Body> {
         (prop::collection::vec(transfer(), items.clone()), any::<bool>())
             .prop_map(|(transfers, linked)| Body::Transfers(Transfers { transfers, linked })),
         prop::collection::vec(hold(), items.clone()).prop_map(|holds| Body::Holds(Holds { holds })),
-        prop::collection::vec((text(), prop::option::of(number())), items.clone()).prop_map(|posts| {
-            let posts = posts.into_iter().map(|(id, amount)| PostHold { id, amount }).collect();
-            Body::PostHolds(PostHolds { posts })
-        }),
+        (prop::collection::vec((text(), prop::option::of(number())), items.clone()), prop::option::of(text()))
+            .prop_map(|(posts, id_space)| {
+                let posts = posts.into_iter().map(|(id, amount)| PostHold { id, amount }).collect();
+                Body::PostHolds(PostHolds { posts, id_space })
+            }),
         (prop::collection::vec(text(), items), prop::option::of(text()))
             .prop_map(|(ids, id_space)| Body::VoidHolds(VoidHolds { ids, id_space })),
         text().prop_map(|token| Body::Hello(Hello { token })),
