@@ -142,13 +142,17 @@ clients: setup ## paho, mosquitto's tools and mqtt.js through every door, and th
 ##------------------------------------------------------------------------------------------------ speed
 
 .PHONY: bench
-bench: bench-ledger bench-gateway ## all benches
+bench: bench-ledger bench-accounts bench-gateway ## all benches
 
 .PHONY: bench-ledger
 bench-ledger: release ## the ledger beside Redis and PostgreSQL; writes target/bench/ledger.json (RUNS=3)
 	@$(SETUP) redis
 	@$(SETUP) postgres
 	RUNS=$(RUNS) $(TARGET)/release/storm bench-ledger --tidegate $(TARGET)/release/tidegate --out target/bench $(BENCH)
+
+.PHONY: bench-accounts
+bench-accounts: release ## ten million accounts: opening, memory, restart; writes target/bench/accounts.json (ACCOUNTS=10000000)
+	$(TARGET)/release/storm bench-accounts --tidegate $(TARGET)/release/tidegate --out target/bench $(BENCH)
 
 .PHONY: bench-gateway
 bench-gateway: release ## MQTT beside Mosquitto and mochi-mqtt; writes target/bench/gateway.json (RUNS=3)

@@ -173,7 +173,7 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
 
     /// Accounts that are in the journal but missing in the live state would not be compared otherwise.
     fn compare_count(&mut self, sequence: u64) {
-        let (live, journal) = (i128::from(self.round.compared), self.fold.state().figures(0, u32::MAX).count() as i128);
+        let (live, journal) = (i128::from(self.round.compared), i128::from(self.fold.state().count_here()));
         if live != journal {
             self.round.differences.push(AuditDifference {
                 account: "(all accounts)".into(),

@@ -25,6 +25,8 @@ impl Request {
                 Request::VoidHolds(ids)
             }
             other @ (Request::OpenAccount { .. }
+            | Request::OpenAccounts(_)
+            | Request::Announce(_)
             | Request::ReadAccount { .. }
             | Request::ListAccounts { .. }
             | Request::ReadHistory { .. }

@@ -29,6 +29,10 @@ pub const EXPIRIES_PER_STEP: usize = 1_024;
 pub const ANNOUNCEMENTS_PER_STEP: usize = 1_024;
 /// Accounts that the auditor compares with one question to the live shard.
 pub const AUDIT_ACCOUNTS_PER_QUESTION: u32 = 1_024;
+/// Accounts that one step of a shard opens before it serves others: about a millisecond.
+pub const OPENS_PER_STEP: usize = 2_048;
+/// Accounts that one step of a shard sorts for lists before it serves others: two milliseconds if their ids are random.
+pub const ACCOUNTS_SORTED_PER_STEP: u32 = 2_048;
 /// How long a shard waits for an answer before it pulls credits again, in milliseconds.
 pub const PULL_RETRY_MS: u64 = 500;
 /// A day, in milliseconds.

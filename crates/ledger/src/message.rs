@@ -4,6 +4,8 @@ use bytes::Bytes;
 use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, Hold, IdSpace, Outcome, Refusal, Transfer};
 pub use tidegate_shard::Unavailable;
 
+use crate::announcer::Want;
+
 /// A piece of text inside the bytes of the request it came with: offset and length, checked when it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
@@ -129,6 +131,84 @@ impl TransferBatch {
     }
 }
 
+/// One account of an [`OpenBatch`], its texts as spans of the batch's `text`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenItem {
+    /// Account id.
+    pub id: Span,
+    /// Unit of measure.
+    pub asset: Span,
+    /// Kind.
+    pub kind: AccountKind,
+}
+
+/// Accounts to open, as they arrived: like a [`TransferBatch`], without a copy of each text.
+#[derive(Clone, Debug, Default)]
+pub struct OpenBatch {
+    text: Bytes,
+    items: Vec<OpenItem>,
+}
+
+impl OpenBatch {
+    /// Takes the bytes and the spans into them. `Err` with the index of the first item that has a span outside `text`
+    /// or not on valid UTF-8.
+    pub fn new(text: Bytes, items: Vec<OpenItem>) -> Result<OpenBatch, usize> {
+        let is_text = |span: Span| {
+            let bytes = text.get(span.offset as usize..span.offset as usize + span.length as usize);
+            bytes.is_some_and(|bytes| std::str::from_utf8(bytes).is_ok())
+        };
+        match items.iter().position(|item| !is_text(item.id) || !is_text(item.asset)) {
+            Some(index) => Err(index),
+            None => Ok(OpenBatch { text, items }),
+        }
+    }
+
+    /// Copies accounts (id, asset, kind) into a batch of its own.
+    pub fn copy_of<'a>(accounts: impl IntoIterator<Item = (&'a str, &'a str, AccountKind)>) -> OpenBatch {
+        let mut text = Vec::new();
+        let mut span = |s: &str| {
+            let offset = text.len() as u32;
+            text.extend_from_slice(s.as_bytes());
+            Span { offset, length: s.len() as u32 }
+        };
+        let items = accounts.into_iter().map(|(id, asset, kind)| OpenItem { id: span(id), asset: span(asset), kind });
+        let items = items.collect();
+        OpenBatch { text: text.into(), items }
+    }
+
+    /// How many accounts.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Id, asset and kind of the account at `index`; panics beyond the end.
+    pub fn get(&self, index: usize) -> (&str, &str, AccountKind) {
+        let item = &self.items[index];
+        (self.str(item.id), self.str(item.asset), item.kind)
+    }
+
+    /// All ids in order.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.items.iter().map(|item| self.str(item.id))
+    }
+
+    /// Bytes of all texts together, an upper bound.
+    pub fn text_bytes(&self) -> usize {
+        self.text.len()
+    }
+
+    fn str(&self, span: Span) -> &str {
+        let bytes = &self.text[span.offset as usize..(span.offset + span.length) as usize];
+        // SAFETY: `new` checked every span to be valid UTF-8 and `copy_of` took it from a `str`; `text` is immutable.
+        unsafe { std::str::from_utf8_unchecked(bytes) }
+    }
+}
+
 /// A hold as it arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HoldRequest {
@@ -174,6 +254,9 @@ pub enum Request {
         /// Kind.
         kind: AccountKind,
     },
+    /// Open accounts one by one. Answer: [`Reply::Outcomes`], in the same order: a duplicate was open already with the
+    /// same content.
+    OpenAccounts(OpenBatch),
     /// Decide transfers one by one, or all or nothing if `linked`. Answer: [`Reply::Outcomes`], in the same order.
     Transfers {
         /// All or nothing.
@@ -219,6 +302,9 @@ pub enum Request {
         /// At most so many rows over all parts, at least one; `None` for all.
         rows_max: Option<u64>,
     },
+    /// Somebody wants to hear of accounts, or nobody does any more; of the server itself, no client may ask it. Answer:
+    /// [`Reply::Announced`].
+    Announce(Want),
     /// Ask for the last reconciliation of every shard. Answer: [`Reply::Audit`].
     ReadAudit,
 }
@@ -233,7 +319,7 @@ pub enum Reply {
         /// Its figures now.
         account: AccountView,
     },
-    /// One outcome per transfer or hold, in the order asked.
+    /// One outcome per transfer, hold or account, in the order asked.
     Outcomes(Vec<Outcome>),
     /// One account.
     Account(AccountView),
@@ -253,6 +339,8 @@ pub enum Reply {
         /// Whether no further part comes.
         is_last: bool,
     },
+    /// Every shard knows what is wanted.
+    Announced,
     /// The last reconciliation of each shard.
     Audit(Vec<AuditReport>),
     /// The whole request was refused.

@@ -18,7 +18,8 @@ use tidegate_machines::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 use tidegate_runtime::Address;
 use tidegate_shard::Durable;
 
-use crate::message::{AuditReport, HoldRequest, TransferBatch, Unavailable};
+use crate::announcer::Want;
+use crate::message::{AuditReport, HoldRequest, OpenBatch, TransferBatch, Unavailable};
 
 /// Which items of a request a shard is asked to decide.
 #[derive(Clone, Debug)]
@@ -68,6 +69,13 @@ pub enum Operation {
         asset: Box<str>,
         /// Kind.
         kind: AccountKind,
+    },
+    /// Open accounts at their home.
+    OpenAccounts {
+        /// The client's request.
+        batch: Arc<OpenBatch>,
+        /// Which of its accounts.
+        selection: Selection,
     },
     /// Decide transfers whose debit accounts live here.
     Transfers {
@@ -143,6 +151,8 @@ pub enum Operation {
         /// How many slots.
         count: u32,
     },
+    /// Hear what somebody wants announced.
+    Announce(Want),
     /// How far the journal is durable, for the auditor.
     ReadDurableEnd,
     /// Keep what the auditor found.
@@ -156,6 +166,7 @@ impl Operation {
     pub fn text_bytes(&self) -> usize {
         match self {
             Operation::Transfers { batch, .. } => batch.text_bytes(),
+            Operation::OpenAccounts { batch, .. } => batch.text_bytes(),
             _ => 0,
         }
     }
@@ -232,6 +243,8 @@ pub enum Answer {
         /// How far the log is on stable storage.
         durable: Durability,
     },
+    /// To `Announce`.
+    Announced,
     /// To `KeepAudit` and `ReadAudit`.
     Audit(AuditReport),
     /// The operation was refused as a whole.

@@ -155,7 +155,7 @@ impl Recovering {
         self.audited.lock().expect("no recovery panicked").push(audited);
         let mut service = LedgerService::new(&back.state, ids, back.log.last_sequence());
         let announcer = self.announce.map(|(rules, announcer)| {
-            service.announce(rules, &back.state);
+            service.announce(rules);
             announcer
         });
         let shard = Shard::new(ShardIndex(recovery.shard()), back.state, service, back.log)?;

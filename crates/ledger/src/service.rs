@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 use tidegate_disk::Disk;
 use tidegate_journal::{Durability, JournalError, LogReader, LogStore, NoRoom, Position, Sequence};
-use tidegate_machines::ledger::{AccountView, Command, EVENT_BYTES_MAX, Event, Ledger, Outcome};
+use tidegate_machines::ledger::{AccountOrder, AccountView, Command, EVENT_BYTES_MAX, Event, Ledger, Outcome};
 use tidegate_machines::{Machine, OutboundNumber, Place, ShardIndex};
 use tidegate_planted::{Bug, is_planted};
 use tidegate_runtime::Address;
@@ -28,7 +28,9 @@ use tidegate_shard::{Derived, JobId, Jobs, Pause, Room, Served, Service, Turn, U
 use crate::announcer::{AnnounceRules, Announcer};
 use crate::family::LedgerFamily;
 use crate::ids::{IdHash, IdIndex, IdsError};
-use crate::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX, EXPIRIES_PER_STEP};
+use crate::limits::{
+    ACCOUNTS_SORTED_PER_STEP, ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX, EXPIRIES_PER_STEP, OPENS_PER_STEP,
+};
 use crate::message::AuditReport;
 use crate::operation::{Answer, Credit, Operation};
 
@@ -186,6 +188,9 @@ pub struct LedgerService<D: Disk> {
     expiry: Expiry,
     exchange: Exchange,
     histories: HashMap<JobId, HistoryRecords>,
+    order: AccountOrder,
+    /// Accounts of batches that may still be opened in this step.
+    opens_left: usize,
     announcer: Option<Announcer>,
     last_audit: AuditReport,
     facts: LedgerFacts,
@@ -218,6 +223,8 @@ impl<D: Disk> LedgerService<D> {
             expiry: Expiry::default(),
             exchange: Exchange::new(ledger, appended),
             histories: HashMap::new(),
+            order: AccountOrder::default(),
+            opens_left: OPENS_PER_STEP,
             announcer: None,
             last_audit: AuditReport { shard: index.0, ..AuditReport::default() },
             facts: LedgerFacts::default(),
@@ -226,9 +233,9 @@ impl<D: Disk> LedgerService<D> {
         }
     }
 
-    /// Announces accounts from now on, beginning with all that match.
-    pub fn announce(&mut self, rules: AnnounceRules, ledger: &Ledger) {
-        self.announcer = Some(Announcer::new(rules, ledger));
+    /// Announces accounts that `rules` allow, once somebody wants them.
+    pub fn announce(&mut self, rules: AnnounceRules) {
+        self.announcer = Some(Announcer::new(rules));
     }
 
     /// The id index (facts).
@@ -320,7 +327,7 @@ impl<D: Disk> LedgerService<D> {
         let Some(announcer) = &mut self.announcer else { return false };
         let accounts = announcer.take(turn.now(), turn.state());
         if accounts.is_empty() {
-            return false;
+            return announcer.is_behind(turn.state());
         }
         out.push(Ticket::Figures, Output::Figures(accounts));
         true
@@ -364,6 +371,7 @@ impl<D: Disk> Service for LedgerService<D> {
     }
 
     fn before<L: LogStore>(&mut self, turn: &mut LedgerTurn<'_, L>) -> Result<bool, ShardError> {
+        self.opens_left = OPENS_PER_STEP;
         self.apply_received(turn)
     }
 
@@ -433,7 +441,9 @@ impl<D: Disk> Service for LedgerService<D> {
     ) -> Result<bool, ShardError> {
         self.expire_holds(turn, jobs)?;
         self.exchange_credits(turn, out, jobs)?;
-        Ok(self.announce_figures(turn, out))
+        let unsorted = self.order.catch_up(turn.state(), ACCOUNTS_SORTED_PER_STEP);
+        let has_more = unsorted > 0 || self.opens_left == 0;
+        Ok(self.announce_figures(turn, out) || has_more)
     }
 
     fn fetched(&mut self, job: JobId, found: Fetched) {

@@ -9,6 +9,7 @@ impl Request {
     pub fn items(&self) -> usize {
         match self {
             Request::Transfers { batch, .. } => batch.len(),
+            Request::OpenAccounts(batch) => batch.len(),
             Request::PlaceHolds(holds) => holds.len(),
             Request::PostHolds(posts) => posts.len(),
             Request::VoidHolds(ids) => ids.len(),
@@ -25,7 +26,9 @@ impl Request {
             Request::PostHolds(posts) => posts.iter().map(|(id, _)| id.len()).sum(),
             Request::VoidHolds(ids) => ids.iter().map(|id| id.len()).sum(),
             Request::OpenAccount { id, asset, .. } => id.len() + asset.len(),
-            Request::ReadAccount { .. }
+            Request::OpenAccounts(batch) => batch.ids().map(str::len).sum(),
+            Request::Announce(_)
+            | Request::ReadAccount { .. }
             | Request::ListAccounts { .. }
             | Request::ReadHistory { .. }
             | Request::StreamHistory { .. }

@@ -40,6 +40,8 @@ struct Storm {
 enum Command {
     /// Measures the ledger, and beside it the wallets that people build on Redis and PostgreSQL.
     BenchLedger(bench::ledger::Settings),
+    /// Measures the opening of accounts in batches, what an account costs in memory, and a restart with all of them.
+    BenchAccounts(bench::accounts::Settings),
     /// Measures the MQTT gateway, and beside it Mosquitto and mochi-mqtt.
     BenchGateway(bench::gateway::Settings),
     /// Holds sessions in memory, for the gateway bench.
@@ -50,6 +52,7 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     match Storm::parse().command {
         Command::BenchLedger(settings) => bench::ledger::run(&settings),
+        Command::BenchAccounts(settings) => bench::accounts::run(&settings),
         Command::BenchGateway(settings) => bench::gateway::run(&settings),
         Command::HoldSessions(settings) => in_memory::run(&settings),
     }

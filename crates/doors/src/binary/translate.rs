@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tidegate_ledger::limits::PAGE_ROWS_MAX;
 use tidegate_ledger::message::{
-    AuditReport, HoldRequest, Reply, Request, Span, TransferBatch, TransferItem, Unavailable,
+    AuditReport, HoldRequest, OpenBatch, OpenItem, Reply, Request, Span, TransferBatch, TransferItem, Unavailable,
 };
 use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, IdSpace, Outcome, Refusal, RowKind};
 use tidegate_wire::proto::{self, reply_frame::Body};
@@ -18,11 +18,21 @@ use crate::json::codes;
 pub fn to_request(body: BodyRef<'_>, frame: &Bytes) -> Result<Request, Refused> {
     Ok(match body {
         BodyRef::Hello { .. } | BodyRef::Ping => unreachable!("the session answers these itself"),
-        BodyRef::OpenAccount { kind: None, .. } => {
-            return Err(Refused::new("account_kind_invalid", "kind must be wallet (1), source (2) or collector (3)"));
-        }
+        BodyRef::OpenAccount { kind: None, .. } => return Err(kind_invalid()),
         BodyRef::OpenAccount { id, asset, kind: Some(kind) } => {
             Request::OpenAccount { id: id.into(), asset: asset.into(), kind: from_proto_kind(kind) }
+        }
+        BodyRef::OpenAccounts(accounts) => {
+            let (mut items, mut are_known) = (Vec::new(), true);
+            accounts.read(|open| {
+                are_known &= open.kind.is_some();
+                let kind = from_proto_kind(open.kind.unwrap_or_default());
+                items.push(OpenItem { id: span(open.id), asset: span(open.asset), kind });
+            })?;
+            if !are_known {
+                return Err(kind_invalid());
+            }
+            Request::OpenAccounts(OpenBatch::new(frame.clone(), items).map_err(|_| DecodeError::NotUtf8)?)
         }
         BodyRef::Transfers(transfers) => {
             let mut items = Vec::new();
@@ -80,6 +90,10 @@ pub fn to_request(body: BodyRef<'_>, frame: &Bytes) -> Result<Request, Refused> 
     })
 }
 
+fn kind_invalid() -> Refused {
+    Refused::new("account_kind_invalid", "kind must be wallet (1), source (2) or collector (3)")
+}
+
 /// The id space that a frame names; `None` for the sender's own.
 pub fn id_space(body: &BodyRef<'_>) -> Result<Option<IdSpace>, Refused> {
     let named = match body {
@@ -107,6 +121,7 @@ pub fn encode_page(out: &mut Vec<u8>, correlation: u64, reply: Reply, reader: Op
             rows: rows.into_iter().map(|row| to_row(row, reader)).collect(),
             next: next.map(String::from).unwrap_or_default(),
         }),
+        Reply::Announced => unreachable!("no client may ask it"),
         Reply::HistoryPart { .. } => unreachable!("the schema has no streams"),
         Reply::Audit(reports) => Body::Audit(proto::Audit { shards: reports.into_iter().map(to_audit).collect() }),
         Reply::Refused(refusal) => return encode_error(out, correlation, &Refused::new(refusal.code(), "")),

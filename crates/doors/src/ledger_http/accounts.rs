@@ -13,10 +13,11 @@ use super::backend::Backend;
 use super::history_lines;
 use super::limits::{LIST_SCAN_ACCOUNTS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
 use super::openapi::{LedgerProblems, ReadProblems};
+use super::opening::{OpenCall, OpensAnswer, OpensBody};
 use super::room::Ledger;
 use crate::auth::{Grant, Identity, Pattern, Rights};
 use crate::http::{BodyProblems, GuardProblems};
-use crate::json::{Problem, Text, codes, decode, json};
+use crate::json::{Problem, Text, codes, json};
 use crate::ledger_json::account::{AccountBody, KindWord};
 use crate::ledger_json::schemas::{asset_schema, debit_schema};
 
@@ -27,13 +28,13 @@ pub struct OpenBody<'a> {
     /// Account id.
     #[serde(borrow)]
     #[schema(schema_with = debit_schema)]
-    id: Text<'a>,
+    pub(super) id: Text<'a>,
     /// Unit of measure.
     #[serde(borrow)]
     #[schema(schema_with = asset_schema)]
-    asset: Text<'a>,
+    pub(super) asset: Text<'a>,
     /// What it may do.
-    kind: KindWord,
+    pub(super) kind: KindWord,
 }
 
 /// A page of accounts in the byte order of their ids.
@@ -128,15 +129,19 @@ pub struct HistoryQuery {
     limit: Option<u32>,
 }
 
-/// Open an account
+/// Open an account, or many
 #[utoipa::path(
     post,
     path = "/v1/accounts",
     tag = "accounts",
-    request_body = OpenBody,
+    request_body = OpensBody,
     responses(
-        (status = 201, description = "Opened by this request", body = AccountBody),
-        (status = 200, description = "Open already, with the same asset and kind", body = AccountBody),
+        (status = 201, description = "One account: opened by this request", body = AccountBody),
+        (
+            status = 200,
+            description = "One account: open already, with the same asset and kind. Many: their outcomes",
+            body = OpensAnswer
+        ),
         GuardProblems,
         BodyProblems,
         LedgerProblems,
@@ -149,16 +154,9 @@ pub async fn open<B: Backend>(
     let (head, body) = request.into_parts();
     let caller = ledger.door.caller(&head.headers)?;
     let body = ledger.door.read_json(&head.headers, body).await?;
-    let OpenBody { id, asset, kind } = decode(&body)?;
-    let request = Request::OpenAccount { id: id.boxed(), asset: asset.boxed(), kind: kind.into() };
-    match ledger.ask_for(&caller, request).await? {
-        Reply::AccountOpened { created, account } => {
-            let status = if created { StatusCode::CREATED } else { StatusCode::OK };
-            Ok(json(status, &AccountBody::from(&account)))
-        }
-        Reply::Refused(refusal) => Err(Problem::from(refusal).with("id", &*id)),
-        _ => Err(Problem::unexpected_reply()),
-    }
+    let call = OpenCall::read(&body)?;
+    let reply = ledger.ask_for(&caller, call.request()).await?;
+    call.answer(reply)
 }
 
 /// Read an account's figures

@@ -20,6 +20,7 @@ mod holds;
 mod limits;
 mod metrics;
 mod openapi;
+mod opening;
 mod room;
 mod transfers;
 

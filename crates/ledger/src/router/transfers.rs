@@ -9,7 +9,7 @@ use tidegate_machines::ledger::{
 };
 
 use super::Next;
-use crate::message::{HoldRequest, Reply, TransferBatch};
+use crate::message::{HoldRequest, OpenBatch, Reply, TransferBatch};
 use crate::operation::{AccountFact, Answer, Operation, Selection};
 
 /// What is asked, item by item.
@@ -18,6 +18,7 @@ enum Items {
     Holds(Arc<Vec<HoldRequest>>),
     Posts(Arc<Vec<(Box<str>, Option<u64>)>>),
     Voids(Arc<Vec<Box<str>>>),
+    Opens(Arc<OpenBatch>),
 }
 
 /// The purpose of the current calls.
@@ -65,6 +66,10 @@ impl Deciding {
         Deciding::new(Items::Voids(Arc::new(ids)))
     }
 
+    pub(super) fn opens(batch: OpenBatch) -> Deciding {
+        Deciding::new(Items::Opens(Arc::new(batch)))
+    }
+
     fn new(items: Items) -> Deciding {
         Deciding {
             items,
@@ -99,6 +104,8 @@ impl Deciding {
         match &self.items {
             Items::Transfers { .. } | Items::Holds(_) => self.claim(shard_count),
             Items::Posts(_) | Items::Voids(_) => self.locate(shard_count),
+            // An account's id belongs to its home, which decides.
+            Items::Opens(_) => self.decide(),
         }
     }
 
@@ -280,6 +287,7 @@ impl Items {
             Items::Holds(holds) => holds.len(),
             Items::Posts(posts) => posts.len(),
             Items::Voids(ids) => ids.len(),
+            Items::Opens(batch) => batch.len(),
         }
     }
 
@@ -293,6 +301,7 @@ impl Items {
             Items::Holds(holds) => &holds[index].id,
             Items::Posts(posts) => &posts[index].0,
             Items::Voids(ids) => &ids[index],
+            Items::Opens(batch) => batch.get(index).0,
         }
     }
 
@@ -301,6 +310,7 @@ impl Items {
             Items::Transfers { batch, .. } => batch.get(index).credit,
             Items::Holds(holds) => &holds[index].credit,
             Items::Posts(_) | Items::Voids(_) => unreachable!("a post's credit account is known since its hold"),
+            Items::Opens(_) => unreachable!("who opens an account credits none"),
         }
     }
 
@@ -310,6 +320,7 @@ impl Items {
             Items::Transfers { batch, .. } => Some(shard_of(batch.get(index).debit, shard_count)),
             Items::Holds(holds) => Some(shard_of(&holds[index].debit, shard_count)),
             Items::Posts(_) | Items::Voids(_) => None,
+            Items::Opens(batch) => Some(shard_of(batch.get(index).0, shard_count)),
         }
     }
 
@@ -318,7 +329,7 @@ impl Items {
         match self {
             Items::Transfers { batch, .. } => check_transfer(&batch.get(index)),
             Items::Holds(holds) => check_hold(&holds[index].borrow()),
-            Items::Posts(_) | Items::Voids(_) => Ok(()),
+            Items::Posts(_) | Items::Voids(_) | Items::Opens(_) => Ok(()),
         }
     }
 
@@ -326,7 +337,7 @@ impl Items {
         match self {
             Items::Transfers { batch, .. } => content_digest(&batch.get(index)),
             Items::Holds(holds) => content_digest(&holds[index].borrow()),
-            Items::Posts(_) | Items::Voids(_) => unreachable!("only transfers and holds claim ids"),
+            Items::Posts(_) | Items::Voids(_) | Items::Opens(_) => unreachable!("only transfers and holds claim ids"),
         }
     }
 
@@ -338,6 +349,7 @@ impl Items {
             Items::Holds(holds) => Operation::PlaceHolds { holds: holds.clone(), selection, facts },
             Items::Posts(posts) => Operation::PostHolds { posts: posts.clone(), selection },
             Items::Voids(ids) => Operation::VoidHolds { ids: ids.clone(), selection },
+            Items::Opens(batch) => Operation::OpenAccounts { batch: batch.clone(), selection },
         }
     }
 }

@@ -10,7 +10,7 @@ use super::records::{Halt, Records};
 use super::{LedgerService, LedgerTurn, Output, may_append};
 use crate::ids::IdHash;
 use crate::limits::RECORD_OVERHEAD_BYTES;
-use crate::message::{HoldRequest, TransferBatch};
+use crate::message::{HoldRequest, OpenBatch, TransferBatch};
 use crate::operation::{AccountFact, Answer, Operation, Selection};
 
 /// Transfers whose id hashes are prefetched ahead of their decision; hides the cache misses of the id index.
@@ -60,6 +60,7 @@ impl Operation {
         matches!(
             self,
             Operation::OpenAccount { .. }
+                | Operation::OpenAccounts { .. }
                 | Operation::Transfers { .. }
                 | Operation::PlaceHolds { .. }
                 | Operation::PostHolds { .. }
@@ -83,6 +84,7 @@ impl<D: Disk> LedgerService<D> {
                 let outcome = self.decide_one(turn, &Command::OpenAccount { id, asset, kind: *kind }, None)?;
                 Ok(done(opened(turn.state(), id, outcome)))
             }
+            Operation::OpenAccounts { batch, selection } => self.serve_opens(turn, batch, selection, progress),
             Operation::Transfers { batch, selection, linked: false, facts, .. } => {
                 self.serve_transfers(turn, batch, selection, facts, progress)
             }
@@ -108,8 +110,38 @@ impl<D: Disk> LedgerService<D> {
             Operation::ReadHistory { id, from, limit } => {
                 self.serve_history(turn, (id, *from, *limit), &mut progress.rows, jobs)
             }
+            Operation::Announce(want) => {
+                if let Some(announcer) = &mut self.announcer {
+                    announcer.want(want, turn.state());
+                }
+                Ok(done(Answer::Announced))
+            }
+            Operation::ListAccounts { prefix, after, limit } => {
+                Ok(self.list(turn.state(), prefix, after.as_deref(), *limit))
+            }
             read => Ok(done(self.read(turn, read)?)),
         }
+    }
+
+    fn serve_opens<L: LogStore>(
+        &mut self,
+        turn: &mut LedgerTurn<'_, L>,
+        batch: &OpenBatch,
+        selection: &Selection,
+        progress: &mut Progress,
+    ) -> Result<Served<Output>, Halt> {
+        let count = selection.len(batch.len());
+        progress.outcomes.reserve(count - progress.outcomes.len());
+        while progress.outcomes.len() < count {
+            if self.opens_left == 0 || !may_append(turn) {
+                return Ok(PAUSED);
+            }
+            self.opens_left -= 1;
+            let (id, asset, kind) = batch.get(selection.index(progress.outcomes.len()));
+            let outcome = self.decide_one(turn, &Command::OpenAccount { id, asset, kind }, None)?;
+            progress.outcomes.push(outcome);
+        }
+        Ok(done(progress.answer(count)))
     }
 
     fn serve_transfers<L: LogStore>(
@@ -460,7 +492,7 @@ fn opened(ledger: &Ledger, id: &str, outcome: Outcome) -> Answer {
     }
 }
 
-fn done(answer: Answer) -> Served<Output> {
+pub(super) fn done(answer: Answer) -> Served<Output> {
     Served::Done(Output::Answer(answer))
 }
 

@@ -3,10 +3,12 @@
 use tidegate_disk::Disk;
 use tidegate_journal::LogStore;
 use tidegate_machines::ledger::{AccountKind, AccountView, Ledger, shard_of};
+use tidegate_shard::{Served, Unavailable};
 
+use super::decide::done;
 use super::records::Halt;
-use super::{LedgerService, LedgerTurn};
-use crate::limits::{AUDIT_ACCOUNTS_PER_QUESTION, PAGE_ROWS_MAX};
+use super::{LedgerService, LedgerTurn, Output};
+use crate::limits::{ACCOUNTS_SORTED_PER_STEP, AUDIT_ACCOUNTS_PER_QUESTION, PAGE_ROWS_MAX};
 use crate::operation::{AccountFact, Answer, Figures, Operation};
 
 impl<D: Disk> LedgerService<D> {
@@ -18,10 +20,6 @@ impl<D: Disk> LedgerService<D> {
         let ledger = turn.state();
         Ok(match operation {
             Operation::ReadAccount { id } => Answer::Account(self.local_account(ledger, id)),
-            Operation::ListAccounts { prefix, after, limit } => {
-                let limit = (*limit).min(PAGE_ROWS_MAX) as usize;
-                Answer::Accounts(ledger.list(prefix, after.as_deref(), limit))
-            }
             Operation::Describe(ids) => Answer::Facts(ids.iter().map(|id| self.describe(ledger, id)).collect()),
             Operation::FindOwners(ids) => {
                 let mut owners = Vec::with_capacity(ids.len());
@@ -41,6 +39,15 @@ impl<D: Disk> LedgerService<D> {
         })
     }
 
+    /// A page of accounts. Turned away while many accounts are not sorted yet: after a start, or a rush of new ones.
+    pub(super) fn list(&mut self, ledger: &Ledger, prefix: &str, after: Option<&str>, limit: u32) -> Served<Output> {
+        if self.order.catch_up(ledger, ACCOUNTS_SORTED_PER_STEP) > 0 {
+            return Served::TurnedAway(Unavailable::Busy);
+        }
+        let limit = limit.min(PAGE_ROWS_MAX) as usize;
+        done(Answer::Accounts(self.order.list(ledger, prefix, after, limit)))
+    }
+
     /// An account of this shard, or its part of a collector; not what it merely knows of another shard's account.
     fn local_account(&self, ledger: &Ledger, id: &str) -> Option<AccountView> {
         let account = ledger.account(id)?;
@@ -49,10 +56,9 @@ impl<D: Disk> LedgerService<D> {
     }
 
     fn describe(&self, ledger: &Ledger, id: &str) -> AccountFact {
-        AccountFact {
-            id: id.into(),
-            found: self.local_account(ledger, id).map(|account| (account.asset, account.kind)),
-        }
+        let found = ledger.slot(id).and_then(|slot| ledger.facts_at(slot));
+        let found = found.filter(|(.., is_here)| *is_here).map(|(asset, kind, _)| (asset.into(), kind));
+        AccountFact { id: id.into(), found }
     }
 }
 

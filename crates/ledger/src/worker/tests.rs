@@ -11,11 +11,11 @@ use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::{AccountKind, Outcome, Refusal, Transfer, shard_of};
 
 use super::*;
-use crate::announcer::AnnounceRules;
+use crate::announcer::{AnnounceRules, Want};
 use crate::family::LEDGER;
 use crate::family::LedgerFamily;
 use crate::ids::{BuilderKind, IdIndex, IdSeed, IdsOptions};
-use crate::message::{HoldRequest, Reply, TransferBatch};
+use crate::message::{HoldRequest, OpenBatch, Reply, TransferBatch};
 use tidegate_shard::{NothingDerived, OpenShard, ReplayReport, Service, Snapshots};
 
 const DATA: &str = "/data";
@@ -412,9 +412,8 @@ fn announcing(accounts: &[&str]) -> TestWorker {
     let opened = [open("source", AccountKind::Source), open("wallet", AccountKind::Wallet)];
     node.ask_all(opened.to_vec());
     let accounts = accounts.iter().map(|pattern| Box::from(*pattern)).collect();
-    let shard = &mut node.worker.shards_mut()[0];
-    let ledger = shard.state_ahead().clone();
-    shard.service_mut().announce(AnnounceRules { accounts, interval_ms: 100 }, &ledger);
+    node.worker.shards_mut()[0].service_mut().announce(AnnounceRules { accounts, interval_ms: 100 });
+    assert_eq!(node.ask(Request::Announce(Want { account: None, is_wanted: true })), Reply::Announced);
     node
 }
 
@@ -444,4 +443,47 @@ fn figures_that_are_not_durable_are_not_announced() {
     node.disk.fail_next_sync();
     assert_eq!(heard(&mut node), [""; 0]);
     assert!(node.worker.failure().is_some());
+}
+
+#[test]
+fn accounts_are_opened_in_batches_and_listed() {
+    for shard_count in [1, 3] {
+        let mut worker = TestWorker::open(shard_count);
+        let ids: Vec<String> = (0..3_000).map(|n| format!("wallet:{n:04}")).collect();
+        let open = |ids: &[String], asset: &str| {
+            Request::OpenAccounts(OpenBatch::copy_of(ids.iter().map(|id| (&**id, asset, AccountKind::Wallet))))
+        };
+        assert_eq!(worker.ask(open(&ids, "credit")), Reply::Outcomes(vec![Outcome::Applied; 3_000]));
+        let again = [ids[..2].to_vec(), vec!["wallet:new".into(), "a/b".into()]].concat();
+        let expected =
+            [Outcome::Duplicate, Outcome::Duplicate, Outcome::Applied, Outcome::Refused(Refusal::AccountIdInvalid)];
+        assert_eq!(worker.ask(open(&again, "credit")), Reply::Outcomes(expected.to_vec()));
+        let other = worker.ask(open(&ids[7..8], "euro"));
+        assert_eq!(other, Reply::Outcomes(vec![Outcome::Refused(Refusal::AccountExists)]));
+        assert_eq!(worker.ask(open(&[], "credit")), Reply::Refused(Refusal::BatchSizeInvalid));
+
+        let list = Request::ListAccounts { prefix: "wallet:".into(), after: Some("wallet:2997".into()), limit: 9 };
+        let Reply::Accounts(listed) = worker.ask(list) else { panic!("accounts are listed") };
+        let listed: Vec<&str> = listed.iter().map(|account| &*account.id).collect();
+        assert_eq!(listed, ["wallet:2998", "wallet:2999", "wallet:new"]);
+    }
+}
+
+#[test]
+fn a_list_waits_until_the_accounts_of_a_rush_are_sorted() {
+    let mut worker = TestWorker::open(1);
+    let count = 2 * crate::limits::ACCOUNTS_SORTED_PER_STEP as usize;
+    let ids: Vec<String> = (0..count).map(|n| format!("wallet:{n}")).collect();
+    let open = OpenBatch::copy_of(ids.iter().map(|id| (&**id, "credit", AccountKind::Wallet)));
+    assert_eq!(worker.ask(Request::OpenAccounts(open)), Reply::Outcomes(vec![Outcome::Applied; count]));
+    (0..64).for_each(|_| worker.turn(&mut Finished::new()));
+    // As after a start: nothing is sorted yet, and a step sorts only some.
+    let mut worker = TestWorker::over(worker.disk.clone(), 1);
+    let list = || Request::ListAccounts { prefix: "".into(), after: None, limit: 1 };
+    let mut answers = Vec::new();
+    while !matches!(answers.last(), Some(Reply::Accounts(_))) {
+        answers.push(worker.ask(list()));
+    }
+    assert_eq!(answers[0], Reply::Unavailable(Unavailable::Busy));
+    assert!(answers.len() < 4, "{} lists were turned away", answers.len());
 }

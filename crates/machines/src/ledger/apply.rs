@@ -242,9 +242,8 @@ impl Ledger {
             home,
             kind,
         };
-        let listed = account.is_on(self.shard);
-        self.accounts.push(account, listed);
-        assert_eq!(self.accounts.find(id), Some(slot), "account {id} is found where it was put");
+        let put = self.accounts.push(account);
+        assert!(put == slot, "account {id} is where the event says");
         Ok(())
     }
 
@@ -388,12 +387,16 @@ impl Ledger {
     /// Moves `amount` out and releases `released` of what is held.
     #[inline]
     fn take(&mut self, step: AccountStep, amount: Amount, released: u64, position: RecordPosition) {
+        let mut has_turned = false;
         self.change(step.slot, |account| {
             account.balance = step.after;
             account.held = account.held.checked_sub(released).expect("open holds are in what is held");
-            account.debited += u128::from(amount.get());
+            (account.debited, has_turned) = account.debited.overflowing_add(amount.get());
             account.last = position;
         });
+        if has_turned {
+            self.accounts.add_turns(step.slot, 1);
+        }
     }
 
     #[inline]
@@ -401,7 +404,7 @@ impl Ledger {
         match credit {
             CreditStep::Here(step) => self.change(step.slot, |account| {
                 account.balance = step.after;
-                account.credited += u128::from(amount.get());
+                account.credited = account.credited.wrapping_add(amount.get());
                 account.last = position;
             }),
             CreditStep::Outbound { slot, .. } => {

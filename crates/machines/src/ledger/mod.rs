@@ -24,6 +24,8 @@
 
 mod account;
 mod account_id;
+mod account_order;
+mod accounts;
 mod apply;
 mod asset;
 mod codec;
@@ -42,6 +44,7 @@ mod outcome;
 mod peer;
 mod request;
 mod rules;
+mod slot_table;
 mod snapshot;
 mod sound;
 mod state;
@@ -52,6 +55,7 @@ mod visible;
 mod tests;
 
 pub use account::AccountSlot;
+pub use account_order::AccountOrder;
 pub use codec::EventError;
 pub use command::{Command, InboundCredit};
 pub use event::{AccountStep, CreditStep, Event, HoldFacts};

@@ -6,7 +6,7 @@ mod codec;
 mod damage;
 mod limits;
 mod model;
-mod node;
+pub(super) mod node;
 mod properties;
 mod shards;
 mod snapshots;

@@ -66,7 +66,7 @@ impl Dialect for Votes<'_> {
 }
 
 /// Status and length of the whole response at the front of `bytes`; `None` when more must arrive first.
-fn response(bytes: &[u8]) -> Result<Option<(u16, usize)>> {
+pub fn response(bytes: &[u8]) -> Result<Option<(u16, usize)>> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut headers);
     let httparse::Status::Complete(head) = response.parse(bytes)? else { return Ok(None) };
@@ -88,6 +88,24 @@ pub fn is_healthy(address: SocketAddr) -> bool {
         Ok(matches!(response(&answer)?, Some((200, _))))
     };
     ask().unwrap_or(false)
+}
+
+/// The largest value of a metric over all its labels, as `GET /metrics` shows it behind the prefix that all have.
+pub fn figure_max(address: SocketAddr, metric: &str) -> Result<f64> {
+    let mut socket = TcpStream::connect(address)?;
+    write!(
+        socket,
+        "GET /metrics HTTP/1.1\r\nhost: tidegate\r\nauthorization: Bearer {TOKEN}\r\nconnection: close\r\n\r\n"
+    )?;
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer)?;
+    let of_metric = |line: &str| {
+        let rest = line.strip_prefix("tidegate_")?.strip_prefix(metric)?;
+        let is_whole_name = rest.starts_with(['{', ' ']);
+        rest.rsplit(' ').next().filter(|_| is_whole_name)?.trim().parse::<f64>().ok()
+    };
+    let values = answer.lines().filter_map(of_metric);
+    values.reduce(f64::max).with_context(|| format!("/metrics does not show {metric}"))
 }
 
 #[cfg(test)]

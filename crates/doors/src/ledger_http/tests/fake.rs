@@ -231,12 +231,25 @@ impl State {
                     Reply::AccountOpened { created: true, account: self.accounts[&id].view.clone() }
                 }
             },
+            Request::OpenAccounts(batch) => {
+                let opened = (0..batch.len()).map(|index| {
+                    let (id, asset, kind) = batch.get(index);
+                    match self.decide(Request::OpenAccount { id: id.into(), asset: asset.into(), kind }) {
+                        Reply::AccountOpened { created: true, .. } => Outcome::Applied,
+                        Reply::AccountOpened { created: false, .. } => Outcome::Duplicate,
+                        Reply::Refused(refusal) => Outcome::Refused(refusal),
+                        other => unreachable!("{other:?} answers no opening"),
+                    }
+                });
+                Reply::Outcomes(opened.collect())
+            }
             Request::Transfers { batch, .. } => Reply::Outcomes(batch.iter().map(|t| self.transfer(&t)).collect()),
             Request::PlaceHolds(holds) => Reply::Outcomes(holds.into_iter().map(|hold| self.hold(hold)).collect()),
             Request::PostHolds(posts) => {
                 Reply::Outcomes(posts.into_iter().map(|(id, amount)| self.post(&id, amount)).collect())
             }
             Request::VoidHolds(ids) => Reply::Outcomes(ids.into_iter().map(|id| self.void(&id)).collect()),
+            Request::Announce(_) => Reply::Announced,
             Request::ReadAccount { id } => match self.accounts.get(&id) {
                 Some(account) => Reply::Account(account.view.clone()),
                 None => Reply::Refused(Refusal::AccountNotFound),
