@@ -105,7 +105,8 @@ impl<S: Read + Write> Client<S> {
 
     /// Sends voids. Answered by [`Reply::Outcomes`].
     pub fn send_voids(&mut self, ids: &[&str]) -> Result<u64, ClientError> {
-        let body = Body::VoidHolds(proto::VoidHolds { ids: ids.iter().map(|id| (*id).to_owned()).collect() });
+        let body =
+            Body::VoidHolds(proto::VoidHolds { ids: ids.iter().map(|id| (*id).to_owned()).collect(), id_space: None });
         self.send(ids.len(), |out, correlation| encode_request(out, correlation, body))
     }
 
@@ -144,12 +145,12 @@ impl<S: Read + Write> Client<S> {
 
     /// Asks what became of a transfer. Answered by [`Reply::Transfer`].
     pub fn send_read_transfer(&mut self, id: &str) -> Result<u64, ClientError> {
-        self.send_body(Body::ReadTransfer(proto::ReadTransfer { id: id.to_owned() }))
+        self.send_body(Body::ReadTransfer(proto::ReadTransfer { id: id.to_owned(), id_space: None }))
     }
 
     /// Asks for a hold and its state. Answered by [`Reply::Hold`].
     pub fn send_read_hold(&mut self, id: &str) -> Result<u64, ClientError> {
-        self.send_body(Body::ReadHold(proto::ReadHold { id: id.to_owned() }))
+        self.send_body(Body::ReadHold(proto::ReadHold { id: id.to_owned(), id_space: None }))
     }
 
     /// Asks for a page of the open holds on an account. Answered by [`Reply::OpenHolds`].

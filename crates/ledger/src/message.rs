@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use tidegate_machines::DamagedPlace;
 use tidegate_machines::ledger::{
-    AccountChange, AccountKind, AccountStatus, AccountView, AssetTotals, AssetView, HistoryRow, Hold, HoldView, Label,
-    MetadataPatch, Outcome, Refusal, Transfer, TransferView,
+    AccountChange, AccountKind, AccountStatus, AccountView, AssetTotals, AssetView, HistoryRow, Hold, HoldView,
+    IdSpace, Label, MetadataPatch, Outcome, Refusal, Transfer, TransferView,
 };
 pub use tidegate_shard::Unavailable;
 
@@ -103,6 +103,22 @@ impl TransferBatch {
             labels.resize(items.len(), ItemLabel::default());
         }
         TransferBatch { text: text.into(), items, labels }
+    }
+
+    /// The same batch; of an id that names an id space nothing is left.
+    pub(crate) fn without_spaces(mut self) -> TransferBatch {
+        for index in 0..self.items.len() {
+            let id = self.str(self.items[index].id);
+            if IdSpace::checked(id).len() != id.len() {
+                self.items[index].id = Span::default();
+            }
+        }
+        self
+    }
+
+    /// Whether there is a code or user data in it.
+    pub(crate) fn has_labels(&self) -> bool {
+        !self.labels.is_empty()
     }
 
     /// How many transfers.
@@ -248,6 +264,8 @@ pub struct HoldRequest {
     pub code: u32,
     /// User data, empty for none.
     pub user_data: Box<str>,
+    /// The hold is refused if its account has so many open holds. A door sets it for its caller.
+    pub open_holds_max: u32,
 }
 
 impl HoldRequest {

@@ -141,7 +141,11 @@ fn main() {
                 memo: "",
                 label: Default::default(),
             };
-            records.append(&mut ledger, &Command::PlaceHold { hold, credit_missing: false }, None);
+            records.append(
+                &mut ledger,
+                &Command::PlaceHold { hold, credit_missing: false, open_holds_max: u32::MAX },
+                None,
+            );
         }
         if n >= HOLDS_OPEN {
             // While both are asked for, a placement is every second record.

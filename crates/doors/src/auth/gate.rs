@@ -1,8 +1,9 @@
 //! Checks whether a caller may make a request to the ledger. All doors use this one check.
 //!
 //! A viewer's rights depend on the kind of the account that is credited or read, which only the ledger knows. The door
-//! then reads those accounts, enters their kinds into [`AccountKinds`], and checks again. If an account does not exist,
-//! the door answers with [`not_found`] and does not send the request to the ledger.
+//! then reads those accounts and enters the collectors into [`AccountKinds`]. If one is no collector or does not exist,
+//! the door answers with [`not_found`] and does not send the request to the ledger: whether others have an account of
+//! this id is nothing that a viewer may learn. Else it checks again.
 
 use tidegate_ledger::message::{Reply, Request};
 use tidegate_machines::ledger::Refusal;
@@ -67,11 +68,6 @@ pub fn check(identity: &Identity, request: &Request, kinds: &mut AccountKinds) -
     }
 }
 
-/// Whether what may be shown of the reply depends on the reply: then [`shown`] says what.
-pub fn is_shown_in_part(request: &Request) -> bool {
-    matches!(request, Request::ReadTransfer { .. } | Request::ReadHold { .. } | Request::ListAssets)
-}
-
 /// The reply as `identity` may see it. A transfer or hold between others is answered as one that does not exist, and
 /// the figures of assets are those of whoever may read all accounts.
 pub fn shown(identity: &Identity, reply: Reply) -> Reply {
@@ -93,7 +89,7 @@ pub fn shown(identity: &Identity, reply: Reply) -> Reply {
     }
 }
 
-/// What to answer when an account named by [`Verdict::NeedsKinds`] does not exist.
+/// What to answer when an account named by [`Verdict::NeedsKinds`] does not exist, or is no collector.
 pub fn not_found(request: &Request) -> Refusal {
     match request {
         Request::Transfers { .. } | Request::PlaceHolds(_) | Request::PlaceLinkedHolds(_) => {

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use tidegate_ledger::message::{ChangeRequest, Request};
 use tidegate_machines::ledger::{
-    AccountSettings, AccountStatus, AssetView, HoldState, HoldView, MetadataPatch, Refusal, TransferState, TransferView,
+    AccountSettings, AccountStatus, AssetView, HoldState, HoldView, IdSpace, MetadataPatch, Refusal, TransferState,
+    TransferView,
 };
 use tidegate_wire::{AccountChangeRef, proto};
 
 use super::Refused;
+use crate::auth::Identity;
 
 /// What a change asks of the ledger.
 pub fn to_request(change: AccountChangeRef<'_>) -> Result<Request, Refused> {
@@ -58,7 +60,8 @@ pub fn to_metadata(settings: &AccountSettings) -> HashMap<String, String> {
 }
 
 /// What became of a transfer.
-pub fn to_transfer(shard: u16, transfer: TransferView) -> proto::TransferState {
+pub fn to_transfer(shard: u16, transfer: TransferView, reader: Option<&Identity>) -> proto::TransferState {
+    let (id_space, id) = IdSpace::split(&transfer.id);
     let (outcome, refusal) = match transfer.state {
         TransferState::Applied => (proto::OutcomeKind::Applied, None),
         TransferState::Refused(refusal) => (proto::OutcomeKind::Refused, Some(refusal)),
@@ -68,7 +71,8 @@ pub fn to_transfer(shard: u16, transfer: TransferView) -> proto::TransferState {
         _ => 0,
     };
     proto::TransferState {
-        id: transfer.id.into(),
+        id: id.into(),
+        id_space: reader.and_then(|reader| reader.shown_space(id_space)).map(str::to_owned),
         outcome: outcome.into(),
         code_of_refusal: refusal.map_or("", Refusal::code).into(),
         available,
@@ -85,7 +89,8 @@ pub fn to_transfer(shard: u16, transfer: TransferView) -> proto::TransferState {
 }
 
 /// A hold and its state.
-pub fn to_hold(shard: u16, hold: HoldView) -> proto::HoldState {
+pub fn to_hold(shard: u16, hold: HoldView, reader: Option<&Identity>) -> proto::HoldState {
+    let (id_space, id) = IdSpace::split(&hold.id);
     let (state, posted, expires_at_ms) = match hold.state {
         HoldState::Open { expires_at_ms } => (proto::HoldStateKind::HoldOpen, 0, expires_at_ms),
         HoldState::Posted { amount } => (proto::HoldStateKind::HoldPosted, amount, 0),
@@ -95,7 +100,8 @@ pub fn to_hold(shard: u16, hold: HoldView) -> proto::HoldState {
     proto::HoldState {
         state: state.into(),
         remaining: hold.remaining(),
-        id: hold.id.into(),
+        id: id.into(),
+        id_space: reader.and_then(|reader| reader.shown_space(id_space)).map(str::to_owned),
         debit: hold.debit.into(),
         credit: hold.credit.into(),
         amount: hold.amount,

@@ -1,21 +1,21 @@
 //! `/v1/holds`: reserving, posting and voiding.
 
 use axum::body::Body;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Request as HttpRequest, State};
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, Request as HttpRequest, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::Deserialize;
 use tidegate_ledger::message::{Reply, Request};
-use tidegate_machines::ledger::Outcome;
-use utoipa::ToSchema;
+use tidegate_machines::ledger::{IdSpace, Outcome};
+use utoipa::{IntoParams, ToSchema};
 
-use super::accounts::path_id;
+use super::accounts::{path_id, query_problem};
 use super::backend::Backend;
 use super::openapi::{LedgerProblems, ReadProblems};
 use super::room::Ledger;
 use crate::auth::Identity;
 use crate::http::{BodyProblems, GuardProblems};
-use crate::json::{Problem, Whole, decode, json, present, response};
+use crate::json::{Problem, Whole, codes, decode, json, present, response};
 use crate::ledger_json::HoldCall;
 use crate::ledger_json::hold::{HoldBatchBody, HoldBody, PostBatchBody, VoidBatchBody};
 use crate::ledger_json::moves::HoldStateBody;
@@ -58,6 +58,16 @@ pub struct PostBody {
 #[serde(deny_unknown_fields)]
 pub struct VoidBody {}
 
+/// Whose transfer or hold it is.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct IdSpaceQuery {
+    /// Id space of the id, if it is not the caller's own: the user name of the viewer who chose it.
+    #[param(max_length = 64, example = "dave")]
+    id_space: Option<String>,
+}
+
 /// Reserve money for a later post
 #[utoipa::path(
     post,
@@ -80,7 +90,13 @@ pub async fn place<B: Backend>(
     State(ledger): State<Ledger<B>>,
     request: HttpRequest,
 ) -> Result<Response<Body>, Problem> {
-    ledger.hold_call(request, HoldCall::place).await
+    let (head, body) = request.into_parts();
+    let caller = ledger.door.caller(&head.headers)?;
+    let body = ledger.door.read_json(&head.headers, body).await?;
+    let call = HoldCall::place(&body)?;
+    let reply = ledger.ask_for(&caller, call.request()).await?;
+    let (status, body) = call.answer(reply)?;
+    Ok(response(status, body))
 }
 
 /// Post many holds
@@ -88,6 +104,7 @@ pub async fn place<B: Backend>(
     post,
     path = "/v1/holds/post",
     tag = "holds",
+    params(IdSpaceQuery),
     request_body = PostBatchBody,
     responses(
         (status = 200, description = "Their outcomes, in the order asked", body = OutcomesBody),
@@ -98,9 +115,10 @@ pub async fn place<B: Backend>(
 )]
 pub async fn post_many<B: Backend>(
     State(ledger): State<Ledger<B>>,
+    query: Result<Query<IdSpaceQuery>, QueryRejection>,
     request: HttpRequest,
 ) -> Result<Response<Body>, Problem> {
-    ledger.hold_call(request, HoldCall::post).await
+    ledger.settle_many(request, query, HoldCall::post).await
 }
 
 /// Void many holds
@@ -108,6 +126,7 @@ pub async fn post_many<B: Backend>(
     post,
     path = "/v1/holds/void",
     tag = "holds",
+    params(IdSpaceQuery),
     request_body = VoidBatchBody,
     responses(
         (status = 200, description = "Their outcomes, in the order asked", body = OutcomesBody),
@@ -118,9 +137,10 @@ pub async fn post_many<B: Backend>(
 )]
 pub async fn void_many<B: Backend>(
     State(ledger): State<Ledger<B>>,
+    query: Result<Query<IdSpaceQuery>, QueryRejection>,
     request: HttpRequest,
 ) -> Result<Response<Body>, Problem> {
-    ledger.hold_call(request, HoldCall::void).await
+    ledger.settle_many(request, query, HoldCall::void).await
 }
 
 /// Read a hold and its state
@@ -130,18 +150,23 @@ pub async fn void_many<B: Backend>(
     get,
     path = "/v1/holds/{id}",
     tag = "holds",
-    params(("id" = inline(String), Path, description = "Hold id", example = "hold-1", min_length = 1, max_length = 64)),
+    params(
+        ("id" = inline(String), Path, description = "Hold id", example = "hold-1", min_length = 1, max_length = 64),
+        IdSpaceQuery
+    ),
     responses((status = 200, description = "The hold", body = HoldStateBody), GuardProblems, ReadProblems)
 )]
 pub async fn read_hold<B: Backend>(
     State(ledger): State<Ledger<B>>,
     path: Result<Path<String>, PathRejection>,
+    query: Result<Query<IdSpaceQuery>, QueryRejection>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let caller = ledger.door.caller(&headers)?;
     let id = path_id(path)?;
-    match ledger.ask_for(&caller, Request::ReadHold { id: id.clone() }).await? {
-        Reply::Hold { hold, .. } => Ok(json(StatusCode::OK, &HoldStateBody::from(&hold))),
+    let id_space = id_space(query, &caller)?;
+    match ledger.ask_in(&caller, &id_space, Request::ReadHold { id: id.clone() }).await? {
+        Reply::Hold { hold, .. } => Ok(json(StatusCode::OK, &HoldStateBody::new(&hold, &caller))),
         Reply::Refused(refusal) => Err(Problem::from(refusal).with("id", &*id)),
         _ => Err(Problem::unexpected_reply()),
     }
@@ -152,7 +177,10 @@ pub async fn read_hold<B: Backend>(
     post,
     path = "/v1/holds/{id}/post",
     tag = "holds",
-    params(("id" = inline(String), Path, description = "Hold id", example = "hold-1", min_length = 1, max_length = 64)),
+    params(
+        ("id" = inline(String), Path, description = "Hold id", example = "hold-1", min_length = 1, max_length = 64),
+        IdSpaceQuery
+    ),
     request_body = PostBody,
     responses(
         (status = 200, description = "Posted, by this request or before", body = OutcomeBody),
@@ -164,15 +192,17 @@ pub async fn read_hold<B: Backend>(
 pub async fn post<B: Backend>(
     State(ledger): State<Ledger<B>>,
     path: Result<Path<String>, PathRejection>,
+    query: Result<Query<IdSpaceQuery>, QueryRejection>,
     request: HttpRequest,
 ) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
     let caller = ledger.door.caller(&head.headers)?;
     let id = path_id(path)?;
+    let id_space = id_space(query, &caller)?;
     let body = ledger.door.read_optional_json(&head.headers, body).await?;
     let PostBody { amount } = if body.is_empty() { PostBody::default() } else { decode(&body)? };
     let request = Request::PostHolds(vec![(id.clone(), amount.map(|amount| amount.0))]);
-    settled(&id, ledger.one_outcome(&caller, request).await?)
+    settled(&id, ledger.one_outcome(&caller, &id_space, request).await?)
 }
 
 /// Make what was held available again
@@ -180,7 +210,10 @@ pub async fn post<B: Backend>(
     post,
     path = "/v1/holds/{id}/void",
     tag = "holds",
-    params(("id" = inline(String), Path, description = "Hold id", example = "hold-1", min_length = 1, max_length = 64)),
+    params(
+        ("id" = inline(String), Path, description = "Hold id", example = "hold-1", min_length = 1, max_length = 64),
+        IdSpaceQuery
+    ),
     request_body = VoidBody,
     responses(
         (status = 200, description = "Voided, by this request or before", body = OutcomeBody),
@@ -192,39 +225,58 @@ pub async fn post<B: Backend>(
 pub async fn void<B: Backend>(
     State(ledger): State<Ledger<B>>,
     path: Result<Path<String>, PathRejection>,
+    query: Result<Query<IdSpaceQuery>, QueryRejection>,
     request: HttpRequest,
 ) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
     let caller = ledger.door.caller(&head.headers)?;
     let id = path_id(path)?;
+    let id_space = id_space(query, &caller)?;
     let body = ledger.door.read_optional_json(&head.headers, body).await?;
     if !body.is_empty() {
         let VoidBody {} = decode(&body)?;
     }
-    settled(&id, ledger.one_outcome(&caller, Request::VoidHolds(vec![id.clone()])).await?)
+    let request = Request::VoidHolds(vec![id.clone()]);
+    settled(&id, ledger.one_outcome(&caller, &id_space, request).await?)
 }
 
 impl<B: Backend> Ledger<B> {
-    async fn hold_call(
+    async fn settle_many(
         &self,
         request: HttpRequest,
+        query: Result<Query<IdSpaceQuery>, QueryRejection>,
         read: fn(&[u8]) -> Result<HoldCall, Problem>,
     ) -> Result<Response<Body>, Problem> {
         let (head, body) = request.into_parts();
         let caller = self.door.caller(&head.headers)?;
+        let id_space = id_space(query, &caller)?;
         let body = self.door.read_json(&head.headers, body).await?;
         let call = read(&body)?;
-        let reply = self.ask_for(&caller, call.request()).await?;
+        let reply = self.ask_in(&caller, &id_space, call.request()).await?;
         let (status, body) = call.answer(reply)?;
         Ok(response(status, body))
     }
 
-    async fn one_outcome(&self, caller: &Identity, request: Request) -> Result<Outcome, Problem> {
-        match self.ask_for(caller, request).await? {
+    async fn one_outcome(&self, caller: &Identity, id_space: &IdSpace, request: Request) -> Result<Outcome, Problem> {
+        match self.ask_in(caller, id_space, request).await? {
             Reply::Outcomes(outcomes) if outcomes.len() == 1 => Ok(outcomes[0]),
             Reply::Refused(refusal) => Ok(Outcome::Refused(refusal)),
             _ => Err(Problem::unexpected_reply()),
         }
+    }
+}
+
+/// The id space that the query names, or the caller's own.
+pub(super) fn id_space(
+    query: Result<Query<IdSpaceQuery>, QueryRejection>,
+    caller: &Identity,
+) -> Result<IdSpace, Problem> {
+    match query.map_err(query_problem)?.0.id_space {
+        None => Ok(caller.id_space().clone()),
+        Some(name) => IdSpace::new(&name).ok_or_else(|| {
+            let detail = "id_space: expected the name of a user or id space, at most 64 bytes of printable UTF-8";
+            Problem::new(codes::QUERY_INVALID, detail).with("field", "id_space")
+        }),
     }
 }
 
@@ -236,7 +288,7 @@ fn placed(id: &str, outcome: Outcome) -> Result<Response<Body>, Problem> {
 /// Posting and voiding make nothing new, so both first time and again are 200.
 fn settled(id: &str, outcome: Outcome) -> Result<Response<Body>, Problem> {
     match outcome {
-        Outcome::Refused(_) => placed(id, outcome),
+        Outcome::Refused(_) | Outcome::RefusedBefore { .. } => placed(id, outcome),
         Outcome::Applied | Outcome::Duplicate => Ok(json(StatusCode::OK, &OutcomeBody::new(id, outcome))),
     }
 }

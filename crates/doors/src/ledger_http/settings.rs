@@ -156,7 +156,7 @@ pub async fn list_holds<B: Backend>(
     };
     match ledger.ask_for(&caller, Request::ListHolds { account: id.clone(), after, limit }).await? {
         Reply::Holds { holds, next } => {
-            let holds = holds.iter().map(HoldStateBody::from).collect();
+            let holds = holds.iter().map(|hold| HoldStateBody::new(hold, &caller)).collect();
             Ok(json(StatusCode::OK, &HoldsBody { holds, next: next.map(|next| next.to_string()) }))
         }
         Reply::Refused(refusal) => Err(Problem::from(refusal).with("id", &*id)),

@@ -104,5 +104,6 @@ fn asked(hold: &HoldBody<'_>) -> HoldRequest {
         memo: hold.memo.boxed(),
         code: hold.code,
         user_data: hold.user_data.boxed(),
+        open_holds_max: 0,
     }
 }

@@ -1,10 +1,11 @@
 //! What became of a transfer or hold, in JSON.
 
 use serde::Serialize;
-use tidegate_machines::ledger::{HoldState, HoldView, Refusal, TransferState, TransferView};
+use tidegate_machines::ledger::{HoldState, HoldView, IdSpace, Refusal, TransferState, TransferView};
 use utoipa::ToSchema;
 
 use super::outcome::OutcomeWord;
+use crate::auth::Identity;
 
 /// A transfer as it was decided. A refusal keeps only a digest of what was asked, so then the content is absent.
 #[derive(Serialize, ToSchema)]
@@ -12,6 +13,10 @@ pub struct TransferStateBody<'a> {
     /// Its id.
     #[schema(example = "vote-1")]
     pub id: &'a str,
+    /// The id space of that id, for a service if it is not its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub id_space: Option<&'a str>,
     /// `applied` or `refused`.
     pub outcome: OutcomeWord,
     /// Why it was refused; every retry gets this.
@@ -74,6 +79,10 @@ pub struct HoldStateBody<'a> {
     /// Its id.
     #[schema(example = "hold-1")]
     pub id: &'a str,
+    /// The id space of that id, for a service if it is not its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    pub id_space: Option<&'a str>,
     /// Where it is in its life.
     pub state: HoldWord,
     /// Account that it reserves on.
@@ -130,8 +139,9 @@ fn is_zero(amount: &u64) -> bool {
 }
 
 impl<'a> TransferStateBody<'a> {
-    /// A transfer that `shard` decided.
-    pub fn new(shard: u16, transfer: &'a TransferView) -> TransferStateBody<'a> {
+    /// A transfer that `shard` decided, as `reader` may see it.
+    pub fn new(shard: u16, transfer: &'a TransferView, reader: &Identity) -> TransferStateBody<'a> {
+        let (id_space, id) = IdSpace::split(&transfer.id);
         let (outcome, refusal) = match transfer.state {
             TransferState::Applied => (OutcomeWord::Applied, None),
             TransferState::Refused(refusal) => (OutcomeWord::Refused, Some(refusal)),
@@ -141,7 +151,8 @@ impl<'a> TransferStateBody<'a> {
             _ => None,
         };
         TransferStateBody {
-            id: &transfer.id,
+            id,
+            id_space: reader.shown_space(id_space),
             outcome,
             refusal: refusal.map(Refusal::code),
             available,
@@ -158,8 +169,10 @@ impl<'a> TransferStateBody<'a> {
     }
 }
 
-impl<'a> From<&'a HoldView> for HoldStateBody<'a> {
-    fn from(hold: &'a HoldView) -> HoldStateBody<'a> {
+impl<'a> HoldStateBody<'a> {
+    /// The hold as `reader` may see it.
+    pub fn new(hold: &'a HoldView, reader: &Identity) -> HoldStateBody<'a> {
+        let (id_space, id) = IdSpace::split(&hold.id);
         let (state, posted, expires_at_ms) = match hold.state {
             HoldState::Open { expires_at_ms } => (HoldWord::Open, None, Some(expires_at_ms)),
             HoldState::Posted { amount } => (HoldWord::Posted, Some(amount), None),
@@ -167,7 +180,8 @@ impl<'a> From<&'a HoldView> for HoldStateBody<'a> {
             HoldState::Expired => (HoldWord::Expired, None, None),
         };
         HoldStateBody {
-            id: &hold.id,
+            id,
+            id_space: reader.shown_space(id_space),
             state,
             debit: &hold.debit,
             credit: &hold.credit,

@@ -95,12 +95,14 @@ impl<D: Disk> LedgerService<D> {
             Operation::Transfers { batch, selection, linked: true, failed, facts } => {
                 let count = selection.len(batch.len());
                 let items = (0..count).map(|n| Content::Transfer(batch.get(selection.index(n))));
-                self.serve_linked(turn, items, batch.text_bytes(), facts, *failed)
+                self.serve_linked(turn, items, (batch.text_bytes(), u32::MAX), facts, *failed)
             }
             Operation::LinkedHolds { holds, selection, failed, facts } => {
                 let items = (0..selection.len(holds.len())).map(|n| Content::Hold(holds[selection.index(n)].borrow()));
                 let text_bytes = holds.iter().map(HoldRequest::text_bytes).sum();
-                self.serve_linked(turn, items, text_bytes, facts, *failed)
+                // One caller's door set the same bound for all.
+                let open_holds_max = holds.iter().map(|hold| hold.open_holds_max).min().unwrap_or(u32::MAX);
+                self.serve_linked(turn, items, (text_bytes, open_holds_max), facts, *failed)
             }
             Operation::ChangeAccount { id, change, is_settled } => self.serve_change(turn, id, change, *is_settled),
             Operation::AdoptRules { id, asset, kind, revision, rules } => {
@@ -223,14 +225,16 @@ impl<D: Disk> LedgerService<D> {
                 return Ok(PAUSED);
             }
             let n = progress.outcomes.len();
-            let hold = holds[selection.index(n)].borrow();
+            let request = &holds[selection.index(n)];
+            let (hold, open_holds_max) = (request.borrow(), request.open_holds_max);
             if self.needs_credit(turn.state(), hold.credit, facts) {
                 progress.need_credit.push(n as u32);
                 progress.outcomes.push(Outcome::Refused(Refusal::CreditAccountNotFound));
                 continue;
             }
             let credit_missing = is_missing(hold.credit, facts);
-            let outcome = self.decide_one(turn, &Command::PlaceHold { hold, credit_missing }, Some(hold.id))?;
+            let outcome =
+                self.decide_one(turn, &Command::PlaceHold { hold, credit_missing, open_holds_max }, Some(hold.id))?;
             progress.outcomes.push(outcome);
         }
         Ok(done(progress.answer(count)))
@@ -256,12 +260,13 @@ impl<D: Disk> LedgerService<D> {
         Ok(done(progress.answer(count)))
     }
 
-    /// All or nothing. The whole group stands in one commit group, which a crash keeps or loses as one.
+    /// All or nothing. The whole group stands in one commit group, which a crash keeps or loses as one. Bytes of all texts
+    /// come with the items, and how many open holds an account may have.
     fn serve_linked<'a, L: LogStore>(
         &mut self,
         turn: &mut LedgerTurn<'_, L>,
         items: impl ExactSizeIterator<Item = Content<'a>> + Clone,
-        text_bytes: usize,
+        (text_bytes, open_holds_max): (usize, u32),
         facts: &[AccountFact],
         failed: bool,
     ) -> Result<Served<Output>, Halt> {
@@ -297,7 +302,7 @@ impl<D: Disk> LedgerService<D> {
         }
         let culprit = match in_vain {
             true => None,
-            false => match turn.state().check_linked(items.clone(), turn.now()) {
+            false => match turn.state().check_linked(items.clone(), open_holds_max, turn.now()) {
                 Ok(()) => return self.decide_all(turn, items, facts),
                 Err(culprit) => Some(culprit),
             },
@@ -538,7 +543,7 @@ fn opened(ledger: &Ledger, id: &str, outcome: Outcome) -> Answer {
     match (outcome, ledger.account(id)) {
         (Outcome::Applied, Some(account)) => Answer::Opened { created: true, account },
         (Outcome::Duplicate, Some(account)) => Answer::Opened { created: false, account },
-        (Outcome::Refused(refusal), _) => Answer::Refused(refusal),
+        (Outcome::Refused(refusal) | Outcome::RefusedBefore { refusal, .. }, _) => Answer::Refused(refusal),
         (_, None) => unreachable!("an open account is there"),
     }
 }
@@ -561,6 +566,7 @@ fn has_repeated_id<'a>(mut items: impl Iterator<Item = Content<'a>>) -> bool {
 fn asking(item: Content<'_>, credit_missing: bool) -> Command<'_> {
     match item {
         Content::Transfer(transfer) => Command::Transfer { transfer, credit_missing },
-        Content::Hold(hold) => Command::PlaceHold { hold, credit_missing },
+        // The group was checked as a whole.
+        Content::Hold(hold) => Command::PlaceHold { hold, credit_missing, open_holds_max: u32::MAX },
     }
 }

@@ -308,6 +308,7 @@ fn holds_expire_though_their_records_are_cold() {
         memo: "".into(),
         code: 0,
         user_data: "".into(),
+        open_holds_max: u32::MAX,
     };
     let placed = node.ask(Request::PlaceHolds((0..HOLDS).map(hold).collect()));
     assert_eq!(placed, Reply::Outcomes(vec![Outcome::Applied; HOLDS]));

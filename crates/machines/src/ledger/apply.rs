@@ -21,7 +21,7 @@ use super::mismatch::Mismatch;
 use super::request::AccountKind;
 use super::settings::{AccountChange, AccountRules, AccountSettings, AccountStatus, MetadataPatch};
 use super::state::Ledger;
-use super::validity::{check_expiry, is_account_id, is_asset};
+use super::validity::{check_expiry, is_known_account_id, is_known_asset};
 use crate::{Amount, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
 /// A failed check, without the position of the record yet.
@@ -245,7 +245,7 @@ impl Ledger {
         if let Some(known) = self.accounts.find(id) {
             return Err(wrong(Some(known), "slot", known.0, slot.0));
         }
-        if !is_account_id(id) || !is_asset(asset) {
+        if !is_known_account_id(id) || !is_known_asset(asset) {
             return Err(wrong(None, "valid id and asset", 1, 0));
         }
         let asset = self.assets.find_or_add(asset);
@@ -351,7 +351,7 @@ impl Ledger {
         if home != self.shard {
             return Err(wrong(None, "home shard of the asset", home.0, self.shard.0));
         }
-        if !is_asset(asset) || decimals > ASSET_DECIMALS_MAX {
+        if !is_known_asset(asset) || decimals > ASSET_DECIMALS_MAX {
             return Err(wrong(None, "decimals at most", ASSET_DECIMALS_MAX, decimals));
         }
         if let Some(declared) = self.assets.find(asset).and_then(|index| self.assets.get(index).decimals) {

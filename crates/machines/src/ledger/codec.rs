@@ -7,7 +7,7 @@ use super::account::AccountSlot;
 use super::event::{AccountStep, CreditStep, Event, HoldFacts};
 use super::limits::{
     ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, ASSET_DECIMALS_MAX, EVENT_BYTES_MAX, MEMO_BYTES_MAX, TIME_MS_MAX,
-    TRANSFER_ID_BYTES_MAX, USER_DATA_BYTES_MAX,
+    USER_DATA_BYTES_MAX, WHOLE_ID_BYTES_MAX,
 };
 use super::loss::LossSide;
 use super::outcome::Refusal;
@@ -71,7 +71,7 @@ impl<'a> Event<'a> {
         let start = out.len();
         match *self {
             Event::Transferred { time, id, debit, credit, amount, memo, label } => {
-                debug_assert!(!id.is_empty() && id.len() <= TRANSFER_ID_BYTES_MAX, "an id of {} bytes", id.len());
+                debug_assert!(!id.is_empty() && id.len() <= WHOLE_ID_BYTES_MAX, "an id of {} bytes", id.len());
                 let flags = memo_flag(memo) | outbound_flag(credit) | label_flag(label, LABEL);
                 put_head(out, TRANSFERRED | flags, time);
                 put_text(out, id);
@@ -333,7 +333,7 @@ fn get_time(reader: &mut Reader<'_>) -> Parsed<TimeMs> {
 
 #[inline]
 fn get_id<'a>(reader: &mut Reader<'a>) -> Parsed<&'a str> {
-    reader.text(1, TRANSFER_ID_BYTES_MAX, "id")
+    reader.text(1, WHOLE_ID_BYTES_MAX, "id")
 }
 
 fn memo_flag(memo: &str) -> u8 {
@@ -439,7 +439,7 @@ fn get_credit(reader: &mut Reader<'_>, tag: u8, slot: AccountSlot) -> Parsed<Cre
 }
 
 fn put_hold(out: &mut Vec<u8>, tag: u8, time: TimeMs, hold: &HoldFacts<'_>, debit: AccountStep) {
-    debug_assert!(!hold.id.is_empty() && hold.id.len() <= TRANSFER_ID_BYTES_MAX, "an id of {} bytes", hold.id.len());
+    debug_assert!(!hold.id.is_empty() && hold.id.len() <= WHOLE_ID_BYTES_MAX, "an id of {} bytes", hold.id.len());
     put_head(out, tag | memo_flag(hold.memo) | label_flag(hold.label, LABEL), time);
     put_text(out, hold.id);
     put_step(out, debit);
@@ -503,6 +503,7 @@ fn put_refusal(out: &mut Vec<u8>, refusal: Refusal) {
         Refusal::BalanceBelowMin => 12,
         Refusal::BalanceAboveMax => 13,
         Refusal::LimitAcrossShards => 14,
+        Refusal::TooManyHolds => 16,
         other => panic!("{} is never journaled", other.code()),
     });
     if let Refusal::InsufficientFunds { available } = refusal {
@@ -526,6 +527,7 @@ fn get_refusal(reader: &mut Reader<'_>) -> Parsed<Refusal> {
         12 => Refusal::BalanceBelowMin,
         13 => Refusal::BalanceAboveMax,
         14 => Refusal::LimitAcrossShards,
+        16 => Refusal::TooManyHolds,
         _ => return Err(Malformed { what: "refusal" }),
     })
 }

@@ -22,6 +22,8 @@ struct Overlay<'l> {
     /// Balance and held.
     figures: HashMap<AccountSlot, (i64, u64)>,
     reserves: HashMap<AssetIndex, u64>,
+    /// How many holds the group has placed on each account so far.
+    placed: HashMap<AccountSlot, u32>,
 }
 
 impl Figures for Overlay<'_> {
@@ -57,38 +59,47 @@ impl Overlay<'_> {
 impl Ledger {
     /// Whether these transfers and holds, decided and applied in order, would all be applied. `Err` names the first
     /// that would not, and why. Their ids must be new and distinct, and all that other shards know of their credit
-    /// accounts adopted: one that is unknown is taken as missing.
+    /// accounts adopted: one that is unknown is taken as missing. An account may have so many open holds afterwards.
     pub fn check_linked<'a>(
         &self,
         items: impl Iterator<Item = Content<'a>>,
+        open_holds_max: u32,
         _now: TimeMs,
     ) -> Result<(), (usize, Refusal)> {
-        let mut overlay = Overlay { ledger: self, figures: HashMap::new(), reserves: HashMap::new() };
+        let mut overlay =
+            Overlay { ledger: self, figures: HashMap::new(), reserves: HashMap::new(), placed: HashMap::new() };
         for (index, item) in items.enumerate() {
             assert!(index < TRANSFERS_PER_REQUEST_MAX, "a group of more than {TRANSFERS_PER_REQUEST_MAX}");
-            overlay.admit(&item).map_err(|refusal| (index, refusal))?;
+            overlay.admit(&item, open_holds_max).map_err(|refusal| (index, refusal))?;
         }
         Ok(())
     }
 }
 
 impl Overlay<'_> {
-    fn admit(&mut self, item: &Content<'_>) -> Result<(), Refusal> {
+    fn admit(&mut self, item: &Content<'_>, open_holds_max: u32) -> Result<(), Refusal> {
         let (amount, debit, credit, is_hold) = match *item {
             Content::Transfer(Transfer { id, debit, credit, amount, memo, label }) => {
-                let amount = check_form(id, debit, credit, amount, memo)?;
+                let amount = check_form(id, false, debit, credit, amount, memo)?;
                 check_label(&label)?;
                 (amount, debit, credit, false)
             }
             Content::Hold(Hold { id, debit, credit, amount, expires_in_ms, memo, label }) => {
-                let amount = check_form(id, debit, credit, amount, memo)?;
+                let amount = check_form(id, false, debit, credit, amount, memo)?;
                 check_label(&label)?;
                 check_expiry(expires_in_ms)?;
                 (amount, debit, credit, true)
             }
         };
         match self.ledger.weigh(debit, credit, amount, true, self) {
-            Verdict::Admit { debit, .. } if is_hold => self.change(debit, 0, amount.get()),
+            Verdict::Admit { debit, .. } if is_hold => {
+                let placed = self.placed.entry(debit).or_insert(0);
+                if self.ledger.holds.count_of(debit) + *placed >= open_holds_max {
+                    return Err(Refusal::TooManyHolds);
+                }
+                *placed += 1;
+                self.change(debit, 0, amount.get());
+            }
             Verdict::Admit { debit, credit } => {
                 self.change(debit, -i128::from(amount.get()), 0);
                 self.change(credit, i128::from(amount.get()), 0);

@@ -18,7 +18,7 @@ use super::account::AccountSlot;
 use super::limits::{METADATA_BYTES_MAX, METADATA_KEY_BYTES_MAX, METADATA_KEYS_MAX, METADATA_VALUE_BYTES_MAX};
 use super::outcome::Refusal;
 use super::request::AccountKind;
-use super::validity::is_printable;
+use super::validity::{is_printable, was_printable};
 use crate::encoding::{Malformed, Parsed, Reader, put_text, put_varint, put_zigzag, require};
 
 /// Which movements an account takes part in.
@@ -152,6 +152,9 @@ impl<'a> MetadataPatch<'a> {
     pub fn write(changes: &BTreeMap<Box<str>, Option<Box<str>>>, out: &'a mut Vec<u8>) -> Result<Self, Refusal> {
         assert!(out.is_empty(), "a patch is all of its bytes");
         for (key, value) in changes {
+            if !is_printable(key) {
+                return Err(Refusal::MetadataInvalid);
+            }
             put_text(out, key);
             match value {
                 None => out.push(0),
@@ -221,7 +224,8 @@ fn is_too_much(metadata: &BTreeMap<Box<str>, Box<str>>) -> bool {
 
 fn get_entry<'a>(reader: &mut Reader<'a>) -> Parsed<(&'a str, Option<&'a str>)> {
     let key = reader.text(1, METADATA_KEY_BYTES_MAX, "metadata key")?;
-    require(is_printable(key), "metadata key")?;
+    // The rule of the past, so that a stricter one never makes a journal unreadable.
+    require(was_printable(key), "metadata key")?;
     match reader.byte("metadata value")? {
         0 => Ok((key, None)),
         1 => Ok((key, Some(reader.text(0, METADATA_VALUE_BYTES_MAX, "metadata value")?))),

@@ -10,7 +10,7 @@ use super::hash::shard_of;
 use super::peer::Peer;
 use super::request::AccountKind;
 use super::state::Ledger;
-use super::validity::{check_expiry, is_account_id, is_asset};
+use super::validity::{check_expiry, is_known_account_id, is_known_asset};
 use crate::{OutboundNumber, RecordPosition, ShardIndex};
 
 impl Ledger {
@@ -48,7 +48,7 @@ impl Ledger {
         self.accounts.assert_sound();
         for account in self.accounts.iter() {
             let id = &*account.id;
-            assert!(is_account_id(id), "account {id:?} has no valid id");
+            assert!(is_known_account_id(id), "account {id:?} has no valid id");
             assert_eq!(account.home, shard_of(id, self.shard_count), "account {id} is at home elsewhere");
             assert!(account.asset.0 < self.assets.len(), "account {id} has an asset that is not there");
             assert!(account.last <= self.position, "the history of {id} goes beyond the newest event");
@@ -70,7 +70,7 @@ impl Ledger {
             }
         }
         for (index, asset) in self.assets.iter() {
-            assert!(is_asset(&asset.name), "asset {:?} has no valid name", asset.name);
+            assert!(is_known_asset(&asset.name), "asset {:?} has no valid name", asset.name);
             let (reserve, issued) = reserves[index.0 as usize];
             assert_eq!(asset.reserve, reserve, "what sources of {} may still owe", asset.name);
             assert_eq!(asset.issued, issued, "what sources of {} gave out", asset.name);

@@ -134,5 +134,6 @@ fn hold_request(item: &Item) -> HoldRequest {
         memo: content.memo.as_str().into(),
         code: 0,
         user_data: "".into(),
+        open_holds_max: u32::MAX,
     }
 }

@@ -66,9 +66,9 @@ pub enum BodyRef<'a> {
     /// Are you there?
     Ping,
     /// What became of a transfer.
-    ReadTransfer { id: &'a str },
+    ReadTransfer { id: &'a str, id_space: Option<&'a str> },
     /// A hold and its state.
-    ReadHold { id: &'a str },
+    ReadHold { id: &'a str, id_space: Option<&'a str> },
     /// A page of the open holds on an account.
     ListHolds { account: &'a str, after: &'a str, limit: u32 },
     /// Still to be [read](ChangeAccountRef::read).
@@ -133,8 +133,12 @@ fn body<'a>(frame: &'a [u8], envelope: &Envelope<'a>) -> Result<BodyRef<'a>, Dec
         }
         number::READ_AUDIT => Plain::read(bytes, &[], &[]).map(|_| BodyRef::ReadAudit)?,
         number::PING => Plain::read(bytes, &[], &[]).map(|_| BodyRef::Ping)?,
-        number::READ_TRANSFER => BodyRef::ReadTransfer { id: Plain::read(bytes, &[1], &[])?.texts[0] },
-        number::READ_HOLD => BodyRef::ReadHold { id: Plain::read(bytes, &[1], &[])?.texts[0] },
+        number::READ_TRANSFER => {
+            BodyRef::ReadTransfer { id: Plain::read(bytes, &[1], &[])?.texts[0], id_space: id_space(bytes)? }
+        }
+        number::READ_HOLD => {
+            BodyRef::ReadHold { id: Plain::read(bytes, &[1], &[])?.texts[0], id_space: id_space(bytes)? }
+        }
         number::LIST_HOLDS => {
             let Plain { texts: [account, after], number } = Plain::read(bytes, &[1, 2], &[3])?;
             BodyRef::ListHolds { account, after, limit: number as u32 }
@@ -509,6 +513,11 @@ pub struct PostHoldsRef<'a> {
 }
 
 impl<'a> PostHoldsRef<'a> {
+    /// The id space of the holds; `None` for the sender's own.
+    pub fn id_space(self) -> Result<Option<&'a str>, DecodeError> {
+        id_space(self.bytes)
+    }
+
     /// Gives each hold's id and amount (`None` for all of it) to `sink`, in order. After an error, what the sink was
     /// given must be dropped.
     pub fn read(self, mut sink: impl FnMut(&'a str, Option<u64>)) -> Result<(), DecodeError> {
@@ -528,6 +537,18 @@ impl<'a> PostHoldsRef<'a> {
     }
 }
 
+/// The field behind a list of holds.
+fn id_space(bytes: &[u8]) -> Result<Option<&str>, DecodeError> {
+    let mut found = None;
+    for_each(bytes, |number, value| {
+        if number == 2 {
+            found = Some(value.text()?);
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
 /// The voids of a request, not read yet.
 #[derive(Clone, Copy, Debug)]
 pub struct VoidHoldsRef<'a> {
@@ -535,6 +556,11 @@ pub struct VoidHoldsRef<'a> {
 }
 
 impl<'a> VoidHoldsRef<'a> {
+    /// The id space of the holds; `None` for the sender's own.
+    pub fn id_space(self) -> Result<Option<&'a str>, DecodeError> {
+        id_space(self.bytes)
+    }
+
     /// Gives each hold's id to `sink`, in order. After an error, what the sink was given must be dropped.
     pub fn read(self, mut sink: impl FnMut(&'a str)) -> Result<(), DecodeError> {
         for_each_item(self.bytes, |item| {

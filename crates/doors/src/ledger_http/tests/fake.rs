@@ -7,8 +7,8 @@ use tidegate_ledger::changes::{After, Change, ChangeFilter, ChangeKind, ChangedA
 use tidegate_ledger::message::{AuditReport, ChangeRequest, HoldRequest, Reply, Request, Unavailable};
 use tidegate_machines::RecordPosition;
 use tidegate_machines::ledger::{
-    self as ledger, AccountKind, AccountView, AssetView, HistoryRow, HoldView, Outcome, Refusal, RowKind, Transfer,
-    TransferState, TransferView, check_hold, check_transfer, is_account_id,
+    self as ledger, AccountKind, AccountView, AssetView, HistoryRow, HoldView, IdSpace, Outcome, Refusal, RowKind,
+    Transfer, TransferState, TransferView, check_hold, check_transfer, is_account_id,
 };
 use tidegate_telemetry::{Registry, render_prometheus};
 use tokio::sync::oneshot;
@@ -506,8 +506,10 @@ impl State {
             } else {
                 view.credited += u128::from(amount);
             }
+            let (id_space, id) = IdSpace::split(id);
             rows.push(HistoryRow {
                 id: id.into(),
+                id_space: id_space.into(),
                 kind,
                 debit: debit.into(),
                 credit: credit.into(),
@@ -541,6 +543,9 @@ impl State {
     }
 
     fn post(&mut self, id: &str, amount: Option<u64>) -> Outcome {
+        if id.is_empty() {
+            return Outcome::Refused(Refusal::IdInvalid);
+        }
         let Some((hold, state)) = self.holds.get_mut(id) else { return Outcome::Refused(Refusal::HoldNotFound) };
         let posted = amount.unwrap_or(hold.amount);
         match *state {

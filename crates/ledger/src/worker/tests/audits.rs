@@ -41,6 +41,7 @@ fn show() -> TestWorker {
         memo: "".into(),
         code: 0,
         user_data: "".into(),
+        open_holds_max: u32::MAX,
     };
     node.ask(Request::PlaceHolds((0..5).map(hold).collect()));
     node.begin(Vec::new(), &mut Finished::new());

@@ -34,6 +34,7 @@ fn hold(id: &str, debit: &str, credit: &str, amount: u64) -> HoldRequest {
         amount,
         expires_in_ms: 100_000,
         memo: "seat".into(),
+        open_holds_max: u32::MAX,
         code: 8,
         user_data: "".into(),
     }

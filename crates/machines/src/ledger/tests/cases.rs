@@ -40,7 +40,7 @@ fn run(node: &mut Node, step: &str) -> String {
         ["expire", id] => Command::ExpireHold { id },
         ["hold", id, accounts, amount, "for", ms] => {
             let hold = hold(&[id, accounts, amount], ms);
-            Command::PlaceHold { hold, credit_missing: false }
+            Command::PlaceHold { hold, credit_missing: false, open_holds_max: u32::MAX }
         }
         ["declare", asset, decimals] => Command::DeclareAsset { asset, decimals: number(decimals) as u8 },
         ["set", id, ref words @ ..] => match change(words, &mut patch) {
@@ -141,7 +141,7 @@ fn number(word: &str) -> u64 {
 }
 
 fn word(outcome: Outcome) -> String {
-    match outcome {
+    match outcome.as_if_new() {
         Outcome::Applied => "applied".into(),
         Outcome::Duplicate => "duplicate".into(),
         Outcome::Refused(Refusal::InsufficientFunds { available }) => {
@@ -149,6 +149,7 @@ fn word(outcome: Outcome) -> String {
         }
         Outcome::Refused(Refusal::RevisionStale { revision }) => format!("refused: revision_stale revision={revision}"),
         Outcome::Refused(refusal) => format!("refused: {}", refusal.code()),
+        Outcome::RefusedBefore { .. } => unreachable!("taken as if new"),
     }
 }
 

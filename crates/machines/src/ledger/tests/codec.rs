@@ -60,6 +60,7 @@ fn refusal() -> impl Strategy<Value = Refusal> {
         Just(Refusal::BalanceBelowMin),
         Just(Refusal::BalanceAboveMax),
         Just(Refusal::LimitAcrossShards),
+        Just(Refusal::TooManyHolds),
     ]
 }
 

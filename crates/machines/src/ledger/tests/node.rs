@@ -52,7 +52,7 @@ impl Node {
 
     pub fn outcome(&mut self, command: Command<'_>) -> Outcome {
         match self.ask(command) {
-            Ruling::Outcome(outcome) => outcome,
+            Ruling::Outcome(outcome) => outcome.as_if_new(),
             other => panic!("{command:?} came to {other:?}"),
         }
     }
@@ -64,6 +64,12 @@ impl Node {
         }
     }
 
+    /// Appends an event that nobody decided here.
+    pub fn append(&mut self, event: &Event<'_>) {
+        machine::append(&mut self.ledger, &mut self.records, event);
+        self.note(event);
+    }
+
     /// Sets the time, as an operator does with a stopped shard.
     pub fn mend_time(&mut self, time: u64) {
         let event = self.ledger.mend_time(TimeMs(time), "the clock was wrong");
@@ -72,11 +78,16 @@ impl Node {
 
     /// All or nothing, as a shard does it. Ids are new.
     pub fn linked(&mut self, items: &[Content<'_>]) -> Vec<Outcome> {
+        self.linked_within(items, u32::MAX)
+    }
+
+    /// The same, where an account may have so many open holds.
+    pub fn linked_within(&mut self, items: &[Content<'_>], open_holds_max: u32) -> Vec<Outcome> {
         let now = TimeMs(self.now);
-        let Err((culprit, refusal)) = self.ledger.check_linked(items.iter().copied(), now) else {
+        let Err((culprit, refusal)) = self.ledger.check_linked(items.iter().copied(), open_holds_max, now) else {
             let command = |item| match item {
                 Content::Transfer(transfer) => Command::Transfer { transfer, credit_missing: true },
-                Content::Hold(hold) => Command::PlaceHold { hold, credit_missing: true },
+                Content::Hold(hold) => Command::PlaceHold { hold, credit_missing: true, open_holds_max },
             };
             return items.iter().map(|item| self.outcome(command(*item))).collect();
         };
