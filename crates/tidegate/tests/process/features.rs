@@ -197,7 +197,7 @@ fn a_frozen_account_stays_frozen_on_every_shard_and_over_kills() {
     assert_eq!((closed.status, &closed.body["status"]), (200, &json!("closed")), "{}", closed.body);
     let late = pay("late", "source:shop", "wallet:0", 1);
     assert_eq!(said(&post(&mut http, "/v1/transfers", late)), "409 credit_account_closed");
-    assert_eq!(said(&set(&mut http, "candidate:1", json!({"balance_max": 5}))), "409 setting_not_allowed");
+    assert_eq!(said(&set(&mut http, "candidate:1", json!({"balance_max": 5}))), "422 setting_not_allowed");
     assert_eq!(said(&set(&mut http, "wallet:none", json!({"status": "frozen"}))), "404 account_not_found");
     assert_eq!(said(&set(&mut over(&server, "no-such-token"), "wallet:1", json!({}))), "401 token_invalid");
     let token = log_in(&server, "dave", "dave");
