@@ -1,0 +1,404 @@
+"""Made from the server's /openapi.json by clients/generate.py: do not edit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, Optional
+
+from .ids import new_id
+
+__all__ = ["Account", "AccountKind", "AccountRequest", "Audit", "BalanceAt", "Change", "Conservation", "Damage",
+    "Difference", "FirstFold", "HistoryRow", "HoldRequest", "Outcome", "OutcomeKind", "RowKind", "Scrub",
+    "ShardAudit", "Token", "TransferRequest"]
+
+# What an account may do.
+AccountKind = Literal["wallet", "source", "collector"]
+
+# The word for an outcome.
+OutcomeKind = Literal["applied", "duplicate", "refused"]
+
+# What happened to the account.
+RowKind = Literal["transfer", "hold", "post", "void", "expire"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """An account's figures, in minor units."""
+
+    # Account id.
+    id: str
+
+    # Unit of measure.
+    asset: str
+
+    # `balance - held`.
+    available: int
+
+    # `credited - debited`.
+    balance: int
+
+    # All that ever came in; may pass 64 bits.
+    credited: int
+
+    # All that ever went out; may pass 64 bits.
+    debited: int
+
+    # Reserved by open holds.
+    held: int
+
+    # What it may do.
+    kind: AccountKind
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccountRequest:
+    """An account to open."""
+
+    # 1 to 128 bytes of printable UTF-8 without '/'.
+    id: str
+
+    # Unit of measure: 1 to 32 bytes of printable UTF-8.
+    asset: str
+
+    # What it may do.
+    kind: AccountKind
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """The last reconciliation of every shard."""
+
+    # Whether all shards were reconciled, without a difference or damage.
+    agreed: bool
+
+    # Whether money was created or lost over all shards, by asset; empty until all were compared.
+    conservation: list[Conservation]
+
+    # One report per shard.
+    shards: list[ShardAudit]
+
+    # The worst of the shards' states: `differs`, else `damaged`, else `never_run`, else `agreed`.
+    state: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class BalanceAt:
+    """What an account had at a time."""
+
+    # Account id.
+    id: str
+
+    # Unit of measure.
+    asset: str
+
+    # The time asked for, milliseconds since the epoch.
+    at_ms: int
+
+    # Its balance then, minor units, with holds not taken off; zero before its first row.
+    balance: int
+
+    # What it may do.
+    kind: AccountKind
+
+    # Id of the transfer or hold whose row is the last one of that time; absent before its first row.
+    last_id: Optional[str] = None
+
+    # Time of that row, milliseconds since the epoch.
+    last_time_ms: Optional[int] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One change."""
+
+    # Transfer or hold id.
+    id: Optional[str] = None
+
+    # Send as `after` to go on behind this change.
+    cursor: str
+
+    # `account_opened`, `transfer`, `hold_placed`, `hold_posted`, `hold_voided`, `hold_expired`, `credit_received`
+    # (on a server with several shards: the credit of a transfer or post that another shard decided), `refused`,
+    # `time_mended` (an operator has set the ledger's clock); in a stream also `heartbeat` and `end`, which have
+    # only a cursor.
+    kind: str
+
+    # Number of its record in that journal.
+    sequence: int
+
+    # The shard whose journal has it. Changes of one shard come in their order.
+    shard: int
+
+    # When it was decided, milliseconds since the epoch.
+    time_ms: int
+
+    # The account that was opened.
+    account: Optional[str] = None
+
+    # What it may do.
+    account_kind: Optional[AccountKind] = None
+
+    # Minor units moved or held.
+    amount: Optional[int] = None
+
+    # Unit of measure.
+    asset: Optional[str] = None
+
+    # Of `insufficient_funds`: what was available then.
+    available: Optional[int] = None
+
+    # Account that was, or would be, credited.
+    credit: Optional[str] = None
+
+    # Its balance after the change (of a collector: of its part on this shard); absent if the change did not credit
+    # it here, or the token may not read it.
+    credit_balance_after: Optional[int] = None
+
+    # Account that was, or would be, debited.
+    debit: Optional[str] = None
+
+    # Its balance after the change; absent if the token may not read it.
+    debit_balance_after: Optional[int] = None
+
+    # Of `hold_placed`: when it expires, milliseconds since the epoch.
+    expires_at_ms: Optional[int] = None
+
+    # Of `hold_posted`: minor units that were held.
+    held: Optional[int] = None
+
+    # The id space of that id, if it is not the common one.
+    id_space: Optional[str] = None
+
+    # Free text.
+    memo: Optional[str] = None
+
+    # Of `refused`: why, as a problem's code.
+    refusal: Optional[str] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conservation:
+    """The money of one asset over all shards."""
+
+    # Unit of measure.
+    asset: str
+
+    # Sent by one shard and not taken in by another yet.
+    in_transit: int
+
+    # Balances plus sent minus received: zero unless something is wrong.
+    sum: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Damage:
+    """Stored bytes that cannot be read any more."""
+
+    # From the data directory on.
+    file: str
+
+    # Which records cannot be read, as far as it can be told.
+    lost: str
+
+    # In that file.
+    offset: int
+
+    # What is wrong there.
+    what: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """One account, hold or shard whose live figure is not what the journal says."""
+
+    # Account id; `(shard N)` for what was exchanged with another shard, `(all accounts)` for their number.
+    account: str
+
+    # Last sequence at which both agreed.
+    agreed_at_sequence: int
+
+    # `balance`, `held`, `credited`, `debited`, `kind`, `asset` or `present` of an account; `count` of all;
+    # `amount`, `expires_at_ms`, `placed_at`, `debit`, `credit` or `present` of a hold; `watermark`, `outbound`,
+    # `confirmed`, `sent` or `received` of another shard.
+    figure: str
+
+    # What the journal says.
+    journal: int
+
+    # What the live state says.
+    live: int
+
+    # The hold whose figure it is.
+    hold: Optional[str] = None
+
+    # What the journal says, for a figure that is no number.
+    journal_text: Optional[str] = None
+
+    # What the live state says, for a figure that is no number.
+    live_text: Optional[str] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstFold:
+    """The fold from the first record on."""
+
+    # Sequence up to which the live state was shown to follow from the first record; zero if it was not yet.
+    agreed_at_sequence: int
+
+    # Sequence that it has reached.
+    sequence: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistoryRow:
+    """One row of a history."""
+
+    # Transfer or hold id.
+    id: str
+
+    # Minor units moved or held.
+    amount: int
+
+    # The account's balance after this row.
+    balance_after: int
+
+    # Account that was, or would be, credited.
+    credit: str
+
+    # Account that was, or would be, debited.
+    debit: str
+
+    # What happened.
+    kind: RowKind
+
+    # When it was decided, milliseconds since the epoch.
+    time_ms: int
+
+    # Free text; absent if there is none.
+    memo: Optional[str] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HoldRequest:
+    """Reserve `amount` of `debit` for a later post to `credit`."""
+
+    # Chosen by the client, unique for ever: 1 to 64 bytes of printable UTF-8.
+    id: str = field(default_factory=new_id)
+
+    # Minor units.
+    amount: int
+
+    # 1 to 128 bytes of printable UTF-8 without '/'.
+    credit: str
+
+    # 1 to 128 bytes of printable UTF-8 without '/'.
+    debit: str
+
+    # How long the hold lives, in milliseconds; at most one hundred years.
+    expires_in_ms: int
+
+    # Free text for the history: at most 256 bytes of UTF-8.
+    memo: Optional[str] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What became of a transfer or hold."""
+
+    # Its id.
+    id: str
+
+    # `applied` by this request, `duplicate` of an earlier one with the same content, or `refused`.
+    outcome: OutcomeKind
+
+    # With `insufficient_funds`: what was available, in minor units.
+    available: Optional[int] = None
+
+    # Why it was refused.
+    code: Optional[str] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scrub:
+    """How far all that a shard stored was read again."""
+
+    # What cannot be read.
+    damage: list[Damage]
+
+    # When the last pass over everything ended, milliseconds since the epoch; zero if none has.
+    last_full_at: int
+
+    # Position at which it ends.
+    of: int
+
+    # Position in the journal that the pass under way has reached.
+    position: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShardAudit:
+    """What the auditor last found on one shard."""
+
+    # Accounts compared.
+    accounts_compared: int
+
+    # What differs; empty when all agree.
+    differences: list[Difference]
+
+    # Differences beyond those that are named.
+    differences_more: int
+
+    # When it ended, milliseconds since the epoch; zero if there was none yet.
+    finished_at_ms: int
+
+    # The fold from the first record on, which rests on no snapshot.
+    first_fold: FirstFold
+
+    # Open holds compared.
+    holds_compared: int
+
+    # How far all that is stored was read again.
+    scrub: Scrub
+
+    # Sequence up to which the journal was folded.
+    sequence: int
+
+    # Shard index.
+    shard: int
+
+    # `never_run`, `agreed`, `differs` or `damaged`.
+    state: str
+
+    # Damage in the journal, in words.
+    damage: Optional[str] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Token:
+    """A token."""
+
+    # When it ends, RFC 3339 in UTC.
+    expires_at: str
+
+    # To be sent as `Authorization: Bearer TOKEN`.
+    token: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransferRequest:
+    """Move `amount` from `debit` to `credit`, exactly once for this `id`."""
+
+    # Chosen by the client, unique for ever: 1 to 64 bytes of printable UTF-8.
+    id: str = field(default_factory=new_id)
+
+    # Minor units.
+    amount: int
+
+    # 1 to 128 bytes of printable UTF-8 without '/'.
+    credit: str
+
+    # 1 to 128 bytes of printable UTF-8 without '/'.
+    debit: str
+
+    # Free text for the history: at most 256 bytes of UTF-8.
+    memo: Optional[str] = None

@@ -1,0 +1,303 @@
+// Made from the server's /openapi.json by clients/generate.py: do not edit.
+
+/** Integers of these names are decoded as bigint, whatever their size. */
+export const BIGINT_FIELDS: ReadonlySet<string> = new Set([
+  "accounts_compared",
+  "agreed_at_sequence",
+  "amount",
+  "available",
+  "balance",
+  "balance_after",
+  "credit_balance_after",
+  "credited",
+  "debit_balance_after",
+  "debited",
+  "differences_more",
+  "held",
+  "holds_compared",
+  "in_transit",
+  "journal",
+  "live",
+  "of",
+  "offset",
+  "position",
+  "sequence",
+  "sum",
+]);
+
+/** An account's figures, in minor units. */
+export interface Account {
+  /** Account id. */
+  id: string;
+  /** Unit of measure. */
+  asset: string;
+  /** `balance - held`. */
+  available: bigint;
+  /** `credited - debited`. */
+  balance: bigint;
+  /** All that ever came in; may pass 64 bits. */
+  credited: bigint;
+  /** All that ever went out; may pass 64 bits. */
+  debited: bigint;
+  /** Reserved by open holds. */
+  held: bigint;
+  /** What it may do. */
+  kind: AccountKind;
+}
+
+/** What an account may do. */
+export type AccountKind = "wallet" | "source" | "collector";
+
+/** An account to open. */
+export interface AccountRequest {
+  /** 1 to 128 bytes of printable UTF-8 without '/'. */
+  id: string;
+  /** Unit of measure: 1 to 32 bytes of printable UTF-8. */
+  asset: string;
+  /** What it may do. */
+  kind: AccountKind;
+}
+
+/** The last reconciliation of every shard. */
+export interface Audit {
+  /** Whether all shards were reconciled, without a difference or damage. */
+  agreed: boolean;
+  /** Whether money was created or lost over all shards, by asset; empty until all were compared. */
+  conservation: Conservation[];
+  /** One report per shard. */
+  shards: ShardAudit[];
+  /** The worst of the shards' states: `differs`, else `damaged`, else `never_run`, else `agreed`. */
+  state: string;
+}
+
+/** What an account had at a time. */
+export interface BalanceAt {
+  /** Account id. */
+  id: string;
+  /** Unit of measure. */
+  asset: string;
+  /** The time asked for, milliseconds since the epoch. */
+  at_ms: number;
+  /** Its balance then, minor units, with holds not taken off; zero before its first row. */
+  balance: bigint;
+  /** What it may do. */
+  kind: AccountKind;
+  /** Id of the transfer or hold whose row is the last one of that time; absent before its first row. */
+  last_id?: string;
+  /** Time of that row, milliseconds since the epoch. */
+  last_time_ms?: number;
+}
+
+/** One change. */
+export interface Change {
+  /** Transfer or hold id. */
+  id?: string;
+  /** Send as `after` to go on behind this change. */
+  cursor: string;
+  /** `account_opened`, `transfer`, `hold_placed`, `hold_posted`, `hold_voided`, `hold_expired`, `credit_received`
+   * (on a server with several shards: the credit of a transfer or post that another shard decided), `refused`,
+   * `time_mended` (an operator has set the ledger's clock); in a stream also `heartbeat` and `end`, which have only
+   * a cursor. */
+  kind: string;
+  /** Number of its record in that journal. */
+  sequence: bigint;
+  /** The shard whose journal has it. Changes of one shard come in their order. */
+  shard: number;
+  /** When it was decided, milliseconds since the epoch. */
+  time_ms: number;
+  /** The account that was opened. */
+  account?: string;
+  /** What it may do. */
+  account_kind?: AccountKind;
+  /** Minor units moved or held. */
+  amount?: bigint;
+  /** Unit of measure. */
+  asset?: string;
+  /** Of `insufficient_funds`: what was available then. */
+  available?: bigint;
+  /** Account that was, or would be, credited. */
+  credit?: string;
+  /** Its balance after the change (of a collector: of its part on this shard); absent if the change did not credit
+   * it here, or the token may not read it. */
+  credit_balance_after?: bigint;
+  /** Account that was, or would be, debited. */
+  debit?: string;
+  /** Its balance after the change; absent if the token may not read it. */
+  debit_balance_after?: bigint;
+  /** Of `hold_placed`: when it expires, milliseconds since the epoch. */
+  expires_at_ms?: number;
+  /** Of `hold_posted`: minor units that were held. */
+  held?: bigint;
+  /** The id space of that id, if it is not the common one. */
+  id_space?: string;
+  /** Free text. */
+  memo?: string;
+  /** Of `refused`: why, as a problem's code. */
+  refusal?: string;
+}
+
+/** The money of one asset over all shards. */
+export interface Conservation {
+  /** Unit of measure. */
+  asset: string;
+  /** Sent by one shard and not taken in by another yet. */
+  in_transit: bigint;
+  /** Balances plus sent minus received: zero unless something is wrong. */
+  sum: bigint;
+}
+
+/** Stored bytes that cannot be read any more. */
+export interface Damage {
+  /** From the data directory on. */
+  file: string;
+  /** Which records cannot be read, as far as it can be told. */
+  lost: string;
+  /** In that file. */
+  offset: bigint;
+  /** What is wrong there. */
+  what: string;
+}
+
+/** One account, hold or shard whose live figure is not what the journal says. */
+export interface Difference {
+  /** Account id; `(shard N)` for what was exchanged with another shard, `(all accounts)` for their number. */
+  account: string;
+  /** Last sequence at which both agreed. */
+  agreed_at_sequence: bigint;
+  /** `balance`, `held`, `credited`, `debited`, `kind`, `asset` or `present` of an account; `count` of all;
+   * `amount`, `expires_at_ms`, `placed_at`, `debit`, `credit` or `present` of a hold; `watermark`, `outbound`,
+   * `confirmed`, `sent` or `received` of another shard. */
+  figure: string;
+  /** What the journal says. */
+  journal: bigint;
+  /** What the live state says. */
+  live: bigint;
+  /** The hold whose figure it is. */
+  hold?: string;
+  /** What the journal says, for a figure that is no number. */
+  journal_text?: string;
+  /** What the live state says, for a figure that is no number. */
+  live_text?: string;
+}
+
+/** The fold from the first record on. */
+export interface FirstFold {
+  /** Sequence up to which the live state was shown to follow from the first record; zero if it was not yet. */
+  agreed_at_sequence: bigint;
+  /** Sequence that it has reached. */
+  sequence: bigint;
+}
+
+/** One row of a history. */
+export interface HistoryRow {
+  /** Transfer or hold id. */
+  id: string;
+  /** Minor units moved or held. */
+  amount: bigint;
+  /** The account's balance after this row. */
+  balance_after: bigint;
+  /** Account that was, or would be, credited. */
+  credit: string;
+  /** Account that was, or would be, debited. */
+  debit: string;
+  /** What happened. */
+  kind: RowKind;
+  /** When it was decided, milliseconds since the epoch. */
+  time_ms: number;
+  /** Free text; absent if there is none. */
+  memo?: string;
+}
+
+/** Reserve `amount` of `debit` for a later post to `credit`. */
+export interface HoldRequest {
+  /** Chosen by the client, unique for ever: 1 to 64 bytes of printable UTF-8. */
+  id: string;
+  /** Minor units. */
+  amount: bigint;
+  /** 1 to 128 bytes of printable UTF-8 without '/'. */
+  credit: string;
+  /** 1 to 128 bytes of printable UTF-8 without '/'. */
+  debit: string;
+  /** How long the hold lives, in milliseconds; at most one hundred years. */
+  expires_in_ms: number;
+  /** Free text for the history: at most 256 bytes of UTF-8. */
+  memo?: string;
+}
+
+/** What became of a transfer or hold. */
+export interface Outcome {
+  /** Its id. */
+  id: string;
+  /** `applied` by this request, `duplicate` of an earlier one with the same content, or `refused`. */
+  outcome: OutcomeKind;
+  /** With `insufficient_funds`: what was available, in minor units. */
+  available?: bigint;
+  /** Why it was refused. */
+  code?: string;
+}
+
+/** The word for an outcome. */
+export type OutcomeKind = "applied" | "duplicate" | "refused";
+
+/** What happened to the account. */
+export type RowKind = "transfer" | "hold" | "post" | "void" | "expire";
+
+/** How far all that a shard stored was read again. */
+export interface Scrub {
+  /** What cannot be read. */
+  damage: Damage[];
+  /** When the last pass over everything ended, milliseconds since the epoch; zero if none has. */
+  last_full_at: number;
+  /** Position at which it ends. */
+  of: bigint;
+  /** Position in the journal that the pass under way has reached. */
+  position: bigint;
+}
+
+/** What the auditor last found on one shard. */
+export interface ShardAudit {
+  /** Accounts compared. */
+  accounts_compared: bigint;
+  /** What differs; empty when all agree. */
+  differences: Difference[];
+  /** Differences beyond those that are named. */
+  differences_more: bigint;
+  /** When it ended, milliseconds since the epoch; zero if there was none yet. */
+  finished_at_ms: number;
+  /** The fold from the first record on, which rests on no snapshot. */
+  first_fold: FirstFold;
+  /** Open holds compared. */
+  holds_compared: bigint;
+  /** How far all that is stored was read again. */
+  scrub: Scrub;
+  /** Sequence up to which the journal was folded. */
+  sequence: bigint;
+  /** Shard index. */
+  shard: number;
+  /** `never_run`, `agreed`, `differs` or `damaged`. */
+  state: string;
+  /** Damage in the journal, in words. */
+  damage?: string;
+}
+
+/** A token. */
+export interface Token {
+  /** When it ends, RFC 3339 in UTC. */
+  expires_at: string;
+  /** To be sent as `Authorization: Bearer TOKEN`. */
+  token: string;
+}
+
+/** Move `amount` from `debit` to `credit`, exactly once for this `id`. */
+export interface TransferRequest {
+  /** Chosen by the client, unique for ever: 1 to 64 bytes of printable UTF-8. */
+  id: string;
+  /** Minor units. */
+  amount: bigint;
+  /** 1 to 128 bytes of printable UTF-8 without '/'. */
+  credit: string;
+  /** 1 to 128 bytes of printable UTF-8 without '/'. */
+  debit: string;
+  /** Free text for the history: at most 256 bytes of UTF-8. */
+  memo?: string;
+}
