@@ -98,7 +98,7 @@ def python_tests(binary):
 
 def typescript_tests(binary):
     subprocess.run(["npm", "run", "--silent", "build"], cwd=TYPESCRIPT, check=True)
-    return suite(binary, TYPESCRIPT, ["node", "--test", "--test-reporter=spec", "dist/test/"])
+    return suite(binary, TYPESCRIPT, ["node", "--test", *sorted(TYPESCRIPT.glob("dist/test/*.test.js"))])
 
 
 def go_tests(binary):
