@@ -120,7 +120,7 @@ def examples(binary):
 
 def example(binary, name, run):
     source = (EXAMPLES / name).read_text(encoding="utf-8")
-    expected = re.findall(r"^(?://|#) prints: (.*)$", source, re.MULTILINE)
+    expected = re.findall(r"^\s*(?://|#) prints: (.*)$", source, re.MULTILINE)
     assert PRINTED_ADDRESS in source and expected, f"{name} must name {PRINTED_ADDRESS} and say what it prints"
     with serve(binary) as server, tempfile.TemporaryDirectory(prefix="tidegate-example-") as folder:
         folder = pathlib.Path(folder)
@@ -156,7 +156,7 @@ def run_typescript(folder, name):
 def run_go(folder, name):
     shutil.copytree(GO, folder / "tidegate")
     (folder / "go.mod").write_text(
-        "module vote\n\ngo 1.19\n\nrequire tidegate.dev/go v0.0.0\n\nreplace tidegate.dev/go => ./tidegate\n"
+        "module vote\n\ngo 1.19\n\nrequire tidegate/client v0.0.0\n\nreplace tidegate/client => ./tidegate\n"
     )
     return told(["go", "run", name], cwd=folder)
 

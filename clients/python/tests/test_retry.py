@@ -1,5 +1,6 @@
 """Safe retries against a server that answers as it is told."""
 
+import functools
 import http.server
 import threading
 import time
@@ -7,6 +8,7 @@ import unittest
 
 from tidegate import Client, Retry, TidegateError, new_id
 
+ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 APPLIED = b'{"id":"vote-1","outcome":"applied","some_later_field":[1]}'
 
 
@@ -78,6 +80,8 @@ class Retries(unittest.TestCase):
         ids = [new_id() for _ in range(10_000)]
         self.assertEqual(ids, sorted(set(ids)))
         self.assertTrue(all(len(id) == 26 for id in ids))
+        time_ms = functools.reduce(lambda time, digit: time * 32 + ALPHABET.index(digit), ids[0][:10], 0)
+        self.assertAlmostEqual(time_ms, time.time() * 1000, delta=60_000)
 
 
 if __name__ == "__main__":

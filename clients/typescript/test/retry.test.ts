@@ -7,6 +7,7 @@ import { test } from "node:test";
 
 import { Client, newId, type Retry, TidegateError } from "../src/index.js";
 
+const ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 const APPLIED = '{"id":"vote-1","outcome":"applied","some_later_field":[1]}';
 
 /** An answer, or null where the connection breaks off. */
@@ -72,4 +73,6 @@ test("ids grow", () => {
   const ids = Array.from({ length: 10_000 }, newId);
   assert.deepEqual(ids, [...new Set(ids)].sort());
   assert.ok(ids.every((id) => id.length === 26));
+  const timeMs = [...ids[0]!.slice(0, 10)].reduce((time, digit) => time * 32 + ALPHABET.indexOf(digit), 0);
+  assert.ok(Math.abs(timeMs - Date.now()) < 60_000, `${timeMs}`);
 });
