@@ -11,7 +11,8 @@ use crate::json::ProblemBody;
     info(
         description = "A ledger whose balances can never be overdrawn. Amounts are integers in minor units. Transfers \
                        and holds carry an id of the client's choice: asked again with the same content, they give the \
-                       first outcome.",
+                       first outcome. An id is unique within an id space: a viewer's own, which is the user name, or \
+                       the one that the configuration of a service names. So nobody can take an id away from others.",
     ),
     paths(
         accounts::open,
