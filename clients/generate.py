@@ -1,4 +1,4 @@
-"""The types of the client libraries, made from the server's /openapi.json:  generate.py DOCUMENT [--check]
+"""The types of the client libraries, made from the server's /openapi.json:  generate.py DOCUMENT --check|--write
 
     /openapi.json ─▶ models ─┬▶ python/src/tidegate/models.py
                              ├▶ typescript/src/models.ts
@@ -202,6 +202,7 @@ def main():
             sys.exit(f"{', '.join(old)}: not what the server's document gives; run `make clients-generate`")
         print(f"the {len(all_models)} types of the client libraries are those of the server's document")
         return
+    assert sys.argv[2:] == ["--write"], "generate.py DOCUMENT --check|--write"
     for path, text in written.items():
         path.write_text(text, encoding="utf-8")
 

@@ -36,9 +36,9 @@ const (
 
 // AccountRequest: An account to open.
 type AccountRequest struct {
-	// 1 to 128 bytes of printable UTF-8 without '/'.
+	// 1 to 128 bytes of visible UTF-8 without '/'.
 	ID string `json:"id"`
-	// Unit of measure: 1 to 32 bytes of printable UTF-8.
+	// Unit of measure: 1 to 32 bytes of visible UTF-8.
 	Asset string `json:"asset"`
 	// What it may do.
 	Kind AccountKind `json:"kind"`
@@ -114,7 +114,7 @@ type Change struct {
 	ExpiresAtMS *int64 `json:"expires_at_ms,omitempty"`
 	// Of `hold_posted`: minor units that were held.
 	Held *int64 `json:"held,omitempty"`
-	// The id space of that id, if it is not the common one.
+	// For a service: the id space of that id, if it is not the service's own.
 	IDSpace string `json:"id_space,omitempty"`
 	// Free text.
 	Memo string `json:"memo,omitempty"`
@@ -190,19 +190,21 @@ type HistoryRow struct {
 	Kind RowKind `json:"kind"`
 	// When it was decided, milliseconds since the epoch.
 	TimeMS int64 `json:"time_ms"`
+	// In which id space it is unique, for a service if that is not its own; empty for the empty one.
+	IDSpace string `json:"id_space,omitempty"`
 	// Free text; absent if there is none.
 	Memo string `json:"memo,omitempty"`
 }
 
 // HoldRequest: Reserve `amount` of `debit` for a later post to `credit`.
 type HoldRequest struct {
-	// Chosen by the client, unique for ever: 1 to 64 bytes of printable UTF-8.
+	// Chosen by the client, unique for ever in its id space: 1 to 64 bytes of visible UTF-8.
 	ID string `json:"id"`
 	// Minor units.
 	Amount int64 `json:"amount"`
-	// 1 to 128 bytes of printable UTF-8 without '/'.
+	// 1 to 128 bytes of visible UTF-8 without '/'.
 	Credit string `json:"credit"`
-	// 1 to 128 bytes of printable UTF-8 without '/'.
+	// 1 to 128 bytes of visible UTF-8 without '/'.
 	Debit string `json:"debit"`
 	// How long the hold lives, in milliseconds; at most one hundred years.
 	ExpiresInMS int64 `json:"expires_in_ms"`
@@ -216,10 +218,14 @@ type Outcome struct {
 	ID string `json:"id"`
 	// `applied` by this request, `duplicate` of an earlier one with the same content, or `refused`.
 	Outcome OutcomeKind `json:"outcome"`
-	// With `insufficient_funds`: what was available, in minor units.
+	// With `insufficient_funds`: what was available when it was decided, in minor units.
 	Available *int64 `json:"available,omitempty"`
 	// Why it was refused.
 	Code string `json:"code,omitempty"`
+	// With `remembered`: when it was decided, milliseconds since the epoch.
+	DecidedAt *int64 `json:"decided_at,omitempty"`
+	// `true` if it was not decided by this request: the id was refused before, and stays so. Send a new id.
+	Remembered bool `json:"remembered,omitempty"`
 }
 
 // OutcomeKind: The word for an outcome.
@@ -292,13 +298,13 @@ type Token struct {
 
 // TransferRequest: Move `amount` from `debit` to `credit`, exactly once for this `id`.
 type TransferRequest struct {
-	// Chosen by the client, unique for ever: 1 to 64 bytes of printable UTF-8.
+	// Chosen by the client, unique for ever in its id space: 1 to 64 bytes of visible UTF-8.
 	ID string `json:"id"`
 	// Minor units.
 	Amount int64 `json:"amount"`
-	// 1 to 128 bytes of printable UTF-8 without '/'.
+	// 1 to 128 bytes of visible UTF-8 without '/'.
 	Credit string `json:"credit"`
-	// 1 to 128 bytes of printable UTF-8 without '/'.
+	// 1 to 128 bytes of visible UTF-8 without '/'.
 	Debit string `json:"debit"`
 	// Free text for the history: at most 256 bytes of UTF-8.
 	Memo string `json:"memo,omitempty"`

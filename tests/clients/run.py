@@ -1,6 +1,6 @@
-"""The client libraries against the real server:  run.py BINARY [python|typescript|go|types|examples]...
+"""The client libraries against the real server:  run.py BINARY [types|python|typescript|go|examples|generate]...
 
-    types       the checked-in types are those of the server's document
+    types       the checked-in types are those of the server's document; `generate` makes them so
     a language  its own tests; they kill -9 the server (its pid is in TIDEGATE_PID_FILE), the keeper starts it again
     examples    examples/clients/ as printed, each from the first vote on
 
@@ -85,10 +85,9 @@ def suite(binary, folder, command):
     with kept(binary) as keeper:
         known = {"TIDEGATE_URL": f"http://{keeper.http}", "TIDEGATE_PID_FILE": str(keeper.pid_file)}
         status = subprocess.run(command, cwd=folder, env={**os.environ, **known}, timeout=SUITE_SECONDS_MAX).returncode
-        if keeper.starts < 2:
-            print(f"{folder.name}: the server was never killed, so nothing was shown", file=sys.stderr)
-            return 1
-    return min(1, abs(status))
+        why = f"its tests ended with {status}" if status else "the server was never killed" if keeper.starts < 2 else ""
+    print(f"clients/{folder.name}: FAILED: {why}" if why else f"clients/{folder.name}: ok", flush=True)
+    return bool(why)
 
 
 def python_tests(binary):
@@ -98,7 +97,8 @@ def python_tests(binary):
 
 def typescript_tests(binary):
     subprocess.run(["npm", "run", "--silent", "build"], cwd=TYPESCRIPT, check=True)
-    return suite(binary, TYPESCRIPT, ["node", "--test", *sorted(TYPESCRIPT.glob("dist/test/*.test.js"))])
+    tests = sorted(TYPESCRIPT.glob("dist/test/*.test.js"))
+    return suite(binary, TYPESCRIPT, ["node", "--test", "--test-reporter=spec", *tests])
 
 
 def go_tests(binary):
@@ -106,11 +106,16 @@ def go_tests(binary):
     return suite(binary, GO, ["go", "test", "-count=1", "./..."])
 
 
-def types(binary):
+def types(binary, *how):
+    how = how or ["--check"]
     with serve(binary) as server, tempfile.NamedTemporaryFile() as document:
         document.write(server.request("/openapi.json")[1])
         document.flush()
-        return subprocess.run([sys.executable, ROOT / "clients/generate.py", document.name, "--check"]).returncode
+        return subprocess.run([sys.executable, ROOT / "clients/generate.py", document.name, *how]).returncode
+
+
+def generate(binary):
+    return types(binary, "--write")
 
 
 def examples(binary):
@@ -130,7 +135,7 @@ def example(binary, name, run):
     if ended.returncode == 0 and printed == expected:
         print(f"examples/clients/{name}: ok")
         return 0
-    print(f"examples/clients/{name}:\n  expected: {expected}\n  printed:  {printed}\n{ended.stderr}", file=sys.stderr)
+    print(f"examples/clients/{name}: FAILED: expected {expected}, printed {printed}\n{ended.stderr}")
     return 1
 
 
@@ -162,15 +167,16 @@ def run_go(folder, name):
 
 
 EXAMPLE_RUNS = {"vote.py": run_python, "vote.ts": run_typescript, "vote.go": run_go}
-STAGES = {
+TESTS = {
     "types": types, "python": python_tests, "typescript": typescript_tests, "go": go_tests, "examples": examples,
 }
+STAGES = {**TESTS, "generate": generate}
 
 
 def main():
     binary = str(pathlib.Path(sys.argv[1]).resolve())
     os.chdir(ROOT)
-    failed = [name for name in sys.argv[2:] or STAGES if STAGES[name](binary) != 0]
+    failed = [name for name in sys.argv[2:] or TESTS if STAGES[name](binary) != 0]
     sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
 
 

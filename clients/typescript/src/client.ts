@@ -118,8 +118,8 @@ export class Client {
   // ----------------------------------------------------------------------------------------- transfers and holds
 
   /**
-   * Moves minor units, once for this id. Without an id a new one is made, which the outcome has; to be safe over a crash
-   * of your program, make the id with `newId` and store it first.
+   * Moves minor units, once for this id. Without an id a new one is made, which the outcome has; to be safe over a
+   * crash of your program, make the id with `newId` and store it first.
    */
   async transfer(transfer: NewTransfer): Promise<Outcome> {
     return this.#ask("POST", "/v1/transfers", { body: withId(transfer) });
@@ -149,9 +149,9 @@ export class Client {
   // ---------------------------------------------------------------------------------------------- changes, audit
 
   /**
-   * What happened behind a cursor (or `start`, `now`), and what happens later unless `following` is false. After a broken
-   * connection it goes on by itself, for ever unless `retry` says otherwise. Keep the cursor of the last change that you
-   * have worked with.
+   * What happened behind a cursor (or `start`, `now`), and what happens later unless `following` is false. After a
+   * broken connection it goes on by itself, for ever unless `retry` says otherwise. Keep the cursor of the last change
+   * that you have worked with.
    */
   changes(
     after = "start",

@@ -50,9 +50,9 @@ export type AccountKind = "wallet" | "source" | "collector";
 
 /** An account to open. */
 export interface AccountRequest {
-  /** 1 to 128 bytes of printable UTF-8 without '/'. */
+  /** 1 to 128 bytes of visible UTF-8 without '/'. */
   id: string;
-  /** Unit of measure: 1 to 32 bytes of printable UTF-8. */
+  /** Unit of measure: 1 to 32 bytes of visible UTF-8. */
   asset: string;
   /** What it may do. */
   kind: AccountKind;
@@ -128,7 +128,7 @@ export interface Change {
   expires_at_ms?: number;
   /** Of `hold_posted`: minor units that were held. */
   held?: bigint;
-  /** The id space of that id, if it is not the common one. */
+  /** For a service: the id space of that id, if it is not the service's own. */
   id_space?: string;
   /** Free text. */
   memo?: string;
@@ -204,19 +204,21 @@ export interface HistoryRow {
   kind: RowKind;
   /** When it was decided, milliseconds since the epoch. */
   time_ms: number;
+  /** In which id space it is unique, for a service if that is not its own; empty for the empty one. */
+  id_space?: string;
   /** Free text; absent if there is none. */
   memo?: string;
 }
 
 /** Reserve `amount` of `debit` for a later post to `credit`. */
 export interface HoldRequest {
-  /** Chosen by the client, unique for ever: 1 to 64 bytes of printable UTF-8. */
+  /** Chosen by the client, unique for ever in its id space: 1 to 64 bytes of visible UTF-8. */
   id: string;
   /** Minor units. */
   amount: bigint;
-  /** 1 to 128 bytes of printable UTF-8 without '/'. */
+  /** 1 to 128 bytes of visible UTF-8 without '/'. */
   credit: string;
-  /** 1 to 128 bytes of printable UTF-8 without '/'. */
+  /** 1 to 128 bytes of visible UTF-8 without '/'. */
   debit: string;
   /** How long the hold lives, in milliseconds; at most one hundred years. */
   expires_in_ms: number;
@@ -230,10 +232,14 @@ export interface Outcome {
   id: string;
   /** `applied` by this request, `duplicate` of an earlier one with the same content, or `refused`. */
   outcome: OutcomeKind;
-  /** With `insufficient_funds`: what was available, in minor units. */
+  /** With `insufficient_funds`: what was available when it was decided, in minor units. */
   available?: bigint;
   /** Why it was refused. */
   code?: string;
+  /** With `remembered`: when it was decided, milliseconds since the epoch. */
+  decided_at?: number;
+  /** `true` if it was not decided by this request: the id was refused before, and stays so. Send a new id. */
+  remembered?: boolean;
 }
 
 /** The word for an outcome. */
@@ -290,13 +296,13 @@ export interface Token {
 
 /** Move `amount` from `debit` to `credit`, exactly once for this `id`. */
 export interface TransferRequest {
-  /** Chosen by the client, unique for ever: 1 to 64 bytes of printable UTF-8. */
+  /** Chosen by the client, unique for ever in its id space: 1 to 64 bytes of visible UTF-8. */
   id: string;
   /** Minor units. */
   amount: bigint;
-  /** 1 to 128 bytes of printable UTF-8 without '/'. */
+  /** 1 to 128 bytes of visible UTF-8 without '/'. */
   credit: string;
-  /** 1 to 128 bytes of printable UTF-8 without '/'. */
+  /** 1 to 128 bytes of visible UTF-8 without '/'. */
   debit: string;
   /** Free text for the history: at most 256 bytes of UTF-8. */
   memo?: string;

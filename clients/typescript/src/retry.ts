@@ -1,12 +1,12 @@
 // When a request is sent again, and for how long.
 //
-//   attempt ─▶ transient error ─▶ wait (Retry-After, or back-off with jitter) ─▶ attempt … until an answer or the deadline
+//   attempt ─▶ transient error ─▶ wait (Retry-After, and back-off with jitter) ─▶ attempt … until an answer or the end
 
 import { TidegateError } from "./errors.js";
 
 /**
- * `deadlineMs` is for one request with all its attempts; 0 sends each request once, Infinity never gives up. Waits begin
- * at `waitMs`, double up to `waitMsMax`, and are a random part of that, so that clients do not come at once.
+ * `deadlineMs` is for one request with all its attempts; 0 sends each request once, Infinity never gives up. Waits
+ * begin at `waitMs`, double up to `waitMsMax`, and are a random part of that, so that clients do not come at once.
  */
 export interface Retry {
   deadlineMs: number;

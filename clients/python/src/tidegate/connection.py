@@ -65,7 +65,8 @@ class Connections:
 
 def no_answer(error: Exception) -> TidegateError:
     """The connection gave no answer: whether the request was done is unknown."""
-    return TidegateError(NO_ANSWER, f"no answer from the server, the outcome is unknown: {error or type(error).__name__}")
+    cause = str(error) or type(error).__name__
+    return TidegateError(NO_ANSWER, f"no answer from the server, the outcome is unknown: {cause}")
 
 
 def problem(answer: http.client.HTTPResponse, text: bytes) -> TidegateError:

@@ -54,10 +54,10 @@ class Account:
 class AccountRequest:
     """An account to open."""
 
-    # 1 to 128 bytes of printable UTF-8 without '/'.
+    # 1 to 128 bytes of visible UTF-8 without '/'.
     id: str
 
-    # Unit of measure: 1 to 32 bytes of printable UTF-8.
+    # Unit of measure: 1 to 32 bytes of visible UTF-8.
     asset: str
 
     # What it may do.
@@ -166,7 +166,7 @@ class Change:
     # Of `hold_posted`: minor units that were held.
     held: Optional[int] = None
 
-    # The id space of that id, if it is not the common one.
+    # For a service: the id space of that id, if it is not the service's own.
     id_space: Optional[str] = None
 
     # Free text.
@@ -274,6 +274,9 @@ class HistoryRow:
     # When it was decided, milliseconds since the epoch.
     time_ms: int
 
+    # In which id space it is unique, for a service if that is not its own; empty for the empty one.
+    id_space: Optional[str] = None
+
     # Free text; absent if there is none.
     memo: Optional[str] = None
 
@@ -282,16 +285,16 @@ class HistoryRow:
 class HoldRequest:
     """Reserve `amount` of `debit` for a later post to `credit`."""
 
-    # Chosen by the client, unique for ever: 1 to 64 bytes of printable UTF-8.
+    # Chosen by the client, unique for ever in its id space: 1 to 64 bytes of visible UTF-8.
     id: str = field(default_factory=new_id)
 
     # Minor units.
     amount: int
 
-    # 1 to 128 bytes of printable UTF-8 without '/'.
+    # 1 to 128 bytes of visible UTF-8 without '/'.
     credit: str
 
-    # 1 to 128 bytes of printable UTF-8 without '/'.
+    # 1 to 128 bytes of visible UTF-8 without '/'.
     debit: str
 
     # How long the hold lives, in milliseconds; at most one hundred years.
@@ -311,11 +314,17 @@ class Outcome:
     # `applied` by this request, `duplicate` of an earlier one with the same content, or `refused`.
     outcome: OutcomeKind
 
-    # With `insufficient_funds`: what was available, in minor units.
+    # With `insufficient_funds`: what was available when it was decided, in minor units.
     available: Optional[int] = None
 
     # Why it was refused.
     code: Optional[str] = None
+
+    # With `remembered`: when it was decided, milliseconds since the epoch.
+    decided_at: Optional[int] = None
+
+    # `true` if it was not decided by this request: the id was refused before, and stays so. Send a new id.
+    remembered: Optional[bool] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -388,16 +397,16 @@ class Token:
 class TransferRequest:
     """Move `amount` from `debit` to `credit`, exactly once for this `id`."""
 
-    # Chosen by the client, unique for ever: 1 to 64 bytes of printable UTF-8.
+    # Chosen by the client, unique for ever in its id space: 1 to 64 bytes of visible UTF-8.
     id: str = field(default_factory=new_id)
 
     # Minor units.
     amount: int
 
-    # 1 to 128 bytes of printable UTF-8 without '/'.
+    # 1 to 128 bytes of visible UTF-8 without '/'.
     credit: str
 
-    # 1 to 128 bytes of printable UTF-8 without '/'.
+    # 1 to 128 bytes of visible UTF-8 without '/'.
     debit: str
 
     # Free text for the history: at most 256 bytes of UTF-8.

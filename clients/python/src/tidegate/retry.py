@@ -1,6 +1,6 @@
 """When a request is sent again, and for how long.
 
-    attempt ─▶ transient error ─▶ wait (Retry-After, or back-off with jitter) ─▶ attempt … until an answer or the deadline
+    attempt ─▶ transient error ─▶ wait (Retry-After, and back-off with jitter) ─▶ attempt … until an answer or the end
 """
 
 from __future__ import annotations
