@@ -9,7 +9,7 @@ import (
 
 // Retry says when a request is sent again, and for how long.
 //
-//	attempt -> transient error -> wait (Retry-After, and back-off with jitter) -> attempt ... until an answer, or Deadline
+//	attempt -> transient error -> wait (Retry-After, and back-off with jitter) -> attempt ... until an answer, or the end
 type Retry struct {
 	// For one request with all its attempts; negative sends each request once. Zero means 30 s; of changes, for ever.
 	Deadline time.Duration
