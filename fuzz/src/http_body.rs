@@ -12,7 +12,7 @@ use tidegate_doors::auth::{
 use tidegate_doors::http::{DrainStatus, Edge, EdgeOptions, Health, HttpLimits, HttpMetrics, Operations};
 use tidegate_doors::ledger_http::{Backend, LedgerHttpMetrics, LedgerRoom, Replies};
 use tidegate_ledger::message::{Reply, Request, Unavailable};
-use tidegate_machines::ledger::{AccountKind, AccountView, IdSpace, Outcome};
+use tidegate_machines::ledger::{AccountKind, AccountView, IdSpace, Outcome, Refusal};
 use tidegate_telemetry::Registry;
 
 const TOKEN: &str = "fuzz";
@@ -81,6 +81,7 @@ impl Backend for Agreeable {
             held: 0,
             credited: 1,
             debited: 0,
+            settings: None,
         };
         let reply = match request {
             Request::OpenAccount { id, .. } => Reply::AccountOpened { created: true, account: account(id) },
@@ -93,6 +94,13 @@ impl Backend for Agreeable {
             Request::ListAccounts { .. } => Reply::Accounts(Vec::new()),
             Request::ReadHistory { .. } => Reply::History { rows: Vec::new(), next: None },
             Request::StreamHistory { .. } => Reply::HistoryPart { rows: Vec::new(), is_last: true },
+            Request::PlaceLinkedHolds(holds) => Reply::Outcomes(vec![Outcome::Applied; holds.len()]),
+            Request::ReadTransfer { .. } => Reply::Refused(Refusal::TransferNotFound),
+            Request::ReadHold { .. } => Reply::Refused(Refusal::HoldNotFound),
+            Request::ListHolds { .. } => Reply::Holds { holds: Vec::new(), next: None },
+            Request::ChangeAccount { id, .. } => Reply::AccountChanged { changed: true, account: account(id) },
+            Request::DeclareAsset { .. } => Reply::AssetDeclared { created: true },
+            Request::ListAssets => Reply::Assets(Vec::new()),
             Request::Announce(_) => Reply::Announced,
             Request::ReadAudit => Reply::Audit(Vec::new()),
         };

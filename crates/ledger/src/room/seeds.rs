@@ -11,7 +11,8 @@ use std::collections::{HashMap, HashSet};
 
 use anyhow::{Result, anyhow, bail};
 use tidegate_machines::ledger::{
-    AccountKind, AccountView, MEMO_BYTES_MAX, Outcome, Transfer, is_account_id, is_asset, is_transfer_id, shard_of,
+    AccountKind, AccountView, Label, MEMO_BYTES_MAX, Outcome, Transfer, is_account_id, is_asset, is_transfer_id,
+    shard_of,
 };
 use tidegate_runtime::Carries;
 use tidegate_runtime::background::Background;
@@ -153,7 +154,8 @@ impl SeedKind {
         match self {
             SeedKind::Account { id, asset, kind } => (id.clone(), Request::OpenAccount { id, asset, kind }),
             SeedKind::Transfer { id, debit, credit, amount, memo } => {
-                let transfer = Transfer { id: &id, debit: &debit, credit: &credit, amount, memo: &memo };
+                let transfer =
+                    Transfer { id: &id, debit: &debit, credit: &credit, amount, memo: &memo, label: Label::NONE };
                 let batch = TransferBatch::copy_of([transfer]);
                 (id, Request::Transfers { linked: false, batch })
             }

@@ -13,7 +13,8 @@ use crate::votes::{connect, open_show};
 use crate::{Server, Settings, folder, wait_for};
 
 const MEMO: &str = "the memo that rots";
-const VOTE: Transfer<'_> = Transfer { id: "vote", debit: "wallet:dave", credit: "candidate:1", amount: 1, memo: MEMO };
+const VOTE: Transfer<'_> =
+    Transfer { id: "vote", debit: "wallet:dave", credit: "candidate:1", amount: 1, memo: MEMO, code: 0, user_data: "" };
 
 #[test]
 fn a_repeated_vote_whose_record_has_rotted_is_told_shard_failed() {

@@ -3,7 +3,7 @@
 
 use tidegate_journal::LogStore;
 use tidegate_machines::OutboundNumber;
-use tidegate_machines::ledger::{HoldView, Ledger, PeerFigures};
+use tidegate_machines::ledger::{HoldFigures, Ledger, PeerFigures};
 use tidegate_runtime::scrub::LogScrub;
 
 use super::*;
@@ -39,6 +39,8 @@ fn show() -> TestWorker {
         amount: 2,
         expires_in_ms: HOUR_MS + number,
         memo: "".into(),
+        code: 0,
+        user_data: "".into(),
         open_holds_max: u32::MAX,
     };
     node.ask(Request::PlaceHolds((0..5).map(hold).collect()));
@@ -161,7 +163,7 @@ fn with_figures(answer: &mut Answer, act: impl FnOnce(&mut Vec<Figures>)) {
     }
 }
 
-fn with_holds(answer: &mut Answer, act: impl FnOnce(&mut Vec<HoldView>)) {
+fn with_holds(answer: &mut Answer, act: impl FnOnce(&mut Vec<HoldFigures>)) {
     if let Answer::OpenHolds { holds, .. } = answer {
         act(holds);
     }
