@@ -29,11 +29,20 @@ ANSWERS = {
     "ChangeBody": "Change",
     "AuditBody": "Audit",
     "TokenBody": "Token",
+    "TransferStateBody": "TransferState",
+    "HoldStateBody": "HoldState",
+    "AssetBody": "Asset",
 }
 # Names of what is referred to, where the server's own would mislead; others lose `Body`.
-NAMES = {"KindWord": "AccountKind", "RowWord": "RowKind", "OutcomeWord": "OutcomeKind"}
+NAMES = {
+    "KindWord": "AccountKind",
+    "StatusWord": "AccountStatus",
+    "HoldWord": "HoldStatus",
+    "RowWord": "RowKind",
+    "OutcomeWord": "OutcomeKind",
+}
 # Totals that the server keeps in 128 bits.
-WIDE = {"credited", "debited", "sum", "in_transit"}
+WIDE = {"credited", "debited", "sum", "in_transit", "issued"}
 
 
 @dataclasses.dataclass
@@ -174,7 +183,7 @@ def go(all_models):
         for field in model.fields:
             type = types.get(field.type, field.type)
             # An absent number is not zero; an absent text is empty.
-            pointer = "*" if not field.required and not field.many and field.type in ("whole", "small") else ""
+            pointer = "*" if not field.required and not field.many and field.type in ("whole", "small", "wide") else ""
             pointer = "" if field.name == "code" else pointer
             tag = field.name if field.required else f"{field.name},omitempty"
             name = f"{camel(field.name)} {'[]' if field.many else ''}{pointer}{type}"

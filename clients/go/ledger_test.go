@@ -182,6 +182,83 @@ func TestHolds(t *testing.T) {
 	same(t, []int64{account.Balance, account.Held, account.Available}, []int64{5, 0, 5})
 }
 
+func words(outcomes []tidegate.Outcome) (words []tidegate.OutcomeKind) {
+	for _, line := range outcomes {
+		words = append(words, line.Outcome)
+	}
+	return words
+}
+
+func TestBatchesOfHoldsAndWhatBecameOfThem(t *testing.T) {
+	client := service(t)
+	wallet, collector := openPair(client, 10)
+	hold := func(amount int64) tidegate.HoldRequest {
+		return tidegate.HoldRequest{
+			ID: tidegate.NewID(), Debit: wallet, Credit: collector, Amount: amount, ExpiresInMS: 60_000,
+			Code: 7, UserData: "seat-12",
+		}
+	}
+	applied, refused := tidegate.OutcomeKindApplied, tidegate.OutcomeKindRefused
+	tooMany := must(client.PlaceLinkedHolds(ctx, []tidegate.HoldRequest{hold(9), hold(9)}))
+	same(t, words(tooMany), []tidegate.OutcomeKind{refused, refused})
+	holds := []tidegate.HoldRequest{hold(5), hold(3), hold(1)}
+	same(t, words(must(client.PlaceHolds(ctx, holds))), []tidegate.OutcomeKind{applied, applied, applied})
+	listed := read(t, client.OpenHolds(ctx, wallet, 2), func(hold tidegate.HoldState) string { return hold.ID })
+	same(t, listed, []string{holds[0].ID, holds[1].ID, holds[2].ID})
+	posted := must(client.PostHolds(ctx, []tidegate.Post{{ID: holds[0].ID, Amount: 4}, {ID: holds[1].ID}}))
+	same(t, words(posted), []tidegate.OutcomeKind{applied, applied})
+	same(t, words(must(client.VoidHolds(ctx, listed[2:]))), []tidegate.OutcomeKind{applied})
+	state := must(client.Hold(ctx, listed[0]))
+	same(t, []any{state.State, *state.Posted, state.UserData}, []any{tidegate.HoldStatusPosted, int64(4), "seat-12"})
+	same(t, must(client.Hold(ctx, listed[2])).State, tidegate.HoldStatusVoided)
+	same(t, must(client.Account(ctx, collector)).Balance, int64(7))
+}
+
+func TestAccountsChangeAndTransfersAreFound(t *testing.T) {
+	client := service(t)
+	wallet, collector := openPair(client, 10)
+	seat, never, eight := "12", int64(0), int64(8)
+	freeze := tidegate.AccountChange{
+		Status: tidegate.AccountStatusFrozen, Metadata: map[string]*string{"seat": &seat}, IfRevision: &never,
+	}
+	account := must(client.ChangeAccount(ctx, wallet, freeze))
+	same(t, []any{account.Status, account.Metadata["seat"], *account.Revision}, []any{freeze.Status, "12", int64(1)})
+	vote := tidegate.TransferRequest{ID: tidegate.NewID(), Debit: wallet, Credit: collector, Amount: 3, Code: 9}
+	_, err := client.Transfer(ctx, vote)
+	refused(t, err, "debit_account_frozen", 409)
+	same(t, must(client.TransferState(ctx, vote.ID)).Refusal, "debit_account_frozen")
+	_, err = client.ChangeAccount(ctx, wallet, freeze)
+	same(t, string(refused(t, err, "revision_stale", 409).Members["revision"]), "1")
+	account = must(client.ChangeAccount(ctx, wallet, tidegate.AccountChange{
+		Status: tidegate.AccountStatusOpen, BalanceMin: &eight, Metadata: map[string]*string{"seat": nil},
+	}))
+	same(t, []any{account.Status, *account.BalanceMin, len(account.Metadata)},
+		[]any{tidegate.AccountStatusOpen, int64(8), 0})
+	vote.ID = tidegate.NewID()
+	_, err = client.Transfer(ctx, vote)
+	refused(t, err, "balance_below_min", 409)
+	account = must(client.ChangeAccount(ctx, wallet, tidegate.AccountChange{NoBalanceMin: true}))
+	same(t, account.BalanceMin == nil, true)
+	vote.ID = tidegate.NewID()
+	same(t, must(client.Transfer(ctx, vote)).Outcome, tidegate.OutcomeKindApplied)
+	state := must(client.TransferState(ctx, vote.ID))
+	same(t, []any{state.Outcome, *state.Amount, state.Code}, []any{tidegate.OutcomeKindApplied, int64(3), int64(9)})
+}
+
+func TestAssets(t *testing.T) {
+	client, name := service(t), tidegate.NewID()
+	same(t, client.DeclareAsset(ctx, name, 2), nil)
+	same(t, client.DeclareAsset(ctx, name, 2), nil)
+	refused(t, client.DeclareAsset(ctx, name, 3), "asset_exists", 409)
+	found := int64(-1)
+	for _, asset := range must(client.Assets(ctx)) {
+		if asset.Name == name {
+			found = asset.Decimals
+		}
+	}
+	same(t, found, int64(2))
+}
+
 func TestLargeAmountsAreExact(t *testing.T) {
 	client := service(t)
 	wallet, collector := openPair(client, large)

@@ -22,6 +22,16 @@ type Account struct {
 	Held int64 `json:"held"`
 	// What it may do.
 	Kind AccountKind `json:"kind"`
+	// A credit that would leave a larger balance is refused.
+	BalanceMax *int64 `json:"balance_max,omitempty"`
+	// A debit or hold that would leave less available is refused.
+	BalanceMin *int64 `json:"balance_min,omitempty"`
+	// Keys and values of the client's; absent if there are none.
+	Metadata map[string]string `json:"metadata,omitempty"`
+	// How often the account was changed; absent if it never was.
+	Revision *int64 `json:"revision,omitempty"`
+	// Which movements it takes part in; absent as long as nothing was ever set on the account, which is `open`.
+	Status AccountStatus `json:"status,omitempty"`
 }
 
 // AccountKind: What an account may do.
@@ -42,6 +52,31 @@ type AccountRequest struct {
 	Asset string `json:"asset"`
 	// What it may do.
 	Kind AccountKind `json:"kind"`
+}
+
+// AccountStatus: Which movements an account takes part in.
+type AccountStatus string
+
+// The values of AccountStatus.
+const (
+	AccountStatusOpen         AccountStatus = "open"
+	AccountStatusDebitsFrozen AccountStatus = "debits_frozen"
+	AccountStatusFrozen       AccountStatus = "frozen"
+	AccountStatusClosed       AccountStatus = "closed"
+)
+
+// Asset: An asset, and how much of it there is.
+type Asset struct {
+	// Digits of an amount behind the point; 0 if nobody declared them.
+	Decimals int64 `json:"decimals"`
+	// Whether the decimals were declared.
+	Declared bool `json:"declared"`
+	// Its name.
+	Name string `json:"name"`
+	// What open holds reserve, minor units; likewise.
+	Held *int64 `json:"held,omitempty"`
+	// What sources gave out and did not get back, minor units; only for those who may read all accounts.
+	Issued *big.Int `json:"issued,omitempty"`
 }
 
 // Audit: The last reconciliation of every shard.
@@ -80,10 +115,10 @@ type Change struct {
 	ID string `json:"id,omitempty"`
 	// Send as `after` to go on behind this change.
 	Cursor string `json:"cursor"`
-	// `account_opened`, `transfer`, `hold_placed`, `hold_posted`, `hold_voided`, `hold_expired`, `credit_received` (on
-	// a server with several shards: the credit of a transfer or post that another shard decided), `refused`,
-	// `time_mended` (an operator has set the ledger's clock); in a stream also `heartbeat` and `end`, which have only a
-	// cursor.
+	// `account_opened`, `account_changed`, `asset_declared`, `transfer`, `hold_placed`, `hold_posted`, `hold_voided`,
+	// `hold_expired`, `credit_received` (on a server with several shards: the credit of a transfer or post that another
+	// shard decided), `refused`, `time_mended` (an operator has set the ledger's clock); in a stream also `heartbeat`
+	// and `end`, which have only a cursor.
 	Kind string `json:"kind"`
 	// Number of its record in that journal.
 	Sequence int64 `json:"sequence"`
@@ -91,9 +126,9 @@ type Change struct {
 	Shard int64 `json:"shard"`
 	// When it was decided, milliseconds since the epoch.
 	TimeMS int64 `json:"time_ms"`
-	// The account that was opened.
+	// The account that was opened or changed.
 	Account string `json:"account,omitempty"`
-	// What it may do.
+	// Of `account_opened`: what it may do.
 	AccountKind AccountKind `json:"account_kind,omitempty"`
 	// Minor units moved or held.
 	Amount *int64 `json:"amount,omitempty"`
@@ -101,6 +136,12 @@ type Change struct {
 	Asset string `json:"asset,omitempty"`
 	// Of `insufficient_funds`: what was available then.
 	Available *int64 `json:"available,omitempty"`
+	// Of `account_changed`: its upper limit after the change; absent if it has none.
+	BalanceMax *int64 `json:"balance_max,omitempty"`
+	// Of `account_changed`: its lower limit after the change; absent if it has none.
+	BalanceMin *int64 `json:"balance_min,omitempty"`
+	// Code of the client's program; absent for none.
+	Code int64 `json:"code,omitempty"`
 	// Account that was, or would be, credited.
 	Credit string `json:"credit,omitempty"`
 	// Its balance after the change (of a collector: of its part on this shard); absent if the change did not credit it
@@ -110,6 +151,8 @@ type Change struct {
 	Debit string `json:"debit,omitempty"`
 	// Its balance after the change; absent if the token may not read it.
 	DebitBalanceAfter *int64 `json:"debit_balance_after,omitempty"`
+	// Of `asset_declared`: digits of an amount behind the point.
+	Decimals *int64 `json:"decimals,omitempty"`
 	// Of `hold_placed`: when it expires, milliseconds since the epoch.
 	ExpiresAtMS *int64 `json:"expires_at_ms,omitempty"`
 	// Of `hold_posted`: minor units that were held.
@@ -118,8 +161,16 @@ type Change struct {
 	IDSpace string `json:"id_space,omitempty"`
 	// Free text.
 	Memo string `json:"memo,omitempty"`
+	// Of `account_changed`: keys that were set, with their values, and keys that were removed, with null.
+	Metadata map[string]string `json:"metadata,omitempty"`
 	// Of `refused`: why, as a problem's code.
 	Refusal string `json:"refusal,omitempty"`
+	// Of `account_changed`: how often the account has been changed.
+	Revision *int64 `json:"revision,omitempty"`
+	// Of `account_changed`: its status after the change.
+	Status AccountStatus `json:"status,omitempty"`
+	// Key of the client's program; absent for none.
+	UserData string `json:"user_data,omitempty"`
 }
 
 // Conservation: The money of one asset over all shards.
@@ -190,10 +241,14 @@ type HistoryRow struct {
 	Kind RowKind `json:"kind"`
 	// When it was decided, milliseconds since the epoch.
 	TimeMS int64 `json:"time_ms"`
+	// Code; absent if there is none.
+	Code int64 `json:"code,omitempty"`
 	// In which id space it is unique, for a service if that is not its own; empty for the empty one.
 	IDSpace string `json:"id_space,omitempty"`
 	// Free text; absent if there is none.
 	Memo string `json:"memo,omitempty"`
+	// User data; absent if there is none.
+	UserData string `json:"user_data,omitempty"`
 }
 
 // HoldRequest: Reserve `amount` of `debit` for a later post to `credit`.
@@ -208,9 +263,56 @@ type HoldRequest struct {
 	Debit string `json:"debit"`
 	// How long the hold lives, in milliseconds; at most one hundred years.
 	ExpiresInMS int64 `json:"expires_in_ms"`
+	// The reason, as the client numbers its reasons.
+	Code int64 `json:"code,omitempty"`
 	// Free text for the history: at most 256 bytes of UTF-8.
 	Memo string `json:"memo,omitempty"`
+	// A key of another system: at most 64 bytes of UTF-8.
+	UserData string `json:"user_data,omitempty"`
 }
+
+// HoldState: A hold and its state.
+type HoldState struct {
+	// Its id.
+	ID string `json:"id"`
+	// Reserved when it was placed, minor units.
+	Amount int64 `json:"amount"`
+	// Account that a post credits.
+	Credit string `json:"credit"`
+	// Account that it reserves on.
+	Debit string `json:"debit"`
+	// Lifetime in milliseconds, as it was asked for.
+	ExpiresInMS int64 `json:"expires_in_ms"`
+	// What it reserves now, minor units; 0 unless it is open.
+	Remaining int64 `json:"remaining"`
+	// Where it is in its life.
+	State HoldStatus `json:"state"`
+	// When it came into this state, milliseconds since the epoch.
+	TimeMS int64 `json:"time_ms"`
+	// Code; absent if there is none, and in a list.
+	Code int64 `json:"code,omitempty"`
+	// Of an open hold: milliseconds since the epoch.
+	ExpiresAtMS *int64 `json:"expires_at_ms,omitempty"`
+	// The id space of that id, for a service if it is not its own.
+	IDSpace string `json:"id_space,omitempty"`
+	// Free text; absent if there is none, and in a list.
+	Memo string `json:"memo,omitempty"`
+	// Of a posted hold: what moved, minor units.
+	Posted *int64 `json:"posted,omitempty"`
+	// User data; absent if there is none, and in a list.
+	UserData string `json:"user_data,omitempty"`
+}
+
+// HoldStatus: Where a hold is in its life.
+type HoldStatus string
+
+// The values of HoldStatus.
+const (
+	HoldStatusOpen    HoldStatus = "open"
+	HoldStatusPosted  HoldStatus = "posted"
+	HoldStatusVoided  HoldStatus = "voided"
+	HoldStatusExpired HoldStatus = "expired"
+)
 
 // Outcome: What became of a transfer or hold.
 type Outcome struct {
@@ -306,6 +408,43 @@ type TransferRequest struct {
 	Credit string `json:"credit"`
 	// 1 to 128 bytes of visible UTF-8 without '/'.
 	Debit string `json:"debit"`
+	// The reason, as the client numbers its reasons.
+	Code int64 `json:"code,omitempty"`
 	// Free text for the history: at most 256 bytes of UTF-8.
 	Memo string `json:"memo,omitempty"`
+	// A key of another system: at most 64 bytes of UTF-8.
+	UserData string `json:"user_data,omitempty"`
+}
+
+// TransferState: A transfer as it was decided. A refusal keeps only a digest of what was asked, so then the content
+// is absent.
+type TransferState struct {
+	// Its id.
+	ID string `json:"id"`
+	// `applied` or `refused`.
+	Outcome OutcomeKind `json:"outcome"`
+	// Where the record stands in the journal of that shard; later records have larger ones.
+	Position int64 `json:"position"`
+	// The shard that decided it.
+	Shard int64 `json:"shard"`
+	// When it was decided, milliseconds since the epoch.
+	TimeMS int64 `json:"time_ms"`
+	// Minor units.
+	Amount *int64 `json:"amount,omitempty"`
+	// With `insufficient_funds`: what was available then, in minor units.
+	Available *int64 `json:"available,omitempty"`
+	// Code; absent if there is none.
+	Code int64 `json:"code,omitempty"`
+	// Account that was credited.
+	Credit string `json:"credit,omitempty"`
+	// Account that was debited.
+	Debit string `json:"debit,omitempty"`
+	// The id space of that id, for a service if it is not its own.
+	IDSpace string `json:"id_space,omitempty"`
+	// Free text; absent if there is none.
+	Memo string `json:"memo,omitempty"`
+	// Why it was refused; every retry gets this.
+	Refusal string `json:"refusal,omitempty"`
+	// User data; absent if there is none.
+	UserData string `json:"user_data,omitempty"`
 }

@@ -6,7 +6,7 @@ import signal
 import threading
 import unittest
 
-from tidegate import AccountRequest, Client, Retry, TidegateError, TransferRequest, new_id
+from tidegate import AccountRequest, Client, HoldRequest, Retry, TidegateError, TransferRequest, new_id
 
 URL = os.environ["TIDEGATE_URL"]
 SERVICE = "dev-service-token"
@@ -93,6 +93,50 @@ class Ledger(unittest.TestCase):
         self.refused("hold_voided", 409, self.client.post_hold, second.id)
         account = self.client.account(wallet)
         self.assertEqual((account.balance, account.held, account.available), (5, 0, 5))
+
+    def test_batches_of_holds_and_what_became_of_them(self):
+        wallet, collector = open_pair(self.client, 10)
+        terms = {"debit": wallet, "credit": collector, "expires_in_ms": 60_000, "code": 7, "user_data": "seat-12"}
+        first, second, third = holds = [HoldRequest(amount=amount, **terms) for amount in (5, 3, 1)]
+        too_many = [HoldRequest(amount=9, **terms), HoldRequest(amount=9, **terms)]
+        self.assertEqual([line.outcome for line in self.client.place_holds(too_many, linked=True)], ["refused"] * 2)
+        self.assertEqual([line.outcome for line in self.client.place_holds(holds)], ["applied"] * 3)
+        listed = list(self.client.open_holds(wallet, page_rows=2))
+        self.assertEqual([(hold.id, hold.remaining) for hold in listed], [(first.id, 5), (second.id, 3), (third.id, 1)])
+        posted = self.client.post_holds({first.id: 4, second.id: None})
+        self.assertEqual([line.outcome for line in posted], ["applied"] * 2)
+        self.assertEqual([line.outcome for line in self.client.void_holds([third.id])], ["applied"])
+        state = self.client.hold(first.id)
+        self.assertEqual((state.state, state.posted, state.code, state.user_data), ("posted", 4, 7, "seat-12"))
+        self.assertEqual([self.client.hold(hold.id).state for hold in (second, third)], ["posted", "voided"])
+        self.assertEqual(self.client.account(collector).balance, 7)
+
+    def test_accounts_change_and_transfers_are_found(self):
+        wallet, collector = open_pair(self.client, 10)
+        account = self.client.change_account(wallet, status="frozen", metadata={"seat": "12"}, if_revision=0)
+        self.assertEqual((account.status, account.metadata, account.revision), ("frozen", {"seat": "12"}, 1))
+        vote = {"id": new_id(), "debit": wallet, "credit": collector, "amount": 3}
+        error = self.refused("debit_account_frozen", 409, self.client.transfer, **vote)
+        self.assertEqual(error.members["id"], vote["id"])
+        self.assertEqual(self.client.transfer_state(vote["id"]).refusal, "debit_account_frozen")
+        account = self.client.change_account(wallet, status="open", balance_min=8, metadata={"seat": None})
+        self.assertEqual((account.status, account.balance_min, account.metadata), ("open", 8, None))
+        again = {**vote, "id": new_id()}
+        self.refused("balance_below_min", 409, self.client.transfer, **again)
+        self.assertIsNone(self.client.change_account(wallet, balance_min=None).balance_min)
+        again["id"] = new_id()
+        self.assertEqual(self.client.transfer(**again, code=9).outcome, "applied")
+        state = self.client.transfer_state(again["id"])
+        self.assertEqual((state.outcome, state.amount, state.code), ("applied", 3, 9))
+        freeze = lambda: self.client.change_account(wallet, status="frozen", if_revision=1)
+        self.assertEqual(self.refused("revision_stale", 409, freeze).members["revision"], 3)
+
+    def test_assets(self):
+        name = new_id()
+        self.client.declare_asset(name, 2)
+        self.client.declare_asset(name, 2)
+        self.refused("asset_exists", 409, self.client.declare_asset, name, 3)
+        self.assertEqual([asset.decimals for asset in self.client.assets() if asset.name == name], [2])
 
     def test_large_amounts_are_exact(self):
         wallet, collector = open_pair(self.client, LARGE)

@@ -4,21 +4,25 @@
 // its deadline passes. The ledger applies an id once, so nothing is done twice.
 
 import { follow } from "./changes.js";
-import { ask } from "./connection.js";
+import { ask, type Asked } from "./connection.js";
 import { TidegateError } from "./errors.js";
 import { newId } from "./ids.js";
 import { encode } from "./json.js";
 import type {
   Account,
   AccountRequest,
+  AccountStatus,
+  Asset,
   Audit,
   BalanceAt,
   Change,
   HistoryRow,
   HoldRequest,
+  HoldState,
   Outcome,
   Token,
   TransferRequest,
+  TransferState,
 } from "./models.js";
 import { Attempts, RETRY, type Retry } from "./retry.js";
 
@@ -26,6 +30,22 @@ import { Attempts, RETRY, type Retry } from "./retry.js";
 export type Whole = bigint | number;
 export type NewTransfer = Omit<TransferRequest, "id" | "amount"> & { id?: string; amount: Whole };
 export type NewHold = Omit<HoldRequest, "id" | "amount"> & { id?: string; amount: Whole };
+
+/** What to change on an account; what is absent stays as it is. A limit of null is taken away, a key removed. */
+export interface AccountChange {
+  status?: AccountStatus;
+  balance_min?: Whole | null;
+  balance_max?: Whole | null;
+  metadata?: Readonly<Record<string, string | null>>;
+  /** Refused (`revision_stale`) unless the account is at this revision. */
+  if_revision?: Whole;
+}
+
+/** A hold to post: all of it, or an amount. */
+export interface Post {
+  id: string;
+  amount?: Whole;
+}
 
 export interface ClientOptions {
   /** A service's token; or call `logIn`. */
@@ -115,6 +135,32 @@ export class Client {
     return this.#pages(`/v1/accounts/${encodeURIComponent(id)}/transfers`, query, "transfers", "before");
   }
 
+  /**
+   * Freezes, closes, limits or describes an account. With `if_revision`, a request whose first answer was lost may be
+   * refused although it was done: read the account.
+   */
+  async changeAccount(id: string, change: AccountChange): Promise<Account> {
+    const given = Object.entries(change).filter(([, value]) => value !== undefined);
+    const whole = (value: unknown) => (typeof value === "number" ? exact(value) : value);
+    const body = Object.fromEntries(given.map(([name, value]) => [name, whole(value)]));
+    return this.#ask("PATCH", `/v1/accounts/${encodeURIComponent(id)}`, { body });
+  }
+
+  /** The open holds on an account, in the order of their placement, page by page. */
+  openHolds(id: string, pageRows = 1000): AsyncGenerator<HoldState, void, void> {
+    return this.#pages(`/v1/accounts/${encodeURIComponent(id)}/holds`, { limit: pageRows }, "holds", "after");
+  }
+
+  /** Says once how many digits of an amount stand behind the point. Amounts stay integers. */
+  async declareAsset(name: string, decimals: number): Promise<void> {
+    await this.#ask("POST", "/v1/assets", { body: { name, decimals } });
+  }
+
+  /** All assets, and for those who may read all accounts, how much of each there is. */
+  async assets(): Promise<Asset[]> {
+    return (await this.#ask<{ assets: Asset[] }>("GET", "/v1/assets")).assets;
+  }
+
   // ----------------------------------------------------------------------------------------- transfers and holds
 
   /**
@@ -128,6 +174,11 @@ export class Client {
   /** Up to 8,190 transfers; an outcome for each, in this order. If they are linked, all are applied or none. */
   async transfers(transfers: readonly NewTransfer[], { linked = false } = {}): Promise<Outcome[]> {
     return this.#outcomes("/v1/transfers", { transfers: transfers.map(withId), ...(linked ? { linked } : {}) });
+  }
+
+  /** What became of a transfer. */
+  transferState(id: string): Promise<TransferState> {
+    return this.#ask("GET", `/v1/transfers/${encodeURIComponent(id)}`);
   }
 
   /** Reserves an amount of `debit` for a later post to `credit`. */
@@ -144,6 +195,27 @@ export class Client {
   /** Makes what is held available again. */
   voidHold(id: string): Promise<Outcome> {
     return this.#ask("POST", `/v1/holds/${encodeURIComponent(id)}/void`, { body: {} });
+  }
+
+  /** Up to 8,190 holds; an outcome for each, in this order. If they are linked, all are placed or none. */
+  async placeHolds(holds: readonly NewHold[], { linked = false } = {}): Promise<Outcome[]> {
+    return this.#outcomes("/v1/holds", { holds: holds.map(withId), ...(linked ? { linked } : {}) });
+  }
+
+  /** Posts up to 8,190 holds. */
+  async postHolds(posts: readonly Post[]): Promise<Outcome[]> {
+    const sent = posts.map(({ id, amount }) => (amount === undefined ? { id } : { id, amount: exact(amount) }));
+    return this.#outcomes("/v1/holds/post", { posts: sent });
+  }
+
+  /** Voids up to 8,190 holds. */
+  voidHolds(ids: readonly string[]): Promise<Outcome[]> {
+    return this.#outcomes("/v1/holds/void", { ids });
+  }
+
+  /** A hold and where it is in its life. */
+  hold(id: string): Promise<HoldState> {
+    return this.#ask("GET", `/v1/holds/${encodeURIComponent(id)}`);
   }
 
   // ---------------------------------------------------------------------------------------------- changes, audit
@@ -176,7 +248,7 @@ export class Client {
 
   /** The answer to a request, which is sent as often as it needs, with the same text. */
   async #ask<T>(
-    method: "GET" | "POST",
+    method: Asked["method"],
     path: string,
     { body, query = {}, guarded = true }: { body?: unknown; query?: Query; guarded?: boolean } = {},
   ): Promise<T> {

@@ -5,7 +5,7 @@ import { decode } from "./json.js";
 
 /** What is sent. */
 export interface Asked {
-  method: "GET" | "POST";
+  method: "GET" | "POST" | "PATCH";
   url: string;
   headers: Record<string, string>;
   body?: string;

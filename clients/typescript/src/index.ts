@@ -1,6 +1,7 @@
 // Client of the Tidegate ledger: transfers that are applied exactly once, also when an answer was lost.
 
-export { Client, type ClientOptions, type NewHold, type NewTransfer, type Time, type Whole } from "./client.js";
+export { Client } from "./client.js";
+export type { AccountChange, ClientOptions, NewHold, NewTransfer, Post, Time, Whole } from "./client.js";
 export { type Members, TidegateError } from "./errors.js";
 export { newId } from "./ids.js";
 export type * from "./models.js";

@@ -8,6 +8,8 @@ export const BIGINT_FIELDS: ReadonlySet<string> = new Set([
   "available",
   "balance",
   "balance_after",
+  "balance_max",
+  "balance_min",
   "credit_balance_after",
   "credited",
   "debit_balance_after",
@@ -16,11 +18,15 @@ export const BIGINT_FIELDS: ReadonlySet<string> = new Set([
   "held",
   "holds_compared",
   "in_transit",
+  "issued",
   "journal",
   "live",
   "of",
   "offset",
   "position",
+  "posted",
+  "remaining",
+  "revision",
   "sequence",
   "sum",
 ]);
@@ -43,6 +49,16 @@ export interface Account {
   held: bigint;
   /** What it may do. */
   kind: AccountKind;
+  /** A credit that would leave a larger balance is refused. */
+  balance_max?: bigint;
+  /** A debit or hold that would leave less available is refused. */
+  balance_min?: bigint;
+  /** Keys and values of the client's; absent if there are none. */
+  metadata?: Record<string, string>;
+  /** How often the account was changed; absent if it never was. */
+  revision?: bigint;
+  /** Which movements it takes part in; absent as long as nothing was ever set on the account, which is `open`. */
+  status?: AccountStatus;
 }
 
 /** What an account may do. */
@@ -56,6 +72,23 @@ export interface AccountRequest {
   asset: string;
   /** What it may do. */
   kind: AccountKind;
+}
+
+/** Which movements an account takes part in. */
+export type AccountStatus = "open" | "debits_frozen" | "frozen" | "closed";
+
+/** An asset, and how much of it there is. */
+export interface Asset {
+  /** Digits of an amount behind the point; 0 if nobody declared them. */
+  decimals: number;
+  /** Whether the decimals were declared. */
+  declared: boolean;
+  /** Its name. */
+  name: string;
+  /** What open holds reserve, minor units; likewise. */
+  held?: bigint;
+  /** What sources gave out and did not get back, minor units; only for those who may read all accounts. */
+  issued?: bigint;
 }
 
 /** The last reconciliation of every shard. */
@@ -94,10 +127,10 @@ export interface Change {
   id?: string;
   /** Send as `after` to go on behind this change. */
   cursor: string;
-  /** `account_opened`, `transfer`, `hold_placed`, `hold_posted`, `hold_voided`, `hold_expired`, `credit_received`
-   * (on a server with several shards: the credit of a transfer or post that another shard decided), `refused`,
-   * `time_mended` (an operator has set the ledger's clock); in a stream also `heartbeat` and `end`, which have only
-   * a cursor. */
+  /** `account_opened`, `account_changed`, `asset_declared`, `transfer`, `hold_placed`, `hold_posted`,
+   * `hold_voided`, `hold_expired`, `credit_received` (on a server with several shards: the credit of a transfer or
+   * post that another shard decided), `refused`, `time_mended` (an operator has set the ledger's clock); in a
+   * stream also `heartbeat` and `end`, which have only a cursor. */
   kind: string;
   /** Number of its record in that journal. */
   sequence: bigint;
@@ -105,9 +138,9 @@ export interface Change {
   shard: number;
   /** When it was decided, milliseconds since the epoch. */
   time_ms: number;
-  /** The account that was opened. */
+  /** The account that was opened or changed. */
   account?: string;
-  /** What it may do. */
+  /** Of `account_opened`: what it may do. */
   account_kind?: AccountKind;
   /** Minor units moved or held. */
   amount?: bigint;
@@ -115,6 +148,12 @@ export interface Change {
   asset?: string;
   /** Of `insufficient_funds`: what was available then. */
   available?: bigint;
+  /** Of `account_changed`: its upper limit after the change; absent if it has none. */
+  balance_max?: bigint;
+  /** Of `account_changed`: its lower limit after the change; absent if it has none. */
+  balance_min?: bigint;
+  /** Code of the client's program; absent for none. */
+  code?: number;
   /** Account that was, or would be, credited. */
   credit?: string;
   /** Its balance after the change (of a collector: of its part on this shard); absent if the change did not credit
@@ -124,6 +163,8 @@ export interface Change {
   debit?: string;
   /** Its balance after the change; absent if the token may not read it. */
   debit_balance_after?: bigint;
+  /** Of `asset_declared`: digits of an amount behind the point. */
+  decimals?: number;
   /** Of `hold_placed`: when it expires, milliseconds since the epoch. */
   expires_at_ms?: number;
   /** Of `hold_posted`: minor units that were held. */
@@ -132,8 +173,16 @@ export interface Change {
   id_space?: string;
   /** Free text. */
   memo?: string;
+  /** Of `account_changed`: keys that were set, with their values, and keys that were removed, with null. */
+  metadata?: Record<string, string>;
   /** Of `refused`: why, as a problem's code. */
   refusal?: string;
+  /** Of `account_changed`: how often the account has been changed. */
+  revision?: bigint;
+  /** Of `account_changed`: its status after the change. */
+  status?: AccountStatus;
+  /** Key of the client's program; absent for none. */
+  user_data?: string;
 }
 
 /** The money of one asset over all shards. */
@@ -204,10 +253,14 @@ export interface HistoryRow {
   kind: RowKind;
   /** When it was decided, milliseconds since the epoch. */
   time_ms: number;
+  /** Code; absent if there is none. */
+  code?: number;
   /** In which id space it is unique, for a service if that is not its own; empty for the empty one. */
   id_space?: string;
   /** Free text; absent if there is none. */
   memo?: string;
+  /** User data; absent if there is none. */
+  user_data?: string;
 }
 
 /** Reserve `amount` of `debit` for a later post to `credit`. */
@@ -222,9 +275,48 @@ export interface HoldRequest {
   debit: string;
   /** How long the hold lives, in milliseconds; at most one hundred years. */
   expires_in_ms: number;
+  /** The reason, as the client numbers its reasons. */
+  code?: number;
   /** Free text for the history: at most 256 bytes of UTF-8. */
   memo?: string;
+  /** A key of another system: at most 64 bytes of UTF-8. */
+  user_data?: string;
 }
+
+/** A hold and its state. */
+export interface HoldState {
+  /** Its id. */
+  id: string;
+  /** Reserved when it was placed, minor units. */
+  amount: bigint;
+  /** Account that a post credits. */
+  credit: string;
+  /** Account that it reserves on. */
+  debit: string;
+  /** Lifetime in milliseconds, as it was asked for. */
+  expires_in_ms: number;
+  /** What it reserves now, minor units; 0 unless it is open. */
+  remaining: bigint;
+  /** Where it is in its life. */
+  state: HoldStatus;
+  /** When it came into this state, milliseconds since the epoch. */
+  time_ms: number;
+  /** Code; absent if there is none, and in a list. */
+  code?: number;
+  /** Of an open hold: milliseconds since the epoch. */
+  expires_at_ms?: number;
+  /** The id space of that id, for a service if it is not its own. */
+  id_space?: string;
+  /** Free text; absent if there is none, and in a list. */
+  memo?: string;
+  /** Of a posted hold: what moved, minor units. */
+  posted?: bigint;
+  /** User data; absent if there is none, and in a list. */
+  user_data?: string;
+}
+
+/** Where a hold is in its life. */
+export type HoldStatus = "open" | "posted" | "voided" | "expired";
 
 /** What became of a transfer or hold. */
 export interface Outcome {
@@ -304,6 +396,42 @@ export interface TransferRequest {
   credit: string;
   /** 1 to 128 bytes of visible UTF-8 without '/'. */
   debit: string;
+  /** The reason, as the client numbers its reasons. */
+  code?: number;
   /** Free text for the history: at most 256 bytes of UTF-8. */
   memo?: string;
+  /** A key of another system: at most 64 bytes of UTF-8. */
+  user_data?: string;
+}
+
+/** A transfer as it was decided. A refusal keeps only a digest of what was asked, so then the content is absent. */
+export interface TransferState {
+  /** Its id. */
+  id: string;
+  /** `applied` or `refused`. */
+  outcome: OutcomeKind;
+  /** Where the record stands in the journal of that shard; later records have larger ones. */
+  position: bigint;
+  /** The shard that decided it. */
+  shard: number;
+  /** When it was decided, milliseconds since the epoch. */
+  time_ms: number;
+  /** Minor units. */
+  amount?: bigint;
+  /** With `insufficient_funds`: what was available then, in minor units. */
+  available?: bigint;
+  /** Code; absent if there is none. */
+  code?: number;
+  /** Account that was credited. */
+  credit?: string;
+  /** Account that was debited. */
+  debit?: string;
+  /** The id space of that id, for a service if it is not its own. */
+  id_space?: string;
+  /** Free text; absent if there is none. */
+  memo?: string;
+  /** Why it was refused; every retry gets this. */
+  refusal?: string;
+  /** User data; absent if there is none. */
+  user_data?: string;
 }

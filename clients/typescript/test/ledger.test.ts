@@ -108,6 +108,53 @@ test("holds", async () => {
   assert.deepEqual([account.balance, account.held, account.available], [5n, 0n, 5n]);
 });
 
+test("batches of holds, and what became of them", async () => {
+  const [debit, credit] = await openPair(10);
+  const terms = { debit, credit, expires_in_ms: 60_000, code: 7, user_data: "seat-12" };
+  const [first, second, third] = [newId(), newId(), newId()];
+  const tooMany = [9, 9].map((amount) => ({ ...terms, amount }));
+  const words = (lines: readonly { outcome: string }[]) => lines.map(({ outcome }) => outcome);
+  assert.deepEqual(words(await client.placeHolds(tooMany, { linked: true })), ["refused", "refused"]);
+  const holds = [{ id: first, amount: 5 }, { id: second, amount: 3n }, { id: third, amount: 1 }];
+  const placed = await client.placeHolds(holds.map((hold) => ({ ...terms, ...hold })));
+  assert.deepEqual(words(placed), ["applied", "applied", "applied"]);
+  const listed = await all(client.openHolds(debit, 2));
+  assert.deepEqual(listed.map(({ id, remaining }) => [id, remaining]), [[first, 5n], [second, 3n], [third, 1n]]);
+  assert.deepEqual(words(await client.postHolds([{ id: first, amount: 4 }, { id: second }])), ["applied", "applied"]);
+  assert.deepEqual(words(await client.voidHolds([third])), ["applied"]);
+  const { state, posted, code, user_data } = await client.hold(first);
+  assert.deepEqual([state, posted, code, user_data], ["posted", 4n, 7, "seat-12"]);
+  assert.equal((await client.hold(third)).state, "voided");
+  assert.equal((await client.account(credit)).balance, 7n);
+});
+
+test("accounts change, and transfers are found", async () => {
+  const [debit, credit] = await openPair(10);
+  let account = await client.changeAccount(debit, { status: "frozen", metadata: { seat: "12" }, if_revision: 0 });
+  assert.deepEqual([account.status, account.metadata, account.revision], ["frozen", { seat: "12" }, 1n]);
+  const vote = { id: newId(), debit, credit, amount: 3 };
+  await refused("debit_account_frozen", 409, client.transfer(vote));
+  assert.equal((await client.transferState(vote.id)).refusal, "debit_account_frozen");
+  account = await client.changeAccount(debit, { status: "open", balance_min: 8, metadata: { seat: null } });
+  assert.deepEqual([account.status, account.balance_min, account.metadata], ["open", 8n, undefined]);
+  await refused("balance_below_min", 409, client.transfer({ ...vote, id: newId() }));
+  assert.equal((await client.changeAccount(debit, { balance_min: null })).balance_min, undefined);
+  const again = { ...vote, id: newId(), code: 9 };
+  assert.equal((await client.transfer(again)).outcome, "applied");
+  const { outcome, amount, code } = await client.transferState(again.id);
+  assert.deepEqual([outcome, amount, code], ["applied", 3n, 9]);
+  const stale = await refused("revision_stale", 409, client.changeAccount(debit, { status: "frozen", if_revision: 1 }));
+  assert.equal(stale.members.revision, 3n);
+});
+
+test("assets", async () => {
+  const name = newId();
+  await client.declareAsset(name, 2);
+  await client.declareAsset(name, 2);
+  await refused("asset_exists", 409, client.declareAsset(name, 3));
+  assert.equal((await client.assets()).find((asset) => asset.name === name)?.decimals, 2);
+});
+
 test("large amounts are exact, and rounded ones are not sent", async () => {
   const [debit, credit] = await openPair(LARGE);
   await client.transfer({ debit, credit, amount: LARGE });

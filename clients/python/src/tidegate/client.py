@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import urllib.parse
-from typing import Any, Iterator, Optional, Sequence
+from typing import Any, Iterator, Mapping, Optional, Sequence
 
 from .changes import Follower
 from .connection import Connections
@@ -19,18 +19,29 @@ from .models import (
     Account,
     AccountKind,
     AccountRequest,
+    AccountStatus,
+    Asset,
     Audit,
     BalanceAt,
     Change,
     HistoryRow,
     HoldRequest,
+    HoldState,
     Outcome,
     Token,
     TransferRequest,
+    TransferState,
 )
 from .retry import Retry
 
 FOR_EVER = Retry(deadline_s=None)
+
+
+class _Keep:
+    """What a limit is told that stays as it is."""
+
+
+KEEP = _Keep()
 
 
 class Client:
@@ -107,6 +118,38 @@ class Client:
         path = f"/v1/accounts/{_quoted(id)}/transfers"
         return (decode(HistoryRow, row) for row in self._pages(path, query, "transfers", "before"))
 
+    def change_account(
+        self,
+        id: str,
+        *,
+        status: Optional[AccountStatus] = None,
+        balance_min: int | None | _Keep = KEEP,
+        balance_max: int | None | _Keep = KEEP,
+        metadata: Optional[Mapping[str, Optional[str]]] = None,
+        if_revision: Optional[int] = None,
+    ) -> Account:
+        """Freezes, closes, limits or describes an account; what is not named stays as it is. A limit of None is taken
+        away, a key of metadata with None removed. With `if_revision`, a request whose first answer was lost may be
+        refused (`revision_stale`) although it was done: read the account."""
+        limits = {"balance_min": balance_min, "balance_max": balance_max}
+        body: dict[str, Any] = {name: limit for name, limit in limits.items() if not isinstance(limit, _Keep)}
+        others = {"status": status, "metadata": metadata, "if_revision": if_revision}
+        body.update({name: value for name, value in others.items() if value is not None})
+        return decode(Account, self._ask("PATCH", f"/v1/accounts/{_quoted(id)}", body))
+
+    def open_holds(self, id: str, *, page_rows: int = 1000) -> Iterator[HoldState]:
+        """The open holds on an account, in the order of their placement, page by page."""
+        path = f"/v1/accounts/{_quoted(id)}/holds"
+        return (decode(HoldState, row) for row in self._pages(path, {"limit": page_rows}, "holds", "after"))
+
+    def declare_asset(self, name: str, decimals: int) -> None:
+        """Says once how many digits of an amount stand behind the point. Amounts stay integers."""
+        self._ask("POST", "/v1/assets", {"name": name, "decimals": decimals})
+
+    def assets(self) -> list[Asset]:
+        """All assets, and for those who may read all accounts, how much of each there is."""
+        return [decode(Asset, row) for row in self._ask("GET", "/v1/assets")["assets"]]
+
     # ------------------------------------------------------------------------------------- transfers and holds
 
     def transfer(self, *, debit: str, credit: str, amount: int, id: Optional[str] = None, **further: Any) -> Outcome:
@@ -119,6 +162,10 @@ class Client:
         """Up to 8,190 transfers; an outcome for each, in this order. If they are linked, all are applied or none."""
         body: dict[str, Any] = {"transfers": [encode(transfer) for transfer in transfers]}
         return self._outcomes("/v1/transfers", {**body, "linked": True} if linked else body)
+
+    def transfer_state(self, id: str) -> TransferState:
+        """What became of a transfer."""
+        return decode(TransferState, self._ask("GET", f"/v1/transfers/{_quoted(id)}"))
 
     def place_hold(
         self, *, debit: str, credit: str, amount: int, expires_in_ms: int, id: Optional[str] = None, **further: Any
@@ -137,6 +184,24 @@ class Client:
     def void_hold(self, id: str) -> Outcome:
         """Makes what is held available again."""
         return decode(Outcome, self._ask("POST", f"/v1/holds/{_quoted(id)}/void", {}))
+
+    def place_holds(self, holds: Sequence[HoldRequest], *, linked: bool = False) -> list[Outcome]:
+        """Up to 8,190 holds; an outcome for each, in this order. If they are linked, all are placed or none."""
+        body: dict[str, Any] = {"holds": [encode(hold) for hold in holds]}
+        return self._outcomes("/v1/holds", {**body, "linked": True} if linked else body)
+
+    def post_holds(self, amounts: Mapping[str, Optional[int]]) -> list[Outcome]:
+        """Posts up to 8,190 holds: an amount for each id, or None for all that it holds."""
+        posts = [{"id": id} if amount is None else {"id": id, "amount": amount} for id, amount in amounts.items()]
+        return self._outcomes("/v1/holds/post", {"posts": posts})
+
+    def void_holds(self, ids: Sequence[str]) -> list[Outcome]:
+        """Voids up to 8,190 holds."""
+        return self._outcomes("/v1/holds/void", {"ids": list(ids)})
+
+    def hold(self, id: str) -> HoldState:
+        """A hold and where it is in its life."""
+        return decode(HoldState, self._ask("GET", f"/v1/holds/{_quoted(id)}"))
 
     # ------------------------------------------------------------------------------------------ changes, audit
 

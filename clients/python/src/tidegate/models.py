@@ -7,12 +7,18 @@ from typing import Literal, Optional
 
 from .ids import new_id
 
-__all__ = ["Account", "AccountKind", "AccountRequest", "Audit", "BalanceAt", "Change", "Conservation", "Damage",
-    "Difference", "FirstFold", "HistoryRow", "HoldRequest", "Outcome", "OutcomeKind", "RowKind", "Scrub",
-    "ShardAudit", "Token", "TransferRequest"]
+__all__ = ["Account", "AccountKind", "AccountRequest", "AccountStatus", "Asset", "Audit", "BalanceAt", "Change",
+    "Conservation", "Damage", "Difference", "FirstFold", "HistoryRow", "HoldRequest", "HoldState", "HoldStatus",
+    "Outcome", "OutcomeKind", "RowKind", "Scrub", "ShardAudit", "Token", "TransferRequest", "TransferState"]
 
 # What an account may do.
 AccountKind = Literal["wallet", "source", "collector"]
+
+# Which movements an account takes part in.
+AccountStatus = Literal["open", "debits_frozen", "frozen", "closed"]
+
+# Where a hold is in its life.
+HoldStatus = Literal["open", "posted", "voided", "expired"]
 
 # The word for an outcome.
 OutcomeKind = Literal["applied", "duplicate", "refused"]
@@ -49,6 +55,21 @@ class Account:
     # What it may do.
     kind: AccountKind
 
+    # A credit that would leave a larger balance is refused.
+    balance_max: Optional[int] = None
+
+    # A debit or hold that would leave less available is refused.
+    balance_min: Optional[int] = None
+
+    # Keys and values of the client's; absent if there are none.
+    metadata: Optional[dict[str, str]] = None
+
+    # How often the account was changed; absent if it never was.
+    revision: Optional[int] = None
+
+    # Which movements it takes part in; absent as long as nothing was ever set on the account, which is `open`.
+    status: Optional[AccountStatus] = None
+
 
 @dataclass(frozen=True, kw_only=True)
 class AccountRequest:
@@ -62,6 +83,26 @@ class AccountRequest:
 
     # What it may do.
     kind: AccountKind
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asset:
+    """An asset, and how much of it there is."""
+
+    # Digits of an amount behind the point; 0 if nobody declared them.
+    decimals: int
+
+    # Whether the decimals were declared.
+    declared: bool
+
+    # Its name.
+    name: str
+
+    # What open holds reserve, minor units; likewise.
+    held: Optional[int] = None
+
+    # What sources gave out and did not get back, minor units; only for those who may read all accounts.
+    issued: Optional[int] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,10 +158,10 @@ class Change:
     # Send as `after` to go on behind this change.
     cursor: str
 
-    # `account_opened`, `transfer`, `hold_placed`, `hold_posted`, `hold_voided`, `hold_expired`, `credit_received`
-    # (on a server with several shards: the credit of a transfer or post that another shard decided), `refused`,
-    # `time_mended` (an operator has set the ledger's clock); in a stream also `heartbeat` and `end`, which have
-    # only a cursor.
+    # `account_opened`, `account_changed`, `asset_declared`, `transfer`, `hold_placed`, `hold_posted`,
+    # `hold_voided`, `hold_expired`, `credit_received` (on a server with several shards: the credit of a transfer or
+    # post that another shard decided), `refused`, `time_mended` (an operator has set the ledger's clock); in a
+    # stream also `heartbeat` and `end`, which have only a cursor.
     kind: str
 
     # Number of its record in that journal.
@@ -132,10 +173,10 @@ class Change:
     # When it was decided, milliseconds since the epoch.
     time_ms: int
 
-    # The account that was opened.
+    # The account that was opened or changed.
     account: Optional[str] = None
 
-    # What it may do.
+    # Of `account_opened`: what it may do.
     account_kind: Optional[AccountKind] = None
 
     # Minor units moved or held.
@@ -146,6 +187,15 @@ class Change:
 
     # Of `insufficient_funds`: what was available then.
     available: Optional[int] = None
+
+    # Of `account_changed`: its upper limit after the change; absent if it has none.
+    balance_max: Optional[int] = None
+
+    # Of `account_changed`: its lower limit after the change; absent if it has none.
+    balance_min: Optional[int] = None
+
+    # Code of the client's program; absent for none.
+    code: Optional[int] = None
 
     # Account that was, or would be, credited.
     credit: Optional[str] = None
@@ -160,6 +210,9 @@ class Change:
     # Its balance after the change; absent if the token may not read it.
     debit_balance_after: Optional[int] = None
 
+    # Of `asset_declared`: digits of an amount behind the point.
+    decimals: Optional[int] = None
+
     # Of `hold_placed`: when it expires, milliseconds since the epoch.
     expires_at_ms: Optional[int] = None
 
@@ -172,8 +225,20 @@ class Change:
     # Free text.
     memo: Optional[str] = None
 
+    # Of `account_changed`: keys that were set, with their values, and keys that were removed, with null.
+    metadata: Optional[dict[str, str]] = None
+
     # Of `refused`: why, as a problem's code.
     refusal: Optional[str] = None
+
+    # Of `account_changed`: how often the account has been changed.
+    revision: Optional[int] = None
+
+    # Of `account_changed`: its status after the change.
+    status: Optional[AccountStatus] = None
+
+    # Key of the client's program; absent for none.
+    user_data: Optional[str] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,11 +339,17 @@ class HistoryRow:
     # When it was decided, milliseconds since the epoch.
     time_ms: int
 
+    # Code; absent if there is none.
+    code: Optional[int] = None
+
     # In which id space it is unique, for a service if that is not its own; empty for the empty one.
     id_space: Optional[str] = None
 
     # Free text; absent if there is none.
     memo: Optional[str] = None
+
+    # User data; absent if there is none.
+    user_data: Optional[str] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,8 +371,61 @@ class HoldRequest:
     # How long the hold lives, in milliseconds; at most one hundred years.
     expires_in_ms: int
 
+    # The reason, as the client numbers its reasons.
+    code: Optional[int] = None
+
     # Free text for the history: at most 256 bytes of UTF-8.
     memo: Optional[str] = None
+
+    # A key of another system: at most 64 bytes of UTF-8.
+    user_data: Optional[str] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HoldState:
+    """A hold and its state."""
+
+    # Its id.
+    id: str
+
+    # Reserved when it was placed, minor units.
+    amount: int
+
+    # Account that a post credits.
+    credit: str
+
+    # Account that it reserves on.
+    debit: str
+
+    # Lifetime in milliseconds, as it was asked for.
+    expires_in_ms: int
+
+    # What it reserves now, minor units; 0 unless it is open.
+    remaining: int
+
+    # Where it is in its life.
+    state: HoldStatus
+
+    # When it came into this state, milliseconds since the epoch.
+    time_ms: int
+
+    # Code; absent if there is none, and in a list.
+    code: Optional[int] = None
+
+    # Of an open hold: milliseconds since the epoch.
+    expires_at_ms: Optional[int] = None
+
+    # The id space of that id, for a service if it is not its own.
+    id_space: Optional[str] = None
+
+    # Free text; absent if there is none, and in a list.
+    memo: Optional[str] = None
+
+    # Of a posted hold: what moved, minor units.
+    posted: Optional[int] = None
+
+    # User data; absent if there is none, and in a list.
+    user_data: Optional[str] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -409,5 +533,59 @@ class TransferRequest:
     # 1 to 128 bytes of visible UTF-8 without '/'.
     debit: str
 
+    # The reason, as the client numbers its reasons.
+    code: Optional[int] = None
+
     # Free text for the history: at most 256 bytes of UTF-8.
     memo: Optional[str] = None
+
+    # A key of another system: at most 64 bytes of UTF-8.
+    user_data: Optional[str] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransferState:
+    """A transfer as it was decided. A refusal keeps only a digest of what was asked, so then the content is
+    absent."""
+
+    # Its id.
+    id: str
+
+    # `applied` or `refused`.
+    outcome: OutcomeKind
+
+    # Where the record stands in the journal of that shard; later records have larger ones.
+    position: int
+
+    # The shard that decided it.
+    shard: int
+
+    # When it was decided, milliseconds since the epoch.
+    time_ms: int
+
+    # Minor units.
+    amount: Optional[int] = None
+
+    # With `insufficient_funds`: what was available then, in minor units.
+    available: Optional[int] = None
+
+    # Code; absent if there is none.
+    code: Optional[int] = None
+
+    # Account that was credited.
+    credit: Optional[str] = None
+
+    # Account that was debited.
+    debit: Optional[str] = None
+
+    # The id space of that id, for a service if it is not its own.
+    id_space: Optional[str] = None
+
+    # Free text; absent if there is none.
+    memo: Optional[str] = None
+
+    # Why it was refused; every retry gets this.
+    refusal: Optional[str] = None
+
+    # User data; absent if there is none.
+    user_data: Optional[str] = None
