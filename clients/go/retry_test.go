@@ -41,6 +41,9 @@ func vote(t *testing.T, script []said, retry tidegate.Retry) (bodies []string, o
 	}))
 	defer server.Close()
 	client := tidegate.New(server.URL, tidegate.Options{Token: "token", Retry: retry})
+	if strings.Contains(script[0].text, `"token"`) {
+		must(client.LogIn(ctx, "dave", "dave"))
+	}
 	request := tidegate.TransferRequest{Debit: "wallet:dave", Credit: "candidate:3", Amount: 1}
 	outcome, err = client.Transfer(ctx, request)
 	return bodies, outcome, err
@@ -77,6 +80,15 @@ func TestTheDeadlineEndsItWithTheLastError(t *testing.T) {
 	if took := time.Since(begun); took > 2*time.Second {
 		t.Fatalf("it went on for %v", took)
 	}
+}
+
+func TestAnExpiredTokenIsRenewedAndTheSameRequestSent(t *testing.T) {
+	expired := said{401, "", `{"code":"token_expired","detail":"the token has expired"}`}
+	token := said{200, "", `{"token":"new","expires_at":"2026-11-21T09:14:49Z"}`}
+	bodies, outcome, err := vote(t, []said{token, expired, token, {201, "", applied}}, tidegate.Retry{})
+	same(t, err, nil)
+	same(t, outcome.Outcome, tidegate.OutcomeKindApplied)
+	same(t, bodies, []string{bodies[0], bodies[1], bodies[0], bodies[1]})
 }
 
 func TestIDsGrow(t *testing.T) {

@@ -76,6 +76,17 @@ class Retries(unittest.TestCase):
         self.assertLess(time.monotonic() - begun, 2.0)
         self.assertEqual(len(server.bodies), 1)
 
+    def test_an_expired_token_is_renewed_and_the_same_request_sent(self):
+        expired = (401, {}, b'{"code":"token_expired","detail":"the token has expired"}')
+        tokens = [(200, {}, b'{"token":"%d","expires_at":"2026-11-21T09:14:49Z"}' % number) for number in (1, 2)]
+        server = self.serve(tokens[0], expired, tokens[1], (201, {}, APPLIED))
+        with Client(f"http://127.0.0.1:{server.server_port}") as client:
+            client.log_in("dave", "dave")
+            outcome = client.transfer(debit="wallet:dave", credit="candidate:3", amount=1)
+            self.assertEqual((outcome.outcome, client.token), ("applied", "2"))
+        self.assertEqual(server.bodies[0::2], [server.bodies[0]] * 2)
+        self.assertEqual(server.bodies[1::2], [server.bodies[1]] * 2)
+
     def test_ids_grow(self):
         ids = [new_id() for _ in range(10_000)]
         self.assertEqual(ids, sorted(set(ids)))

@@ -14,7 +14,7 @@ const APPLIED = '{"id":"vote-1","outcome":"applied","some_later_field":[1]}';
 type Answer = { status: number; headers?: Record<string, string>; text: string } | null;
 
 /** Votes at a server that answers so; the bodies that it got, and what the client said. */
-async function vote(script: Answer[], retry: Partial<Retry> = {}) {
+async function vote(script: Answer[], retry: Partial<Retry> = {}, logsIn = false) {
   const bodies: string[] = [];
   const server = createServer(async (request, response) => {
     let body = "";
@@ -34,6 +34,9 @@ async function vote(script: Answer[], retry: Partial<Retry> = {}) {
   const client = new Client(`http://127.0.0.1:${port}`, { token: "token", retry });
   const begun = performance.now();
   try {
+    if (logsIn) {
+      await client.logIn("dave", "dave");
+    }
     const vote = client.transfer({ debit: "wallet:dave", credit: "candidate:3", amount: 1 });
     const said = await vote.catch((error: unknown) => error);
     return { bodies, said, tookMs: performance.now() - begun };
@@ -67,6 +70,15 @@ test("the deadline ends it with the last error", async () => {
   assert.ok(said instanceof TidegateError);
   assert.deepEqual([said.code, said.retryAfter, bodies.length], ["busy", 5, 1]);
   assert.ok(tookMs < 2000);
+});
+
+test("an expired token is renewed, and the same request sent", async () => {
+  const expired = { status: 401, text: '{"code":"token_expired","detail":"the token has expired"}' };
+  const token = { status: 200, text: '{"token":"new","expires_at":"2026-11-21T09:14:49Z"}' };
+  const { bodies, said } = await vote([token, expired, token, { status: 201, text: APPLIED }], {}, true);
+  assert.equal((said as { outcome: string }).outcome, "applied");
+  const [login, asked] = bodies;
+  assert.deepEqual(bodies, [login, asked, login, asked]);
 });
 
 test("ids grow", () => {
