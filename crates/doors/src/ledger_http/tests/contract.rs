@@ -215,7 +215,7 @@ fn what_became_of_an_id_is_read_by_its_parties_only() {
     let vote = r#"{"id":"v1","debit":"wallet:dave","credit":"candidate:1","amount":1}"#;
     assert_eq!(server.ask(dave, "POST", "/v1/transfers", vote).summary(), "201");
     assert_eq!(get(dave, "/v1/transfers/v1").summary(), "200");
-    assert_eq!(get(dave, "/v1/accounts/wallet:carol/holds").summary(), "403 forbidden");
+    assert_eq!(get(dave, "/v1/accounts/wallet:carol/holds").summary(), "404 account_not_found");
     assert_eq!(get(dave, "/v1/accounts/wallet:dave/holds").summary(), "200");
 }
 
