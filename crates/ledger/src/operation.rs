@@ -145,6 +145,9 @@ pub enum Operation {
     },
     /// How far the journal is durable, for the auditor.
     ReadDurableEnd,
+    /// Has the ids of all that is durable written to files, because a snapshot was written: a restart begins behind
+    /// both.
+    CoverIds,
     /// Keep what the auditor found.
     KeepAudit(AuditReport),
     /// The last audit.

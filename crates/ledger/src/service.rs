@@ -20,7 +20,7 @@ use hashbrown::HashMap;
 use tidegate_disk::Disk;
 use tidegate_journal::{Durability, JournalError, LogReader, LogStore, NoRoom, Position, Sequence};
 use tidegate_machines::ledger::{AccountView, Command, EVENT_BYTES_MAX, Event, Ledger, Outcome};
-use tidegate_machines::{Machine, OutboundNumber, Place, ShardIndex};
+use tidegate_machines::{Machine, OutboundNumber, Place, ShardIndex, TimeMs};
 use tidegate_planted::{Bug, is_planted};
 use tidegate_runtime::Address;
 use tidegate_shard::{Derived, JobId, Jobs, Pause, Room, Served, Service, Turn, Unavailable, Unsolicited};
@@ -35,7 +35,7 @@ use crate::operation::{Answer, Credit, Operation};
 use exchange::Exchange;
 use history::HistoryJob;
 pub use history::HistoryRecords;
-use records::{Halt, Reads, Records, ids_of};
+use records::{AtHand, FoundForIds, Halt, Reads, Wanted, ids_of};
 
 /// Why a shard of the ledger stops for good.
 #[derive(Debug, thiserror::Error)]
@@ -148,10 +148,12 @@ pub enum Note {
 
 /// A read that may wait for the disk.
 #[derive(Debug)]
-pub enum Job {
+pub enum Job<D: Disk> {
     /// Rows of a history.
     History(HistoryJob),
-    /// The records at these positions: those that ids stand for, and debits whose credits another shard asked for.
+    /// Pages of the id index, and the records that ids stand for.
+    Ids(Wanted<D>),
+    /// The records at these positions: debits whose credits another shard asked for.
     Records(Vec<Position>),
 }
 
@@ -160,6 +162,8 @@ pub enum Job {
 pub enum Fetched {
     /// To `History`.
     History(HistoryRecords),
+    /// To `Ids`.
+    Ids(Result<FoundForIds, ShardError>),
     /// To `Records`: in the order asked.
     Records(Result<Vec<Box<[u8]>>, JournalError>),
 }
@@ -181,8 +185,8 @@ pub struct LedgerService<D: Disk> {
     shard_count: u16,
     ids: IdIndex<D>,
     reads: Reads,
-    /// Records that were read for what is being decided.
-    at_hand: Records,
+    /// Pages and records that were read for what is being decided.
+    at_hand: AtHand,
     expiry: Expiry,
     exchange: Exchange,
     histories: HashMap<JobId, HistoryRecords>,
@@ -193,11 +197,11 @@ pub struct LedgerService<D: Disk> {
     scratch: Vec<u8>,
 }
 
-/// The holds whose time is over: what their records are, and the read of more of them.
+/// The holds whose time is over: what was read for them, and the read of more.
 #[derive(Debug, Default)]
 struct Expiry {
     reading: Option<JobId>,
-    records: Records,
+    at_hand: AtHand,
 }
 
 /// A turn of a shard of the ledger.
@@ -214,7 +218,7 @@ impl<D: Disk> LedgerService<D> {
             shard_count,
             ids,
             reads: Reads::default(),
-            at_hand: Records::new(),
+            at_hand: AtHand::default(),
             expiry: Expiry::default(),
             exchange: Exchange::new(ledger, appended),
             histories: HashMap::new(),
@@ -264,7 +268,7 @@ impl<D: Disk> LedgerService<D> {
         if event.id().is_some() {
             let hash = hash.expect("an event with an id answers a command with that id");
             assert!(at.sequence.0 == turn.appended().0, "an id names the record that was just appended");
-            self.ids.insert(hash, Position(at.position.0));
+            self.ids.insert(hash, Position(at.position.0), seconds(event.time()));
         }
     }
 
@@ -286,19 +290,19 @@ impl<D: Disk> LedgerService<D> {
     ) -> Result<(), ShardError> {
         if let Some(job) = self.expiry.reading {
             let Some(records) = self.reads.take(job) else { return Ok(()) };
-            self.expiry = Expiry { reading: None, records: records? };
+            self.expiry = Expiry { reading: None, at_hand: records? };
         }
         assert!(self.at_hand.is_empty(), "one call after the other");
-        self.at_hand = std::mem::take(&mut self.expiry.records);
+        self.at_hand = std::mem::take(&mut self.expiry.at_hand);
         let expired = self.expire_some(turn);
         let at_hand = std::mem::take(&mut self.at_hand);
         match expired {
             Ok(()) => Ok(()),
             Err(Halt::Stop(stop)) => Err(stop),
             Err(Halt::Unread) => {
-                let unread =
-                    self.unread(turn, turn.state().expired_holds(turn.now()).take(EXPIRIES_PER_STEP), &at_hand)?;
-                self.expiry = Expiry { reading: Some(self.start_read(unread, jobs)), records: at_hand };
+                let holds = turn.state().expired_holds(turn.now()).take(EXPIRIES_PER_STEP);
+                let unread = self.unread(turn, holds, &at_hand);
+                self.expiry = Expiry { reading: Some(self.start_read(unread, jobs)), at_hand };
                 Ok(())
             }
         }
@@ -334,7 +338,7 @@ impl<D: Disk> Service for LedgerService<D> {
     type Ticket = Ticket;
     type Note = Note;
     type Progress = decide::Progress;
-    type Job = Job;
+    type Job = Job<D>;
     type Fetched = Fetched;
     type Stop = ShardError;
 
@@ -378,7 +382,7 @@ impl<D: Disk> Service for LedgerService<D> {
         if let Some(job) = progress.reading {
             let Some(records) = self.reads.take(job) else { return Ok(Served::Paused(Pause::Fetch(job))) };
             progress.reading = None;
-            progress.records.extend(records?);
+            progress.at_hand.extend(records?);
         }
         if call.writes() {
             if turn.state().is_outbound_full() {
@@ -393,14 +397,14 @@ impl<D: Disk> Service for LedgerService<D> {
             }
         }
         assert!(self.at_hand.is_empty(), "one call after the other");
-        self.at_hand = std::mem::take(&mut progress.records);
+        self.at_hand = std::mem::take(&mut progress.at_hand);
         let served = self.serve_call(turn, call, progress, jobs);
-        progress.records = std::mem::take(&mut self.at_hand);
+        progress.at_hand = std::mem::take(&mut self.at_hand);
         match served {
             Ok(served) => Ok(served),
             Err(Halt::Stop(stop)) => Err(stop),
             Err(Halt::Unread) => {
-                let unread = self.unread(turn, ids_of(call, progress.decided()), &progress.records)?;
+                let unread = self.unread(turn, ids_of(call, progress.decided()), &progress.at_hand);
                 let job = self.start_read(unread, jobs);
                 progress.reading = Some(job);
                 Ok(Served::Paused(Pause::Fetch(job)))
@@ -418,8 +422,7 @@ impl<D: Disk> Service for LedgerService<D> {
         if progress.reading.is_some() {
             return;
         }
-        // An index that fails says so when the call is served.
-        let unread = self.unread(turn, ids_of(call, progress.decided()), &progress.records).unwrap_or_default();
+        let unread = self.unread(turn, ids_of(call, progress.decided()), &progress.at_hand);
         if !unread.is_empty() {
             progress.reading = Some(self.start_read(unread, jobs));
         }
@@ -441,7 +444,10 @@ impl<D: Disk> Service for LedgerService<D> {
             Fetched::History(records) => {
                 assert!(self.histories.insert(job, records).is_none(), "a job comes back once")
             }
-            Fetched::Records(records) if self.reads.owns(job) => self.reads.fetched(job, records),
+            Fetched::Ids(found) => {
+                let pages = self.reads.fetched(job, found);
+                self.ids.note_pages_read(pages);
+            }
             Fetched::Records(records) => self.exchange.fetched(job, records),
         }
     }
@@ -450,9 +456,10 @@ impl<D: Disk> Service for LedgerService<D> {
         Ok(self.ids.maintain(up_to.position())?)
     }
 
-    fn run<Reader: LogReader>(job: Job, reader: &Reader) -> Fetched {
+    fn run<Reader: LogReader>(job: Job<D>, reader: &Reader) -> Fetched {
         match job {
             Job::History(job) => Fetched::History(job.run(reader)),
+            Job::Ids(wanted) => Fetched::Ids(wanted.read(reader)),
             Job::Records(positions) => records::run(&positions, reader),
         }
     }
@@ -462,6 +469,12 @@ impl<D: Disk> Service for LedgerService<D> {
 #[inline]
 fn may_append<L: LogStore>(turn: &LedgerTurn<'_, L>) -> bool {
     turn.room(EVENT_BYTES_MAX) == Room::Available
+}
+
+/// Whole seconds, as the id index takes them.
+#[inline]
+fn seconds(time: TimeMs) -> u32 {
+    u32::try_from(time.0 / 1000).unwrap_or(u32::MAX)
 }
 
 /// The id index is made from the ledger's records.
@@ -479,7 +492,7 @@ impl<D: Disk> Derived<Ledger> for IdIndex<D> {
             && !is_planted(Bug::IdsLostOverRestart)
             && let Some(id) = event.id()
         {
-            self.insert(self.hash(id.as_bytes()), position);
+            self.insert(self.hash(id.as_bytes()), position, seconds(event.time()));
         }
     }
 

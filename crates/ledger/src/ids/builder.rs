@@ -20,7 +20,9 @@ use std::sync::Arc;
 use tidegate_disk::Disk;
 use tidegate_journal::Position;
 
+use super::condemn::condemn;
 use super::invariants::assert_in_order;
+use super::lookup::Stamp;
 use super::manifest::Manifest;
 use super::merge::Merge;
 use super::run::{Run, RunHeader};
@@ -32,6 +34,14 @@ use super::{IdSeed, IdsError, IdsOptions};
 pub(super) struct View<D: Disk> {
     pub(super) runs: Arc<[Arc<Run<D::File>>]>,
     pub(super) covered: Position,
+    /// Held by whoever looks into these runs.
+    pub(super) stamp: Stamp,
+}
+
+impl<D: Disk> Clone for View<D> {
+    fn clone(&self) -> View<D> {
+        View { runs: Arc::clone(&self.runs), covered: self.covered, stamp: Arc::clone(&self.stamp) }
+    }
 }
 
 /// What a step did.
@@ -41,12 +51,23 @@ pub(super) enum Step<D: Disk> {
     Published(View<D>),
 }
 
+impl<D: Disk> View<D> {
+    /// The end of what runs with filters of their own hold; they are the oldest.
+    pub(super) fn filtered_up_to(&self) -> Position {
+        let filtered = self.runs.iter().take_while(|run| run.header().is_filtered());
+        filtered.last().map_or(Position(0), |run| run.last())
+    }
+}
+
 /// Everything that writes to the index's directory.
 pub(super) struct Builder<D: Disk> {
     disk: D,
     dir: PathBuf,
     fan_out: usize,
     seed: IdSeed,
+    timeline: [u8; 32],
+    /// Of all filters of runs.
+    filter_bytes_max: u64,
     next_number: u64,
     runs: Vec<Arc<Run<D::File>>>,
     /// Whether `runs` is ahead of the manifest.
@@ -72,6 +93,8 @@ impl<D: Disk> Builder<D> {
             dir: dir.to_owned(),
             fan_out: options.fan_out,
             seed: manifest.seed,
+            timeline: manifest.timeline,
+            filter_bytes_max: options.run_filter_bytes_max(),
             next_number: manifest.next_number,
             runs,
             unsaved: false,
@@ -85,7 +108,7 @@ impl<D: Disk> Builder<D> {
     pub(super) fn view(&self) -> View<D> {
         let covered = self.runs.last().map_or(Position(0), |run| run.last());
         assert_in_order(self.runs.iter().map(|run| run.header()));
-        View { runs: self.runs.iter().cloned().collect(), covered }
+        View { runs: self.runs.iter().cloned().collect(), covered, stamp: Arc::new(covered) }
     }
 
     /// Takes a full table; tables come in the order of their positions.
@@ -100,8 +123,12 @@ impl<D: Disk> Builder<D> {
         self.waiting.push_back(table);
     }
 
-    /// Does the most urgent piece of work.
+    /// Does the most urgent piece of work. Damage condemns the index.
     pub(super) fn step(&mut self) -> Result<Step<D>, IdsError> {
+        self.try_step().inspect_err(|error| condemn(&self.disk, &self.dir, error))
+    }
+
+    fn try_step(&mut self) -> Result<Step<D>, IdsError> {
         if self.unsaved {
             self.save_manifest()?;
             return Ok(Step::Published(self.view()));
@@ -119,9 +146,16 @@ impl<D: Disk> Builder<D> {
         Ok(Step::Worked)
     }
 
+    /// Whether a step would do nothing.
+    pub(super) fn is_idle(&self) -> bool {
+        let is_due = (0..=self.highest_tier()).any(|tier| self.is_due(tier));
+        !self.unsaved && self.waiting.is_empty() && self.merges.is_empty() && !is_due
+    }
+
     fn save_manifest(&mut self) -> Result<(), IdsError> {
         let runs = self.runs.iter().map(|run| *run.header()).collect();
-        Manifest { seed: self.seed, next_number: self.next_number, runs }.save(&self.disk, &self.dir)?;
+        let (seed, timeline, next_number) = (self.seed, self.timeline, self.next_number);
+        Manifest { seed, timeline, next_number, runs }.save(&self.disk, &self.dir)?;
         self.unsaved = false;
         Ok(())
     }
@@ -152,7 +186,11 @@ impl<D: Disk> Builder<D> {
         let inputs: Vec<_> =
             self.runs.iter().filter(|run| run.header().tier == tier).take(self.fan_out).cloned().collect();
         let number = self.take_number();
-        match Merge::begin(&self.disk, &self.dir, number, tier + 1, &inputs) {
+        // Those that it replaces leave memory when it is there.
+        let stays = |run: &&Arc<Run<D::File>>| !inputs.iter().any(|input| Arc::ptr_eq(input, run));
+        let in_use: u64 = self.runs.iter().filter(stays).map(|run| run.memory_bytes().1 as u64).sum();
+        let left = self.filter_bytes_max.saturating_sub(in_use);
+        match Merge::begin(&self.disk, &self.dir, number, tier + 1, &inputs, left) {
             Ok(merge) => {
                 let at = self.merges.partition_point(|other| other.tier() < merge.tier());
                 self.merges.insert(at, merge);

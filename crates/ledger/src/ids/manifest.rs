@@ -17,8 +17,8 @@ pub(super) const MANIFEST: &str = "manifest";
 pub(super) const MANIFEST_NEXT: &str = "manifest.next";
 
 const MAGIC: [u8; 8] = *b"TGIDMAN\0";
-const VERSION: u32 = 1;
-const FIXED_BYTES: usize = 48;
+const VERSION: u32 = 2;
+const FIXED_BYTES: usize = 80;
 const CHECKSUM_BYTES: usize = 4;
 /// Runs of one index at most; at a fan-out of 64 that is still more ids than positions.
 const RUNS_MAX: usize = 4096;
@@ -28,6 +28,8 @@ const BYTES_MAX: usize = FIXED_BYTES + RUNS_MAX * RunHeader::BYTES + CHECKSUM_BY
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Manifest {
     pub(super) seed: IdSeed,
+    /// Of which timeline of the journal.
+    pub(super) timeline: [u8; 32],
     /// Number of the next run.
     pub(super) next_number: u64,
     /// Oldest first; their stretches of the journal neither overlap nor leave out an id.
@@ -51,6 +53,7 @@ impl Manifest {
         for field in [self.seed.0[0], self.seed.0[1], self.next_number, self.covered().0] {
             bytes.extend_from_slice(&field.to_le_bytes());
         }
+        bytes.extend_from_slice(&self.timeline);
         for run in &self.runs {
             run.encode_fields(&mut bytes);
         }
@@ -79,7 +82,8 @@ impl Manifest {
         }
         let runs: Option<Vec<RunHeader>> = fields.iter().map(RunHeader::decode_fields).collect();
         let runs = runs.ok_or("it describes a run that cannot be")?;
-        let manifest = Manifest { seed: IdSeed([word(16), word(24)]), next_number: word(32), runs };
+        let timeline = bytes[48..FIXED_BYTES].try_into().expect("it has a fixed length");
+        let manifest = Manifest { seed: IdSeed([word(16), word(24)]), timeline, next_number: word(32), runs };
         let in_order = are_in_order(&manifest.runs);
         let numbered = manifest.runs.iter().all(|run| run.number < manifest.next_number);
         if !in_order || !numbered || manifest.covered().0 != word(40) {
@@ -120,6 +124,7 @@ impl Manifest {
 
 #[cfg(test)]
 mod tests {
+    use super::super::run_filter::FilterShape;
     use super::*;
 
     fn manifest() -> Manifest {
@@ -129,8 +134,17 @@ mod tests {
             entries: 300,
             first: Position(first),
             last: Position(last),
+            ordered: 100,
+            times: (7, 9),
+            random_filter: FilterShape { blocks: 4, probes: 5 },
+            ordered_filter: FilterShape::default(),
         };
-        Manifest { seed: IdSeed([7, 8]), next_number: 9, runs: vec![run(8, 1, 10, 500), run(4, 0, 600, 900)] }
+        Manifest {
+            seed: IdSeed([7, 8]),
+            timeline: [9; 32],
+            next_number: 9,
+            runs: vec![run(8, 1, 10, 500), run(4, 0, 600, 900)],
+        }
     }
 
     #[test]

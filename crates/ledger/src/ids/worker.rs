@@ -13,6 +13,7 @@ use std::time::Duration;
 use tidegate_disk::Disk;
 
 use super::builder::{Builder, Step, View};
+use super::filter::Forgotten;
 use super::memory::Pages;
 use super::table::Table;
 use super::{BuilderKind, IdsError};
@@ -24,6 +25,8 @@ const RETRY_PAUSE: Duration = Duration::from_millis(100);
 enum Job {
     Build(Arc<Table>),
     Touch(Pages),
+    /// Memory to be given back.
+    Drop(Vec<Forgotten>),
 }
 
 /// Reports of the builder.
@@ -73,6 +76,14 @@ impl<D: Disk> Worker<D> {
         }
     }
 
+    /// Hands over memory that is not needed any more. Not worth anything where the caller would wait for it.
+    pub(super) fn give_back(&mut self, memory: Vec<Forgotten>) {
+        match &mut self.place {
+            Place::Here(_) => drop(memory),
+            Place::Thread(thread) => thread.give(Job::Drop(memory)),
+        }
+    }
+
     /// A new view, if the builder has one by now. Never waits. I/O errors are no errors here: the builder tries again.
     pub(super) fn poll(&mut self) -> Result<Option<View<D>>, IdsError> {
         let report = match &mut self.place {
@@ -83,6 +94,14 @@ impl<D: Disk> Worker<D> {
             Some(Report::View(view)) => Ok(Some(view)),
             Some(Report::Stopped(error)) => Err(error),
             Some(Report::Retrying(_)) | None => Ok(None),
+        }
+    }
+
+    /// Whether a builder that is stepped here has nothing to do; one on a thread does not say.
+    pub(super) fn is_idle(&self) -> bool {
+        match &self.place {
+            Place::Here(builder) => builder.is_idle(),
+            Place::Thread(_) => true,
         }
     }
 
@@ -219,5 +238,6 @@ fn begin<D: Disk>(builder: &mut Builder<D>, job: Job) {
     match job {
         Job::Build(table) => builder.build(table),
         Job::Touch(pages) => pages.touch(),
+        Job::Drop(memory) => drop(memory),
     }
 }

@@ -112,7 +112,8 @@ impl<P: Carries<Message>> AuditLoop<P> {
                         tracing::warn!(family = LEDGER.name, shard = shard.0, snapshot, "passed over a snapshot");
                     }
                     let path = written.path.display();
-                    tracing::info!(family = LEDGER.name, shard = shard.0, %path, "wrote a snapshot")
+                    tracing::info!(family = LEDGER.name, shard = shard.0, %path, "wrote a snapshot");
+                    let _ = self.background.ask((shard, Operation::CoverIds), stopped);
                 }
                 Ok(None) => {}
                 Err(error) => {

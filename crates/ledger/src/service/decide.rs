@@ -6,7 +6,7 @@ use tidegate_machines::ledger::{Command, Event, Ledger, Outcome, Refusal, Ruling
 use tidegate_machines::{Decision, Machine, ShardIndex};
 use tidegate_shard::{JobId, Jobs, Pause, Room, Served};
 
-use super::records::{Halt, Records};
+use super::records::{AtHand, Halt};
 use super::{LedgerService, LedgerTurn, Output, may_append};
 use crate::ids::IdHash;
 use crate::limits::RECORD_OVERHEAD_BYTES;
@@ -22,8 +22,8 @@ pub struct Progress {
     outcomes: Vec<Outcome>,
     need_credit: Vec<u32>,
     pub(super) rows: super::history::RowsRead,
-    /// Records that were read for the items to come.
-    pub(super) records: Records,
+    /// Pages and records that were read for the items to come.
+    pub(super) at_hand: AtHand,
     /// The job that reads more of them.
     pub(super) reading: Option<JobId>,
 }
@@ -393,8 +393,8 @@ impl<D: Disk> LedgerService<D> {
         HashedId { id, hash }: HashedId<'_>,
         scratch: &'s mut Vec<u8>,
     ) -> Result<Option<Event<'s>>, Halt> {
-        let found = self.ids.find_newest(hash, |at| -> Result<bool, Halt> {
-            let at_hand = || self.at_hand.get(&at).map(|record| &**record);
+        let found = self.ids.find_newest(hash, &self.at_hand.looked, |at| -> Result<bool, Halt> {
+            let at_hand = || self.at_hand.records.get(&at).map(|record| &**record);
             let record = turn.peek(at).or_else(at_hand).ok_or(Halt::Unread)?;
             scratch.clear();
             scratch.extend_from_slice(record);

@@ -32,6 +32,10 @@ impl<D: Disk> LedgerService<D> {
             }
             Operation::ReadFigures { first, count } => read_figures(turn, *first, *count),
             Operation::ReadDurableEnd => Answer::DurableEnd { durable: turn.durable() },
+            Operation::CoverIds => {
+                self.ids.cover(turn.durable().position());
+                Answer::DurableEnd { durable: turn.durable() }
+            }
             Operation::KeepAudit(report) => {
                 self.last_audit = report.clone();
                 Answer::Audit(report.clone())

@@ -37,7 +37,7 @@ struct TestWorker {
     worker: Worker<FakeDisk, StepLog<FakeDisk>>,
     now: TimeMs,
     /// Reads that no fetch thread does, until the test lets it; `None` when they are done at once.
-    held: Option<Vec<(ShardIndex, JobId, Job)>>,
+    held: Option<Vec<(ShardIndex, JobId, Job<FakeDisk>)>>,
     /// What the last start said of shard 0.
     replayed: ReplayReport,
 }
@@ -81,7 +81,7 @@ impl TestWorker {
         self.worker.shards_mut().iter_mut().for_each(|shard| drop(shard.log_mut().step()));
     }
 
-    fn run(&mut self, (shard, id, job): (ShardIndex, JobId, Job)) {
+    fn run(&mut self, (shard, id, job): (ShardIndex, JobId, Job<FakeDisk>)) {
         let reader = logs(&self.disk).reader(log_id(shard.0)).expect("the disk works");
         self.worker.fetched(shard, id, TestService::run(job, &reader));
     }

@@ -44,7 +44,7 @@ pub struct Node<S: Store> {
     /// One auditor per shard; on a real node they share a thread.
     pub auditors: Vec<Audits<S>>,
     /// Reads that the shards of each worker have asked for and that no fetch thread has done yet.
-    jobs: Vec<Vec<(ShardIndex, JobId, Job)>>,
+    jobs: Vec<Vec<(ShardIndex, JobId, Job<FakeDisk>)>>,
 }
 
 /// What an endpoint is.

@@ -103,6 +103,7 @@ impl Plan {
             filter_bytes_max: *chance.one_of(&[4096, 1 << 16]),
             builder: BuilderKind::Stepped,
             seed: IdSeed([chance.number(), chance.number()]),
+            timeline: [0; 32],
         };
         let mut some = |most: u64| if chance.happens(550) { chance.within(1..=most) } else { 0 };
         let faults = Faults {

@@ -4,11 +4,16 @@ use super::*;
 
 /// Several runs, one of them merged.
 fn built() -> World {
-    let mut world = World::new(1, IdsOptions { freeze_at: 300, ..small() });
-    world.insert_new(300 * 5);
+    built_of(5)
+}
+
+/// So many tables.
+fn built_of(tables: u64) -> World {
+    let mut world = World::new(1, IdsOptions { freeze_at: 300, filter_bytes_max: 1 << 16, ..small() });
+    world.insert_new(300 * tables);
     world.sync_journal();
     world.maintain(60).expect("the disk works");
-    assert_eq!(world.index.facts().runs, 2);
+    assert_eq!(world.index.facts().runs, if tables == 5 { 2 } else { 1 });
     world
 }
 
@@ -123,4 +128,49 @@ fn damage_met_by_a_merge_is_an_error() {
     world.sync_journal();
     let error = world.maintain(20).expect_err("a merge reads the damaged runs");
     assert!(matches!(error, IdsError::Damaged { .. }), "{error}");
+}
+
+#[test]
+fn damage_in_a_page_that_a_start_does_not_read_condemns_the_index_when_it_is_met() {
+    let mut world = built_of(10);
+    let path = world.run_files()[0].clone();
+    assert!(world.disk.flip_bit(&path, 2 * run::PAGE_BYTES as u64 + 99, 3));
+    world.disk.kill();
+    world.recover();
+    assert_eq!(world.discarded, None, "a large run is not read");
+    let errors = world.journal.iter().filter_map(|record| world.find_newest(record.hash, record.id).found.err());
+    // And the one with which the next page begins: as far as fences say, it may begin on this one.
+    assert_eq!(errors.count(), 256, "one page of ids cannot be told");
+    world.disk.crash();
+    world.recover();
+    assert!(world.discarded.as_deref().is_some_and(|why| why.contains("page 1 has a wrong checksum")));
+    world.check();
+    world.disk.kill();
+    world.recover();
+    assert_eq!(world.discarded, None, "once");
+}
+
+#[test]
+fn a_flipped_bit_in_what_a_start_reads_of_a_large_run_is_found() {
+    let clean = built_of(10);
+    let path = clean.run_files()[0].clone();
+    let len = clean.disk.contents(&path).expect("it exists").len() as u64;
+    let pages = 1 + 2_700u64.div_ceil(255);
+    for offset in (0..4096).step_by(61).chain((pages * 4096..len).step_by(29)) {
+        let mut world = built_of(10);
+        assert!(world.disk.flip_bit(&path, offset, (offset % 8) as u8));
+        world.disk.kill();
+        world.recover();
+        assert!(world.discarded.is_some(), "byte {offset}");
+    }
+}
+
+#[test]
+fn an_index_of_another_timeline_is_built_again() {
+    let world = built();
+    world.disk.kill();
+    let options = IdsOptions { timeline: [7; 32], ..world.options };
+    let Opened { covered, discarded, .. } = open(&world.disk, options, world.end());
+    assert_eq!(covered, Position(0));
+    assert!(discarded.is_some_and(|why| why.contains("another timeline")));
 }

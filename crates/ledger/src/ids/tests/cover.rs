@@ -1,0 +1,40 @@
+//! What is asked to be covered is in runs soon, so that a restart reads only what is behind.
+
+use super::*;
+
+#[test]
+fn a_table_that_is_not_full_becomes_a_run_when_that_is_asked_for() {
+    let mut world = World::new(1, IdsOptions { freeze_at: 1_000, ..small() });
+    world.insert_new(30);
+    world.sync_journal();
+    world.maintain(10).expect("the disk works");
+    assert_eq!(world.index.covered(), Position(0), "nothing is full");
+    world.durable = Position(31);
+    world.index.cover(world.durable);
+    world.maintain(10).expect("the disk works");
+    assert_eq!(world.index.covered(), Position(30));
+    world.index.cover(Position(31));
+    world.insert_new(3);
+    world.maintain(10).expect("the disk works");
+    assert_eq!((world.index.covered(), world.index.facts().runs), (Position(30), 1), "that was all");
+    world.sync_journal();
+    world.disk.crash();
+    world.recover();
+    assert_eq!((world.index.covered(), &world.discarded), (Position(30), &None));
+    world.check();
+}
+
+#[test]
+fn many_small_runs_are_merged_like_others() {
+    let mut world = World::new(1, IdsOptions { freeze_at: 1_000, ..small() });
+    for _ in 0..200 {
+        world.insert_new(2);
+        world.durable = Position(world.end().0 + 1);
+        world.index.cover(world.durable);
+        world.maintain(6).expect("the disk works");
+    }
+    assert_eq!(world.index.covered(), world.end());
+    assert!(world.index.facts().runs <= 12, "{:?}", world.index.facts());
+    world.sync_journal();
+    world.check();
+}
