@@ -73,6 +73,8 @@ pub(super) struct Builder<D: Disk> {
     /// Whether `runs` is ahead of the manifest.
     unsaved: bool,
     waiting: VecDeque<Arc<Table>>,
+    /// What [`Builder::cover`] said.
+    to_cover: Position,
     /// At most one of a tier, lowest tier first.
     merges: Vec<Merge<D>>,
     /// Merged away, named by no manifest once `unsaved` is false; deleted when no lookup holds them.
@@ -99,6 +101,7 @@ impl<D: Disk> Builder<D> {
             runs,
             unsaved: false,
             waiting: VecDeque::new(),
+            to_cover: manifest.covered,
             merges: Vec::new(),
             retired: Vec::new(),
         }
@@ -106,9 +109,24 @@ impl<D: Disk> Builder<D> {
 
     /// The runs as they are now.
     pub(super) fn view(&self) -> View<D> {
-        let covered = self.runs.last().map_or(Position(0), |run| run.last());
+        let covered = self.covered();
         assert_in_order(self.runs.iter().map(|run| run.header()));
         View { runs: self.runs.iter().cloned().collect(), covered, stamp: Arc::new(covered) }
+    }
+
+    /// Every record up to here is in a run.
+    fn covered(&self) -> Position {
+        let last = self.runs.last().map_or(Position(0), |run| run.last());
+        let waits =
+            self.waiting.front().and_then(|table| table.range()).is_some_and(|(first, _)| first <= self.to_cover);
+        if waits { last } else { last.max(self.to_cover) }
+    }
+
+    /// Hears that all records up to `position` are in runs when the tables that it has by now are.
+    pub(super) fn cover(&mut self, position: Position) {
+        assert!(position >= self.to_cover, "ids: covered goes back: {position} after {}", self.to_cover);
+        self.to_cover = position;
+        self.unsaved |= self.waiting.is_empty();
     }
 
     /// Takes a full table; tables come in the order of their positions.
@@ -155,7 +173,7 @@ impl<D: Disk> Builder<D> {
     fn save_manifest(&mut self) -> Result<(), IdsError> {
         let runs = self.runs.iter().map(|run| *run.header()).collect();
         let (seed, timeline, next_number) = (self.seed, self.timeline, self.next_number);
-        Manifest { seed, timeline, next_number, runs }.save(&self.disk, &self.dir)?;
+        Manifest { seed, timeline, next_number, covered: self.covered(), runs }.save(&self.disk, &self.dir)?;
         self.unsaved = false;
         Ok(())
     }

@@ -85,6 +85,8 @@ pub struct IdIndex<D: Disk> {
     released: usize,
     /// Records up to here are to be in runs, even if that makes a small one.
     to_cover: Position,
+    /// What of it the builder knows.
+    told_to_cover: Position,
     /// A table whose memory can be used again.
     spare: Option<Table>,
     view: View<D>,
@@ -280,8 +282,9 @@ impl<D: Disk> IdIndex<D> {
         self.assert_consistent();
     }
 
-    /// Has all records up to `position` written to runs soon, even if that makes a small run. Whoever has written a
-    /// snapshot asks this, so that a restart need not read what is before it.
+    /// Has all records up to `position`, up to where the journal is durable, written to runs soon, even if that makes a
+    /// small run; [`IdIndex::covered`] is at least `position` then. Whoever has written a snapshot asks this, so that a
+    /// restart need not read what is before it.
     pub fn cover(&mut self, position: Position) {
         self.to_cover = self.to_cover.max(position);
         let begins_before = self.recent.range().is_some_and(|(first, _)| first <= self.to_cover);
@@ -314,6 +317,11 @@ impl<D: Disk> IdIndex<D> {
             }
             self.worker.build(Arc::clone(table));
             self.released += 1;
+        }
+        let waits = self.recent.range().is_some_and(|(first, _)| first <= self.to_cover);
+        if self.to_cover > self.told_to_cover && self.to_cover <= self.durable && !waits {
+            self.worker.cover(self.to_cover);
+            self.told_to_cover = self.to_cover;
         }
     }
 

@@ -76,7 +76,7 @@ impl<D: Disk> IdIndex<D> {
             Err(error) => return Err(error),
         };
         delete_unnamed(&disk, dir, &loaded.manifest)?;
-        let covered = loaded.manifest.covered();
+        let covered = loaded.manifest.covered;
         let entries = loaded.manifest.runs.iter().map(|run| run.entries).sum();
         let builder = Builder::new(disk.clone(), dir, &options, &loaded.manifest, loaded.runs);
         let view = builder.view();
@@ -92,7 +92,8 @@ impl<D: Disk> IdIndex<D> {
             kept: VecDeque::new(),
             frozen: VecDeque::new(),
             released: 0,
-            to_cover: Position(0),
+            to_cover: covered,
+            told_to_cover: covered,
             spare: None,
             filtered: view.runs.iter().take_while(|run| run.header().is_filtered()).count(),
             filtered_up_to: view.filtered_up_to(),
@@ -113,7 +114,7 @@ impl<D: Disk> IdIndex<D> {
 impl<D: Disk> Loaded<D> {
     fn empty(options: &IdsOptions) -> Loaded<D> {
         let (seed, timeline) = (options.seed, options.timeline);
-        let manifest = Manifest { seed, timeline, next_number: 1, runs: Vec::new() };
+        let manifest = Manifest { seed, timeline, next_number: 1, covered: Position(0), runs: Vec::new() };
         let none = (Position(0), Position(0));
         let filter = Filter::new(0, none, options.filter_ids_first, options.young_filter_bytes_max());
         Loaded { manifest, runs: Vec::new(), filter }
@@ -128,7 +129,7 @@ fn load<D: Disk>(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Loaded<D>, IdsError> {
     let Some(manifest) = Manifest::load(disk, dir)? else { return Ok(Loaded::empty(options)) };
-    let covered = manifest.covered();
+    let covered = manifest.covered;
     if covered > journal_end {
         let what = format!("it covers records up to {covered}, but the journal ends at {journal_end}");
         return Err(IdsError::damaged(&dir.join(MANIFEST), what));
@@ -200,7 +201,7 @@ impl<D: Disk> IdIndex<D> {
     /// How far into the journal the index in `dir` reaches, whether or not it can be used; `None` if there is none.
     /// Whatever it has was durable in the journal once.
     pub fn covered_in(disk: &D, dir: &Path) -> Result<Option<Position>, IdsError> {
-        Ok(Manifest::load(disk, dir)?.map(|manifest| manifest.covered()))
+        Ok(Manifest::load(disk, dir)?.map(|manifest| manifest.covered))
     }
 }
 

@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tidegate_disk::Disk;
+use tidegate_journal::Position;
 
 use super::builder::{Builder, Step, View};
 use super::filter::Forgotten;
@@ -24,6 +25,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// What the builder's thread is given to do.
 enum Job {
     Build(Arc<Table>),
+    Cover(Position),
     Touch(Pages),
     /// Memory to be given back.
     Drop(Vec<Forgotten>),
@@ -65,6 +67,14 @@ impl<D: Disk> Worker<D> {
         match &mut self.place {
             Place::Here(builder) => builder.build(table),
             Place::Thread(thread) => thread.give(Job::Build(table)),
+        }
+    }
+
+    /// Says that all records up to `position` are in the tables handed over.
+    pub(super) fn cover(&mut self, position: Position) {
+        match &mut self.place {
+            Place::Here(builder) => builder.cover(position),
+            Place::Thread(thread) => thread.give(Job::Cover(position)),
         }
     }
 
@@ -237,6 +247,7 @@ fn run<D: Disk>(
 fn begin<D: Disk>(builder: &mut Builder<D>, job: Job) {
     match job {
         Job::Build(table) => builder.build(table),
+        Job::Cover(position) => builder.cover(position),
         Job::Touch(pages) => pages.touch(),
         Job::Drop(memory) => drop(memory),
     }

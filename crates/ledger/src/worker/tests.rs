@@ -16,6 +16,7 @@ use crate::family::LEDGER;
 use crate::family::LedgerFamily;
 use crate::ids::{BuilderKind, IdIndex, IdSeed, IdsOptions};
 use crate::message::{HoldRequest, Reply, TransferBatch};
+use crate::operation::{Message, Operation};
 use tidegate_shard::{NothingDerived, OpenShard, ReplayReport, Service, Snapshots};
 
 const DATA: &str = "/data";
@@ -332,6 +333,42 @@ fn write_snapshot(disk: &FakeDisk) {
     let end = open.recovered().end;
     let back = open.replay(1, &mut NothingDerived, |_| {}).expect("the log is whole");
     snapshots(disk, 0).write(end, &back.state, |_| true).expect("there is room");
+}
+
+/// Has the ids of all that is durable covered, as the auditor does behind a snapshot.
+fn cover_ids(node: &mut TestWorker) {
+    let asked =
+        Message::Call { from: Address::new(7, 0), ticket: 1, shard: ShardIndex(0), operation: Operation::CoverIds };
+    let (mut out, mut finished) = (Outgoing::new(), Finished::new());
+    node.worker.deliver(asked, &mut out, &mut finished);
+    for _ in 0..64 {
+        node.worker.step(node.now, &mut out, &mut finished);
+    }
+    assert!(matches!(&out[..], [(_, Message::Answer { answer: Ok(_), .. })]), "{out:?}");
+}
+
+#[test]
+fn a_restart_reads_only_what_is_behind_the_snapshot_however_few_ids_there_are() {
+    for covered in [false, true] {
+        let mut node = TestWorker::with_a_durable_vote();
+        for n in 0..100 {
+            assert_eq!(node.ask(sale(&format!("before-{n}"))), Reply::Outcomes(vec![Outcome::Applied]));
+        }
+        write_snapshot(&node.disk);
+        if covered {
+            cover_ids(&mut node);
+        }
+        for n in 0..3 {
+            assert_eq!(node.ask(sale(&format!("behind-{n}"))), Reply::Outcomes(vec![Outcome::Applied]));
+        }
+        let mut node = TestWorker::over(node.disk, 1);
+        let report = &node.replayed;
+        assert_eq!((report.snapshot_sequence, report.events), (103, 3));
+        assert_eq!(report.derived_only, if covered { 0 } else { 103 });
+        for id in ["before-0", "before-99", "behind-2"] {
+            assert_eq!(node.ask(sale(id)), Reply::Outcomes(vec![Outcome::Duplicate]), "{id}");
+        }
+    }
 }
 
 /// Two timelines part after two sales. What a start finds that has the journal of the one and a snapshot of the other:

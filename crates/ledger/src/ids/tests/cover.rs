@@ -12,28 +12,32 @@ fn a_table_that_is_not_full_becomes_a_run_when_that_is_asked_for() {
     world.durable = Position(31);
     world.index.cover(world.durable);
     world.maintain(10).expect("the disk works");
-    assert_eq!(world.index.covered(), Position(30));
-    world.index.cover(Position(31));
-    world.insert_new(3);
+    assert_eq!((world.index.covered(), world.index.facts().runs), (Position(31), 1), "and the end of the journal");
+    world.durable = Position(40);
+    world.index.cover(world.durable);
+    world.maintain(3).expect("the disk works");
+    assert_eq!((world.index.covered(), world.index.facts().runs), (Position(40), 1), "without another run");
+    world.insert(hash(1), 7, 20);
     world.maintain(10).expect("the disk works");
-    assert_eq!((world.index.covered(), world.index.facts().runs), (Position(30), 1), "that was all");
+    assert_eq!((world.index.covered(), world.index.facts().runs), (Position(40), 1), "that was all");
     world.sync_journal();
     world.disk.crash();
     world.recover();
-    assert_eq!((world.index.covered(), &world.discarded), (Position(30), &None));
+    assert_eq!((world.index.covered(), &world.discarded), (Position(40), &None));
     world.check();
 }
 
 #[test]
 fn many_small_runs_are_merged_like_others() {
     let mut world = World::new(1, IdsOptions { freeze_at: 1_000, ..small() });
-    for _ in 0..200 {
-        world.insert_new(2);
+    for n in 0..200 {
+        world.insert(hash(n), n, 2);
+        world.insert_new(1);
         world.durable = Position(world.end().0 + 1);
         world.index.cover(world.durable);
         world.maintain(6).expect("the disk works");
     }
-    assert_eq!(world.index.covered(), world.end());
+    assert_eq!(world.index.covered(), Position(world.end().0 + 1));
     assert!(world.index.facts().runs <= 12, "{:?}", world.index.facts());
     world.sync_journal();
     world.check();
