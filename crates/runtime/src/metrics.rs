@@ -12,6 +12,8 @@ metrics! {
         ring_depth: Gauge "tidegate_ring_depth" "Messages waiting in all rings to a worker.";
         busy_nanoseconds: Counter
             "tidegate_worker_busy_seconds_total" "Time that a worker's loop did not wait for events.";
+        longest_turn_nanoseconds: Gauge "tidegate_worker_turn_max_seconds"
+            "The longest turn of a worker's loop in the last ten to twenty seconds: for so long all its clients waited.";
     }
 }
 

@@ -92,6 +92,29 @@ struct Stopping {
     counted_quiet: bool,
 }
 
+/// Longest turn of the stretch of time before this one and of this one.
+struct LongestTurn {
+    since: Instant,
+    before: Duration,
+    now: Duration,
+}
+
+impl LongestTurn {
+    /// How long a stretch is.
+    const STRETCH: Duration = Duration::from_secs(10);
+
+    fn note(&mut self, took: Duration, turned: Instant) {
+        if turned.duration_since(self.since) >= LongestTurn::STRETCH {
+            *self = LongestTurn { since: turned, before: self.now, now: Duration::ZERO };
+        }
+        self.now = self.now.max(took);
+    }
+
+    fn get(&self) -> Duration {
+        self.now.max(self.before)
+    }
+}
+
 impl<P: Send> Worker<P> {
     /// Prepares the thread's poll; its endpoint can be woken from here on. Members are numbered as they stand in the
     /// lists, ports first.
@@ -122,6 +145,7 @@ impl<P: Send> Worker<P> {
         let mut stopping: Option<Stopping> = None;
         let mut drained_per_second = None;
         let (mut ticked, mut busy) = (Instant::now(), Duration::ZERO);
+        let mut longest = LongestTurn { since: Instant::now(), before: Duration::ZERO, now: Duration::ZERO };
         loop {
             let turned = Instant::now();
             let now = now_ms();
@@ -129,6 +153,7 @@ impl<P: Send> Worker<P> {
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
                 self.tick(now, std::mem::take(&mut busy));
+                self.metrics.longest_turn_nanoseconds.set(longest.get().as_nanos() as i64);
                 self.follow_drain(&mut drained_per_second, now);
             }
             if stopping.is_none() && self.group.status.is_stopping() {
@@ -142,6 +167,7 @@ impl<P: Send> Worker<P> {
             }
             let took = turned.elapsed();
             busy += took;
+            longest.note(took, turned);
             self.members.ports.iter_mut().for_each(|port| port.observe_turn(took));
             self.wait(!worked, &mut events)?;
         }

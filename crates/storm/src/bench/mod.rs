@@ -1,4 +1,5 @@
 //! What `storm bench-…` measures: one module per bench, each with its cases.
 
 pub mod gateway;
+pub mod ids;
 pub mod ledger;

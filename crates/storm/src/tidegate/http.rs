@@ -90,6 +90,16 @@ pub fn is_healthy(address: SocketAddr) -> bool {
     ask().unwrap_or(false)
 }
 
+/// The body of what a server answers to a `GET`.
+pub fn get(address: SocketAddr, path: &str) -> Result<String> {
+    let mut socket = TcpStream::connect_timeout(&address, Duration::from_millis(500))?;
+    socket.set_read_timeout(Some(Duration::from_secs(2)))?;
+    socket.write_all(format!("GET {path} HTTP/1.1\r\nhost: tidegate\r\nconnection: close\r\n\r\n").as_bytes())?;
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
