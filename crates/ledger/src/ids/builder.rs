@@ -27,6 +27,7 @@ use super::manifest::Manifest;
 use super::merge::Merge;
 use super::run::{Run, RunHeader};
 use super::run_writer::write_run;
+use super::scrub::Published;
 use super::table::Table;
 use super::{IdSeed, IdsError, IdsOptions};
 
@@ -70,6 +71,8 @@ pub(super) struct Builder<D: Disk> {
     filter_bytes_max: u64,
     next_number: u64,
     runs: Vec<Arc<Run<D::File>>>,
+    /// Those that the manifest names, for who verifies them.
+    published: Arc<Published<D>>,
     /// Whether `runs` is ahead of the manifest.
     unsaved: bool,
     waiting: VecDeque<Arc<Table>>,
@@ -98,6 +101,7 @@ impl<D: Disk> Builder<D> {
             timeline: manifest.timeline,
             filter_bytes_max: options.run_filter_bytes_max(),
             next_number: manifest.next_number,
+            published: Arc::new(Published::new(runs.iter().cloned().collect())),
             runs,
             unsaved: false,
             waiting: VecDeque::new(),
@@ -105,6 +109,11 @@ impl<D: Disk> Builder<D> {
             merges: Vec::new(),
             retired: Vec::new(),
         }
+    }
+
+    /// The runs, for who verifies them.
+    pub(super) fn published(&self) -> Arc<Published<D>> {
+        Arc::clone(&self.published)
     }
 
     /// The runs as they are now.
@@ -149,7 +158,9 @@ impl<D: Disk> Builder<D> {
     fn try_step(&mut self) -> Result<Step<D>, IdsError> {
         if self.unsaved {
             self.save_manifest()?;
-            return Ok(Step::Published(self.view()));
+            let view = self.view();
+            self.published.put(Arc::clone(&view.runs));
+            return Ok(Step::Published(view));
         }
         self.delete_retired();
         if !self.waiting.is_empty() && !self.merging_is_behind() {

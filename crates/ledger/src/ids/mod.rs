@@ -334,7 +334,6 @@ impl<D: Disk> IdIndex<D> {
         );
         let before = std::mem::replace(&mut self.view, view);
         self.stamps.push_back(before.stamp);
-        self.published.put(Arc::clone(&self.view.runs));
         self.note_filtered();
         while let Some(table) = self.frozen.front() {
             if table.range().is_some_and(|(_, last)| last > self.view.covered) {

@@ -26,7 +26,6 @@ use super::manifest::{MANIFEST, MANIFEST_NEXT, Manifest};
 use super::run::{Run, RunHeader, verify_header};
 use super::run_reader::RunReader;
 use super::run_tail;
-use super::scrub::Published;
 use super::table::Table;
 use super::worker::Worker;
 use super::{Counted, IdIndex, IdsError, IdsOptions};
@@ -80,7 +79,7 @@ impl<D: Disk> IdIndex<D> {
         let entries = loaded.manifest.runs.iter().map(|run| run.entries).sum();
         let builder = Builder::new(disk.clone(), dir, &options, &loaded.manifest, loaded.runs);
         let view = builder.view();
-        let published = Arc::new(Published::new(Arc::clone(&view.runs)));
+        let published = builder.published();
         let worker = Worker::start(builder, options.builder).map_err(IdsError::io("start the builder for", dir))?;
         let index = IdIndex {
             disk,
