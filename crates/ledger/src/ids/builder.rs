@@ -27,7 +27,7 @@ use super::manifest::Manifest;
 use super::merge::Merge;
 use super::run::{Run, RunHeader};
 use super::run_writer::write_run;
-use super::scrub::Published;
+use super::scrubber::Published;
 use super::table::Table;
 use super::{IdSeed, IdsError, IdsOptions};
 

@@ -38,7 +38,7 @@ mod run_filter;
 mod run_reader;
 mod run_tail;
 mod run_writer;
-mod scrub;
+mod scrubber;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -56,7 +56,7 @@ use tidegate_journal::Position;
 use builder::View;
 use filter::Filter;
 use lookup::{RunMask, Stamp};
-use scrub::Published;
+use scrubber::Published;
 use table::Table;
 use worker::Worker;
 
@@ -65,7 +65,7 @@ pub use hash::{IdHash, IdSeed};
 pub use lookup::{Looked, PageLookup, PagesUnread};
 pub use open::Opened;
 pub use options::{BuilderKind, IdsOptions};
-pub use scrub::{IdScrubber, IdsScrubbed};
+pub use scrubber::{IdScrubber, IdsScrubbed};
 
 /// I/O errors that [`IdIndex::catch_up`] sits out, 100 ms each, before it gives up.
 const RETRIES_MAX: u32 = 20;

@@ -48,8 +48,8 @@ pub struct Settings {
     /// Where results, logs and the server's data go: 16 bytes for each id, twice that while they are made.
     #[arg(long, default_value = "target/bench")]
     out: PathBuf,
-    /// Ids that the ledger has seen; the keys of the report are named by it.
-    #[arg(long, env = "IDS", default_value = "1e7")]
+    /// Ids that the ledger has seen; the keys of the report are named by it. Below 34 million no run is large.
+    #[arg(long, env = "IDS", default_value = "1e8")]
     ids: String,
     /// Transfers of each measurement.
     #[arg(long, default_value_t = 4_000_000)]
@@ -147,13 +147,13 @@ fn measure(tidegate: &Tidegate, names: &Names, transfers: u64, kind: Kind, serie
     let mut load = TimedTransfers { names, work, kind };
     let done = AtomicBool::new(false);
     let (tally, stall) = std::thread::scope(|scope| {
-        let watch = scope.spawn(|| {
+        let watch = scope.spawn(|| -> Result<f64> {
             let mut longest = 0.0f64;
             loop {
                 let last = done.load(Ordering::SeqCst);
-                longest = longest.max(longest_turn(tidegate).unwrap_or(0.0));
+                longest = longest.max(longest_turn(tidegate)?);
                 if last {
-                    return longest;
+                    return Ok(longest);
                 }
                 let begun = Instant::now();
                 while begun.elapsed() < LOOK && !done.load(Ordering::SeqCst) {
@@ -163,7 +163,8 @@ fn measure(tidegate: &Tidegate, names: &Names, transfers: u64, kind: Kind, serie
         });
         let tally: Result<Tally> = load::run(tidegate.binary(), PRESSURE, &mut load);
         done.store(true, Ordering::SeqCst);
-        tally.map(|tally| (tally, watch.join().expect("it only asks")))
+        let stall = watch.join().expect("it only asks")?;
+        anyhow::Ok((tally?, stall))
     })?;
     let found = tally.outcomes();
     ensure!(found.applied == transfers, "of {transfers} new transfers: {found}");
@@ -175,7 +176,7 @@ fn longest_turn(tidegate: &Tidegate) -> Result<f64> {
     let text = get(tidegate.http(), "/metrics")?;
     let lines = text.lines().filter(|line| line.starts_with("tidegate_worker_turn_max_seconds"));
     let values = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
-    Ok(values.fold(0.0, f64::max))
+    values.reduce(f64::max).context("the server does not say how long its turns were")
 }
 
 /// Waits for a snapshot of all that was asked until now, and for the id index to cover it.

@@ -3,7 +3,7 @@
 use super::server::TOKEN;
 use crate::load::{Answer, Dialect, Outcomes};
 use crate::workload::{Names, Workload};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -94,9 +94,12 @@ pub fn is_healthy(address: SocketAddr) -> bool {
 pub fn get(address: SocketAddr, path: &str) -> Result<String> {
     let mut socket = TcpStream::connect_timeout(&address, Duration::from_millis(500))?;
     socket.set_read_timeout(Some(Duration::from_secs(2)))?;
-    socket.write_all(format!("GET {path} HTTP/1.1\r\nhost: tidegate\r\nconnection: close\r\n\r\n").as_bytes())?;
+    let head =
+        format!("GET {path} HTTP/1.1\r\nhost: tidegate\r\nconnection: close\r\nauthorization: Bearer {TOKEN}\r\n\r\n");
+    socket.write_all(head.as_bytes())?;
     let mut answer = String::new();
     socket.read_to_string(&mut answer)?;
+    ensure!(answer.starts_with("HTTP/1.1 200"), "GET {path} was answered with {}", answer.lines().next().unwrap_or(""));
     Ok(answer)
 }
 
