@@ -27,6 +27,7 @@ SIM_ARGS = $(if $(WORLD),--world $(WORLD)) $(if $(STORE),--store $(STORE)) $(if 
 RUNS ?= 3
 FUZZ_SECONDS ?= 30
 KILLS ?= 1000
+SHOWS ?= 100
 
 # What `make test` printed, stage by stage.
 LOGS := $(TARGET)/stages
@@ -59,7 +60,7 @@ test: setup ## everything that must hold before a merge, from nothing to the end
 	@$(STAGE) "4/8 simulation: some hundred seeds on two stores, ten planted bugs" $(MAKE) sim-test
 	@$(STAGE) "5/8 loom: every interleaving of the rings" $(MAKE) loom
 	@$(STAGE) "6/8 hostile input: the fuzz corpora again" $(MAKE) fuzz-replay
-	@$(STAGE) "7/8 the doors: README as printed, schemathesis" $(MAKE) doors
+	@$(STAGE) "7/8 the doors: README as printed, schemathesis, linearizability" $(MAKE) doors linearizability
 	@$(STAGE) "8/8 real clients of MQTT, and a browser" $(MAKE) clients
 	@scripts/summary.sh $(LOGS)
 
@@ -123,6 +124,13 @@ doors: setup ## the README's commands as printed, and schemathesis against /open
 	@# As it is released but for the optimiser: without what only tests turn on.
 	cargo build $(PRODUCTION) --bin tidegate
 	tests/doors/run.sh $(TARGET)/debug/tidegate
+
+.PHONY: linearizability
+linearizability: setup ## histories of concurrent clients over kill -9, checked by Porcupine (SHOWS=100)
+	@$(SETUP) golang
+	cargo build $(PRODUCTION) --bin tidegate
+	cd tests/linearizability && go test ./... && \
+		go run . --binary $(TARGET)/debug/tidegate --shows $(SHOWS) $(if $(SEED),--seed $(SEED))
 
 .PHONY: clients
 clients: setup ## paho, mosquitto's tools and mqtt.js through every door, and the voting page in Chromium

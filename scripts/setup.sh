@@ -1,6 +1,6 @@
 #!/bin/bash
 # Makes one tool available, or says in one line what to install:  setup.sh
-# rust|python|clients|redis|postgres|mosquitto|mochi|fuzz|miri Idempotent and quick when the tool is there, because most
+# rust|python|clients|golang|redis|postgres|mosquitto|mochi|fuzz|miri Idempotent and quick when the tool is there, because most
 # make targets call it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -75,6 +75,11 @@ clients() {
     cp "$wanted" "$built"
 }
 
+# 1.19, which Debian has, is enough for what is ours.
+golang() {
+    have go || debian Go golang-go ca-certificates
+}
+
 redis() {
     have redis-server || debian redis-server redis-server
 }
@@ -117,7 +122,7 @@ miri() {
 }
 
 case ${1:-} in
-rust | python | clients | redis | postgres | mosquitto | mochi | fuzz | miri) "$1" ;;
+rust | python | clients | golang | redis | postgres | mosquitto | mochi | fuzz | miri) "$1" ;;
 *)
     sed -n '2,3p' "$0"
     exit 2

@@ -17,6 +17,7 @@ pub mod auditor;
 pub mod family;
 pub mod ids;
 pub mod limits;
+pub mod mend;
 pub mod message;
 pub mod metrics;
 pub mod operation;

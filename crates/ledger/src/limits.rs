@@ -31,6 +31,13 @@ pub const ANNOUNCEMENTS_PER_STEP: usize = 1_024;
 pub const AUDIT_ACCOUNTS_PER_QUESTION: u32 = 1_024;
 /// How long a shard waits for an answer before it pulls credits again, in milliseconds.
 pub const PULL_RETRY_MS: u64 = 500;
+/// A day, in milliseconds.
+pub const DAY_MS: u64 = 86_400_000;
+/// How far the newest record may be ahead of the host's clock at a start before that is said.
+pub const LEDGER_AHEAD_MS_MAX: u64 = 60_000;
+/// How far the newest record may be behind the host's clock at a start while holds are open: a clock that is years ahead
+/// would end them all.
+pub const LEDGER_BEHIND_MS_MAX: u64 = 366 * DAY_MS;
 
 /// What a transfer's record takes beyond its texts, at most: framing, numbers, back pointers.
 pub const RECORD_OVERHEAD_BYTES: usize = 160;

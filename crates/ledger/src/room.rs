@@ -14,17 +14,19 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Result, anyhow};
 use tidegate_disk::RealDisk;
 use tidegate_journal::{Family, LogReader, LogStore, Options};
-use tidegate_machines::ShardIndex;
-use tidegate_machines::ledger::Outcome;
+use tidegate_machines::ledger::{Ledger, Outcome};
+use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_planted::{BalanceChange, Tampering};
 use tidegate_runtime::background::Background;
 use tidegate_runtime::recovery::{NodeLog, Recovery};
+use tidegate_runtime::threads::now_ms;
 use tidegate_runtime::{Address, Carries, Home, Resident, Room, ShardAddresses, ShardResident, Site};
 use tidegate_shard::Shard;
 
 use crate::announcer::AnnounceRules;
 use crate::family::{LEDGER, LedgerFamily};
 use crate::ids::{IdIndex, IdSeed, IdsOptions};
+use crate::limits::{DAY_MS, LEDGER_AHEAD_MS_MAX, LEDGER_BEHIND_MS_MAX};
 use crate::message::{Reply, Request};
 use crate::metrics::LedgerMetrics;
 use crate::operation::Message;
@@ -157,6 +159,7 @@ impl Recovering {
         }
         let mut ids = opened.index;
         let back = recovery.replay(open, &mut ids)?;
+        check_clock(&recovery, &back.state, now_ms())?;
 
         let reader = back.log.reader()?;
         let audited = AuditedLog { log: recovery.log(), reader: reader.another()?, recovered };
@@ -187,6 +190,33 @@ fn tamper(shard: &mut LedgerShard<RealDisk, NodeLog>, order: &BalanceChange) -> 
         tracing::warn!(account = order.account(), change = order.change(), "a test changed a live balance");
     }
     done
+}
+
+/// Compares the host's clock with the newest record, before anything is decided by it.
+fn check_clock(recovery: &Recovery<LedgerFamily>, ledger: &Ledger, wall: TimeMs) -> Result<()> {
+    let newest = ledger.time();
+    let (ahead_ms, behind_ms) = (newest.0.saturating_sub(wall.0), wall.0.saturating_sub(newest.0));
+    let mend = format!("tidegate mend-time --data {} --to now --reason TEXT", recovery.data().display());
+    if ahead_ms > LEDGER_AHEAD_MS_MAX {
+        let (family, shard) = (recovery.family(), recovery.shard());
+        tracing::error!(
+            family,
+            shard,
+            ahead_ms,
+            "the newest record is ahead of this host's clock: new records go on from its time. If the clock is wrong, \
+             correct it; if it is right, stop the server and run: {mend}"
+        );
+    }
+    if behind_ms > LEDGER_BEHIND_MS_MAX && ledger.open_holds() > 0 {
+        return Err(anyhow!(
+            "{recovery}: the clock of this host is {} days ahead of the newest record, so {} open holds would expire \
+             at once. If the clock is wrong, correct it. If it is right, let the holds keep the time that was left to \
+             them: {mend}",
+            behind_ms / DAY_MS,
+            ledger.open_holds()
+        ));
+    }
+    Ok(())
 }
 
 /// Where the id index of a shard lives.

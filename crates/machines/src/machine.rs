@@ -97,6 +97,12 @@ pub trait Machine: Sized {
     /// makes.
     fn decode(bytes: &[u8]) -> Result<Self::Event<'_>, Self::EventError>;
 
+    /// Time of the newest event, for machines whose events have times that do not go back. A shard whose owner's clock
+    /// is behind it goes on from there.
+    fn time(&self) -> TimeMs {
+        TimeMs(0)
+    }
+
     /// When the machine next has something due, for which its owner must then send a command; `None` if there is no
     /// timer.
     fn next_due(&self) -> Option<TimeMs>;

@@ -15,8 +15,16 @@ pub enum Bug {
     HoldAmountKept,
     /// A pull confirms one credit more than the other shard has.
     WatermarkOffByOne,
+    /// A transfer of seven, or of a multiple of seven, is refused whatever a wallet has.
+    FundedTransferRefused,
+    /// What a wallet has held is counted twice when a transfer is weighed.
+    HeldCountedTwice,
     /// A credit from another shard leaves the watermark as it was, so that the same credit is taken in again.
     CreditAppliedTwice,
+    /// The time of records follows a jump of the wall clock at once.
+    ClockJumpFollowed,
+    /// The time of a shard whose newest record is ahead of the clock stands still.
+    TimeStandsStill,
     /// A message to a stream whose outcome nobody knows is taken for stored.
     UnknownTakenForStored,
     /// A stream's log goes on although another writer stands where its message should be.

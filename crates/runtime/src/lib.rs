@@ -18,6 +18,7 @@
 pub mod address;
 pub mod background;
 pub mod client;
+pub mod clock;
 pub mod direct;
 mod fetch;
 pub mod limits;
@@ -36,6 +37,7 @@ pub mod worker;
 
 pub use address::{Address, Carries, EndpointIndex, Envelope, MemberIndex, Outgoing};
 pub use client::{Asker, Client, Replies};
+pub use clock::ClockMetrics;
 pub use member::{Context, Port, PortSockets, Resident};
 pub use mesh::{Endpoint, Parker, mesh};
 pub use metrics::{LoopMetrics, ShardMetrics};

@@ -35,6 +35,9 @@ metrics! {
         group_records: Histogram "tidegate_group_records" "Records in a commit group.";
         group_bytes: Histogram "tidegate_group_bytes" "Bytes in a commit group.";
         journal_bytes: Counter "tidegate_journal_bytes_total" "Bytes appended to the journal.";
+        time_ahead_nanoseconds: Gauge "tidegate_shard_time_ahead_seconds"
+            "By how much the time of the newest record was ahead of the host's clock at the start, as far as that is not \
+             made up for yet.";
         journal_sequence: Gauge "tidegate_journal_sequence" "Sequence of the last record appended.";
         append_latency: Histogram "tidegate_append_seconds" "Writing a group to its segment.";
         sync_latency: Histogram "tidegate_sync_seconds" "Waiting for the disk to have a group.";
@@ -65,6 +68,7 @@ impl ShardMetrics {
         self.uncommitted_replies.set(facts.waiting as i64);
         self.reads_under_way.set(facts.jobs as i64);
         self.journal_groups.follow(facts.groups);
+        self.time_ahead_nanoseconds.set((facts.time_ahead_ms as i64).saturating_mul(1_000_000));
         self.journal_sequence.set(shard.appended().0 as i64);
         shard.log_mut().take_facts(&mut |batch| {
             self.group_records.record(batch.records.into());

@@ -24,6 +24,7 @@ use tidegate_shard::{Commands, DecidedOf, NothingDerived, Shard, ShardFamily, Si
 use tidegate_telemetry::Registry;
 
 use crate::address::{Address, Carries, EndpointIndex};
+use crate::clock::{ClockKeeper, ClockMetrics, NodeClock};
 use crate::direct::{self, Direct, DirectProtocol};
 use crate::log_keeper::LogKeeper;
 use crate::member::{Port, Resident};
@@ -381,8 +382,11 @@ fn place<P: Send + 'static>(
     rooms: &mut [Box<dyn Room<P>>],
     residents: Vec<Member<P>>,
 ) -> Result<Vec<Worker<P>>> {
+    let clock = Arc::new(NodeClock::start());
+    let mut keeper = Some(ClockKeeper::new(clock.clone(), ClockMetrics::register(&site.registry)));
     let group = WorkerGroup {
         status: site.status.clone(),
+        clock,
         quiet: Arc::new(AtomicU16::new(0)),
         count: site.placement.workers(),
     };
@@ -402,7 +406,11 @@ fn place<P: Send + 'static>(
         }
         assert!(ports.len() + own.len() == usize::from(site.placement.members(worker.0)), "every member is there");
         let metrics = LoopMetrics::register(&site.registry, worker.0);
-        workers.push(Worker::new(ports, own, endpoint, group.clone(), metrics)?);
+        let made = Worker::new(ports, own, endpoint, group.clone(), metrics)?;
+        workers.push(match keeper.take() {
+            Some(keeper) => made.with_clock_keeper(keeper),
+            None => made,
+        });
     }
     Ok(workers)
 }

@@ -21,12 +21,12 @@ use tidegate_machines::TimeMs;
 use tidegate_rings::limits::RING_MESSAGES;
 
 use crate::address::{Address, EndpointIndex, Envelope, MemberIndex};
+use crate::clock::{ClockKeeper, NodeClock};
 use crate::limits::PORTS_MAX;
 use crate::member::{Context, Port, PortSockets, Resident};
 use crate::mesh::Endpoint;
 use crate::metrics::LoopMetrics;
 use crate::status::Status;
-use crate::threads::now_ms;
 
 /// How long an idle worker sleeps at most: timers (expiries, retries, silent clients) are looked at so often.
 const TICK: Duration = Duration::from_millis(20);
@@ -44,6 +44,8 @@ const WAKER: Token = Token(usize::MAX);
 pub struct WorkerGroup {
     /// What the process is doing.
     pub status: Arc<Status>,
+    /// What time it is.
+    pub clock: Arc<NodeClock>,
     /// Workers that have nothing of their own under way while the process stops.
     pub quiet: Arc<AtomicU16>,
     /// How many workers there are.
@@ -58,6 +60,8 @@ pub struct Worker<P> {
     own: VecDeque<Envelope<P>>,
     poll: Poll,
     group: WorkerGroup,
+    /// One worker of all makes the clock follow the host's.
+    clock_keeper: Option<ClockKeeper>,
     metrics: LoopMetrics,
 }
 
@@ -133,7 +137,13 @@ impl<P: Send> Worker<P> {
             let _ = waker.wake();
         });
         let members = Members { endpoint: endpoint.index(), ports, residents };
-        Ok(Worker { members, endpoint, own: VecDeque::new(), poll, group, metrics })
+        Ok(Worker { members, endpoint, own: VecDeque::new(), poll, group, clock_keeper: None, metrics })
+    }
+
+    /// Lets this worker make the clock of all follow the host's.
+    pub fn with_clock_keeper(mut self, keeper: ClockKeeper) -> Worker<P> {
+        self.clock_keeper = Some(keeper);
+        self
     }
 
     /// Serves until the process stops, then closes what its members hold.
@@ -148,7 +158,7 @@ impl<P: Send> Worker<P> {
         let mut longest = LongestTurn { since: Instant::now(), before: Duration::ZERO, now: Duration::ZERO };
         loop {
             let turned = Instant::now();
-            let now = now_ms();
+            let now = self.group.clock.now();
             let worked = self.turn(now);
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
@@ -256,6 +266,9 @@ impl<P: Send> Worker<P> {
 
     /// Does what is due at each tick. `busy` is the time since the last tick in which the loop did not wait.
     fn tick(&mut self, now: TimeMs, busy: Duration) {
+        if let Some(keeper) = &mut self.clock_keeper {
+            keeper.tick();
+        }
         self.members.all().for_each(|member| member.tick(now));
         self.metrics.ring_depth.set(self.endpoint.depth() as i64);
         self.metrics.busy_nanoseconds.add(busy.as_nanos() as u64);

@@ -29,6 +29,7 @@ pub mod service;
 mod shard;
 pub mod single;
 pub mod snapshot;
+mod state_clock;
 mod turn;
 mod unavailable;
 

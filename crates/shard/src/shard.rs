@@ -18,13 +18,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tidegate_journal::{JournalError, LogStore, Sequence};
-use tidegate_machines::{ShardIndex, TimeMs};
+use tidegate_machines::{Machine, ShardIndex, TimeMs};
 use tidegate_planted::{BalanceChange, Bug, is_planted};
 
 use crate::commit::{CommitQueue, Durable};
 use crate::jobs::{JobId, Jobs};
 use crate::limits::LOOK_AHEAD_CALLS;
 use crate::service::{MachineOf, Pause, Served, Service, Unsolicited};
+use crate::state_clock::StateClock;
 use crate::turn::Core;
 use crate::unavailable::Unavailable;
 
@@ -43,6 +44,8 @@ pub struct ShardFacts {
     pub waiting: u64,
     /// Reads in progress on other threads now.
     pub jobs: u64,
+    /// By how much the shard's time is ahead of its owner's, in milliseconds: the newest record was ahead at the start.
+    pub time_ahead_ms: u64,
 }
 
 /// What leaves a shard: the ticket of a call, and its durable answer or why there is none.
@@ -63,6 +66,7 @@ struct Work<S: Service> {
 pub struct Shard<S: Service, L: LogStore> {
     index: ShardIndex,
     core: Core<MachineOf<S>, L>,
+    clock: StateClock,
     service: S,
     inbox: VecDeque<Work<S>>,
     inbox_bytes: usize,
@@ -88,12 +92,14 @@ pub struct Shard<S: Service, L: LogStore> {
 impl<S: Service, L: LogStore> Shard<S, L> {
     /// A shard over recovered state: `state` (and whatever `service` keeps beside it) holds everything that `log` has.
     pub fn new(index: ShardIndex, state: MachineOf<S>, service: S, log: L) -> Result<Shard<S, L>, JournalError> {
+        let clock = StateClock::new(state.time());
         let core = Core::new(state, log)?;
         assert!(core.durable().sequence() == core.appended(), "what was replayed is durable");
         Ok(Shard {
             index,
             commits: CommitQueue::new(core.appended()),
             core,
+            clock,
             service,
             inbox: VecDeque::new(),
             inbox_bytes: 0,
@@ -148,6 +154,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
     }
 
     fn try_step(&mut self, now: TimeMs) -> Result<bool, S::Stop> {
+        let now = self.clock.time(now);
         let mut worked = self.poll()?;
         worked |= self.service.before(&mut self.core.turn(now))?;
         worked |= self.serve_resumed(now)?;
@@ -387,6 +394,7 @@ impl<S: Service, L: LogStore> Shard<S, L> {
             inbox: self.calls_waiting() as u64,
             waiting: (self.commits.len() + self.abandoned.len() + self.turned_away.len()) as u64,
             jobs: self.jobs.open() as u64,
+            time_ahead_ms: self.clock.ahead_ms(),
         }
     }
 

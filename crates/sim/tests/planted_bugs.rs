@@ -76,6 +76,26 @@ fn an_amount_that_stays_held_is_found() {
 }
 
 #[test]
+fn a_funded_transfer_that_is_refused_is_found() {
+    is_found::<Ledger>(Bug::FundedTransferRefused, &STORES, &["what is available can be spent"]);
+}
+
+#[test]
+fn what_is_held_and_counted_twice_is_found() {
+    is_found::<Ledger>(Bug::HeldCountedTwice, &STORES, &["what is available can be spent"]);
+}
+
+#[test]
+fn a_jump_of_the_clock_that_is_followed_is_found() {
+    is_found::<Ledger>(Bug::ClockJumpFollowed, &STORES, &["a hold lives as long as was asked"]);
+}
+
+#[test]
+fn a_time_that_stands_still_is_found() {
+    is_found::<Ledger>(Bug::TimeStandsStill, &STORES, &["a hold is released when its time is over"]);
+}
+
+#[test]
 fn a_credit_that_is_applied_twice_is_found() {
     let promises = ["conservation over all shards, with what is in flight"];
     is_found::<Ledger>(Bug::CreditAppliedTwice, &STORES, &promises);

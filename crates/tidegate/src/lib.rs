@@ -81,6 +81,19 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         data: PathBuf,
     },
+    /// Set the time of a ledger that nobody serves, after the clock of its host had been wrong. Open holds keep the time
+    /// that was left to them. The journal says that it was done, and why.
+    MendTime {
+        /// Data directory.
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+        /// `now`, or milliseconds since the Unix epoch.
+        #[arg(long, value_name = "TIME", value_parser = command::mend_time::NewTime::parse)]
+        to: command::mend_time::NewTime,
+        /// Why, for the journal; at most 256 bytes.
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        reason: String,
+    },
     /// Say what on this host will hurt: limits, clock source, fsync time, NUMA, TCP settings.
     Doctor {
         /// Where data is or will be, to time its disk.
@@ -100,6 +113,7 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
         }
         Command::Drain { rate, url, token, ca_file } => command::drain::run(rate, &url, &token, ca_file.as_deref()),
         Command::Audit { data } => command::audit::run(&data, extensions),
+        Command::MendTime { data, to, reason } => command::mend_time::run(&data, to, &reason),
         Command::Doctor { data } => command::doctor::run(&data),
         Command::HashPassword => command::hash_password::run(),
     };

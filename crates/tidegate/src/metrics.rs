@@ -8,7 +8,7 @@ use tidegate_doors::http::HttpMetrics;
 use tidegate_doors::ledger_http::LedgerHttpMetrics;
 use tidegate_doors::mqtt::{BrokerMetrics, MqttMetrics};
 use tidegate_ledger::LedgerMetrics;
-use tidegate_runtime::{LoopMetrics, ShardMetrics};
+use tidegate_runtime::{ClockMetrics, LoopMetrics, ShardMetrics};
 use tidegate_telemetry::{MetricRow, Registry};
 
 /// By owner, in the order in which people read about them.
@@ -16,6 +16,7 @@ const LISTS: &[&[MetricRow]] = &[
     ShardMetrics::ROWS,
     LedgerMetrics::ROWS,
     LoopMetrics::ROWS,
+    ClockMetrics::ROWS,
     BinaryMetrics::ROWS,
     HttpMetrics::ROWS,
     LedgerHttpMetrics::ROWS,

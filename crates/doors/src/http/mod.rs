@@ -32,7 +32,7 @@ mod parts;
 mod path;
 mod rooms;
 mod serve;
-mod time;
+pub mod time;
 mod upgrade;
 
 pub use door::Door;

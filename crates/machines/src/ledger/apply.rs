@@ -62,7 +62,7 @@ impl Ledger {
         if position <= self.position {
             return Err(wrong(None, "position above", self.position.0, position.0));
         }
-        if time < self.time {
+        if time < self.time && !matches!(event, Event::TimeMended { .. }) {
             return Err(wrong(None, "time at least", self.time.0, time.0));
         }
         match *event {
@@ -86,6 +86,7 @@ impl Ledger {
                 self.fold_received(from, number, credit, amount, position)?
             }
             Event::CreditsConfirmed { to, number, .. } => self.fold_confirmed(to, number)?,
+            Event::TimeMended { was, .. } => self.fold_mended(was, time)?,
         }
         self.position = position;
         self.time = time;
@@ -274,6 +275,17 @@ impl Ledger {
             return Err(wrong(None, "last credit sent", peer.last().0, number.0));
         }
         peer.confirm(number);
+        Ok(())
+    }
+
+    /// What was left to each open hold is left to it from the new time on.
+    fn fold_mended(&mut self, was: TimeMs, time: TimeMs) -> Checked<()> {
+        if was != self.time {
+            return Err(wrong(None, "time before", self.time.0, was.0));
+        }
+        let moved = |at: TimeMs| at.0.saturating_add(time.0).saturating_sub(was.0);
+        // No hold was placed before the epoch.
+        self.holds.move_expiry(|hold| TimeMs(moved(hold.expires_at).max(hold.expires_in_ms)));
         Ok(())
     }
 

@@ -46,8 +46,9 @@ const REFUSED: u8 = 8;
 const ID_CLAIMED: u8 = 9;
 const CREDIT_RECEIVED: u8 = 10;
 const CREDITS_CONFIRMED: u8 = 11;
+const TIME_MENDED: u8 = 13;
 
-const _: () = assert!(CREDITS_CONFIRMED <= KIND_MASK && KIND_MASK ^ MEMO ^ OUTBOUND ^ POSTED == u8::MAX);
+const _: () = assert!(TIME_MENDED <= KIND_MASK && KIND_MASK ^ MEMO ^ OUTBOUND ^ POSTED == u8::MAX);
 // The time of an event is six bytes after its tag.
 const _: () = assert!(TIME_MS_MAX >> 48 == 0);
 
@@ -137,6 +138,11 @@ impl<'a> Event<'a> {
                 put_varint(out, to.0.into());
                 put_varint(out, number.0);
             }
+            Event::TimeMended { time, was, memo } => {
+                put_head(out, TIME_MENDED | memo_flag(memo), time);
+                put_time(out, was);
+                put_memo(out, memo);
+            }
             Event::Transferred { .. } => unreachable!("encoded by its own arm"),
         }
     }
@@ -169,7 +175,7 @@ fn get_transferred<'a>(reader: &mut Reader<'a>, tag: u8, time: TimeMs) -> Parsed
 
 fn get_other<'a>(reader: &mut Reader<'a>, tag: u8, kind: u8, time: TimeMs) -> Parsed<Event<'a>> {
     let flags = match kind {
-        HOLD_PLACED | HOLD_VOIDED | HOLD_EXPIRED => MEMO,
+        HOLD_PLACED | HOLD_VOIDED | HOLD_EXPIRED | TIME_MENDED => MEMO,
         HOLD_POSTED => MEMO | OUTBOUND,
         CREDIT_RECEIVED => MEMO | POSTED,
         _ => 0,
@@ -226,6 +232,7 @@ fn get_other<'a>(reader: &mut Reader<'a>, tag: u8, kind: u8, time: TimeMs) -> Pa
         CREDITS_CONFIRMED => {
             Event::CreditsConfirmed { time, to: reader.shard("receiver")?, number: reader.number("number")? }
         }
+        TIME_MENDED => Event::TimeMended { time, was: get_time(reader)?, memo: get_memo(reader, tag)? },
         _ => return Err(Malformed { what: "kind" }),
     })
 }

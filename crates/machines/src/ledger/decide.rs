@@ -341,6 +341,12 @@ impl Ledger {
         Some(Event::Refused { time: self.time_of(now), id: transfer.id, digest, refusal })
     }
 
+    /// The event that sets this shard's time to `time`, or to the latest that a record can carry. Open holds keep the
+    /// time that is left to them. `memo` says why, in at most [`MEMO_BYTES_MAX`](super::limits::MEMO_BYTES_MAX) bytes.
+    pub fn mend_time<'a>(&self, time: TimeMs, memo: &'a str) -> Event<'a> {
+        Event::TimeMended { time: time.min(TimeMs::MAX), was: self.time, memo }
+    }
+
     /// The next link of an account's history. Never overflows: a debit was weighed, and all credits together are capped
     /// by what sources may issue.
     #[inline]

@@ -66,7 +66,8 @@ pub struct HoldFacts<'a> {
     pub memo: &'a str,
 }
 
-/// One record of a ledger shard's journal. `time` is when it was decided and never goes back within a shard.
+/// One record of a ledger shard's journal. `time` is when it was decided and never goes back within a shard, but where
+/// an operator has mended it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// An account was opened on its home shard.
@@ -208,6 +209,16 @@ pub enum Event<'a> {
         /// Its watermark.
         number: OutboundNumber,
     },
+    /// An operator has set the time of this shard, because the clock of the host had been wrong. Open holds keep the
+    /// time that was left to them.
+    TimeMended {
+        /// The new time: the only one that may be before that of an earlier event.
+        time: TimeMs,
+        /// The time of the newest event before it.
+        was: TimeMs,
+        /// Why, in the operator's words, empty for none.
+        memo: &'a str,
+    },
 }
 
 impl<'a> Event<'a> {
@@ -224,7 +235,8 @@ impl<'a> Event<'a> {
             | Event::Refused { time, .. }
             | Event::IdClaimed { time, .. }
             | Event::CreditReceived { time, .. }
-            | Event::CreditsConfirmed { time, .. } => time,
+            | Event::CreditsConfirmed { time, .. }
+            | Event::TimeMended { time, .. } => time,
         }
     }
 
@@ -240,7 +252,8 @@ impl<'a> Event<'a> {
             Event::AccountOpened { .. }
             | Event::AccountAdopted { .. }
             | Event::CreditReceived { .. }
-            | Event::CreditsConfirmed { .. } => None,
+            | Event::CreditsConfirmed { .. }
+            | Event::TimeMended { .. } => None,
         }
     }
 
@@ -260,7 +273,10 @@ impl<'a> Event<'a> {
                 [Some(debit.slot), None]
             }
             Event::CreditReceived { credit, .. } => [Some(credit.slot), None],
-            Event::Refused { .. } | Event::IdClaimed { .. } | Event::CreditsConfirmed { .. } => [None, None],
+            Event::Refused { .. }
+            | Event::IdClaimed { .. }
+            | Event::CreditsConfirmed { .. }
+            | Event::TimeMended { .. } => [None, None],
         }
     }
 
@@ -278,6 +294,7 @@ impl<'a> Event<'a> {
             Event::IdClaimed { .. } => "id_claimed",
             Event::CreditReceived { .. } => "credit_received",
             Event::CreditsConfirmed { .. } => "credits_confirmed",
+            Event::TimeMended { .. } => "time_mended",
         }
     }
 }

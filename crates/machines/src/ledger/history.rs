@@ -40,7 +40,8 @@ impl Ledger {
             | Event::AccountAdopted { .. }
             | Event::Refused { .. }
             | Event::IdClaimed { .. }
-            | Event::CreditsConfirmed { .. } => return None,
+            | Event::CreditsConfirmed { .. }
+            | Event::TimeMended { .. } => return None,
         };
         let (id, kind, debit, credit, amount, memo, time) = row;
         let row = HistoryRow {
@@ -73,7 +74,8 @@ impl Event<'_> {
             | Event::AccountAdopted { .. }
             | Event::Refused { .. }
             | Event::IdClaimed { .. }
-            | Event::CreditsConfirmed { .. } => None,
+            | Event::CreditsConfirmed { .. }
+            | Event::TimeMended { .. } => None,
         }
     }
 }

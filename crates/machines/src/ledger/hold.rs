@@ -44,7 +44,7 @@ pub(super) struct OpenHold {
     pub credit: AccountSlot,
     pub amount: Amount,
     pub expires_in_ms: u64,
-    /// Placement time plus lifetime.
+    /// Placement time plus lifetime, moved with the shard's time when that was mended.
     pub expires_at: TimeMs,
     /// The record that placed it; orders holds that expire in the same millisecond.
     pub placed: RecordPosition,
@@ -132,6 +132,16 @@ impl OpenHolds {
         let by_expiry = self.by_expiry.remove(&self.entries[entry as usize].key());
         assert!(by_expiry == Some(entry), "an open hold is in the order of expiry");
         self.free.push(entry);
+        self.assert_counts();
+    }
+
+    /// Gives each open hold another time at which it expires.
+    pub fn move_expiry(&mut self, moved: impl Fn(&OpenHold) -> TimeMs) {
+        for (_, entry) in std::mem::take(&mut self.by_expiry) {
+            let hold = &mut self.entries[entry as usize];
+            hold.expires_at = moved(hold);
+            self.by_expiry.insert(hold.key(), entry);
+        }
         self.assert_counts();
     }
 

@@ -76,6 +76,10 @@ impl Machine for Ledger {
         Event::decode(bytes)
     }
 
+    fn time(&self) -> TimeMs {
+        Ledger::time(self)
+    }
+
     fn next_due(&self) -> Option<TimeMs> {
         self.next_expiry()
     }

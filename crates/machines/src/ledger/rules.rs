@@ -1,5 +1,7 @@
 //! The rules for debits, the same for a transfer, a hold, and each member of a linked group.
 
+use tidegate_planted::{Bug, is_planted};
+
 use super::account::{Account, AccountSlot};
 use super::asset::AssetIndex;
 use super::outcome::Refusal;
@@ -80,6 +82,11 @@ impl Ledger {
         figures: &impl Figures,
     ) -> Result<(), Refusal> {
         let after = i128::from(balance) - i128::from(held) - i128::from(amount.get());
+        let wrongly_refused = is_planted(Bug::FundedTransferRefused) && amount.get().is_multiple_of(7)
+            || is_planted(Bug::HeldCountedTwice) && after < i128::from(held);
+        if from.kind == AccountKind::Wallet && wrongly_refused {
+            return Err(Refusal::InsufficientFunds { available: amount.get() - 1 });
+        }
         match from.kind {
             AccountKind::Wallet if after < 0 => {
                 let available = u64::try_from(after + i128::from(amount.get()));

@@ -167,7 +167,7 @@ impl Peer {
 
 impl<S: Store> GatewayWorld<S> {
     fn now(&self) -> TimeMs {
-        TimeMs(self.site.now_ms)
+        TimeMs(self.site.clock.now_ms())
     }
 
     /// Now and then, a log forgets what a snapshot holds.

@@ -108,6 +108,10 @@ impl<S: Store> Site<S> {
     pub(super) fn process_starts(&mut self) {
         self.damage.may_stop = false;
         self.damage.strays = self.store.strays();
+        if !self.clock.process_starts() {
+            note!(self.trace, "a start is refused because of the clock, which is corrected");
+            self.tally.add("a start refused because of the clock", 1);
+        }
     }
 
     /// The operator makes room on the disk.
@@ -155,12 +159,14 @@ impl<S: Store> Site<S> {
 
     fn jump(&mut self) {
         const DAY_MS: u64 = 24 * 3_600 * 1_000;
-        let most = *self.chance.one_of(&[100, 5_000, DAY_MS]);
-        let by = self.chance.within(1..=most);
+        const YEARS_10_MS: u64 = 3_652 * DAY_MS;
+        let most = *self.chance.one_of(&[100, 5_000, DAY_MS, YEARS_10_MS]);
+        let by = self.chance.within(1..=most) as i64;
         let forward = self.chance.happens(500);
-        note!(self.trace, "the clock jumps {} by {by} ms", if forward { "forward" } else { "back" });
+        note!(self.trace, "the wall clock jumps {} by {by} ms", if forward { "forward" } else { "back" });
         self.tally.add("a clock jump", 1);
-        self.now_ms = if forward { self.now_ms + by } else { self.now_ms.saturating_sub(by) };
+        self.tally.add("a clock jump of years", u64::from(by > 366 * DAY_MS as i64));
+        self.clock.jump(if forward { by } else { -by });
     }
 
     fn rot_log(&mut self) {

@@ -13,11 +13,10 @@ impl<S: Store> Site<S> {
     /// Lets time pass.
     fn advance(&mut self) {
         self.tick += 1;
-        if !self.clock_stands {
-            self.now_ms += self.setup.tick_ms;
+        if self.clock.passes() {
+            self.clock.pass(self.setup.tick_ms);
         }
-        self.latest_ms = self.latest_ms.max(self.now_ms);
-        self.trace.at(self.now_ms);
+        self.trace.at(self.clock.now_ms());
         self.tally.add("a tick", 1);
     }
 

@@ -31,6 +31,7 @@
 //! Invariant: nothing here knows a machine by name.
 
 pub mod cli;
+mod clock;
 mod faults;
 mod life;
 mod shards;
@@ -48,14 +49,12 @@ use crate::run::{self, Run};
 use crate::trace::Trace;
 use crate::violation::Violation;
 
+pub use clock::Clock;
 pub use faults::Faults;
 pub use shards::{Answered, Shards, audit_log};
 pub use store::{DATA, End, LocalStore, Rot, STORES, Stepped, Store, StoreName, StreamStore};
 pub use tally::Tally;
 pub use workload::{Process, Setup, Workload};
-
-/// When the simulated clock begins: late 2023, in milliseconds.
-const BEGINNING_MS: u64 = 1_700_000_000_000;
 
 /// Ticks of trouble that a run may have, unless told otherwise.
 pub const TICKS: u64 = 4_000;
@@ -64,12 +63,8 @@ pub const TICKS: u64 = 4_000;
 pub struct Site<S: Store> {
     /// Ticks so far.
     pub tick: u64,
-    /// The process's clock, in milliseconds. It may jump.
-    pub now_ms: u64,
-    /// The latest that it ever showed.
-    pub latest_ms: u64,
-    /// Time does not pass.
-    pub clock_stands: bool,
+    /// What time it is.
+    pub clock: Clock,
     /// Chance for all that is not drawn from a branch.
     pub chance: Chance,
     /// What happened, line by line.
@@ -115,9 +110,7 @@ impl<W: Workload<S>, S: Store> World<W, S> {
         store.set_calm(false);
         let site = Site {
             tick: 0,
-            now_ms: BEGINNING_MS,
-            latest_ms: BEGINNING_MS,
-            clock_stands: false,
+            clock: Clock::new(),
             chance,
             trace,
             tally: Tally::default(),

@@ -63,7 +63,7 @@ impl<V: Service, S: Store> Shards<V, S> {
     /// machine stopped meanwhile: then nothing did.
     pub fn step(&mut self, site: &mut Site<S>) {
         for (shard, log) in self.shards.iter_mut().zip(&self.logs) {
-            shard.step(TimeMs(site.now_ms));
+            shard.step(TimeMs(site.clock.now_ms()));
             while let Some((id, job)) = shard.take_job() {
                 let Ok(reader) = site.store.logs().reader(*log) else { continue };
                 shard.fetched(id, V::run(job, &reader));

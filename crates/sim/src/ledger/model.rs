@@ -30,8 +30,14 @@ use id::IdStory;
 /// The asset whose amounts are so large that sources meet the bound on what they may issue.
 pub const HUGE_ASSET: &str = "gem";
 
-/// A moment, counted in requests and answers.
-pub type Stamp = u64;
+/// A moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stamp {
+    /// Requests and answers until then.
+    count: u64,
+    /// How old anything may have become by then since the beginning, at most, in milliseconds.
+    aged_ms: u64,
+}
 
 /// One sending of a request: what was known when it left.
 #[derive(Clone, Debug)]
@@ -66,9 +72,14 @@ impl Model {
         Model { shard_count, ..Model::default() }
     }
 
+    /// Hears how old anything may have become since the beginning, at most, in milliseconds.
+    pub fn time_passes(&mut self, aged_ms: u64) {
+        self.stamp.aged_ms = aged_ms;
+    }
+
     /// Notes that `ask` is sent, once more or for the first time.
     pub fn sent(&mut self, ask: &Ask) -> Sent {
-        self.stamp += 1;
+        self.stamp.count += 1;
         let stamp = self.stamp;
         let mut floor = None;
         match ask {
@@ -100,7 +111,7 @@ impl Model {
 
     /// Takes the answer to a sending of `ask`.
     pub fn answered(&mut self, ask: &Ask, sent: &Sent, reply: &Reply) -> Result<Heard, Violation> {
-        self.stamp += 1;
+        self.stamp.count += 1;
         if let Reply::Unavailable(_) = reply {
             return Ok(Heard::AskAgain);
         }
@@ -217,7 +228,7 @@ impl Model {
     }
 
     fn first_sent(&self, id: &str, content: &Content) -> Stamp {
-        self.ids.get(id).and_then(|story| story.first_sent(content)).unwrap_or(0)
+        self.ids.get(id).and_then(|story| story.first_sent(content)).unwrap_or_default()
     }
 
     /// Whether this refusal can be right for this content, whose first sending was at `first_sent`.

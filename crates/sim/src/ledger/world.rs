@@ -9,6 +9,7 @@
 mod cut;
 mod inspection;
 mod life;
+mod probe;
 mod process;
 mod wire;
 
@@ -73,6 +74,9 @@ impl<S: Store> Workload<S> for Ledger {
             "a credit between shards",
             "a read by another thread",
             "a clock jump",
+            "a clock jump of years",
+            "a start refused because of the clock",
+            "a probe of a wallet",
         ];
         floors.extend(match store {
             StoreName::Local => ["a refusal for a full disk", "a graceful stop"],
@@ -122,6 +126,7 @@ impl<S: Store> Workload<S> for Ledger {
     }
 
     fn tick(world: &mut LedgerWorld<S>) -> Result<(), Violation> {
+        world.load.model.time_passes(world.site.clock.aged_ms());
         world.run_process()?;
         world.carry()?;
         if world.site.tick.is_multiple_of(CUT_EVERY) {

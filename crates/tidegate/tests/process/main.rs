@@ -6,6 +6,7 @@ mod support;
 
 mod auditor;
 mod broken_disk;
+mod clock;
 mod cursors;
 mod damage;
 mod directory;

@@ -72,7 +72,7 @@ impl CounterClients {
             known.asked += amount;
             Action::Add { amount, expires_in_ms: expires(&name).then(|| site.chance.within(1..=2_000)) }
         };
-        let asked = Asked { name: name.clone(), at_ms: site.now_ms, answered: known.answered };
+        let asked = Asked { name: name.clone(), at_ms: site.clock.now_ms(), answered: known.answered };
         node.call(shard(&name), asked, Command { name, action });
     }
 
@@ -151,7 +151,7 @@ impl<S: Store> Workload<S> for CounterClients {
     }
 
     fn is_quiet(world: &World<Self, S>) -> bool {
-        let (now, shards) = (TimeMs(world.site.now_ms), 0..SHARDS);
+        let (now, shards) = (TimeMs(world.site.clock.now_ms()), 0..SHARDS);
         world.node.as_ref().is_some_and(|node| {
             node.is_idle() && shards.into_iter().all(|shard| node.state(shard).expired(now).is_none())
         })

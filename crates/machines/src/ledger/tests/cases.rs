@@ -1,7 +1,7 @@
 //! The rules, case by case. One step a `;`:
 //!
 //! `open wallet a [asset]`, `t1: a>b 5 [memo]`, `hold h1: a>b 5 for 1000`, `post h1 [3]`, `void h1`, `expire h1`,
-//! `clock 5000`, `linked t1: a>b 5 & t2: b>c 5`, `show a`, `rows a`.
+//! `clock 5000`, `mend 5000` (an operator sets the time), `linked t1: a>b 5 & t2: b>c 5`, `show a`, `rows a`.
 
 use expect_test::{Expect, expect};
 
@@ -38,6 +38,10 @@ fn run(node: &mut Node, step: &str) -> String {
         }
         ["clock", ms] => {
             node.now = number(ms);
+            return String::new();
+        }
+        ["mend", ms] => {
+            node.mend_time(number(ms));
             return String::new();
         }
         ["show", id] => return show(node, id),
@@ -554,4 +558,34 @@ fn a_prior_of_another_id_is_a_bug() {
     let prior = node.prior("c1").expect("applied");
     let transfer = Transfer { id: "c2", debit: "a", credit: "c", amount: 1, memo: "" };
     node.ledger.decide(&Command::Transfer { transfer, credit_missing: false }, Some(&prior), crate::TimeMs(0));
+}
+
+#[test]
+fn holds_keep_what_is_left_to_them_when_the_time_is_mended() {
+    // A minute was left to h1 and ten seconds to h2 when the time was set ten years back; h3 was due already.
+    at_the_shop(
+        "clock 400000000000; hold h3: a>b 1 for 1000; clock 400000060000; hold h1: a>b 1 for 60000;
+         hold h2: a>b 1 for 10000; mend 5000000; clock 5000000; expire h3; post h2; clock 5059999; post h1; show a",
+        expect![[r#"
+            c1: shop>a 5 -> applied
+            hold h3: a>b 1 for 1000 -> applied
+            hold h1: a>b 1 for 60000 -> applied
+            hold h2: a>b 1 for 10000 -> applied
+            expire h3 -> applied
+            post h2 -> applied
+            post h1 -> applied
+            show a -> balance 3, held 0, credited 5, debited 2
+        "#]],
+    );
+    at_the_shop(
+        "hold h1: a>b 1 for 60000; mend 400000000000; clock 400000059999; post h1; hold h2: a>b 1 for 10000;
+         clock 400000069999; post h2",
+        expect![[r#"
+            c1: shop>a 5 -> applied
+            hold h1: a>b 1 for 60000 -> applied
+            post h1 -> applied
+            hold h2: a>b 1 for 10000 -> applied
+            post h2 -> refused: hold_expired
+        "#]],
+    );
 }

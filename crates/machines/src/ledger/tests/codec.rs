@@ -135,6 +135,7 @@ impl Parts {
                 decided_at,
             },
             Event::CreditsConfirmed { time, to: self.shard, number },
+            Event::TimeMended { time, was: decided_at, memo },
         ]
     }
 }
@@ -269,6 +270,7 @@ fn bytes_are_as_documented() {
             decided_at: time,
         },
         Event::CreditsConfirmed { time, to: ShardIndex(1), number: OutboundNumber(7) },
+        Event::TimeMended { time, was: TimeMs(1_800_000_000_124), memo: "hi" },
     ];
     let page = include_str!("../../../../../docs/formats/events.md");
     let shown: Vec<String> = page.lines().map(|line| line.replace(' ', "")).collect();

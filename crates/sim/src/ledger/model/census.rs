@@ -20,7 +20,7 @@ type Places<'c> = BTreeSet<(&'c str, u8)>;
 impl Model {
     /// Compares. `complete` says that every request was brought to an end and every hold's time is over.
     pub fn compare(&mut self, census: &Census, complete: bool) -> Result<(), Violation> {
-        self.stamp += 1;
+        self.stamp.count += 1;
         for (id, account) in &self.accounts {
             must(!account.is_open() || census.contains_key(id), "no acknowledged account is lost", || id.clone())?;
         }

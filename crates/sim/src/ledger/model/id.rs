@@ -185,6 +185,9 @@ impl IdStory {
         };
         let amount = content.amount;
         let told = told();
+        if outcome == Outcome::Refused(Refusal::HoldExpired) {
+            self.check_lifetime(id, now)?;
+        }
         let posted = self
             .hold
             .answered(close, amount, outcome, sent, now)
@@ -196,6 +199,16 @@ impl IdStory {
         Ok(posted.map(|posted| (content.debit, posted)))
     }
 
+    /// A hold that expired has lived for as long as was asked, whatever the wall clock did meanwhile.
+    fn check_lifetime(&self, id: &str, now: Stamp) -> Result<(), Violation> {
+        let Some(content) = self.only_hold() else { return Ok(()) };
+        let since = self.first_sent(content).unwrap_or_default();
+        let (lived_ms, asked_ms) = (now.aged_ms - since.aged_ms, content.expires_in_ms.unwrap_or(0));
+        must(lived_ms >= asked_ms, "a hold lives as long as was asked", || {
+            format!("{id} expired after {lived_ms} ms of {asked_ms}")
+        })
+    }
+
     /// A row of history shows how the hold ended.
     pub fn end_witnessed(
         &mut self,
@@ -204,6 +217,9 @@ impl IdStory {
         fate: Fate,
         now: Stamp,
     ) -> Result<Option<u64>, Violation> {
+        if fate == Fate::Expired {
+            self.check_lifetime(id, now)?;
+        }
         self.witnessed(id, content, now)?;
         self.hold.witnessed(id, fate, now)
     }

@@ -51,14 +51,15 @@ impl<S: Store> LedgerWorld<S> {
         for _ in 0..TICKS_TO_CLAIM_ROOM {
             self.tick()?;
         }
-        self.site.clock_stands = true;
+        self.site.clock.stand_still();
         // Whose time is over by now expires in the next step of its shard.
         self.tick()?;
         self.come_to_rest()?;
         self.check_cut()?;
         let census = self.read_everything()?;
         self.load.model.compare(&census, complete)?;
-        self.site.clock_stands = false;
+        self.probe(&census)?;
+        self.site.clock.go_on();
         self.site.tally.add("a census", 1);
         self.load.weather = weather;
         if !calm {
@@ -80,7 +81,7 @@ impl<S: Store> LedgerWorld<S> {
         Ok(views.into_iter().map(with_history).collect())
     }
 
-    fn read_views(&mut self, ids: &[String]) -> Result<BTreeMap<String, AccountView>, Violation> {
+    pub(super) fn read_views(&mut self, ids: &[String]) -> Result<BTreeMap<String, AccountView>, Violation> {
         let asks = ids.iter().map(|id| Ask::Read { id: id.clone() }).collect();
         let mut views = BTreeMap::new();
         for reply in self.ask_all(asks)? {
@@ -134,7 +135,7 @@ impl<S: Store> LedgerWorld<S> {
     }
 
     /// Asks like any client, all at once, and waits for all answers.
-    fn ask_all(&mut self, asks: Vec<Ask>) -> Result<Vec<Reply>, Violation> {
+    pub(super) fn ask_all(&mut self, asks: Vec<Ask>) -> Result<Vec<Reply>, Violation> {
         let wishes: Vec<usize> = asks.into_iter().map(|ask| self.load.wishes.add(INSPECTOR, ask)).collect();
         let last = wishes.clone();
         self.tick_until("a request is answered in the end", REST_BUDGET, |world| {

@@ -70,7 +70,7 @@ impl<S: Store> LedgerWorld<S> {
             self.load.wishes.reopen(wish);
         }
         self.tick_until("every request is answered in the end", PEACE_BUDGET, answered)?;
-        self.site.now_ms = self.site.latest_ms + BEYOND_ALL_HOLDS_MS;
+        self.site.clock.pass(BEYOND_ALL_HOLDS_MS);
         self.come_to_rest()?;
         for _ in 0..50 {
             self.tick()?;

@@ -42,7 +42,7 @@ impl<S: Store> LedgerWorld<S> {
             (Endpoint::Auditor(shard), Message::Answer { ticket, answer, .. }) => {
                 let workers = node.workers.len() as u16;
                 let answer = answer.ok().map(|answer| answer.into_inner());
-                let (asked, report) = node.auditors[shard].take(ticket, answer, self.site.now_ms, workers);
+                let (asked, report) = node.auditors[shard].take(ticket, answer, self.site.clock.now_ms(), workers);
                 out = asked;
                 if let Some(report) = report {
                     self.reconciled(&report)?;
@@ -74,7 +74,7 @@ impl<S: Store> LedgerWorld<S> {
                 continue;
             }
             let (mut out, mut finished) = (Outgoing::new(), Finished::new());
-            node.workers[worker].step(TimeMs(self.site.now_ms), &mut out, &mut finished);
+            node.workers[worker].step(TimeMs(self.site.clock.now_ms()), &mut out, &mut finished);
             node.take_jobs(worker);
             // Fetch threads are late, and end in any order.
             while node.jobs(worker) > 0 && !self.site.chance.happens(self.load.weather.slow_read) {
