@@ -250,7 +250,12 @@ impl<S: Store> Audits<S> {
                 self.asked = Some(self.questions);
                 (self.call(question, workers), None)
             }
-            Audit::Finished(report) => (self.call(Operation::KeepAudit(report.clone()), workers), Some(report)),
+            Audit::Finished(report) => {
+                // A snapshot is written with the report, and the ids are covered behind it.
+                let mut calls = self.call(Operation::KeepAudit(report.clone()), workers);
+                calls.extend(self.call(Operation::CoverIds, workers));
+                (calls, Some(report))
+            }
         }
     }
 

@@ -26,7 +26,8 @@ use tidegate_wire::limits::TRANSFERS_MAX;
 use tidegate_wire::{TransferRef, TransfersEncoder};
 
 const WALLETS: u32 = 10_000;
-const PRESSURE: Pressure = Pressure { connections: 4, in_flight: 2 };
+/// As in the batched case of the ledger bench: a batch has thousands of ids, and their pages are read at the same time.
+const PRESSURE: Pressure = Pressure { connections: 2, in_flight: 1 };
 /// Transfers before the measurement, at least.
 const FIRST_TRANSFERS_MIN: u64 = 2_000_000;
 /// Bytes of journal for each of them, at least.
@@ -174,7 +175,7 @@ fn measure(tidegate: &Tidegate, names: &Names, transfers: u64, kind: Kind, serie
 /// In seconds, over all workers.
 fn longest_turn(tidegate: &Tidegate) -> Result<f64> {
     let text = get(tidegate.http(), "/metrics")?;
-    let lines = text.lines().filter(|line| line.starts_with("tidegate_worker_turn_max_seconds"));
+    let lines = text.lines().filter(|line| line.contains("_worker_turn_max_seconds") && !line.starts_with('#'));
     let values = lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
     values.reduce(f64::max).context("the server does not say how long its turns were")
 }
