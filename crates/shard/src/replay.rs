@@ -289,7 +289,8 @@ fn begin<F: ShardFamily, D: Disk, R: LogReader>(
                 Err(_) => passed_over.elsewhere.push((cursor, of_another_history(cursor))),
                 Ok(()) => {
                     let (at, state) = best.take().unwrap_or((cursor, state));
-                    if cursor.position <= covered {
+                    // Nothing is missing before the snapshot.
+                    if cursor.position.0 <= covered.0.saturating_add(1) {
                         return Some((at, state, cursor));
                     }
                     best = Some((at, state));

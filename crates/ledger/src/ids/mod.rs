@@ -282,11 +282,11 @@ impl<D: Disk> IdIndex<D> {
         self.assert_consistent();
     }
 
-    /// Has all records up to `position`, up to where the journal is durable, written to runs soon, even if that makes a
-    /// small run; [`IdIndex::covered`] is at least `position` then. Whoever has written a snapshot asks this, so that a
-    /// restart need not read what is before it.
-    pub fn cover(&mut self, position: Position) {
-        self.to_cover = self.to_cover.max(position);
+    /// Has all records before `end`, where the journal is durable up to, written to runs soon, even if that makes a small
+    /// run; [`IdIndex::covered`] is the byte before it then, because the next record may stand at `end`. Whoever has
+    /// written a snapshot asks this, so that a restart need not read what is before it.
+    pub fn cover(&mut self, end: Position) {
+        self.to_cover = self.to_cover.max(Position(end.0.saturating_sub(1)));
         let begins_before = self.recent.range().is_some_and(|(first, _)| first <= self.to_cover);
         if begins_before && !self.is_behind() {
             self.freeze();

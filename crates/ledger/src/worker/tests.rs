@@ -365,7 +365,7 @@ fn a_restart_reads_only_what_is_behind_the_snapshot_however_few_ids_there_are() 
         let report = &node.replayed;
         assert_eq!((report.snapshot_sequence, report.events), (103, 3));
         assert_eq!(report.derived_only, if covered { 0 } else { 103 });
-        for id in ["before-0", "before-99", "behind-2"] {
+        for id in ["before-0", "before-99", "behind-0", "behind-2"] {
             assert_eq!(node.ask(sale(id)), Reply::Outcomes(vec![Outcome::Duplicate]), "{id}");
         }
     }

@@ -54,6 +54,8 @@ pub(super) struct Damage {
     snapshots: Vec<String>,
     /// Since the process started, something was done to it for which a shard may stop.
     may_stop: bool,
+    /// The id index was harmed once. A start does not read all of it, so a shard may meet that much later.
+    ids: bool,
     /// [`Store::strays`] before the process started.
     strays: u64,
     full_until: Option<u64>,
@@ -66,7 +68,7 @@ impl<S: Store> Site<S> {
     /// Whether a shard that stops itself has a reason.
     pub fn may_stop_a_shard(&self) -> bool {
         let fenced = self.store.strays() > self.damage.strays;
-        fenced || self.damage.may_stop || self.damage.rot.iter().any(|rot| self.store.is_rotten(rot))
+        fenced || self.damage.may_stop || self.damage.ids || self.damage.rot.iter().any(|rot| self.store.is_rotten(rot))
     }
 
     /// Whether `words` name a part of a log that really rots.
@@ -216,6 +218,7 @@ impl<S: Store> Site<S> {
         self.disk.flip_bit(&path, at, self.chance.below(8) as u8);
         self.tally.add("a harmed id index", 1);
         self.damage.may_stop = true;
+        self.damage.ids = true;
     }
 
     fn files_below(&self, folder: &str) -> Vec<(std::path::PathBuf, u64)> {
