@@ -78,6 +78,8 @@ pub(super) struct Builder<D: Disk> {
     waiting: VecDeque<Arc<Table>>,
     /// What [`Builder::cover`] said.
     to_cover: Position,
+    /// Covered when it said that.
+    covered_before: Position,
     /// At most one of a tier, lowest tier first.
     merges: Vec<Merge<D>>,
     /// Merged away, named by no manifest once `unsaved` is false; deleted when no lookup holds them.
@@ -106,6 +108,7 @@ impl<D: Disk> Builder<D> {
             unsaved: false,
             waiting: VecDeque::new(),
             to_cover: manifest.covered,
+            covered_before: manifest.covered,
             merges: Vec::new(),
             retired: Vec::new(),
         }
@@ -128,12 +131,14 @@ impl<D: Disk> Builder<D> {
         let last = self.runs.last().map_or(Position(0), |run| run.last());
         let waits =
             self.waiting.front().and_then(|table| table.range()).is_some_and(|(first, _)| first <= self.to_cover);
-        if waits { last } else { last.max(self.to_cover) }
+        last.max(if waits { self.covered_before } else { self.to_cover })
     }
 
     /// Hears that all records up to `position` are in runs when the tables that it has by now are.
     pub(super) fn cover(&mut self, position: Position) {
         assert!(position >= self.to_cover, "ids: covered goes back: {position} after {}", self.to_cover);
+        // What was covered stays so while the tables up to the new place wait.
+        self.covered_before = self.covered();
         self.to_cover = position;
         self.unsaved |= self.waiting.is_empty();
     }

@@ -44,3 +44,19 @@ fn many_small_runs_are_merged_like_others() {
     world.sync_journal();
     world.check();
 }
+
+#[test]
+fn what_is_covered_stays_so_while_more_is_to_be_covered() {
+    let mut world = World::new(1, IdsOptions { freeze_at: 1_000, ..small() });
+    for n in 0..60u64 {
+        world.insert(hash(n), n, 10);
+        // The journal has gone on, without another id.
+        world.durable = Position(world.end().0 + 8);
+        world.index.cover(world.durable);
+        // The builder has less time than it needs, so that views are published while tables wait.
+        world.maintain(1 + n as usize % 3).expect("the disk works");
+        assert!(world.index.covered() < world.durable);
+    }
+    world.maintain(100).expect("the disk works");
+    assert_eq!(world.index.covered(), Position(world.durable.0 - 1));
+}
