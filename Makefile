@@ -142,7 +142,7 @@ clients: setup ## paho, mosquitto's tools and mqtt.js through every door, and th
 ##------------------------------------------------------------------------------------------------ speed
 
 .PHONY: bench
-bench: bench-ledger bench-gateway ## all benches
+bench: bench-ledger bench-accounts bench-gateway ## all benches
 
 .PHONY: bench-ledger
 bench-ledger: release ## the ledger beside Redis and PostgreSQL; writes target/bench/ledger.json (RUNS=3)
@@ -154,6 +154,9 @@ bench-ledger: release ## the ledger beside Redis and PostgreSQL; writes target/b
 bench-ids: release ## a ledger that has seen IDS=1e8 ids (IDS=1e9: 32 GB of disk for a while); writes target/bench/ids.json
 	cargo build --release --example make_ids -p tidegate-ledger
 	$(TARGET)/release/storm bench-ids --tidegate $(TARGET)/release/tidegate --make-ids $(TARGET)/release/examples/make_ids --out target/bench $(BENCH)
+.PHONY: bench-accounts
+bench-accounts: release ## ten million accounts: opening, memory, restart; writes target/bench/accounts.json (ACCOUNTS=10000000)
+	$(TARGET)/release/storm bench-accounts --tidegate $(TARGET)/release/tidegate --out target/bench $(BENCH)
 
 .PHONY: bench-gateway
 bench-gateway: release ## MQTT beside Mosquitto and mochi-mqtt; writes target/bench/gateway.json (RUNS=3)

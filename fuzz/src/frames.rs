@@ -30,6 +30,13 @@ fn read_request(frame: &[u8]) {
                 }
             });
         }
+        BodyRef::OpenAccounts(accounts) => {
+            let _ = accounts.read(|open| {
+                for span in [open.id, open.asset] {
+                    assert!(span.of(frame).len() <= frame.len());
+                }
+            });
+        }
         BodyRef::Holds(holds) => drop(holds.read(|_| {})),
         BodyRef::PostHolds(posts) => drop(posts.read(|_, _| {})),
         BodyRef::VoidHolds(voids) => drop(voids.read(|_| {})),

@@ -83,6 +83,7 @@ impl Backend for Agreeable {
         };
         let reply = match request {
             Request::OpenAccount { id, .. } => Reply::AccountOpened { created: true, account: account(id) },
+            Request::OpenAccounts(batch) => Reply::Outcomes(vec![Outcome::Applied; batch.len()]),
             Request::Transfers { batch, .. } => Reply::Outcomes(vec![Outcome::Applied; batch.len()]),
             Request::PlaceHolds(holds) => Reply::Outcomes(vec![Outcome::Applied; holds.len()]),
             Request::PostHolds(posts) => Reply::Outcomes(vec![Outcome::Applied; posts.len()]),
@@ -91,6 +92,7 @@ impl Backend for Agreeable {
             Request::ListAccounts { .. } => Reply::Accounts(Vec::new()),
             Request::ReadHistory { .. } => Reply::History { rows: Vec::new(), next: None },
             Request::StreamHistory { .. } => Reply::HistoryPart { rows: Vec::new(), is_last: true },
+            Request::Announce(_) => Reply::Announced,
             Request::ReadAudit => Reply::Audit(Vec::new()),
         };
         std::future::ready(reply)

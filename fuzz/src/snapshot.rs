@@ -6,7 +6,7 @@ use tidegate_shard::snapshot;
 
 /// Decodes both; a ledger that comes out of it keeps its rules and can be written and read again.
 pub fn check(bytes: &[u8]) {
-    if let Ok((_, body)) = snapshot::check(bytes, LEDGER.log(7, 0)) {
+    if let Ok((_, body)) = snapshot::check(bytes, LEDGER.log(7, 0), &[7; 32]) {
         let _ = Ledger::decode_snapshot(body);
     }
     let Ok(ledger) = Ledger::decode_snapshot(bytes) else { return };

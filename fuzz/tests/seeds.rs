@@ -8,7 +8,7 @@ use tidegate_fuzz::topics;
 use tidegate_journal::group::GroupHeader;
 use tidegate_journal::segment::{Mark, MarkKind, SegmentHeader};
 use tidegate_journal::stream::message::{MessageHeader, MessageKind};
-use tidegate_journal::{ChainHash, Cursor, LogId, Position, Sequence};
+use tidegate_journal::{ChainHash, Cursor, LogId, Lost, Notice, NoticeKind, Position, Sequence};
 use tidegate_machines::ShardIndex;
 use tidegate_machines::topic::Topics;
 use tidegate_wire::mqtt::*;
@@ -84,7 +84,11 @@ fn journal() {
     let hashed = blake3::Hasher::new().update(&header.encode()[..80]).update(&body).finalize();
     header.chain = ChainHash(hashed.into());
     let group = [&header.encode()[..], &body].concat();
-    for (name, bytes) in [("segment_header", &page[..76]), ("mark", &mark), ("sealed", &group)] {
+    let lost = Some(Lost { from: Sequence(43), to: Some(Sequence(50)) });
+    let notice = Notice { kind: NoticeKind::LossAccepted, time_ms: 7, lost, text: "disk 2 was replaced".into() };
+    // As the target takes it: a count of no records, then the body of a group.
+    let notice = [&0u32.to_le_bytes()[..], &group_of(&[&notice.encode()]).split_off(4)].concat();
+    for (name, bytes) in [("segment_header", &page[..76]), ("mark", &mark), ("sealed", &group), ("notice", &notice)] {
         write("group", name, bytes);
     }
 }

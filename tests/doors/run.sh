@@ -1,12 +1,13 @@
 #!/bin/bash
 # The doors as strangers use them:  run.sh BINARY
-# First the README as printed, then requests that schemathesis makes up from /openapi.json, well-formed and not.
+# First the README as printed, then segments in an S3 server, then requests that schemathesis makes up from /openapi.json, well-formed and not.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
 binary=$1
 python=.venv/bin/python
 "$python" tests/doors/readme.py "$binary"
+"$python" tests/doors/archive.py "$binary"
 "$python" tests/doors/server.py "$binary" \
     .venv/bin/st --config-file tests/doors/schemathesis.toml run "http://{http}/openapi.json" \
     --header "Authorization: Bearer dev-service-token" --workers 2

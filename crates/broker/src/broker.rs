@@ -39,7 +39,7 @@ use crate::retained::Retained;
 use crate::rights::Again;
 use crate::rights::RightsTable;
 use crate::session::Stage;
-use crate::subscriptions::{Matches, SHAPES_MAX, Subscriptions};
+use crate::subscriptions::{Matches, SHAPES_MAX, Subscriptions, WatchedFilter};
 use crate::topics::TopicShard;
 use crate::{Action, BrokerFacts, BrokerMessage, BrokerOptions, ConnectionKey, Rights};
 
@@ -123,6 +123,12 @@ impl<L: LogStore> Broker<L> {
     /// A broker over the topic shards that its worker owns, ascending. It serves when [`Broker::is_serving`] says so.
     /// Sessions that were connected when the process ended count as disconnected without DISCONNECT.
     pub fn new(options: BrokerOptions, shards: Vec<TopicShard<L>>) -> Broker<L> {
+        Broker::watching(options, shards, "")
+    }
+
+    /// The same; [`Broker::take_watched`] tells which filters that begin with `prefix` anybody subscribes to, on any
+    /// worker.
+    pub fn watching(options: BrokerOptions, shards: Vec<TopicShard<L>>, prefix: &str) -> Broker<L> {
         let topics = options.request_topics.len();
         assert!(topics <= REQUEST_TOPICS_MAX, "{topics} request topics, and each PUBLISH is compared with all of them");
         assert!(options.worker < options.workers(), "a worker is one of all");
@@ -134,7 +140,7 @@ impl<L: LogStore> Broker<L> {
         let mut random = SplitMix64(options.seed);
         let mut broker = Broker {
             clients: Clients::new(options.limits.clone()),
-            trie: Subscriptions::new(random.next(), SHAPES_MAX),
+            trie: Subscriptions::new(random.next(), SHAPES_MAX).watching(prefix),
             retained: Retained::new(random.next()),
             places: shards.iter().map(|_| Vec::new()).collect(),
             shards,
@@ -320,6 +326,11 @@ impl<L: LogStore> Broker<L> {
             _ => self.protocol_error(index, ReasonCode::PROTOCOL_ERROR, now),
         }
         Progress::Taken
+    }
+
+    /// Which watched filters got their first subscription or lost their last since the last call, in order.
+    pub fn take_watched(&mut self) -> Vec<WatchedFilter> {
+        self.trie.take_watched()
     }
 
     /// Takes a message of another worker's broker. Messages of one broker must come in their order.

@@ -19,6 +19,8 @@ pub(crate) struct MessageRef<'a> {
     pub qos: u8,
     pub retain: bool,
     pub expires_at: Option<TimeMs>,
+    /// It was fetched because somebody subscribed: to those who wait for it, it is what was retained.
+    pub was_awaited: bool,
     message: Option<Arc<Message>>,
 }
 
@@ -26,7 +28,7 @@ impl<'a> MessageRef<'a> {
     /// A message that stands in a packet.
     pub fn new(topic: &'a str, properties: &'a [u8], payload: &'a [u8], meta: MessageMeta) -> MessageRef<'a> {
         let MessageMeta { qos, retain, expires_at } = meta;
-        MessageRef { topic, properties, payload, qos, retain, expires_at, message: None }
+        MessageRef { topic, properties, payload, qos, retain, expires_at, was_awaited: false, message: None }
     }
 
     /// A message that is kept already.
@@ -38,13 +40,14 @@ impl<'a> MessageRef<'a> {
             qos: message.qos(),
             retain: message.retain(),
             expires_at: message.expires_at(),
+            was_awaited: false,
             message: Some(Arc::clone(message)),
         }
     }
 
     /// The message as an owned value.
     pub fn shared_message(&mut self) -> Arc<Message> {
-        let MessageRef { topic, properties, payload, qos, retain, expires_at, ref mut message } = *self;
+        let MessageRef { topic, properties, payload, qos, retain, expires_at, ref mut message, .. } = *self;
         let meta = MessageMeta { qos, retain, expires_at };
         Arc::clone(message.get_or_insert_with(|| Arc::new(Message::new(topic, properties, payload, meta))))
     }

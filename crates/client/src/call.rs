@@ -24,6 +24,13 @@ impl<S: Read + Write> Client<S> {
         expect!(self, self.send_open_account(id, asset, kind)?, Opened(opened) => opened, "account opened")
     }
 
+    /// Opens accounts (id, asset, kind) one by one; outcomes come in the same order. A duplicate was open already with
+    /// the same asset and kind.
+    pub fn open_accounts(&mut self, accounts: &[(&str, &str, AccountKind)]) -> Result<Vec<Outcome>, ClientError> {
+        let correlation = self.send_open_accounts(accounts)?;
+        self.outcomes(correlation, accounts.len())
+    }
+
     /// Decides one transfer.
     pub fn transfer(&mut self, transfer: &Transfer<'_>) -> Result<Outcome, ClientError> {
         let correlation = self.send_transfers(std::slice::from_ref(transfer), false)?;

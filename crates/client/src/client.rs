@@ -8,7 +8,9 @@ use crate::request::{Hold, Transfer};
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
 use tidegate_wire::proto::{self, AccountKind, Welcome, request_frame::Body};
-use tidegate_wire::{HoldsEncoder, PostHoldsEncoder, RoomRef, TransfersEncoder, encode_request, encode_room, limits};
+use tidegate_wire::{
+    HoldsEncoder, OpenAccountsEncoder, PostHoldsEncoder, RoomRef, TransfersEncoder, encode_request, encode_room, limits,
+};
 
 /// Frames that wait are written once they are this long, without being asked to.
 const FLUSH_BYTES: usize = 64 << 10;
@@ -111,6 +113,16 @@ impl<S: Read + Write> Client<S> {
     pub fn send_open_account(&mut self, id: &str, asset: &str, kind: AccountKind) -> Result<u64, ClientError> {
         let (id, asset) = (id.to_owned(), asset.to_owned());
         self.send_body(Body::OpenAccount(proto::OpenAccount { id, asset, kind: kind as i32 }))
+    }
+
+    /// Asks to open accounts (id, asset, kind) one by one. Answered by [`Reply::Outcomes`]: a duplicate was open
+    /// already with the same content.
+    pub fn send_open_accounts(&mut self, accounts: &[(&str, &str, AccountKind)]) -> Result<u64, ClientError> {
+        self.send(accounts.len(), |out, correlation| {
+            let mut frame = OpenAccountsEncoder::begin(out, correlation);
+            accounts.iter().for_each(|(id, asset, kind)| frame.push(id.as_bytes(), asset.as_bytes(), *kind));
+            frame.finish();
+        })
     }
 
     /// Asks for one account. Answered by [`Reply::Account`].

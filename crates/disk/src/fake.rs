@@ -59,6 +59,8 @@ struct State {
     stops_after: Option<u64>,
     stopped: bool,
     fail_syncs: u32,
+    /// Reads of this file fail.
+    unreadable: Option<PathBuf>,
     counts: FakeDiskCounts,
 }
 
@@ -108,6 +110,7 @@ impl FakeDisk {
             stops_after: None,
             stopped: false,
             fail_syncs: 0,
+            unreadable: None,
             counts: FakeDiskCounts::default(),
         };
         FakeDisk { state: Arc::new(Mutex::new(state)) }
@@ -152,6 +155,11 @@ impl FakeDisk {
     /// the same file succeeds, and a crash shows which of them never reached the disk.
     pub fn fail_next_sync(&self) {
         self.lock().fail_syncs += 1;
+    }
+
+    /// From now on reads of this file fail, as those of a bad sector do (EIO); `None` for no file.
+    pub fn fail_reads_of(&self, path: Option<&Path>) {
+        self.lock().unreadable = path.map(Path::to_owned);
     }
 
     /// Limits the disk to `bytes`. What is there already stays.
@@ -229,6 +237,14 @@ impl State {
 
     fn check_running(&self) -> io::Result<()> {
         if self.stopped { Err(io::Error::other("the machine has stopped")) } else { Ok(()) }
+    }
+
+    fn check_readable(&self, inode: usize) -> io::Result<()> {
+        let of_bad_sector = |path: &PathBuf| self.names.get(path) == Some(&inode);
+        match self.unreadable.as_ref().is_some_and(of_bad_sector) {
+            true => Err(io::Error::other("input/output error")),
+            false => Ok(()),
+        }
     }
 
     /// Counts a changing operation; `Err` when the machine stops before it, `Ok(true)` when it stops in the middle of
@@ -352,6 +368,10 @@ impl Disk for FakeDisk {
         synced.iter().for_each(|change| change.apply(&mut state.durable_names));
         state.check_running()
     }
+
+    fn random_bytes(&self) -> io::Result<[u8; 32]> {
+        Ok(*b"the same on every fake disk, ok?")
+    }
 }
 
 impl FakeFile {
@@ -369,6 +389,7 @@ impl DiskFile for FakeFile {
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
         self.with(|state, inode| {
             state.check_running()?;
+            state.check_readable(inode)?;
             Ok(state.inodes[inode].read_at(into, offset))
         })
     }

@@ -47,6 +47,9 @@ pub trait Disk: Clone + Send + Sync + 'static {
 
     /// Makes the names in a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
+
+    /// Bytes that nobody can guess, for a key that will be kept on this disk. Those of a fake are the same always.
+    fn random_bytes(&self) -> io::Result<[u8; 32]>;
 }
 
 /// An open file. Reads see earlier writes at once; a crash forgets whatever was not covered by a later `sync_data`.

@@ -1,9 +1,9 @@
 //! Files of the operating system.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use crate::{Disk, DiskFile};
@@ -16,11 +16,17 @@ impl Disk for RealDisk {
     type File = File;
 
     fn create_new(&self, path: &Path) -> io::Result<File> {
-        OpenOptions::new().read(true).write(true).create_new(true).open(path)
+        // Balances and keys are nobody else's business.
+        OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
     }
 
+    /// A file that may only be read is opened for reading: a tool that writes nothing also works on a read-only file
+    /// system, and whoever writes to it meets the error then.
     fn open(&self, path: &Path) -> io::Result<File> {
-        OpenOptions::new().read(true).write(true).open(path)
+        match OpenOptions::new().read(true).write(true).open(path) {
+            Err(cause) if is_read_only(&cause) => File::open(path),
+            opened => opened,
+        }
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
@@ -60,6 +66,16 @@ impl Disk for RealDisk {
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         File::open(path)?.sync_all()
     }
+
+    fn random_bytes(&self) -> io::Result<[u8; 32]> {
+        let mut bytes = [0; 32];
+        File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+fn is_read_only(cause: &io::Error) -> bool {
+    matches!(cause.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
 }
 
 impl DiskFile for File {

@@ -1,7 +1,10 @@
 //! What the HTTP door of one edge thread uses of the node.
 
+mod changes;
+
 use std::sync::Arc;
 
+use tidegate_ledger::changes::{After, ChangeFilter};
 use tidegate_ledger::message::{Reply, Request, Unavailable};
 use tidegate_ledger::router::Router;
 use tidegate_runtime::pump::{EdgeHandle, ReplyStream};
@@ -13,11 +16,15 @@ use crate::http::{DrainStatus, Health, Operations};
 use crate::ledger_http;
 use crate::ledger_http::Backend;
 
+pub use changes::{ChangeParts, EdgeChanges};
+
 /// The ledger behind a door.
 #[derive(Clone)]
 pub struct EdgeBackend {
     /// Asks it.
     pub ledger: EdgeHandle<Router>,
+    /// Follows its journals.
+    pub changes: EdgeChanges,
 }
 
 /// What operators ask of a node.
@@ -44,6 +51,12 @@ impl Backend for EdgeBackend {
     fn open(&self, request: Request, window: usize) -> Result<ReplyStream<Router>, Unavailable> {
         self.ledger.open(request, window).map_err(Unavailable::from)
     }
+
+    type Changes = ChangeParts;
+
+    fn changes(&self, after: After, filter: ChangeFilter) -> Result<ChangeParts, Unavailable> {
+        self.changes.read(after, filter)
+    }
 }
 
 impl ledger_http::Replies for ReplyStream<Router> {
@@ -53,6 +66,10 @@ impl ledger_http::Replies for ReplyStream<Router> {
 }
 
 impl Operations for NodeOperations {
+    fn damage(&self) -> usize {
+        self.status.damages().count()
+    }
+
     fn health(&self) -> Health {
         match self.status.phase() {
             Phase::Serving => Health::Serving,

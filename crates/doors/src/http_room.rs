@@ -6,15 +6,19 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use rustls::ServerConfig;
+use tidegate_ledger::LEDGER;
+use tidegate_ledger::changes::ChangeLogs;
 use tidegate_ledger::operation::Message;
 use tidegate_ledger::room;
+use tidegate_ledger::room::OperationClient;
 use tidegate_runtime::pump::Pump;
+use tidegate_runtime::recovery::NodeReader;
 use tidegate_runtime::{Address, Carries, Room, Site};
 use tokio::sync::watch;
 
 use crate::admission::Arrival;
 use crate::auth::Authenticator;
-use crate::edge::{ArrivalClient, EdgeBackend, NodeOperations};
+use crate::edge::{ArrivalClient, EdgeBackend, EdgeChanges, NodeOperations};
 use crate::http::{Edge, EdgeOptions, HttpLimits, HttpMetrics, HttpRoom, Upgrade};
 use crate::ledger_http::{LedgerHttpMetrics, LedgerRoom};
 use crate::listener::listen;
@@ -54,12 +58,14 @@ pub struct HttpDoor<P> {
     stop: watch::Sender<bool>,
 }
 
-/// The ledger at the HTTP door.
-pub fn open_ledger<P: Carries<Message>>() -> OpenHttpRoom<P> {
+/// The ledger at the HTTP door, and its journals.
+pub fn open_ledger<P: Carries<Message>>(changes: Arc<ChangeLogs<NodeReader>>) -> OpenHttpRoom<P> {
     let metrics = std::sync::OnceLock::new();
     Box::new(move |site, pump| {
         let metrics = metrics.get_or_init(|| LedgerHttpMetrics::register(site.registry()));
-        let backend = EdgeBackend { ledger: pump.client(|me| room::client(site, me)) };
+        let names = pump.client(|me| OperationClient::new(me, site.placement().shards(LEDGER)));
+        let changes = EdgeChanges::new(changes.clone(), names, site.status().clone());
+        let backend = EdgeBackend { ledger: pump.client(|me| room::client(site, me)), changes };
         Box::new(LedgerRoom::new(backend, metrics.clone()))
     })
 }

@@ -8,8 +8,14 @@
 //!
 //! Promise: the same JSON and the same outcomes as over HTTP, because the same code reads, checks and answers it.
 
+mod wanted;
+
+use std::collections::VecDeque;
+
 use hashbrown::HashMap;
+use tidegate_broker::subscriptions::WatchedFilter;
 use tidegate_broker::{ConnectionKey, RequestTicket, RequestTopic};
+use tidegate_ledger::announcer::Want;
 use tidegate_ledger::message::{Reply, Request};
 use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::{AccountKind, AccountView};
@@ -19,11 +25,14 @@ use crate::authorized::{Answered, AuthorizedRequests};
 use crate::json::Problem;
 use crate::ledger_json::{TransferCall, account_json};
 pub use crate::topic_names::{ACCOUNTS, ALL_ACCOUNTS, PREFIX, TRANSFERS};
+use wanted::Wanted;
 
 /// Accounts whose kind is remembered, so that a vote need not ask for it again.
 const KINDS_REMEMBERED: usize = 65_536;
 /// Votes that wait for a kind.
 const PARKED_MAX: usize = 4_096;
+/// Wants that one turn sends.
+const WANTS_PER_TURN: usize = 64;
 /// What is published there is for the ledger to answer. A [`RequestTopic`] is a place in this list.
 pub const REQUEST_TOPICS: [&str; 1] = [TRANSFERS];
 
@@ -32,6 +41,7 @@ pub const REQUEST_TOPICS: [&str; 1] = [TRANSFERS];
 enum Question {
     Transfer { ticket: RequestTicket, call: TransferCall },
     Collector { key: ConnectionKey, account: Box<str> },
+    Announce(Want),
 }
 
 /// What to tell the broker.
@@ -61,6 +71,9 @@ pub struct LedgerTopics {
     /// Of collectors that have parts on several shards: the last figures of each part.
     parts: HashMap<Box<str>, Vec<(ShardIndex, AccountView)>>,
     shards: u16,
+    wanted: Wanted,
+    /// What the shards are still to be told, in order.
+    wants: VecDeque<Want>,
 }
 
 impl LedgerTopics {
@@ -70,6 +83,8 @@ impl LedgerTopics {
             authorized: AuthorizedRequests::new(KINDS_REMEMBERED, PARKED_MAX),
             parts: HashMap::new(),
             shards,
+            wanted: Wanted::default(),
+            wants: VecDeque::new(),
         }
     }
 
@@ -119,13 +134,47 @@ impl LedgerTopics {
 
     /// A reply of the shards.
     pub fn reply(&mut self, token: u64, reply: Reply, start: &mut impl FnMut(u64, Request)) -> Option<LedgerAnswer> {
-        self.authorized.reply(token, reply, start).map(|(question, answered)| worded(question, answered))
+        match self.authorized.reply(token, reply, start)? {
+            (Question::Announce(_), Answered::Reply(Reply::Announced)) => None,
+            // Busy, or it recovers: it is told what is so now. To want twice is to hear the figures twice.
+            (Question::Announce(Want { account, .. }), _) => {
+                let is_wanted = self.wanted.wants(account.as_deref());
+                self.wants.push_front(Want { account, is_wanted });
+                None
+            }
+            (question, answered) => Some(worded(question, answered)),
+        }
+    }
+
+    /// Somebody subscribes to a filter of the ledger's now, or nobody any more.
+    pub fn watched(&mut self, change: &WatchedFilter) {
+        self.wants.extend(self.wanted.change(change));
+    }
+
+    /// Tells the shards what else is wanted; some of it in each turn.
+    pub fn tell_wants(&mut self, start: &mut impl FnMut(u64, Request)) {
+        for _ in 0..WANTS_PER_TURN.min(self.wants.len()) {
+            let want = self.wants.pop_front().expect("counted above");
+            self.authorized.ask_unchecked(Request::Announce(want.clone()), Question::Announce(want), start);
+        }
+    }
+
+    /// Topics whose retained messages nobody wants any more, some of them.
+    pub fn take_unwanted(&mut self) -> Vec<String> {
+        let unwanted = self.wanted.take_unwanted();
+        unwanted.iter().for_each(|id| drop(self.parts.remove(id)));
+        unwanted.iter().map(|id| format!("{ACCOUNTS}{id}")).collect()
+    }
+
+    /// Whether there is something to tell or to clear.
+    pub fn has_changes(&self) -> bool {
+        !self.wants.is_empty() || self.wanted.has_unwanted()
     }
 
     /// New figures of an account, or of a collector's part on `shard`: the topic and the payload to announce. `None`
-    /// for an id that no topic can name.
+    /// for an id that no topic can name, and for one that nobody wants any more.
     pub fn announcement(&mut self, shard: ShardIndex, account: AccountView) -> Option<(String, Vec<u8>)> {
-        if account.id.contains(['+', '#']) {
+        if account.id.contains(['+', '#']) || !self.wanted.announces(&account.id) {
             return None;
         }
         let topic = format!("{ACCOUNTS}{}", account.id);
@@ -169,6 +218,7 @@ fn worded(question: Question, answered: Answered) -> LedgerAnswer {
             let body = answer.map_or_else(|problem| problem.body(), |(_, body)| body);
             LedgerAnswer::Transfer { ticket, body }
         }
+        Question::Announce(_) => unreachable!("it is the server's own"),
         Question::Collector { key, account } => {
             let is_collector = matches!(
                 &answered,

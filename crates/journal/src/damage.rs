@@ -4,7 +4,7 @@ use crate::aftermath::Aftermath;
 use crate::disk::{Disk, DiskFile};
 use crate::folder::Folder;
 use crate::group::{FORMAT_VERSION, GroupFault};
-use crate::segment::{offset_of, segment_name};
+use crate::segment::offset_of;
 use crate::{Cursor, JournalError, Position};
 
 /// Where nobody can tell what is missing.
@@ -26,7 +26,7 @@ pub(crate) fn damage<D: Disk>(
             known: FORMAT_VERSION.into(),
         };
     }
-    let segment = segment_name(first);
+    let segment = folder.segment_text(first);
     let behind = Position(before.position.0 + 1);
     let aftermath = match Aftermath::examine(file, folder.log, first, behind) {
         Ok(aftermath) => aftermath,
@@ -42,15 +42,15 @@ pub(crate) fn damage<D: Disk>(
 pub(crate) fn before_the_first<D: Disk>(folder: &Folder<D>, cursor: &Cursor, begins: Option<Position>) -> JournalError {
     match begins {
         Some(begins) if folder.may_forget() => JournalError::Forgotten { at: cursor.position, begins },
-        _ => missing_segment(cursor, begins),
+        _ => missing_segment(folder, cursor, begins),
     }
 }
 
 /// The error for a segment file that should hold `cursor`.
-pub(crate) fn missing_segment(cursor: &Cursor, next: Option<Position>) -> JournalError {
+pub(crate) fn missing_segment<D: Disk>(folder: &Folder<D>, cursor: &Cursor, next: Option<Position>) -> JournalError {
     let until = next.map_or("on".into(), |next| format!("to position {next}"));
     JournalError::Damaged {
-        segment: segment_name(cursor.position),
+        segment: folder.segment_text(cursor.position),
         offset: 0,
         what: "the segment file is missing".into(),
         lost: format!("records from {} (position {}) {until}", cursor.sequence.0 + 1, cursor.position),

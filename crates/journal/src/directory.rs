@@ -5,6 +5,7 @@
 //!   data/
 //!     LOCK                      held (flock) while a process lives; says which
 //!     DIRECTORY                 format version, families, creation time, random id; a text for people, with a checksum
+//!     KEY                       authenticates what is derived, see [`crate::key`]
 //!     journal/<family>-<n>/     one log each
 //! ```
 //!
@@ -26,7 +27,7 @@ use crate::damage::missing_segment;
 use crate::disk::{Disk, RealDisk};
 use crate::folder::Folder;
 use crate::limits::{FAMILIES_MAX, SHARDS_MAX};
-use crate::{Cursor, Family, JournalError, LogId, Retention, recovery};
+use crate::{Cursor, Family, JournalError, Key, LogId, Retention, recovery};
 
 use description::{Description, Listed};
 
@@ -65,7 +66,8 @@ pub struct Wanted {
 pub struct Directory {
     path: PathBuf,
     description: Description,
-    _lock: File,
+    /// None in a directory that is only looked at.
+    _lock: Option<File>,
 }
 
 impl Directory {
@@ -78,7 +80,7 @@ impl Directory {
     pub fn open_or_create(path: &Path, wanted: &[Wanted], created_at_ms: u64) -> Result<Directory, JournalError> {
         check(wanted);
         RealDisk.create_dir_all(path).map_err(|cause| JournalError::io("create", path, cause))?;
-        let lock = lock(path)?;
+        let lock = lock(path).map_err(|unlocked| unlocked.into_error(path))?;
         if !exists(&path.join(DIRECTORY))? {
             create(path, wanted, created_at_ms)?;
         }
@@ -105,20 +107,29 @@ impl Directory {
         if wanted.iter().any(|wanted| description.family(wanted.family.number).is_none()) {
             description = extend(path, description, wanted)?;
         }
+        Key::read_or_create(&RealDisk, path)?;
         assert!(wanted.iter().all(|wanted| description.shards(wanted.family.number) > 0), "what is wanted is there");
-        Ok(Directory { path: path.to_path_buf(), description, _lock: lock })
+        Ok(Directory { path: path.to_path_buf(), description, _lock: Some(lock) })
     }
 
     /// Opens an existing directory for a tool that reads logs of `families`, and changes nothing in it. What it has of
-    /// other families is left alone: see [`Directory::others`].
+    /// other families is left alone: see [`Directory::others`]. Works in a directory that may only be read, too.
     pub fn open(path: &Path, families: &[Family]) -> Result<Directory, JournalError> {
-        if !exists(&path.join(DIRECTORY))? {
-            return Err(refuse(
-                path,
-                "there is no file DIRECTORY in it: not a data directory, or one that never started".into(),
-            ));
-        }
-        let lock = lock(path)?;
+        find_description(path)?;
+        let lock = match lock(path) {
+            Err(Unlocked::ReadOnly) => lock_shared(path)?,
+            locked => Some(locked.map_err(|unlocked| unlocked.into_error(path))?),
+        };
+        Directory::read(path, families, lock)
+    }
+
+    /// Looks at an existing directory that a server may be using, for a tool that copies logs of `families`.
+    pub fn look_at(path: &Path, families: &[Family]) -> Result<Directory, JournalError> {
+        find_description(path)?;
+        Directory::read(path, families, None)
+    }
+
+    fn read(path: &Path, families: &[Family], lock: Option<File>) -> Result<Directory, JournalError> {
         let description = Description::read(&path.join(DIRECTORY))?;
         for family in families {
             if let Some(listed) = description.family(family.number) {
@@ -127,6 +138,18 @@ impl Directory {
         }
         find_logs(path, &description, families)?;
         Ok(Directory { path: path.to_path_buf(), description, _lock: lock })
+    }
+
+    /// Whether a process holds the lock of this directory now. One that is only looked at may be in use.
+    pub fn is_in_use(&self) -> Result<bool, JournalError> {
+        if self._lock.is_some() {
+            return Ok(true);
+        }
+        match lock_shared(&self.path) {
+            Ok(_) => Ok(false),
+            Err(JournalError::Directory { .. }) => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 
     /// Where it is.
@@ -258,7 +281,7 @@ fn find_logs(path: &Path, description: &Description, families: &[Family]) -> Res
         for shard in 0..description.shards(family.number) {
             let folder = Folder::new(RealDisk, path, family, family.log(description.id, shard));
             if !exists(&folder.path)? || folder.list_segments()?.is_empty() {
-                return Err(missing_segment(&Cursor::START, None));
+                return Err(missing_segment(&folder, &Cursor::START, None));
             }
         }
     }
@@ -310,28 +333,81 @@ fn other_count(wanted: &Wanted, found: u16, setting: &str) -> String {
     )
 }
 
-/// Takes the lock, or says who has it. The kernel releases it when the process ends, however it ends.
-fn lock(path: &Path) -> Result<File, JournalError> {
-    let lock_path = path.join(LOCK);
-    let failed = |cause| JournalError::io("lock", &lock_path, cause);
-    let mut file =
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&lock_path).map_err(failed)?;
-    // SAFETY: the descriptor is open; the call touches no memory of ours.
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
-        let cause = io::Error::last_os_error();
-        if cause.kind() != io::ErrorKind::WouldBlock {
-            return Err(failed(cause));
+/// That there is a data directory at `path`.
+fn find_description(path: &Path) -> Result<(), JournalError> {
+    if exists(&path.join(DIRECTORY))? {
+        return Ok(());
+    }
+    Err(refuse(path, "there is no file DIRECTORY in it: not a data directory, or one that never started".into()))
+}
+
+/// Why the lock was not taken.
+enum Unlocked {
+    /// Nothing may be written there.
+    ReadOnly,
+    /// Anything else.
+    Failed(JournalError),
+}
+
+impl Unlocked {
+    fn into_error(self, path: &Path) -> JournalError {
+        match self {
+            Unlocked::Failed(error) => error,
+            Unlocked::ReadOnly => {
+                let cause = io::Error::from(io::ErrorKind::ReadOnlyFilesystem);
+                JournalError::io("write, so that nobody else uses the directory,", &path.join(LOCK), cause)
+            }
         }
-        let mut holder = String::new();
-        let read = file.take(32).read_to_string(&mut holder);
-        let holder = read.ok().and_then(|_| holder.trim().parse::<u32>().ok());
-        let holder = holder.map_or("another process".into(), |holder| format!("process {holder}"));
-        return Err(refuse(path, format!("it is in use by {holder}; stop that first, or use another directory")));
+    }
+}
+
+/// Takes the lock, or says who has it. The kernel releases it when the process ends, however it ends.
+fn lock(path: &Path) -> Result<File, Unlocked> {
+    let lock_path = path.join(LOCK);
+    let failed = |cause| Unlocked::Failed(JournalError::io("lock", &lock_path, cause));
+    let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&lock_path);
+    let mut file = opened.map_err(|cause| match cause.kind() {
+        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => Unlocked::ReadOnly,
+        _ => failed(cause),
+    })?;
+    if !flock(&file, libc::LOCK_EX).map_err(failed)? {
+        return Err(Unlocked::Failed(refuse(path, in_use(&file))));
     }
     file.set_len(0).map_err(failed)?;
     file.rewind().map_err(failed)?;
     writeln!(file, "{}", std::process::id()).map_err(failed)?;
     Ok(file)
+}
+
+/// Keeps servers out for as long as the file is open, and writes nothing; without a lock file nobody is there.
+fn lock_shared(path: &Path) -> Result<Option<File>, JournalError> {
+    let lock_path = path.join(LOCK);
+    let failed = |cause| JournalError::io("lock", &lock_path, cause);
+    let file = match File::open(&lock_path) {
+        Ok(file) => file,
+        Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(cause) => return Err(failed(cause)),
+    };
+    if flock(&file, libc::LOCK_SH).map_err(failed)? { Ok(Some(file)) } else { Err(refuse(path, in_use(&file))) }
+}
+
+/// Whether the lock was taken; `false` if another process has it.
+fn flock(file: &File, kind: libc::c_int) -> io::Result<bool> {
+    // SAFETY: the descriptor is open; the call touches no memory of ours.
+    if unsafe { libc::flock(file.as_raw_fd(), kind | libc::LOCK_NB) } == 0 {
+        return Ok(true);
+    }
+    let cause = io::Error::last_os_error();
+    if cause.kind() == io::ErrorKind::WouldBlock { Ok(false) } else { Err(cause) }
+}
+
+/// Who holds the lock, in words.
+fn in_use(file: &File) -> String {
+    let mut holder = String::new();
+    let read = file.take(32).read_to_string(&mut holder);
+    let holder = read.ok().and_then(|_| holder.trim().parse::<u32>().ok());
+    let holder = holder.map_or("another process".into(), |holder| format!("process {holder}"));
+    format!("it is in use by {holder}; stop that first, or use another directory")
 }
 
 fn random_id(path: &Path) -> Result<u64, JournalError> {

@@ -36,6 +36,11 @@ impl Durability {
         self.position
     }
 
+    /// The place where it ends, to read on from; `None` where whoever proved it has not seen the last group.
+    pub fn cursor(&self) -> Option<Cursor> {
+        self.chain.map(|chain| Cursor { position: self.position, sequence: self.sequence, chain })
+    }
+
     /// Whether `place`, which is at this position, is of the same history as far as is known.
     pub(crate) fn agrees_with(&self, place: &Cursor) -> bool {
         assert_eq!(self.position, place.position, "only what is at one place is compared");

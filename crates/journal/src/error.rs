@@ -51,7 +51,7 @@ pub enum JournalError {
          changed"
     )]
     Damaged {
-        /// File name of the segment (or of the one that is missing).
+        /// Path of the segment (or of the one that is missing).
         segment: String,
         /// Offset in that file at which the first bad byte may be.
         offset: u64,

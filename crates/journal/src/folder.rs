@@ -1,8 +1,10 @@
 //! One log's folder: which segments there are, and how to open them.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::archive::{self, Archive, Archived};
 use crate::disk::{Disk, DiskFile};
 use crate::family::Families;
 use crate::limits::SHARDS_MAX;
@@ -60,7 +62,59 @@ impl<D: Disk> Folder<D> {
         self.path.join(segment_name(first))
     }
 
+    /// The same for messages.
+    pub fn segment_text(&self, first: Position) -> String {
+        self.segment_path(first).display().to_string()
+    }
+
+    /// First positions of all segments of the log, ascending, with those that were moved out of the directory.
     pub fn list_segments(&self) -> Result<Vec<Position>, JournalError> {
+        let local = self.list_local()?;
+        let archived = self.archived_before(&local)?;
+        Ok(archived.iter().map(|segment| segment.first.position).chain(local).collect())
+    }
+
+    /// The archived segments before the first of these, the segments in the directory. Only the beginning of a log that
+    /// is whole can be missing for that reason, so nothing is looked for where it is there.
+    pub fn archived_before(&self, local: &[Position]) -> Result<Vec<Archived>, JournalError> {
+        match local.first() {
+            Some(first) if !self.may_forget() && *first > Cursor::START.position => {
+                let archive = Archive::read(&self.disk, self.data())?;
+                Ok(archive.of(&self.name()).filter(|segment| segment.first.position < *first).cloned().collect())
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// The segment that begins at `first`, if it was moved out of the directory.
+    pub fn archived(&self, first: Position) -> Result<Option<Archived>, JournalError> {
+        if self.may_forget() {
+            return Ok(None);
+        }
+        Ok(Archive::read(&self.disk, self.data())?.segment(&self.name(), first).cloned())
+    }
+
+    /// A local file with the segment's bytes: in the directory, where it was moved to, or fetched from there.
+    pub fn locate(&self, first: Position) -> Result<PathBuf, JournalError> {
+        let path = self.segment_path(first);
+        if self.disk.exists(&path).map_err(|cause| JournalError::io("look for", &path, cause))? {
+            return Ok(path);
+        }
+        self.archived(first)?.map_or(Ok(path), |segment| archive::local_path(self.data(), &segment))
+    }
+
+    /// The data directory.
+    fn data(&self) -> &Path {
+        self.path.ancestors().nth(2).expect("a log is in a folder of the journal of a data directory")
+    }
+
+    /// `ledger-0`
+    fn name(&self) -> String {
+        self.path.file_name().expect("a log has a folder").to_string_lossy().into_owned()
+    }
+
+    /// First positions of the segments in the directory, ascending.
+    pub fn list_local(&self) -> Result<Vec<Position>, JournalError> {
         let names = self.disk.list(&self.path).map_err(|cause| JournalError::io("list", &self.path, cause))?;
         let segments: Vec<Position> = names.iter().filter_map(|name| parse_segment_name(name)).collect();
         assert!(segments.is_sorted_by(|first, next| first < next), "a disk lists names in order");
@@ -69,7 +123,15 @@ impl<D: Disk> Folder<D> {
 
     pub fn open_file(&self, first: Position) -> Result<D::File, JournalError> {
         let path = self.segment_path(first);
-        self.disk.open(&path).map_err(|cause| JournalError::io("open", &path, cause))
+        let failed = |cause| JournalError::io("open", &path, cause);
+        match self.disk.open(&path) {
+            Err(cause) if cause.kind() == ErrorKind::NotFound => {
+                let Some(segment) = self.archived(first)? else { return Err(failed(cause)) };
+                let path = archive::local_path(self.data(), &segment)?;
+                self.disk.open(&path).map_err(|cause| JournalError::io("open", &path, cause))
+            }
+            opened => opened.map_err(failed),
+        }
     }
 
     /// Opens a segment and checks that its header is this log's and agrees with the file's name.
@@ -79,7 +141,7 @@ impl<D: Disk> Folder<D> {
         let mut page = [0; SEGMENT_HEADER_BYTES];
         let got = read_up_to(&file, &mut page, 0).map_err(|cause| JournalError::io("read", &path, cause))?;
         let damaged = |what: String| JournalError::Damaged {
-            segment: segment_name(first),
+            segment: self.segment_text(first),
             offset: 0,
             what,
             lost: match got {
@@ -99,7 +161,7 @@ impl<D: Disk> Folder<D> {
         if got < SEGMENT_HEADER_BYTES {
             let what = format!("the file ends after {got} bytes, within its header");
             let lost = "all records of this segment".into();
-            return Err(JournalError::Damaged { segment: segment_name(first), offset: 0, what, lost });
+            return Err(JournalError::Damaged { segment: self.segment_text(first), offset: 0, what, lost });
         }
         if header.log != self.log {
             return Err(damaged(format!("it belongs to {}, not to {}", header.log, self.log)));

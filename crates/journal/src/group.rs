@@ -12,12 +12,16 @@ use std::fmt;
 
 use crate::builder::record_in;
 use crate::limits::{GROUP_BYTES_MAX, RECORD_BYTES_MAX};
-use crate::{ChainHash, Cursor, LogId, Position, Records, Sequence};
+use crate::notice::{NOTICE_BYTES_MAX, NOTICE_BYTES_MIN};
+use crate::{ChainHash, Cursor, LogId, Notice, Position, Records, Sequence};
 
 /// The first bytes of every group.
 pub const GROUP_MAGIC: [u8; 4] = *b"TGGR";
 /// The version of this format, in groups, segments and marks.
 pub const FORMAT_VERSION: u8 = 2;
+/// The version byte of a group that holds a notice instead of records: a program that knows no notices refuses it as
+/// of an unknown version, and not as damage.
+pub const NOTICE_GROUP_VERSION: u8 = 3;
 /// Bytes of a group's header on disk.
 pub const GROUP_HEADER_BYTES: usize = 120;
 /// Bytes before each record's payload.
@@ -41,9 +45,9 @@ pub struct GroupHeader {
     /// Everything before this position was durable when this group was written. Recovery tells damage from a torn tail
     /// by it.
     pub synced_up_to: Position,
-    /// Number of records.
+    /// Number of records; zero in a group that holds a notice, and in no other.
     pub record_count: u32,
-    /// Bytes of all records with their headers.
+    /// Bytes of all records, or of the notice, with their headers.
     pub body_bytes: u32,
     /// Chain hash of the group before.
     pub previous: ChainHash,
@@ -61,6 +65,11 @@ impl GroupHeader {
         }
     }
 
+    /// Whether it holds a [`Notice`] instead of records.
+    pub fn is_notice(&self) -> bool {
+        self.record_count == 0
+    }
+
     /// Bytes of header and records.
     pub fn total_bytes(&self) -> usize {
         GROUP_HEADER_BYTES + self.body_bytes as usize
@@ -71,6 +80,9 @@ impl GroupHeader {
         let mut bytes = [0; GROUP_HEADER_BYTES];
         bytes[0..4].copy_from_slice(&GROUP_MAGIC);
         bytes[4..8].copy_from_slice(&version_and_log(&self.log));
+        if self.is_notice() {
+            bytes[4] = NOTICE_GROUP_VERSION;
+        }
         bytes[8..16].copy_from_slice(&self.log.directory.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.first_sequence.0.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.base.0.to_le_bytes());
@@ -93,7 +105,10 @@ impl GroupHeader {
         if checksum(&bytes[..CHECKSUM_OFFSET]) != u32_at(bytes, CHECKSUM_OFFSET) {
             return Err(GroupFault::HeaderChecksum);
         }
-        let log = log_at(bytes, 4, 8).map_err(GroupFault::UnknownVersion)?;
+        let log = match bytes[4] {
+            FORMAT_VERSION | NOTICE_GROUP_VERSION => log_after(bytes, 4, 8),
+            other => return Err(GroupFault::UnknownVersion(other)),
+        };
         let header = GroupHeader {
             log,
             first_sequence: Sequence(u64_at(bytes, 16)),
@@ -107,11 +122,20 @@ impl GroupHeader {
         let bounded = header.total_bytes() <= GROUP_BYTES_MAX
             && header.base.0.checked_add(GROUP_BYTES_MAX as u64).is_some()
             && header.first_sequence.0 >= 1
-            && header.record_count >= 1
-            && header.body_bytes as usize / RECORD_BYTES_MIN >= header.record_count as usize
+            && header.is_notice() == (bytes[4] == NOTICE_GROUP_VERSION)
+            && header.has_plausible_body()
             && header.first_sequence.0.checked_add(u64::from(header.record_count)).is_some()
             && header.synced_up_to <= header.base;
         if bounded { Ok(header) } else { Err(GroupFault::Absurd) }
+    }
+
+    fn has_plausible_body(&self) -> bool {
+        let bytes = self.body_bytes as usize;
+        let notice = RECORD_HEADER_BYTES + NOTICE_BYTES_MIN..=RECORD_HEADER_BYTES + NOTICE_BYTES_MAX;
+        match self.is_notice() {
+            true => notice.contains(&bytes),
+            false => bytes / RECORD_BYTES_MIN >= self.record_count as usize,
+        }
     }
 
     /// Whether this header stands right behind `before` in the log `log`.
@@ -142,13 +166,20 @@ impl GroupHeader {
         if chain_hash(&encoded[..HASHED_BYTES], body) != self.chain {
             return Err(self.first_bad_record(body).unwrap_or(GroupFault::ChainHash));
         }
-        let mut records = self.records(body);
-        let count = records.by_ref().count();
-        if records.is_exhausted() && count == self.record_count as usize { Ok(()) } else { Err(GroupFault::Absurd) }
+        let mut parts = self.parts(body);
+        let count = parts.by_ref().count();
+        let expected = if self.is_notice() { 1 } else { self.record_count as usize };
+        let is_whole = parts.is_exhausted() && count == expected && self.is_notice() == self.notice(body).is_some();
+        if is_whole { Ok(()) } else { Err(GroupFault::Absurd) }
+    }
+
+    /// The notice in `body`, if this group holds one.
+    pub(crate) fn notice(&self, body: &[u8]) -> Option<Notice> {
+        if self.is_notice() { Notice::decode(record_in(body, 0)?) } else { None }
     }
 
     pub(crate) fn first_bad_record(&self, body: &[u8]) -> Option<GroupFault> {
-        let mut records = self.records(body);
+        let mut records = self.parts(body);
         for (sequence, at, payload) in records.by_ref() {
             let checksum = u32_at(body, (at.0 - self.base.0) as usize - GROUP_HEADER_BYTES + 4);
             if checksum != record_checksum(at, payload) {
@@ -160,8 +191,13 @@ impl GroupHeader {
         if records.is_exhausted() { None } else { Some(GroupFault::Record { sequence, at }) }
     }
 
-    /// Iterates over the records in `body`.
+    /// Iterates over the records in `body`; there are none in a notice.
     pub(crate) fn records<'a>(&self, body: &'a [u8]) -> Records<'a> {
+        self.parts(if self.is_notice() { &[] } else { body })
+    }
+
+    /// Iterates over what has a length and a checksum in `body`: records, or the notice.
+    fn parts<'a>(&self, body: &'a [u8]) -> Records<'a> {
         Records::new(body, self.first_sequence, Position(self.base.0 + GROUP_HEADER_BYTES as u64))
     }
 }
@@ -261,6 +297,7 @@ pub(crate) struct Seal {
     pub log: LogId,
     pub before: Cursor,
     pub synced_up_to: Position,
+    /// Zero for a notice.
     pub record_count: u32,
 }
 
@@ -279,7 +316,7 @@ pub(crate) fn seal(seal: Seal, body: &[u8], image: &mut Vec<u8>) -> Cursor {
         offset += RECORD_HEADER_BYTES + len;
     }
     assert_eq!(offset, body.len(), "a group consists of whole records");
-    assert!(seal.record_count > 0, "a group has records");
+    assert!(offset > 0, "a group has records, or a notice");
     assert!(seal.synced_up_to <= seal.before.position, "only what is before a group was durable when it was written");
     assert!(GROUP_HEADER_BYTES + body.len() <= GROUP_BYTES_MAX, "readers accept groups up to GROUP_BYTES_MAX");
     let mut header = GroupHeader {
@@ -328,13 +365,27 @@ pub(crate) fn version_and_log(log: &LogId) -> [u8; 4] {
 /// Why a byte is enough for the version: version 1 had two, the low one first, so that it still is named.
 pub(crate) fn log_at(bytes: &[u8], offset: usize, directory: usize) -> Result<LogId, u8> {
     match bytes[offset] {
-        FORMAT_VERSION => Ok(LogId {
-            directory: u64_at(bytes, directory),
-            family: bytes[offset + 1],
-            shard: u16::from_le_bytes([bytes[offset + 2], bytes[offset + 3]]),
-        }),
+        FORMAT_VERSION => Ok(log_after(bytes, offset, directory)),
         other => Err(other),
     }
+}
+
+/// The log that is named behind the version at `offset`.
+fn log_after(bytes: &[u8], offset: usize, directory: usize) -> LogId {
+    LogId {
+        directory: u64_at(bytes, directory),
+        family: bytes[offset + 1],
+        shard: u16::from_le_bytes([bytes[offset + 2], bytes[offset + 3]]),
+    }
+}
+
+/// The body of a group that holds `notice`: one part, as a record would be, its checksum still zero.
+pub(crate) fn notice_body(notice: &Notice) -> Vec<u8> {
+    let payload = notice.encode();
+    let mut body = vec![0; RECORD_HEADER_BYTES];
+    body[..4].copy_from_slice(&(payload.len() as u32).to_le_bytes());
+    body.extend_from_slice(&payload);
+    body
 }
 
 pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> u32 {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::builder::record_in;
 use crate::damage::bad_cursor;
 use crate::group::{GroupFault, GroupHeader, RECORD_HEADER_BYTES};
-use crate::{Cursor, Durability, JournalError, Position, Sequence};
+use crate::{Cursor, Durability, JournalError, Notice, Position, Sequence};
 
 /// Where a kind of log store has its groups. One call a group, so that a [`GroupReader`] need not know which kind it
 /// is.
@@ -73,7 +73,11 @@ impl GroupReader {
         let Found { header, body, end } = self.source.find(&before, up_to, self.is_first)?;
         assert!(header.base >= before.position, "groups follow each other");
         assert_eq!(header.first_sequence.0, before.sequence.0 + 1, "records are numbered without gaps");
-        assert!(end.position > before.position && end.sequence > before.sequence, "a group has records");
+        let has_records = end.sequence > before.sequence;
+        assert!(
+            end.position > before.position && has_records != header.is_notice(),
+            "a group has records, or a notice"
+        );
         if end.position > up_to {
             return Err(bad_cursor(&before, format!("position {up_to} is within a group")));
         }
@@ -97,6 +101,7 @@ impl GroupReader {
             base: header.base,
             record_count: header.record_count,
             bytes: header.total_bytes(),
+            notice: header.notice(records),
             records: header.records(records),
         }))
     }
@@ -109,7 +114,7 @@ impl GroupReader {
     /// Lets the iteration go on to `up_to`, which has become durable since. One that says less changes nothing.
     pub fn extend_to(&mut self, up_to: &Durability) {
         if up_to.position() > self.up_to.position() {
-            assert!(up_to.sequence() > self.up_to.sequence(), "what became durable since has records");
+            assert!(up_to.sequence() >= self.up_to.sequence(), "what is durable is never taken back");
             self.up_to = *up_to;
         }
     }
@@ -126,6 +131,8 @@ pub struct Group<'a> {
     pub record_count: u32,
     /// Its bytes, headers included.
     pub bytes: usize,
+    /// What it holds instead of records: with the place behind it a new timeline begins.
+    pub notice: Option<Notice>,
     records: Records<'a>,
 }
 

@@ -15,11 +15,14 @@
 //! Invariant: nothing here knows what a record means.
 
 mod aftermath;
+pub mod archive;
 mod builder;
+mod copy;
 mod cursor;
 mod damage;
 pub mod directory;
 mod durability;
+mod durable_mark;
 mod error;
 mod facts;
 mod family;
@@ -28,8 +31,10 @@ mod forget;
 pub mod group;
 mod groups;
 mod in_flight;
+pub mod key;
 pub mod limits;
 mod local;
+pub mod notice;
 mod options;
 mod reader;
 mod recovery;
@@ -40,19 +45,24 @@ mod segment_groups;
 pub mod step;
 mod store;
 pub mod stream;
+pub mod witness;
 mod writer;
 
 use std::fmt;
 
 pub use builder::{GroupBuilder, NoRoom};
+pub use copy::{LogFiles, Tail};
 pub use cursor::{ChainHash, Cursor};
 pub use durability::Durability;
+pub use durable_mark::{DurableListeners, DurableMark};
 pub use error::{JournalError, NotReady};
 pub use facts::BatchFacts;
 pub use family::{Family, LogId, Retention};
 pub use forget::Forgotten;
 pub use groups::{Group, GroupReader, Records};
-pub use local::{LocalLog, LocalLogs};
+pub use key::Key;
+pub use local::{DurableEnd, LocalLog, LocalLogs};
+pub use notice::{Lost, Notice, NoticeKind, Timeline, Timelines};
 pub use options::Options;
 pub use recovery::RecoveryReport;
 pub use scrub::Scrubbed;

@@ -25,8 +25,8 @@ use crate::limits::{FACTS_WAITING_MAX, GROUPS_IN_FLIGHT_MAX};
 use crate::reader::Reader;
 use crate::store::Wake;
 use crate::{
-    BatchFacts, Cursor, Durability, Family, GroupBuilder, JournalError, LogId, LogReader, LogStore, Logs, NotReady,
-    Opened, Options, Position, RecoveryReport, Sequence, recovery,
+    BatchFacts, Cursor, Durability, Family, GroupBuilder, JournalError, LogFiles, LogId, LogReader, LogStore, Logs,
+    NotReady, Notice, Opened, Options, Position, RecoveryReport, Sequence, recovery,
 };
 
 use companion::Companion;
@@ -41,6 +41,11 @@ impl<D: Disk> LocalLogs<D> {
     /// The logs of these families in the data directory `data`.
     pub fn new(disk: D, data: &Path, families: &[Family]) -> LocalLogs<D> {
         LocalLogs { folders: Folders::new(disk, data, families) }
+    }
+
+    /// The files of one log, for a tool that copies them.
+    pub fn files(&self, id: LogId) -> LogFiles<D> {
+        LogFiles::of(self.folders.of(id))
     }
 }
 
@@ -62,6 +67,16 @@ impl<D: Disk> Logs for LocalLogs<D> {
     fn create(&self, id: LogId) -> Result<(), JournalError> {
         recovery::create(&self.folders.of(id))
     }
+
+    fn append_notice(
+        &self,
+        id: LogId,
+        since: Cursor,
+        options: Options,
+        notice: &Notice,
+    ) -> Result<Cursor, JournalError> {
+        recovery::append_notice(self.folders.of(id), options, since, notice)
+    }
 }
 
 /// What the companion tells the shard's thread.
@@ -69,6 +84,8 @@ impl<D: Disk> Logs for LocalLogs<D> {
 struct Progress {
     /// Sequence of the last durable record.
     durable: AtomicU64,
+    /// The place behind it. Locked once a batch, and by nobody for longer than it takes to copy it.
+    synced: Mutex<Option<Cursor>>,
     /// Position up to which there is room for groups of any size.
     room_up_to: AtomicU64,
     /// Whether the last attempt to claim more room met a full disk.
@@ -99,6 +116,10 @@ impl Progress {
         Sequence(self.durable.load(Ordering::Acquire))
     }
 
+    fn synced(&self, end: Cursor) {
+        *self.synced.lock().expect("no holder of this lock panics") = Some(end);
+    }
+
     fn wake(&self) {
         let wake = self.waker().clone();
         if let Some(wake) = wake {
@@ -108,6 +129,20 @@ impl Progress {
 
     fn waker(&self) -> MutexGuard<'_, Option<Wake>> {
         self.wake.lock().expect("no holder of this lock panics")
+    }
+}
+
+/// How far a log is durable, as its companion thread knows it.
+#[derive(Clone)]
+pub struct DurableEnd {
+    progress: Arc<Progress>,
+}
+
+impl DurableEnd {
+    /// The place behind the last durable group.
+    pub fn cursor(&self) -> Cursor {
+        let synced = *self.progress.synced.lock().expect("no holder of this lock panics");
+        synced.expect("said when the log was opened")
     }
 }
 
@@ -137,6 +172,7 @@ impl<D: Disk> LocalLog<D> {
         let reader = Reader::of(folder)?;
         let progress = Arc::new(Progress::default());
         progress.durable.store(report.end.sequence.0, Ordering::Relaxed);
+        progress.synced(report.end);
         let (groups, inbox) = sync_channel(GROUPS_IN_FLIGHT_MAX);
         let (fact_sender, facts) = sync_channel(FACTS_WAITING_MAX);
         let mut companion = Companion::new(writer, inbox, progress.clone(), fact_sender);
@@ -156,6 +192,11 @@ impl<D: Disk> LocalLog<D> {
             companion: Some(companion),
         };
         Ok(Opened { log, report })
+    }
+
+    /// How far it is durable, for another thread; goes on to say so when the log is closed.
+    pub fn durable_end(&self) -> DurableEnd {
+        DurableEnd { progress: self.progress.clone() }
     }
 
     fn end_companion(&mut self) {

@@ -7,14 +7,15 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::damage::{before_the_first, missing_segment};
+use crate::damage::{before_the_first, damage, missing_segment};
 use crate::disk::{Disk, DiskFile};
 use crate::folder::{Folder, read_up_to};
 use crate::forget::forget_before;
 use crate::group::{RECORD_HEADER_BYTES, record_checksum, u32_at};
 use crate::limits::{OPEN_SEGMENTS_MAX, RECORD_BYTES_MAX};
+use crate::scan::SegmentScan;
 use crate::scrub::scrub;
-use crate::segment::{offset_of, segment_name};
+use crate::segment::offset_of;
 use crate::segment_groups::SegmentGroups;
 use crate::{Cursor, Durability, Forgotten, GroupReader, JournalError, LogReader, Position, Scrubbed};
 
@@ -43,16 +44,17 @@ impl<D: Disk> Reader<D> {
     fn begins(&self, first: Option<&Position>) -> Result<Cursor, JournalError> {
         match first {
             Some(first) => Ok(self.folder.open_segment(*first)?.1),
-            None => Err(missing_segment(&Cursor::START, None)),
+            None => Err(missing_segment(&self.folder, &Cursor::START, None)),
         }
     }
 
-    /// `place`, or where the log begins if it has forgotten that.
+    /// `place`, or where the directory's part of the log begins if it is before that: forgotten, or archived.
     fn first_at_or_after(&self, place: Cursor) -> Result<Cursor, JournalError> {
-        if !self.folder.may_forget() {
+        let local = self.folder.list_local()?;
+        if !self.folder.may_forget() && self.folder.archived_before(&local)?.is_empty() {
             return Ok(place);
         }
-        let begins = self.begins(self.folder.list_segments()?.first())?;
+        let begins = self.begins(local.first())?;
         Ok(if begins.position > place.position { begins } else { place })
     }
 }
@@ -76,6 +78,39 @@ impl<D: Disk> LogReader for Reader<D> {
             }
             done => done,
         }
+    }
+
+    fn examine(&self, at: Position) -> Result<(), JournalError> {
+        let segments = self.folder.list_segments()?;
+        let behind = segments.partition_point(|first| *first <= at);
+        let Some(first) = behind.checked_sub(1).map(|index| segments[index]) else {
+            return Err(before_the_first(
+                &self.folder,
+                &Cursor { position: at, ..Cursor::START },
+                segments.first().copied(),
+            ));
+        };
+        let (file, mut cursor) = self.folder.open_shared(first)?;
+        let mut scan = SegmentScan::new(file, self.folder.log, first);
+        while cursor.position <= at {
+            // What is asked for is durable; nothing is read behind its group, which may still be written.
+            match scan.group_after(&cursor, u64::MAX) {
+                Ok(Ok(found)) => cursor = found.end,
+                Ok(Err(fault)) => {
+                    let next = segments.get(behind).copied();
+                    return Err(damage(&self.folder, &**scan.file(), first, next, &cursor, fault));
+                }
+                Err(cause) => return Err(JournalError::io("read", &self.folder.segment_path(first), cause)),
+            }
+        }
+        Ok(())
+    }
+
+    fn next_readable(&self, at: Position) -> Result<Option<Cursor>, JournalError> {
+        let segments = self.folder.list_segments()?;
+        let behind = &segments[segments.partition_point(|first| *first <= at)..];
+        // The last one is still being written; its groups are read when it is settled.
+        Ok(behind.iter().find_map(|first| self.folder.open_segment(*first).ok()).map(|(_, begins)| begins))
     }
 
     fn groups(&self, from: Cursor, up_to: &Durability) -> Result<GroupReader, JournalError> {
@@ -124,12 +159,12 @@ impl<F: DiskFile> OpenSegments<F> {
             file => file?,
         };
         let offset = offset_of(first, at);
-        let failed = |cause| JournalError::io("read", &folder.segment_path(first), cause);
         let no_record =
-            |what: &str| JournalError::NoRecord { at, segment: segment_name(first), offset, what: what.into() };
+            |what: &str| JournalError::NoRecord { at, segment: folder.segment_text(first), offset, what: what.into() };
 
         let mut bytes = [0; FIRST_READ_BYTES];
-        let got = read_up_to(&*file, &mut bytes, offset).map_err(failed)?;
+        let unread = |cause: std::io::Error| no_record(&format!("the disk does not give it: {cause}"));
+        let got = read_up_to(&*file, &mut bytes, offset).map_err(unread)?;
         if got < RECORD_HEADER_BYTES {
             return Err(no_record("the file ends there"));
         }
@@ -144,7 +179,7 @@ impl<F: DiskFile> OpenSegments<F> {
         if at_hand < len {
             into.resize(len, 0);
             let rest = offset + (RECORD_HEADER_BYTES + at_hand) as u64;
-            let got = read_up_to(&*file, &mut into[at_hand..], rest).map_err(failed)?;
+            let got = read_up_to(&*file, &mut into[at_hand..], rest).map_err(unread)?;
             if at_hand + got < len {
                 return Err(no_record("the file ends within the record"));
             }

@@ -18,6 +18,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::aftermath::Aftermath;
+use crate::archive::Archived;
 use crate::damage::{LOST_UNKNOWN, bad_cursor, damage, missing_segment};
 use crate::disk::{Disk, DiskFile};
 use crate::folder::{Folder, read_up_to};
@@ -27,7 +28,7 @@ use crate::segment::{
     MARK_BYTES, Mark, MarkKind, SEGMENT_HEADER_BYTES, SPARE_NAME, SegmentHeader, offset_of, segment_name,
 };
 use crate::writer::{Active, Writer, is_full};
-use crate::{Cursor, Durability, JournalError, LogId, Options, Position};
+use crate::{Cursor, Durability, JournalError, LogId, Notice, Options, Position};
 
 /// What was found, and done, when a log was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,18 +105,36 @@ pub(crate) fn open<D: Disk>(
     Ok((Writer::new(folder, options, segment, inspection.end, inspection.claimed, marked)?, report))
 }
 
+/// Opens a log that nobody writes, and writes a notice behind its end, durably; returns the place behind it.
+pub(crate) fn append_notice<D: Disk>(
+    folder: Folder<D>,
+    options: Options,
+    since: Cursor,
+    notice: &Notice,
+) -> Result<Cursor, JournalError> {
+    let (mut writer, _) = open(folder, options, since)?;
+    writer.append_notice(notice)
+}
+
 impl Inspection {
     fn of<D: Disk>(folder: &Folder<D>, since: Cursor) -> Result<Inspection, JournalError> {
-        let segments = folder.list_segments()?;
-        let begins = segments.first().map(|first| folder.open_segment(*first)).transpose()?.map(|(_, begins)| begins);
+        let local = folder.list_local()?;
+        let archived = folder.archived_before(&local)?;
+        check_archived(folder, &archived, &local)?;
+        let begins = match archived.first() {
+            Some(archived) => Some(archived.first),
+            None => local.first().map(|first| folder.open_segment(*first)).transpose()?.map(|(_, begins)| begins),
+        };
+        let segments: Vec<Position> =
+            archived.iter().map(|segment| segment.first.position).chain(local.iter().copied()).collect();
         let is_whole = begins == Some(Cursor::START);
         let reaches_back = folder.may_forget() && begins.is_some_and(|begins| begins.position <= since.position);
         if !is_whole && !reaches_back {
             let missing_from = if folder.may_forget() { since } else { Cursor::START };
-            return Err(missing_segment(&missing_from, segments.first().copied()));
+            return Err(missing_segment(folder, &missing_from, segments.first().copied()));
         }
         let mut unsealed = None;
-        for pair in segments.windows(2) {
+        for pair in local.windows(2) {
             if let Some(end) = check_sealed(folder, pair[0], pair[1])? {
                 unsealed = Some((pair[0], end));
             }
@@ -149,13 +168,13 @@ impl Inspection {
             return Err(damage(folder, &**file, last, None, &end, walk.fault));
         }
         if aftermath.mark_at(&end, MarkKind::Sealed) {
-            return Err(missing_segment(&end, None));
+            return Err(missing_segment(folder, &end, None));
         }
         let marked = aftermath.mark_at(&end, MarkKind::Tail);
         let end_offset = offset_of(last, end.position);
         if let Some(mark) = foreign_mark(&**file, folder.log, end_offset, &end).map_err(failed)? {
             return Err(JournalError::Damaged {
-                segment: segment_name(last),
+                segment: folder.segment_text(last),
                 offset: end_offset,
                 what: format!(
                     "the mark behind the last group tells of another log: position {}, sequence {}, chain {}",
@@ -231,6 +250,22 @@ impl Walk {
     }
 }
 
+/// Checks that each archived segment is followed by the next one, by what was written down when they were moved: they
+/// were verified then, and nothing is fetched for a start.
+fn check_archived<D: Disk>(folder: &Folder<D>, archived: &[Archived], local: &[Position]) -> Result<(), JournalError> {
+    for pair in archived.windows(2) {
+        if pair[0].end != pair[1].first {
+            return Err(missing_segment(folder, &pair[0].end, Some(pair[1].first.position)));
+        }
+    }
+    match (archived.last(), local.first()) {
+        (Some(last), Some(first)) if folder.open_segment(*first)?.1 != last.end => {
+            Err(missing_segment(folder, &last.end, Some(*first)))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Checks that the segment at `first` is followed by the one at `next`: quickly by its mark, else by reading all of it.
 /// Returns its end when the mark is not there although everything else is.
 fn check_sealed<D: Disk>(folder: &Folder<D>, first: Position, next: Position) -> Result<Option<Cursor>, JournalError> {
@@ -250,11 +285,11 @@ fn check_sealed<D: Disk>(folder: &Folder<D>, first: Position, next: Position) ->
     let aftermath = Aftermath::examine(&**file, folder.log, first, walk.end.position)
         .map_err(|cause| JournalError::io("read", &folder.segment_path(first), cause))?;
     if walk.end.position < next && aftermath.mark_at(&walk.end, MarkKind::Sealed) {
-        return Err(missing_segment(&walk.end, Some(next)));
+        return Err(missing_segment(folder, &walk.end, Some(next)));
     }
     if walk.end.position == next {
         return Err(JournalError::Damaged {
-            segment: segment_name(next),
+            segment: folder.segment_text(next),
             offset: 0,
             what: format!("it does not continue the chain of {}", segment_name(first)),
             lost: LOST_UNKNOWN.into(),

@@ -8,7 +8,7 @@ use crate::folder::Folder;
 use crate::group::GroupFault;
 use crate::groups::{Found, GroupSource};
 use crate::scan::SegmentScan;
-use crate::segment::{offset_of, segment_name};
+use crate::segment::offset_of;
 use crate::{Cursor, JournalError, Position};
 
 /// Goes from segment to segment, also to those that are added meanwhile.
@@ -52,7 +52,7 @@ impl<D: Disk> SegmentGroups<D> {
             Err(error) => return Err(self.judge_open(place, first, error)?),
         };
         if begins.position == place.position && begins != *place {
-            return Err(judge_chain(place, begins, is_first));
+            return Err(judge_chain(&self.folder, place, begins, is_first));
         }
         self.scan = Some(SegmentScan::new(file, self.folder.log, first));
         Ok(())
@@ -111,7 +111,7 @@ impl<D: Disk> GroupSource for SegmentGroups<D> {
     fn exchanged(&self, before: &Cursor, what: String) -> JournalError {
         let first = self.scan.as_ref().expect("a segment was entered").first();
         JournalError::Damaged {
-            segment: segment_name(first),
+            segment: self.folder.segment_text(first),
             offset: offset_of(first, before.position),
             what: format!("the group there was exchanged: {what}"),
             lost: LOST_UNKNOWN.into(),
@@ -120,12 +120,12 @@ impl<D: Disk> GroupSource for SegmentGroups<D> {
 }
 
 /// A segment that does not begin with what `place`, behind the segment before it, names.
-fn judge_chain(place: &Cursor, begins: Cursor, is_first: bool) -> JournalError {
+fn judge_chain<D: Disk>(folder: &Folder<D>, place: &Cursor, begins: Cursor, is_first: bool) -> JournalError {
     if is_first {
         let (sequence, chain) = (begins.sequence, begins.chain);
         return bad_cursor(place, format!("the log has sequence {sequence}, chain {chain} there"));
     }
     let what =
         format!("it does not continue the chain of the segment before it, which ends with sequence {}", place.sequence);
-    JournalError::Damaged { segment: segment_name(begins.position), offset: 0, what, lost: LOST_UNKNOWN.into() }
+    JournalError::Damaged { segment: folder.segment_text(begins.position), offset: 0, what, lost: LOST_UNKNOWN.into() }
 }

@@ -20,7 +20,7 @@ use crate::store::Wake;
 use crate::writer::{Claim, Writer};
 use crate::{
     BatchFacts, Cursor, Durability, Family, GroupBuilder, JournalError, LogId, LogReader, LogStore, Logs, NotReady,
-    Opened, Options, Position, RecoveryReport, Sequence, recovery,
+    Notice, Opened, Options, Position, RecoveryReport, Sequence, recovery,
 };
 
 /// The logs of a data directory, each stepped by a [`StepHandle`].
@@ -53,6 +53,16 @@ impl<D: Disk> Logs for StepLogs<D> {
 
     fn create(&self, id: LogId) -> Result<(), JournalError> {
         recovery::create(&self.folders.of(id))
+    }
+
+    fn append_notice(
+        &self,
+        id: LogId,
+        since: Cursor,
+        options: Options,
+        notice: &Notice,
+    ) -> Result<Cursor, JournalError> {
+        recovery::append_notice(self.folders.of(id), options, since, notice)
     }
 }
 

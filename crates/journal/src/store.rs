@@ -12,8 +12,8 @@
 use std::sync::Arc;
 
 use crate::{
-    BatchFacts, Cursor, Durability, Forgotten, GroupBuilder, GroupReader, JournalError, LogId, NotReady, Options,
-    Position, RecoveryReport, Scrubbed, Sequence,
+    BatchFacts, Cursor, Durability, Forgotten, GroupBuilder, GroupReader, JournalError, LogId, NotReady, Notice,
+    Options, Position, RecoveryReport, Scrubbed, Sequence,
 };
 
 /// Called from another thread whenever there is something new to poll. Must be quick and must not block.
@@ -74,6 +74,19 @@ pub trait LogReader: Send + Sized {
     /// Replaces `into` with the record at `at`, which the caller knows to be durable, after checking its checksum.
     fn read(&self, at: Position, into: &mut Vec<u8>) -> Result<(), JournalError>;
 
+    /// Verifies what stands around `at`, the place of a record that could not be read: `Err` says what is damaged, as
+    /// far as it can be told, and which records are lost with it. `Ok`: all is sound there, so no record begins at
+    /// `at`.
+    fn examine(&self, at: Position) -> Result<(), JournalError> {
+        self.read(at, &mut Vec::new())
+    }
+
+    /// Where the next part of the log behind `at` begins that can be read although something before it is damaged;
+    /// `None` if nothing can be.
+    fn next_readable(&self, _at: Position) -> Result<Option<Cursor>, JournalError> {
+        Ok(None)
+    }
+
     /// Iterates over the groups from `from` to `up_to`, verifying checksums and the chain.
     fn groups(&self, from: Cursor, up_to: &Durability) -> Result<GroupReader, JournalError>;
 
@@ -123,4 +136,16 @@ pub trait Logs: Clone + Send + 'static {
 
     /// Begins the log, durably, unless it is there.
     fn create(&self, id: LogId) -> Result<(), JournalError>;
+
+    /// Writes a notice behind the end of a log that nobody writes, durably, and ends the log in order; `since` as in
+    /// [`Logs::open`]. Returns the place behind the notice: its chain hash is the [`crate::Timeline`] of what follows.
+    ///
+    /// Panics when the notice's text is longer than [`crate::notice::NOTICE_TEXT_BYTES_MAX`].
+    fn append_notice(
+        &self,
+        id: LogId,
+        since: Cursor,
+        options: Options,
+        notice: &Notice,
+    ) -> Result<Cursor, JournalError>;
 }

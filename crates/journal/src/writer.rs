@@ -16,11 +16,11 @@ use std::path::PathBuf;
 
 use crate::disk::{Disk, DiskFile};
 use crate::folder::Folder;
-use crate::group::{self, Seal};
+use crate::group::{self, GROUP_HEADER_BYTES, Seal};
 use crate::in_flight::Submitted;
 use crate::limits::ZERO_AHEAD_BYTES;
 use crate::segment::{MARK_BYTES, Mark, MarkKind, SEGMENT_HEADER_BYTES, SPARE_NAME, SegmentHeader, offset_of};
-use crate::{Cursor, JournalError, Options, Position};
+use crate::{Cursor, JournalError, Notice, Options, Position};
 
 /// An image is written when it has grown to this size, to bound the memory of a batch of large groups.
 const IMAGE_BYTES: usize = 1024 * 1024;
@@ -137,28 +137,52 @@ impl<D: Disk> Writer<D> {
         assert_eq!(group.base, self.end.position, "groups are submitted in order");
         assert_eq!(group.first_sequence.0, self.end.sequence.0 + 1, "records are numbered without gaps");
         assert!(group.bytes() <= self.options.group_bytes_max, "a group has at most what its log allows");
-        let bytes = group.bytes() as u64;
-        if self.end_offset() + bytes + MARK_BYTES as u64 > self.segment.allocated {
-            self.flush()?;
-            self.roll()?;
-        }
-        let behind = self.end_offset() + bytes + MARK_BYTES as u64;
-        assert!(behind <= self.segment.allocated, "room for the group and a mark was claimed before it was let in");
-        let seal = Seal {
-            log: self.folder.log,
-            before: self.end,
-            synced_up_to: self.synced.position,
-            record_count: group.records,
-        };
-        self.end = group::seal(seal, &group.body, &mut self.image);
+        self.put(&group.body, group.records)?;
         assert_eq!(self.end.position, group.end, "what is sealed is as long as what was submitted");
         assert_eq!(
             self.end.sequence,
             group.last_sequence(),
             "what is sealed has as many records as what was submitted"
         );
-        self.marked = false;
         if self.image.len() >= IMAGE_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes a notice, durably, and marks the end of the log behind it; returns the place there. Everything before
+    /// must have been synced. For tools: a shard writes none.
+    pub fn append_notice(&mut self, notice: &Notice) -> Result<Cursor, JournalError> {
+        assert!(!self.has_unsynced(), "a notice follows what is durable");
+        let before = self.end;
+        let body = group::notice_body(notice);
+        let bytes = (GROUP_HEADER_BYTES + body.len()) as u64;
+        while self.room_up_to().0 < before.position.0 + bytes {
+            if self.claim_room()? != Claim::Claimed {
+                return Err(self.write_failed(io::Error::from(io::ErrorKind::StorageFull)));
+            }
+        }
+        self.put(&body, 0)?;
+        assert!(
+            self.end.sequence == before.sequence && self.end.position > before.position,
+            "a notice has no sequence"
+        );
+        self.flush()?;
+        self.sync()?;
+        self.mark_tail()?;
+        Ok(self.end)
+    }
+
+    /// Seals `body`, of so many records, behind the end of the log.
+    fn put(&mut self, body: &[u8], record_count: u32) -> Result<(), JournalError> {
+        let bytes = (GROUP_HEADER_BYTES + body.len()) as u64;
+        if self.end_offset() + bytes + MARK_BYTES as u64 > self.segment.allocated {
+            self.flush()?;
+            self.roll()?;
+        }
+        let behind = self.end_offset() + bytes + MARK_BYTES as u64;
+        assert!(behind <= self.segment.allocated, "room for the group and a mark was claimed before it was let in");
+        let seal = Seal { log: self.folder.log, before: self.end, synced_up_to: self.synced.position, record_count };
+        self.end = group::seal(seal, body, &mut self.image);
+        self.marked = false;
+        Ok(())
     }
 
     /// Writes the image. Why copy groups into one: their owner can still read them, and small ones share a write.

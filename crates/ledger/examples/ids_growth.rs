@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_disk::RealDisk;
 use tidegate_journal::Position;
-use tidegate_ledger::ids::{IdHash, IdIndex, IdSeed, IdsFacts, IdsOptions, Looked, Opened, PagesUnread};
+use tidegate_ledger::ids::{IdHash, IdIndex, IdSeed, IdsFacts, IdsOptions, Looked, Opened, Unsettled};
 
 const BATCH: u64 = 8190;
 const AHEAD: usize = 16;
@@ -143,12 +143,12 @@ fn insert_until(index: &mut IdIndex<RealDisk>, from: u64, to: u64) -> Cost {
 
 /// Asks the index, and pages where it must; here the one thread does both.
 fn find(index: &IdIndex<RealDisk>, hash: IdHash) -> Option<Position> {
-    index.find_newest(hash, &Looked::default(), |_| Ok::<_, PagesUnread>(true)).unwrap_or_else(|PagesUnread| {
+    index.find_newest(hash, &Looked::default(), |_| Ok::<_, Unsettled>(true)).unwrap_or_else(|_| {
         let mut lookup = index.lookup();
         index.look_for(hash, &mut lookup);
-        let (looked, pages) = lookup.run().expect("the index can be read");
+        let (looked, pages) = lookup.run();
         index.note_pages_read(pages);
-        index.find_newest(hash, &looked, |_| Ok::<_, PagesUnread>(true)).expect("all pages were read")
+        index.find_newest(hash, &looked, |_| Ok::<_, Unsettled>(true)).expect("all pages were read")
     })
 }
 

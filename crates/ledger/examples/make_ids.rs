@@ -13,9 +13,9 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_disk::RealDisk;
-use tidegate_journal::Position;
+use tidegate_journal::{Position, Timeline};
 use tidegate_ledger::ids::make::{MadeId, Maker};
-use tidegate_ledger::ids::{IdIndex, IdSeed, IdsOptions};
+use tidegate_ledger::ids::{IdSeed, IdsOptions, claim};
 
 /// Ids a second in the history that is made up; it ends a minute ago.
 const IDS_PER_SECOND: u64 = 100_000;
@@ -31,7 +31,8 @@ fn main() {
             other => panic!("{other} is not known"),
         }
     }
-    let covered = IdIndex::covered_in(&RealDisk, &dir).expect("the index can be read").expect("there is an index");
+    let (covered, timeline) = claim(&RealDisk, &dir).expect("there is an index, and it can be read");
+    assert!(timeline == Timeline::FIRST, "the journal has notices, which are not made up here");
     assert!(covered.0 > ids, "the journal has {} bytes, and needs more than one for each of {ids} ids", covered.0);
     std::fs::remove_dir_all(&dir).expect("the folder can be removed");
 

@@ -1,19 +1,25 @@
-//! Announces which accounts have new balances, at a bounded rate per account.
+//! Announces which accounts have new balances, to those who want to hear it, at a bounded rate per account.
 //!
 //! ```text
-//!   append ─▶ note(event) ─▶ touched ─▶ take(now) ─▶ figures ─▶ CommitQueue ─▶ whoever announces them
+//!   want(account or all) ─▶ wanted ──┐
+//!   append ─▶ note(event) ─▶ touched ┴▶ take(now) ─▶ figures ─▶ CommitQueue ─▶ whoever announces them
 //!                              ▲            │
 //!                              └── cooling ◀┘  not announced again within the interval;
 //!                                              it meanwhile is announced once, at its end
 //! ```
 //!
-//! Promise: the latest balances of every matching account are announced within one interval of the change; balances in
-//! between only as often as the interval allows. The first change after a quiet interval is announced at once, so a
-//! single vote is seen within milliseconds. A hundred thousand votes a second for one candidate cost one announcement
-//! per interval.
+//! Promise: the latest balances of every account that somebody wants and the rules allow are announced within one
+//! interval of the change; balances in between only as often as the interval allows. The first change after a quiet
+//! interval is announced at once, so a single vote is seen within milliseconds. A hundred thousand votes a second for
+//! one candidate cost one announcement per interval. Whoever begins to want an account hears its figures as they are.
+//!
+//! Why only wanted ones: with `announce = ["wallet:*"]` and ten million wallets, of which some thousand have a listener
+//! at a time, figures for all of them doubled what an account costs. Memory is that of accounts which are wanted by
+//! name, and of those that changed within an interval.
 
 use std::collections::VecDeque;
 
+use hashbrown::{HashMap, HashSet};
 use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::{AccountSlot, AccountView, Event, Ledger};
 
@@ -37,19 +43,23 @@ impl AnnounceRules {
     }
 }
 
-/// The life of an account here.
+/// What somebody wants to hear of, or does not any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Want {
+    /// One account, or all that the rules allow.
+    pub account: Option<Box<str>>,
+    /// Whether anybody does.
+    pub is_wanted: bool,
+}
+
+/// The life of an account here. One that is quiet is not kept.
 ///
 /// ```text
-///   Unknown ─touched─▶ Silent                        (no rule names it)
-///      └─touched─▶ Touched ─announced─▶ Cooling ─touched─▶ Stirred ─interval over─▶ Touched
-///                     ▲                    └─interval over─▶ Quiet ─touched─▶ Touched
+///   quiet ─touched─▶ Touched ─announced─▶ Cooling ─touched─▶ Stirred ─interval over─▶ Touched
+///                                            └─interval over─▶ quiet
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
-    #[default]
-    Unknown,
-    Silent,
-    Quiet,
     Touched,
     Cooling,
     Stirred,
@@ -59,76 +69,153 @@ enum Life {
 #[derive(Debug)]
 pub struct Announcer {
     rules: AnnounceRules,
-    lives: Vec<Life>,
+    /// All that the rules allow are wanted.
+    all: bool,
+    /// Of all, those below this slot were announced once.
+    reached: u32,
+    /// Those wanted by name, and of them those that are here.
+    ids: HashSet<Box<str>>,
+    slots: HashSet<AccountSlot, foldhash::fast::RandomState>,
+    lives: HashMap<AccountSlot, Life, foldhash::fast::RandomState>,
     touched: VecDeque<AccountSlot>,
     /// In the order in which they were announced, with the end of their interval.
     cooling: VecDeque<(TimeMs, AccountSlot)>,
 }
 
 impl Announcer {
-    /// An announcer that will announce every matching account of `ledger` once, because its hearers start with nothing.
-    pub fn new(rules: AnnounceRules, ledger: &Ledger) -> Announcer {
-        let mut announcer = Announcer { rules, lives: Vec::new(), touched: VecDeque::new(), cooling: VecDeque::new() };
-        for slot in 0..ledger.slots() {
-            announcer.touch(AccountSlot(slot), ledger);
+    /// An announcer of which nobody wants anything yet.
+    pub fn new(rules: AnnounceRules) -> Announcer {
+        Announcer {
+            rules,
+            all: false,
+            reached: 0,
+            ids: HashSet::new(),
+            slots: HashSet::default(),
+            lives: HashMap::default(),
+            touched: VecDeque::new(),
+            cooling: VecDeque::new(),
         }
-        announcer
+    }
+
+    /// Somebody wants an account, or nobody does any more. Those who begin to want are told the figures of now; to want
+    /// again is to be told again.
+    pub fn want(&mut self, want: &Want, ledger: &Ledger) {
+        match (&want.account, want.is_wanted) {
+            (None, is_wanted) => (self.all, self.reached) = (is_wanted, 0),
+            (Some(id), true) if self.rules.matches(id) => {
+                self.ids.insert(id.clone());
+                if let Some(slot) = ledger.slot(id) {
+                    self.slots.insert(slot);
+                    self.touch(slot);
+                }
+            }
+            (Some(_), true) => {}
+            (Some(id), false) => {
+                self.ids.remove(id);
+                if let Some(slot) = ledger.slot(id) {
+                    self.slots.remove(&slot);
+                }
+            }
+        }
     }
 
     /// An event was applied to `ledger`.
+    #[inline]
     pub fn note(&mut self, event: &Event<'_>, ledger: &Ledger) {
+        if !self.all && self.ids.is_empty() {
+            return;
+        }
+        if let Event::AccountOpened { slot, id, .. } | Event::AccountAdopted { slot, id, .. } = *event
+            && self.ids.contains(id)
+        {
+            self.slots.insert(slot);
+        }
         for slot in event.touched().into_iter().flatten() {
-            self.touch(slot, ledger);
+            assert!(slot.0 < ledger.slots(), "an account that is touched is there");
+            if self.is_wanted(slot, ledger) {
+                self.touch(slot);
+            }
         }
     }
 
-    fn touch(&mut self, slot: AccountSlot, ledger: &Ledger) {
-        assert!(slot.0 < ledger.slots(), "an account that is touched is there");
-        let index = slot.0 as usize;
-        if index >= self.lives.len() {
-            self.lives.resize(index + 1, Life::Unknown);
+    fn is_wanted(&self, slot: AccountSlot, ledger: &Ledger) -> bool {
+        let is_allowed = || ledger.id_at(slot).is_some_and(|id| self.rules.matches(id));
+        self.slots.contains(&slot) || self.all && is_allowed()
+    }
+
+    fn touch(&mut self, slot: AccountSlot) {
+        match self.lives.get_mut(&slot) {
+            None => {
+                self.lives.insert(slot, Life::Touched);
+                self.touched.push_back(slot);
+            }
+            Some(life @ Life::Cooling) => *life = Life::Stirred,
+            Some(Life::Touched | Life::Stirred) => {}
         }
-        let life = match self.lives[index] {
-            Life::Unknown => match ledger.figures_at(slot) {
-                Some(account) if self.rules.matches(&account.id) => Life::Touched,
-                _ => Life::Silent,
-            },
-            Life::Quiet => Life::Touched,
-            Life::Cooling => Life::Stirred,
-            settled @ (Life::Silent | Life::Touched | Life::Stirred) => settled,
-        };
-        if life == Life::Touched && self.lives[index] != Life::Touched {
-            self.touched.push_back(slot);
-        }
-        self.lives[index] = life;
     }
 
     /// The figures to announce now, at most [`ANNOUNCEMENTS_PER_STEP`]; empty when there is nothing.
     pub fn take(&mut self, now: TimeMs, ledger: &Ledger) -> Vec<AccountView> {
-        while let Some((until, slot)) = self.cooling.front().copied() {
-            if until > now {
-                break;
-            }
-            self.cooling.pop_front();
-            let life = &mut self.lives[slot.0 as usize];
-            assert!(matches!(life, Life::Cooling | Life::Stirred), "who is listed as cooling is");
-            if *life == Life::Stirred {
-                *life = Life::Touched;
-                self.touched.push_back(slot);
-            } else {
-                *life = Life::Quiet;
-            }
-        }
+        self.end_intervals(now);
+        self.go_through_all(ledger);
         let count = self.touched.len().min(ANNOUNCEMENTS_PER_STEP);
         let until = TimeMs(now.0.saturating_add(self.rules.interval_ms));
         let mut views = Vec::with_capacity(count);
-        for slot in self.touched.drain(..count) {
-            assert!(self.lives[slot.0 as usize] == Life::Touched, "who is listed as touched is");
-            self.lives[slot.0 as usize] = Life::Cooling;
+        for _ in 0..count {
+            let slot = self.touched.pop_front().expect("counted above");
+            assert!(self.lives.get(&slot) == Some(&Life::Touched), "who is listed as touched is");
+            if !self.is_wanted(slot, ledger) {
+                self.lives.remove(&slot);
+                continue;
+            }
+            self.lives.insert(slot, Life::Cooling);
             self.cooling.push_back((until, slot));
             views.extend(ledger.figures_at(slot));
         }
         assert!(views.len() <= ANNOUNCEMENTS_PER_STEP, "a step announces some");
         views
     }
+
+    /// Whether accounts wait for a step to announce them for the first time.
+    pub fn is_behind(&self, ledger: &Ledger) -> bool {
+        self.all && self.reached < ledger.slots() || self.touched.len() > ANNOUNCEMENTS_PER_STEP
+    }
+
+    fn end_intervals(&mut self, now: TimeMs) {
+        while let Some((until, slot)) = self.cooling.front().copied() {
+            if until > now {
+                break;
+            }
+            self.cooling.pop_front();
+            match self.lives.remove(&slot) {
+                Some(Life::Cooling) => {}
+                Some(Life::Stirred) => self.touch(slot),
+                other => panic!("who is listed as cooling is {other:?}"),
+            }
+        }
+    }
+
+    /// Whoever wants all is told of all, some in each step.
+    fn go_through_all(&mut self, ledger: &Ledger) {
+        if !self.all || self.reached == ledger.slots() || self.touched.len() >= ANNOUNCEMENTS_PER_STEP {
+            return;
+        }
+        let end = ledger.slots().min(self.reached + ANNOUNCEMENTS_PER_STEP as u32);
+        for slot in (self.reached..end).map(AccountSlot) {
+            let (.., is_here) = ledger.facts_at(slot).expect("slots have no gap");
+            if is_here && self.is_wanted(slot, ledger) {
+                self.touch(slot);
+            }
+        }
+        self.reached = end;
+    }
+
+    /// Accounts that memory is used for.
+    #[cfg(test)]
+    pub fn remembered(&self) -> usize {
+        self.ids.len() + self.slots.len() + self.lives.len()
+    }
 }
+
+#[cfg(test)]
+mod tests;

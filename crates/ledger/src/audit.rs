@@ -28,7 +28,8 @@ pub fn audit_shard<D: Disk, G: Logs>(
     Ok(findings)
 }
 
-/// What is wrong between shards: none may have applied more credits of another than that one sent.
+/// What is wrong between shards: none may have applied more credits of another than that one sent, or less than it
+/// confirmed.
 pub fn audit_between(findings: &[Findings<Ledger>]) -> Vec<String> {
     let mut problems = Vec::new();
     let folded = || findings.iter().filter_map(|shard| Some((shard.shard, shard.state.as_ref()?)));
@@ -37,6 +38,12 @@ pub fn audit_between(findings: &[Findings<Ledger>]) -> Vec<String> {
             let (applied, sent) = (receiver.watermark(from).0, sender.outbound_last(to).0);
             if applied > sent {
                 problems.push(format!("shard {to} applied credit {applied} of shard {from}, which sent only {sent}"));
+            }
+            let confirmed = sender.outbound_confirmed(to).0;
+            if confirmed > applied {
+                problems.push(format!(
+                    "shard {to} has confirmed credit {confirmed} of shard {from}, and has applied only {applied}"
+                ));
             }
         }
     }

@@ -7,6 +7,8 @@
 //!                                         └ announcer (new figures)           └─▶ auditor: second fold, snapshots
 //! ```
 //!
+//! Beside the shards, `changes` reads what is durable for those who follow the journal.
+//!
 //! Promise: a request is applied once, however often the client retries it and whatever crashes meanwhile.
 //!
 //! Invariant: the shard makes records durable, replays and compacts them; nothing here opens a log.
@@ -14,6 +16,7 @@
 pub mod announcer;
 pub mod audit;
 pub mod auditor;
+pub mod changes;
 pub mod family;
 pub mod ids;
 pub mod limits;
@@ -29,6 +32,6 @@ pub mod worker;
 
 pub use family::{LEDGER, LedgerFamily};
 pub use metrics::LedgerMetrics;
-pub use room::{LedgerOptions, LedgerRoom};
+pub use room::{Exchanges, LedgerOptions, LedgerRoom, claim_of_ids, loss_in_words};
 pub use service::LedgerService;
 pub use worker::LedgerShard;

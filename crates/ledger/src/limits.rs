@@ -29,15 +29,34 @@ pub const EXPIRIES_PER_STEP: usize = 1_024;
 pub const ANNOUNCEMENTS_PER_STEP: usize = 1_024;
 /// Accounts that the auditor compares with one question to the live shard.
 pub const AUDIT_ACCOUNTS_PER_QUESTION: u32 = 1_024;
+/// Decisions on items of batches that one step of a shard makes before it serves others: two milliseconds or so, four
+/// when the index of ids is far larger than the caches.
+pub const DECISIONS_PER_STEP: usize = 4_096;
+/// Accounts that one step of a shard opens before it serves others: about a millisecond.
+pub const OPENS_PER_STEP: usize = 2_048;
+/// Accounts that one step of a shard sorts for lists before it serves others: two milliseconds if their ids are random.
+pub const ACCOUNTS_SORTED_PER_STEP: u32 = 2_048;
+/// Records of which one step of a reader of changes makes rows.
+pub const CHANGE_RECORDS_PER_STEP: usize = 1_024;
+/// Names of accounts that a reader of changes keeps for each shard; beyond it, it forgets all and asks again.
+pub const CHANGE_NAMES_MAX: usize = 32_768;
+/// Open holds that the auditor compares with one question to the live shard.
+pub const AUDIT_HOLDS_PER_QUESTION: u32 = 1_024;
+/// Differences that one report names; it says how many more there are.
+pub const AUDIT_DIFFERENCES_MAX: usize = 1_000;
 /// How long a shard waits for an answer before it pulls credits again, in milliseconds.
 pub const PULL_RETRY_MS: u64 = 500;
 /// A day, in milliseconds.
 pub const DAY_MS: u64 = 86_400_000;
 /// How far the newest record may be ahead of the host's clock at a start before that is said.
 pub const LEDGER_AHEAD_MS_MAX: u64 = 60_000;
-/// How far the newest record may be behind the host's clock at a start while holds are open: a clock that is years ahead
-/// would end them all.
+/// How far the newest record may be behind the host's clock at a start while holds are open: a clock that is years
+/// ahead would end them all.
 pub const LEDGER_BEHIND_MS_MAX: u64 = 366 * DAY_MS;
+
+/// How long what is damaged is left alone before it is tried again, in milliseconds: an operator may have put the file
+/// right.
+pub const DAMAGE_RETRY_MS: u64 = 10_000;
 
 /// What a transfer's record takes beyond its texts, at most: framing, numbers, back pointers.
 pub const RECORD_OVERHEAD_BYTES: usize = 160;
@@ -48,3 +67,5 @@ const _: () = assert!(TRANSFERS_PER_REQUEST_MAX * RECORD_OVERHEAD_BYTES < GROUP_
 const _: () = assert!(EVENT_BYTES_MAX * 4 < GROUP_BYTES_MAX);
 const _: () = assert!(HISTORY_RECORDS_PER_STEP <= HISTORY_RECORDS_PER_JOB);
 const _: () = assert!(ENDPOINT_STREAMS_MAX <= ENDPOINT_REQUESTS_MAX / 64);
+// What one step needs is kept until the step is done.
+const _: () = assert!(CHANGE_RECORDS_PER_STEP * 4 <= CHANGE_NAMES_MAX);

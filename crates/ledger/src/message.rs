@@ -1,8 +1,11 @@
 //! Requests from the listeners to the shards, and the replies. Both sides of every ring use these types only.
 
 use bytes::Bytes;
-use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, Hold, Outcome, Refusal, Transfer};
+use tidegate_machines::DamagedPlace;
+use tidegate_machines::ledger::{AccountKind, AccountView, AssetTotals, HistoryRow, Hold, Outcome, Refusal, Transfer};
 pub use tidegate_shard::Unavailable;
+
+use crate::announcer::Want;
 
 /// A piece of text inside the bytes of the request it came with: offset and length, checked when it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,6 +121,84 @@ impl TransferBatch {
     }
 }
 
+/// One account of an [`OpenBatch`], its texts as spans of the batch's `text`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenItem {
+    /// Account id.
+    pub id: Span,
+    /// Unit of measure.
+    pub asset: Span,
+    /// Kind.
+    pub kind: AccountKind,
+}
+
+/// Accounts to open, as they arrived: like a [`TransferBatch`], without a copy of each text.
+#[derive(Clone, Debug, Default)]
+pub struct OpenBatch {
+    text: Bytes,
+    items: Vec<OpenItem>,
+}
+
+impl OpenBatch {
+    /// Takes the bytes and the spans into them. `Err` with the index of the first item that has a span outside `text`
+    /// or not on valid UTF-8.
+    pub fn new(text: Bytes, items: Vec<OpenItem>) -> Result<OpenBatch, usize> {
+        let is_text = |span: Span| {
+            let bytes = text.get(span.offset as usize..span.offset as usize + span.length as usize);
+            bytes.is_some_and(|bytes| std::str::from_utf8(bytes).is_ok())
+        };
+        match items.iter().position(|item| !is_text(item.id) || !is_text(item.asset)) {
+            Some(index) => Err(index),
+            None => Ok(OpenBatch { text, items }),
+        }
+    }
+
+    /// Copies accounts (id, asset, kind) into a batch of its own.
+    pub fn copy_of<'a>(accounts: impl IntoIterator<Item = (&'a str, &'a str, AccountKind)>) -> OpenBatch {
+        let mut text = Vec::new();
+        let mut span = |s: &str| {
+            let offset = text.len() as u32;
+            text.extend_from_slice(s.as_bytes());
+            Span { offset, length: s.len() as u32 }
+        };
+        let items = accounts.into_iter().map(|(id, asset, kind)| OpenItem { id: span(id), asset: span(asset), kind });
+        let items = items.collect();
+        OpenBatch { text: text.into(), items }
+    }
+
+    /// How many accounts.
+    pub fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Id, asset and kind of the account at `index`; panics beyond the end.
+    pub fn get(&self, index: usize) -> (&str, &str, AccountKind) {
+        let item = &self.items[index];
+        (self.str(item.id), self.str(item.asset), item.kind)
+    }
+
+    /// All ids in order.
+    pub fn ids(&self) -> impl Iterator<Item = &str> {
+        self.items.iter().map(|item| self.str(item.id))
+    }
+
+    /// Bytes of all texts together, an upper bound.
+    pub fn text_bytes(&self) -> usize {
+        self.text.len()
+    }
+
+    fn str(&self, span: Span) -> &str {
+        let bytes = &self.text[span.offset as usize..(span.offset + span.length) as usize];
+        // SAFETY: `new` checked every span to be valid UTF-8 and `copy_of` took it from a `str`; `text` is immutable.
+        unsafe { std::str::from_utf8_unchecked(bytes) }
+    }
+}
+
 /// A hold as it arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HoldRequest {
@@ -161,6 +242,9 @@ pub enum Request {
         /// Kind.
         kind: AccountKind,
     },
+    /// Open accounts one by one. Answer: [`Reply::Outcomes`], in the same order: a duplicate was open already with the
+    /// same content.
+    OpenAccounts(OpenBatch),
     /// Decide transfers one by one, or all or nothing if `linked`. Answer: [`Reply::Outcomes`], in the same order.
     Transfers {
         /// All or nothing.
@@ -206,6 +290,9 @@ pub enum Request {
         /// At most so many rows over all parts, at least one; `None` for all.
         rows_max: Option<u64>,
     },
+    /// Somebody wants to hear of accounts, or nobody does any more; of the server itself, no client may ask it. Answer:
+    /// [`Reply::Announced`].
+    Announce(Want),
     /// Ask for the last reconciliation of every shard. Answer: [`Reply::Audit`].
     ReadAudit,
 }
@@ -220,7 +307,7 @@ pub enum Reply {
         /// Its figures now.
         account: AccountView,
     },
-    /// One outcome per transfer or hold, in the order asked.
+    /// One outcome per transfer, hold or account, in the order asked.
     Outcomes(Vec<Outcome>),
     /// One account.
     Account(AccountView),
@@ -240,12 +327,90 @@ pub enum Reply {
         /// Whether no further part comes.
         is_last: bool,
     },
+    /// Every shard knows what is wanted.
+    Announced,
     /// The last reconciliation of each shard.
     Audit(Vec<AuditReport>),
     /// The whole request was refused.
     Refused(Refusal),
     /// It was not decided; ask again with the same ids.
     Unavailable(Unavailable),
+}
+
+/// What an audit came to. It never says agreed before all was compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuditState {
+    /// No reconciliation has ended yet.
+    NeverRun,
+    /// All that was compared agrees, and nothing is known to be damaged.
+    Agreed,
+    /// Something differs.
+    Differs,
+    /// Something that was stored cannot be read; what could be compared agrees.
+    Damaged,
+}
+
+impl AuditState {
+    /// Its name in JSON and frames.
+    pub const fn name(self) -> &'static str {
+        match self {
+            AuditState::NeverRun => "never_run",
+            AuditState::Agreed => "agreed",
+            AuditState::Differs => "differs",
+            AuditState::Damaged => "damaged",
+        }
+    }
+}
+
+/// How far the stored bytes of one shard were read again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScrubReport {
+    /// Position in the journal that the pass under way has reached.
+    pub position: u64,
+    /// Position at which it ends, as far as is known.
+    pub of: u64,
+    /// When the last pass over everything ended, milliseconds since the epoch; zero if none has.
+    pub last_full_at_ms: u64,
+    /// What is damaged.
+    pub damage: Vec<&'static DamagedPlace>,
+}
+
+/// The fold from the first record on, which rests on no snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FirstFoldReport {
+    /// Sequence that it has reached.
+    pub sequence: u64,
+    /// Sequence at which it was last found to agree with the auditor's state, and so with the live one; zero if it was
+    /// not compared yet.
+    pub agreed_at_sequence: u64,
+}
+
+/// Whether money of one asset was created or lost over all shards.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Conservation {
+    /// Unit of measure.
+    pub asset: Box<str>,
+    /// Sum of all balances plus what shards sent minus what they took in, each at the sequence of its report: zero
+    /// unless something is wrong. Minor units.
+    pub sum: i128,
+    /// Sent by one shard and not taken in by another yet; below zero only if something is wrong. Minor units.
+    pub in_transit: i128,
+}
+
+impl AuditReport {
+    /// What it came to.
+    pub fn state(&self) -> AuditState {
+        let conserved = self.conservation.iter().all(|of| of.sum == 0 && of.in_transit >= 0);
+        if !self.differences.is_empty() || !conserved {
+            AuditState::Differs
+        } else if self.damage.is_some() || !self.scrub.damage.is_empty() {
+            AuditState::Damaged
+        } else if self.finished_at_ms == 0 {
+            AuditState::NeverRun
+        } else {
+            AuditState::Agreed
+        }
+    }
 }
 
 /// What the auditor last found on one shard.
@@ -263,6 +428,30 @@ pub struct AuditReport {
     pub differences: Vec<AuditDifference>,
     /// Damage found in the journal, in words; `None` when the chain verifies.
     pub damage: Option<String>,
+    /// How many open holds were compared.
+    pub holds_compared: u64,
+    /// Differences beyond those that are named.
+    pub differences_more: u64,
+    /// The sums of this shard at `sequence`, by asset.
+    pub totals: Vec<AssetTotals>,
+    /// How far all that is stored was read again.
+    pub scrub: ScrubReport,
+    /// The fold from the first record on.
+    pub first_fold: FirstFoldReport,
+    /// Over all shards, by asset; empty until all were compared.
+    pub conservation: Vec<Conservation>,
+}
+
+impl AuditDifference {
+    /// The live value, in words.
+    pub fn live_text(&self) -> String {
+        self.texts.as_ref().map_or_else(|| self.live.to_string(), |(live, _)| live.to_string())
+    }
+
+    /// The journal's value, in words.
+    pub fn journal_text(&self) -> String {
+        self.texts.as_ref().map_or_else(|| self.journal.to_string(), |(_, journal)| journal.to_string())
+    }
 }
 
 /// One account whose live figure is not what the journal says.
@@ -270,7 +459,9 @@ pub struct AuditReport {
 pub struct AuditDifference {
     /// Account id.
     pub account: Box<str>,
-    /// Which figure: `balance`, `held`, `credited`, `debited`, or `count` of all accounts.
+    /// Which figure: `balance`, `held`, `credited`, `debited`, `kind`, `asset`, `present`, `count` of all accounts;
+    /// `amount`, `expires_at_ms` or `present` of a hold; `watermark`, `outbound`, `confirmed`, `sent` or `received` of
+    /// another shard.
     pub figure: &'static str,
     /// What the live state says.
     pub live: i128,
@@ -278,4 +469,8 @@ pub struct AuditDifference {
     pub journal: i128,
     /// Last sequence at which both agreed: the difference is younger.
     pub agreed_at_sequence: u64,
+    /// The hold whose figure it is; `None` for an account's.
+    pub hold: Option<Box<str>>,
+    /// Both values, for figures that are no numbers: the live one, the journal's.
+    pub texts: Option<(Box<str>, Box<str>)>,
 }

@@ -28,6 +28,19 @@ metrics! {
             "tidegate_audit_accounts_compared" "Accounts compared by the last reconciliation.";
         audit_differences: Gauge
             "tidegate_audit_differences" "Figures that the last reconciliation found to differ.";
+        audit_holds_compared: Gauge
+            "tidegate_audit_holds_compared" "Open holds compared by the last reconciliation.";
+        audit_first_sequence: Gauge
+            "tidegate_audit_first_sequence"
+            "Sequence up to which the live state was shown to follow from the first record; 0 if it was not yet.";
+        audit_not_conserved: Gauge
+            "tidegate_audit_not_conserved" "Assets of which money was created or lost over all shards.";
+        ids_damaged_places: Gauge
+            "tidegate_ids_damaged_places" "Places of the index of transfer ids that cannot be read.";
+        holds_stuck: Gauge
+            "tidegate_holds_stuck" "Holds whose time is over and that stay, because their records are damaged.";
+        credits_stuck: Gauge
+            "tidegate_credits_stuck" "Other shards that wait for a credit whose debit is damaged.";
     }
 }
 
@@ -53,5 +66,12 @@ impl LedgerMetrics {
         self.audit_sequence.set(audit.sequence as i64);
         self.audit_accounts_compared.set(audit.accounts_compared as i64);
         self.audit_differences.set(audit.differences.len() as i64 + i64::from(audit.damage.is_some()));
+        self.audit_holds_compared.set(audit.holds_compared as i64);
+        self.audit_first_sequence.set(audit.first_fold.agreed_at_sequence as i64);
+        let not_conserved = audit.conservation.iter().filter(|of| of.sum != 0 || of.in_transit < 0).count();
+        self.audit_not_conserved.set(not_conserved as i64);
+        self.ids_damaged_places.set(service.ids_damage().len() as i64);
+        self.holds_stuck.set(service.holds_stuck() as i64);
+        self.credits_stuck.set(service.credits_stuck() as i64);
     }
 }

@@ -11,14 +11,16 @@ use std::sync::Arc;
 
 use tidegate_journal::Durability;
 use tidegate_machines::ledger::{
-    AccountKind, AccountView, Command, ContentDigest, HistoryRow, InboundCredit, Outcome, Refusal,
+    AccountKind, AccountSlot, AccountView, Command, ContentDigest, HistoryRow, HoldView, InboundCredit, Outcome,
+    PeerFigures, Refusal,
 };
-use tidegate_machines::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
+use tidegate_machines::{DamagedPlace, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
 use tidegate_runtime::Address;
 use tidegate_shard::Durable;
 
-use crate::message::{AuditReport, HoldRequest, TransferBatch, Unavailable};
+use crate::announcer::Want;
+use crate::message::{AuditReport, HoldRequest, OpenBatch, TransferBatch, Unavailable};
 
 /// Which items of a request a shard is asked to decide.
 #[derive(Clone, Debug)]
@@ -68,6 +70,13 @@ pub enum Operation {
         asset: Box<str>,
         /// Kind.
         kind: AccountKind,
+    },
+    /// Open accounts at their home.
+    OpenAccounts {
+        /// The client's request.
+        batch: Arc<OpenBatch>,
+        /// Which of its accounts.
+        selection: Selection,
     },
     /// Decide transfers whose debit accounts live here.
     Transfers {
@@ -143,11 +152,24 @@ pub enum Operation {
         /// How many slots.
         count: u32,
     },
+    /// Hear what somebody wants announced.
+    Announce(Want),
+    /// The live open holds, in order of expiry, for the auditor.
+    ReadOpenHolds {
+        /// Those behind this one.
+        after: Option<(TimeMs, RecordPosition)>,
+        /// At most so many.
+        count: u32,
+    },
+    /// The live figures between this shard and the others, for the auditor.
+    ReadPeers,
     /// How far the journal is durable, for the auditor.
     ReadDurableEnd,
     /// Has the ids of all that is durable written to files, because a snapshot was written: a restart begins behind
     /// both.
     CoverIds,
+    /// What the accounts in these slots are called, for readers of changes.
+    NameAccounts(Vec<AccountSlot>),
     /// Keep what the auditor found.
     KeepAudit(AuditReport),
     /// The last audit.
@@ -159,6 +181,7 @@ impl Operation {
     pub fn text_bytes(&self) -> usize {
         match self {
             Operation::Transfers { batch, .. } => batch.text_bytes(),
+            Operation::OpenAccounts { batch, .. } => batch.text_bytes(),
             _ => 0,
         }
     }
@@ -178,6 +201,10 @@ pub struct ChainedRow {
 pub struct Figures {
     /// Account id.
     pub id: Box<str>,
+    /// Unit of measure.
+    pub asset: Box<str>,
+    /// Kind.
+    pub kind: AccountKind,
     /// Balance, minor units.
     pub balance: i64,
     /// Held, minor units.
@@ -206,8 +233,8 @@ pub enum Answer {
         /// Items that were not decided.
         need_credit: Vec<u32>,
     },
-    /// To `FindOwners`: the shard that decided on each id.
-    Owners(Vec<Option<ShardIndex>>),
+    /// To `FindOwners`: the shard that decided on each id, or why that cannot be told.
+    Owners(Vec<Result<Option<ShardIndex>, Refusal>>),
     /// To `Describe`.
     Facts(Vec<AccountFact>),
     /// To `ReadAccount`: `None` when it has no such account or part.
@@ -220,6 +247,8 @@ pub enum Answer {
         rows: Vec<ChainedRow>,
         /// Record to continue at; [`RecordPosition::NONE`] at the end.
         next: RecordPosition,
+        /// Why that record cannot be read, if the rows end because of it.
+        damaged: Option<&'static DamagedPlace>,
     },
     /// To `ReadFigures`.
     Figures {
@@ -230,11 +259,31 @@ pub enum Answer {
         /// Whether there are more slots.
         more: bool,
     },
+    /// To `ReadOpenHolds`.
+    OpenHolds {
+        /// The holds are those after this record.
+        sequence: u64,
+        /// In order of expiry.
+        holds: Vec<HoldView>,
+        /// Whether there are more behind the last.
+        more: bool,
+    },
+    /// To `ReadPeers`.
+    Peers {
+        /// The figures are those after this record.
+        sequence: u64,
+        /// One for each other shard.
+        peers: Vec<PeerFigures>,
+    },
     /// To `ReadDurableEnd`.
     DurableEnd {
         /// How far the log is on stable storage.
         durable: Durability,
     },
+    /// To `Announce`.
+    Announced,
+    /// To `NameAccounts`: slot, id and asset of those that there are.
+    Names(Vec<(AccountSlot, Box<str>, Box<str>)>),
     /// To `KeepAudit` and `ReadAudit`.
     Audit(AuditReport),
     /// The operation was refused as a whole.

@@ -6,26 +6,28 @@
 //! ```
 
 mod audit_loop;
+mod exchanges;
 mod operation_client;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, anyhow};
 use tidegate_disk::RealDisk;
-use tidegate_journal::{Family, LogReader, LogStore, Options};
+use tidegate_journal::{DurableMark, Family, LogReader, LogStore, Options};
 use tidegate_machines::ledger::{Ledger, Outcome};
 use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_planted::{BalanceChange, Tampering};
 use tidegate_runtime::background::Background;
-use tidegate_runtime::recovery::{NodeLog, Recovery};
+use tidegate_runtime::recovery::{NodeLog, NodeReader, Recovery};
 use tidegate_runtime::threads::now_ms;
-use tidegate_runtime::{Address, Carries, Home, Resident, Room, ShardAddresses, ShardResident, Site};
-use tidegate_shard::Shard;
+use tidegate_runtime::{Address, Carries, Damages, Home, Resident, Room, ShardAddresses, ShardResident, Site};
+use tidegate_shard::{Claim, Shard};
 
 use crate::announcer::AnnounceRules;
+use crate::changes::{ChangeLog, ChangeLogs};
 use crate::family::{LEDGER, LedgerFamily};
-use crate::ids::{IdIndex, IdSeed, IdsOptions};
+use crate::ids::{self, IdIndex, IdSeed, IdsOptions};
 use crate::limits::{DAY_MS, LEDGER_AHEAD_MS_MAX, LEDGER_BEHIND_MS_MAX};
 use crate::message::{Reply, Request};
 use crate::metrics::LedgerMetrics;
@@ -37,12 +39,15 @@ use crate::worker::LedgerShard;
 
 pub use audit_loop::Schedule;
 use audit_loop::{AuditLoop, AuditedLog};
+pub use exchanges::{Exchanges, in_words as loss_in_words};
 pub use operation_client::OperationClient;
 
 /// Threads that read for one shard: a cold read of one history does not keep the next one waiting.
 const FETCH_THREADS: usize = 2;
 /// Separates the key of cursors from other uses of the directory's id.
 const CURSORS: u64 = u64::from_le_bytes(*b"cursors\0");
+/// The same for cursors of changes.
+const CHANGES: u64 = u64::from_le_bytes(*b"changes\0");
 
 /// What the ledger of a node is told.
 pub struct LedgerOptions {
@@ -63,6 +68,8 @@ pub struct LedgerRoom {
     options: LedgerOptions,
     /// What the auditor needs of each recovered shard.
     audited: Arc<Mutex<Vec<AuditedLog>>>,
+    /// The journals, for those who follow them.
+    changes: Arc<ChangeLogs<NodeReader>>,
 }
 
 /// A client of the ledger for the member at `me` of a node.
@@ -75,7 +82,12 @@ pub fn client<P: Send + 'static>(site: &Site<P>, me: Address) -> Router {
 impl LedgerRoom {
     /// A room that does as `options` say.
     pub fn new(options: LedgerOptions) -> LedgerRoom {
-        LedgerRoom { options, audited: Arc::default() }
+        LedgerRoom { options, audited: Arc::default(), changes: Arc::default() }
+    }
+
+    /// The journals of its shards, for readers of changes; they can be read when the node serves.
+    pub fn changes(&self) -> Arc<ChangeLogs<NodeReader>> {
+        self.changes.clone()
     }
 
     /// Asks the seeds, as any client would.
@@ -108,13 +120,17 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
         let logs: Vec<_> = site.directory().logs(LEDGER).collect();
         let filter_bytes_max = (self.options.ids_filter_bytes_max / logs.len()).max(1 << 16);
         let journal = Options { segment_bytes: self.options.segment_bytes, ..Options::default() };
+        let exchanges = Arc::new(Exchanges::of(logs.len()));
         for log in logs {
             let recovering = Recovering {
+                exchanges: exchanges.clone(),
                 ids: IdsOptions { filter_bytes_max, ..IdsOptions::new(random_seed()?) },
                 announce: self.options.announce.clone(),
                 addresses: site.placement().shards(LEDGER),
                 metrics: LedgerMetrics::register(site.registry(), log.shard),
                 audited: self.audited.clone(),
+                changes: self.changes.clone(),
+                damages: site.status().damages().clone(),
             };
             site.recover_member::<LedgerFamily>(log, journal, |recovery| recovering.finish(recovery))?;
         }
@@ -129,7 +145,15 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
         let background = background.with_client(|me| OperationClient::new(me, shards));
         let mut audited = std::mem::take(&mut *self.audited.lock().expect("recovery is over"));
         audited.sort_by_key(|audited| audited.log.shard);
-        let audits = AuditLoop::open(background, site.data(), audited, self.options.schedule);
+        let follow = |log: &AuditedLog| {
+            Ok(ChangeLog { reader: Mutex::new(log.reader.another()?), mark: log.mark.clone(), seen: Arc::default() })
+        };
+        let followed = audited.iter().map(follow).collect::<Result<_>>()?;
+        self.changes.open(followed, CursorKey([site.directory().id(), CHANGES]));
+        let with_scrub = |log: AuditedLog| Some((site.take_scrub(log.log)?, log)).map(|(scrub, log)| (log, scrub));
+        let audited: Vec<_> = audited.into_iter().filter_map(with_scrub).collect();
+        let rate = site.scrub_bytes_per_s();
+        let audits = AuditLoop::open(background, site.data(), audited, self.options.schedule, rate);
         let status = site.status().clone();
         site.spawn("background".into(), move || {
             audits.run(&|| status.is_stopping());
@@ -141,17 +165,20 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
 /// What the recovery of one shard takes with it to its thread.
 struct Recovering {
     ids: IdsOptions,
+    exchanges: Arc<Exchanges>,
     announce: Option<(AnnounceRules, Address)>,
     addresses: ShardAddresses,
     metrics: LedgerMetrics,
     audited: Arc<Mutex<Vec<AuditedLog>>>,
+    changes: Arc<ChangeLogs<NodeReader>>,
+    damages: Arc<Damages>,
 }
 
 impl Recovering {
     fn finish<P: Carries<Message>>(self, recovery: Recovery<LedgerFamily>) -> Result<Box<dyn Resident<P>>> {
-        let open = recovery.open()?;
+        let folder = ids_folder(recovery.data(), recovery.shard());
+        let open = recovery.open_with(claim_of_ids(recovery.data(), recovery.shard()).as_slice())?;
         let recovered = open.recovered().durability();
-        let folder = ids_folder(&recovery);
         let opened = IdIndex::open(RealDisk, &folder, self.ids, recovered.position(), &mut |_, _| {})?;
         if let Some(reason) = &opened.discarded {
             let (family, shard) = (recovery.family(), recovery.shard());
@@ -160,15 +187,21 @@ impl Recovering {
         let mut ids = opened.index;
         let back = recovery.replay(open, &mut ids)?;
         check_clock(&recovery, &back.state, now_ms())?;
+        self.exchanges.note(&back.state)?;
 
         let reader = back.log.reader()?;
-        let audited = AuditedLog { log: recovery.log(), reader: reader.another()?, recovered };
+        let mark = Arc::new(DurableMark::new(&recovered, self.changes.listeners().clone()));
+        let (log, reader_of_audit) = (recovery.log(), reader.another()?);
+        let (mark_of_audit, runs) = (mark.clone(), ids.scrub());
+        let audited = AuditedLog { log, reader: reader_of_audit, recovered, mark: mark_of_audit, runs };
         self.audited.lock().expect("no recovery panicked").push(audited);
         let mut service = LedgerService::new(&back.state, ids, back.log.last_sequence());
+        service.show_durable(mark);
         let announcer = self.announce.map(|(rules, announcer)| {
-            service.announce(rules, &back.state);
+            service.announce(rules);
             announcer
         });
+        service.tell_damage_to(self.damages, recovery.log());
         let shard = Shard::new(ShardIndex(recovery.shard()), back.state, service, back.log)?;
         let protocol = LedgerProtocol::new(self.addresses, announcer);
         let parker = recovery.parker().clone();
@@ -220,8 +253,15 @@ fn check_clock(recovery: &Recovery<LedgerFamily>, ledger: &Ledger, wall: TimeMs)
 }
 
 /// Where the id index of a shard lives.
-fn ids_folder(recovery: &Recovery<LedgerFamily>) -> PathBuf {
-    recovery.data().join("ids").join(format!("{}-{}", LEDGER.name, recovery.shard()))
+fn ids_folder(data: &Path, shard: u16) -> PathBuf {
+    data.join("ids").join(format!("{}-{shard}", LEDGER.name))
+}
+
+/// How far the id index of a shard says that the shard's log was durable.
+pub fn claim_of_ids(data: &Path, shard: u16) -> Option<Claim> {
+    let source = ids_folder(data, shard);
+    let (position, timeline) = ids::claim(&RealDisk, &source)?;
+    Some(Claim { source, timeline, position, sequence: None })
 }
 
 fn random_seed() -> Result<IdSeed> {

@@ -70,7 +70,7 @@ struct Pending {
 /// What a request waits for. Each stage collects answers and, when the last one is there, gives the next calls or the
 /// reply.
 enum Stage {
-    /// Transfers, holds, posts, voids.
+    /// Transfers, holds, posts, voids, accounts to open.
     Deciding(Deciding),
     /// One shard's answer is the reply, unless it is a part of a collector.
     One,
@@ -86,6 +86,8 @@ enum Stage {
     Stream(HistoryStream),
     /// Nothing is awaited but stragglers, and nobody waits for a reply.
     Cancelled,
+    /// Every shard hears what is wanted.
+    Announced,
     /// Reports of all shards.
     Audit(Vec<crate::message::AuditReport>),
 }
@@ -151,6 +153,7 @@ impl Router {
             Request::OpenAccount { id, asset, kind } => {
                 self.one(self.home(&id), Operation::OpenAccount { id, asset, kind })
             }
+            Request::OpenAccounts(batch) => self.deciding(Deciding::opens(batch)),
             Request::Transfers { linked, batch } => self.deciding(Deciding::transfers(batch, linked)),
             Request::PlaceHolds(holds) => self.deciding(Deciding::holds(holds)),
             Request::PostHolds(posts) => self.deciding(Deciding::posts(posts)),
@@ -175,6 +178,10 @@ impl Router {
                     Ok(stream) => (Stage::Stream(stream), Next::Calls(Vec::new())),
                     Err(refusal) => (Stage::One, Next::Reply(Reply::Refused(refusal))),
                 }
+            }
+            Request::Announce(want) => {
+                let calls = self.all_shards().map(|shard| (shard, Operation::Announce(want.clone()))).collect();
+                (Stage::Announced, Next::Calls(calls))
             }
             Request::ReadAudit => {
                 let calls = self.all_shards().map(|shard| (shard, Operation::ReadAudit)).collect();
@@ -341,6 +348,7 @@ impl Stage {
             (Stage::Stream(stream), answer) => stream.collect(shard, answer),
             (Stage::Parts { sum, .. }, Answer::Account(part)) => part.into_iter().for_each(|part| add_part(sum, &part)),
             (Stage::List { accounts, .. }, Answer::Accounts(page)) => accounts.extend(page),
+            (Stage::Announced, Answer::Announced) => {}
             (Stage::Audit(reports), Answer::Audit(report)) => {
                 assert!(report.shard == shard.0, "a shard reports of itself");
                 assert!(reports.iter().all(|other| other.shard != shard.0), "each shard that was asked answers once");
@@ -379,6 +387,7 @@ impl Stage {
                 let accounts = std::mem::take(accounts);
                 Next::Reply(Reply::Accounts(merge_pages(accounts, *limit)))
             }
+            Stage::Announced => Next::Reply(Reply::Announced),
             Stage::Audit(reports) => {
                 reports.sort_by_key(|report| report.shard);
                 Next::Reply(Reply::Audit(std::mem::take(reports)))
@@ -421,6 +430,7 @@ impl Request {
         const EACH: usize = 64;
         match self {
             Request::Transfers { batch, .. } => batch.text_bytes() + batch.len() * EACH,
+            Request::OpenAccounts(batch) => batch.text_bytes() + batch.len() * EACH,
             Request::PlaceHolds(holds) => holds.len() * 5 * EACH,
             Request::PostHolds(posts) => posts.len() * 2 * EACH,
             Request::VoidHolds(ids) => ids.len() * 2 * EACH,

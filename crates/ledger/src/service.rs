@@ -10,32 +10,41 @@
 
 mod decide;
 mod exchange;
+mod expiry;
 mod history;
 mod read;
 mod records;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use hashbrown::HashMap;
 use tidegate_disk::Disk;
-use tidegate_journal::{Durability, JournalError, LogReader, LogStore, NoRoom, Position, Sequence};
-use tidegate_machines::ledger::{AccountView, Command, EVENT_BYTES_MAX, Event, Ledger, Outcome};
-use tidegate_machines::{Machine, OutboundNumber, Place, ShardIndex, TimeMs};
+use tidegate_journal::{
+    Durability, DurableMark, JournalError, LogId, LogReader, LogStore, NoRoom, Position, Sequence, Timeline,
+};
+use tidegate_machines::ledger::{AccountOrder, AccountView, EVENT_BYTES_MAX, Event, Ledger, Outcome, Refusal};
+use tidegate_machines::{DamagedPlace, Machine, OutboundNumber, Place, ShardIndex, TimeMs};
 use tidegate_planted::{Bug, is_planted};
-use tidegate_runtime::Address;
+use tidegate_runtime::damage::Owner;
+use tidegate_runtime::{Address, Damages};
 use tidegate_shard::{Derived, JobId, Jobs, Pause, Room, Served, Service, Turn, Unavailable, Unsolicited};
 
 use crate::announcer::{AnnounceRules, Announcer};
-use crate::family::LedgerFamily;
+use crate::family::{LEDGER, LedgerFamily};
 use crate::ids::{IdHash, IdIndex, IdsError};
-use crate::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX, EXPIRIES_PER_STEP};
+use crate::limits::{
+    ACCOUNTS_SORTED_PER_STEP, DECISIONS_PER_STEP, ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX, OPENS_PER_STEP,
+};
 use crate::message::AuditReport;
 use crate::operation::{Answer, Credit, Operation};
 
 use exchange::Exchange;
+use expiry::Expiry;
 use history::HistoryJob;
 pub use history::HistoryRecords;
-use records::{AtHand, FoundForIds, Halt, Reads, Wanted, ids_of};
+use records::{AtHand, Halt, Reads, ids_of};
+pub use records::{FoundForIds, Record, RecordsJob, Wanted};
 
 /// Why a shard of the ledger stops for good.
 #[derive(Debug, thiserror::Error)]
@@ -55,9 +64,20 @@ pub enum ShardError {
         /// Why, as a refusal's code.
         code: &'static str,
     },
-    /// The id index failed, so no id can be told to be new.
-    #[error(transparent)]
-    Ids(#[from] IdsError),
+    /// Another shard knows of credits between us that this shard's log does not have. Seen at a start, before anything
+    /// is served; while a shard serves, only if the other one was exchanged meanwhile.
+    #[error(
+        "shard {peer} knows of credits up to {number}, and the log of this shard of credits up to {reached}: one of \
+         the two logs was put back from an older copy, or has lost its end"
+    )]
+    PeerAhead {
+        /// The other shard.
+        peer: ShardIndex,
+        /// The number that it names.
+        number: u64,
+        /// The last number here.
+        reached: u64,
+    },
 }
 
 /// What leaves a shard of the ledger, and for whom.
@@ -154,7 +174,7 @@ pub enum Job<D: Disk> {
     /// Pages of the id index, and the records that ids stand for.
     Ids(Wanted<D>),
     /// The records at these positions: debits whose credits another shard asked for.
-    Records(Vec<Position>),
+    Records(RecordsJob),
 }
 
 /// What a [`Job`] found.
@@ -163,9 +183,9 @@ pub enum Fetched {
     /// To `History`.
     History(HistoryRecords),
     /// To `Ids`.
-    Ids(Result<FoundForIds, ShardError>),
+    Ids(Result<FoundForIds, JournalError>),
     /// To `Records`: in the order asked.
-    Records(Result<Vec<Box<[u8]>>, JournalError>),
+    Records(Result<Vec<Record>, JournalError>),
 }
 
 /// What a shard of the ledger counted since it started, beside what all shards count.
@@ -190,18 +210,20 @@ pub struct LedgerService<D: Disk> {
     expiry: Expiry,
     exchange: Exchange,
     histories: HashMap<JobId, HistoryRecords>,
+    order: AccountOrder,
+    /// Accounts of batches that may still be opened in this step.
+    opens_left: usize,
+    /// Decisions of batches that may still be made in this step.
+    decisions_left: usize,
     announcer: Option<Announcer>,
+    /// Where readers of changes look how far the log is durable.
+    durable_mark: Option<Arc<DurableMark>>,
     last_audit: AuditReport,
     facts: LedgerFacts,
     refusals: BTreeMap<&'static str, u64>,
     scratch: Vec<u8>,
-}
-
-/// The holds whose time is over: what was read for them, and the read of more.
-#[derive(Debug, Default)]
-struct Expiry {
-    reading: Option<JobId>,
-    at_hand: AtHand,
+    log: LogId,
+    damages: Arc<Damages>,
 }
 
 /// A turn of a shard of the ledger.
@@ -222,17 +244,39 @@ impl<D: Disk> LedgerService<D> {
             expiry: Expiry::default(),
             exchange: Exchange::new(ledger, appended),
             histories: HashMap::new(),
+            order: AccountOrder::default(),
+            opens_left: OPENS_PER_STEP,
+            decisions_left: decisions_per_step(),
             announcer: None,
+            durable_mark: None,
             last_audit: AuditReport { shard: index.0, ..AuditReport::default() },
             facts: LedgerFacts::default(),
             refusals: BTreeMap::new(),
             scratch: Vec::new(),
+            log: LogId { directory: 0, family: LEDGER.number, shard: index.0 },
+            damages: Arc::default(),
         }
     }
 
-    /// Announces accounts from now on, beginning with all that match.
-    pub fn announce(&mut self, rules: AnnounceRules, ledger: &Ledger) {
-        self.announcer = Some(Announcer::new(rules, ledger));
+    /// Announces accounts that `rules` allow, once somebody wants them.
+    pub fn announce(&mut self, rules: AnnounceRules) {
+        self.announcer = Some(Announcer::new(rules));
+    }
+
+    /// Says in `mark`, from now on, how far the log is durable.
+    pub fn show_durable(&mut self, mark: Arc<DurableMark>) {
+        self.durable_mark = Some(mark);
+    }
+
+    /// Has `damages` told of everything damaged that is met from now on; `log` is the shard's.
+    pub fn tell_damage_to(&mut self, damages: Arc<Damages>, log: LogId) {
+        assert!(log.shard == self.index.0, "a shard has a log of its number");
+        (self.damages, self.log) = (damages, log);
+    }
+
+    /// What was found damaged.
+    pub fn damages(&self) -> &Arc<Damages> {
+        &self.damages
     }
 
     /// The id index (facts).
@@ -272,6 +316,26 @@ impl<D: Disk> LedgerService<D> {
         }
     }
 
+    /// What to refuse those with whose ids cannot be looked up because of `error`. Told once for each place.
+    fn ids_damaged(&self, error: &IdsError) -> &'static DamagedPlace {
+        self.damages.note(Owner::Ids(self.log), self.index.0, error.place())
+    }
+
+    /// What of its index of ids is damaged.
+    pub fn ids_damage(&self) -> Vec<&'static DamagedPlace> {
+        self.damages.of(Owner::Ids(self.log))
+    }
+
+    /// Holds whose time is over and whose records are damaged, so that they stay.
+    pub fn holds_stuck(&self) -> u64 {
+        self.expiry.stuck()
+    }
+
+    /// Credits that other shards wait for and whose debits are damaged, by how many shards wait.
+    pub fn credits_stuck(&self) -> u64 {
+        self.exchange.stuck()
+    }
+
     fn count(&mut self, outcome: Outcome) {
         match outcome {
             Outcome::Applied => self.facts.applied += 1,
@@ -283,48 +347,12 @@ impl<D: Disk> LedgerService<D> {
         }
     }
 
-    fn expire_holds<L: LogStore>(
-        &mut self,
-        turn: &mut LedgerTurn<'_, L>,
-        jobs: &mut Jobs<Self>,
-    ) -> Result<(), ShardError> {
-        if let Some(job) = self.expiry.reading {
-            let Some(records) = self.reads.take(job) else { return Ok(()) };
-            self.expiry = Expiry { reading: None, at_hand: records? };
-        }
-        assert!(self.at_hand.is_empty(), "one call after the other");
-        self.at_hand = std::mem::take(&mut self.expiry.at_hand);
-        let expired = self.expire_some(turn);
-        let at_hand = std::mem::take(&mut self.at_hand);
-        match expired {
-            Ok(()) => Ok(()),
-            Err(Halt::Stop(stop)) => Err(stop),
-            Err(Halt::Unread) => {
-                let holds = turn.state().expired_holds(turn.now()).take(EXPIRIES_PER_STEP);
-                let unread = self.unread(turn, holds, &at_hand);
-                self.expiry = Expiry { reading: Some(self.start_read(unread, jobs)), at_hand };
-                Ok(())
-            }
-        }
-    }
-
-    fn expire_some<L: LogStore>(&mut self, turn: &mut LedgerTurn<'_, L>) -> Result<(), Halt> {
-        for _ in 0..EXPIRIES_PER_STEP {
-            let Some(id) = turn.state().expired_holds(turn.now()).next().map(Box::<str>::from) else { return Ok(()) };
-            if !may_append(turn) || is_planted(Bug::HoldNotReleased) {
-                return Ok(());
-            }
-            self.decide_one(turn, &Command::ExpireHold { id: &id }, Some(&id))?;
-        }
-        Ok(())
-    }
-
     /// Figures wait for the records that made them, like every other answer.
     fn announce_figures<L: LogStore>(&mut self, turn: &LedgerTurn<'_, L>, out: &mut Unsolicited<Self>) -> bool {
         let Some(announcer) = &mut self.announcer else { return false };
         let accounts = announcer.take(turn.now(), turn.state());
         if accounts.is_empty() {
-            return false;
+            return announcer.is_behind(turn.state());
         }
         out.push(Ticket::Figures, Output::Figures(accounts));
         true
@@ -368,6 +396,8 @@ impl<D: Disk> Service for LedgerService<D> {
     }
 
     fn before<L: LogStore>(&mut self, turn: &mut LedgerTurn<'_, L>) -> Result<bool, ShardError> {
+        self.opens_left = OPENS_PER_STEP;
+        self.decisions_left = decisions_per_step();
         self.apply_received(turn)
     }
 
@@ -403,6 +433,7 @@ impl<D: Disk> Service for LedgerService<D> {
         match served {
             Ok(served) => Ok(served),
             Err(Halt::Stop(stop)) => Err(stop),
+            Err(Halt::Damaged(place)) => Ok(Served::Done(Output::Answer(Answer::Refused(Refusal::Damaged(place))))),
             Err(Halt::Unread) => {
                 let unread = self.unread(turn, ids_of(call, progress.decided()), &progress.at_hand);
                 let job = self.start_read(unread, jobs);
@@ -436,7 +467,9 @@ impl<D: Disk> Service for LedgerService<D> {
     ) -> Result<bool, ShardError> {
         self.expire_holds(turn, jobs)?;
         self.exchange_credits(turn, out, jobs)?;
-        Ok(self.announce_figures(turn, out))
+        let unsorted = self.order.catch_up(turn.state(), ACCOUNTS_SORTED_PER_STEP);
+        let has_more = unsorted > 0 || self.opens_left == 0 || self.decisions_left == 0;
+        Ok(self.announce_figures(turn, out) || has_more)
     }
 
     fn fetched(&mut self, job: JobId, found: Fetched) {
@@ -453,14 +486,21 @@ impl<D: Disk> Service for LedgerService<D> {
     }
 
     fn durable(&mut self, up_to: &Durability) -> Result<(), ShardError> {
-        Ok(self.ids.maintain(up_to.position())?)
+        if let Some(mark) = &self.durable_mark {
+            mark.advance(up_to);
+        }
+        // The index goes on with what it has: look-ups that need what is damaged are refused, one by one.
+        if let Err(error) = self.ids.maintain(up_to.position()) {
+            self.ids_damaged(&error);
+        }
+        Ok(())
     }
 
     fn run<Reader: LogReader>(job: Job<D>, reader: &Reader) -> Fetched {
         match job {
             Job::History(job) => Fetched::History(job.run(reader)),
-            Job::Ids(wanted) => Fetched::Ids(wanted.read(reader)),
-            Job::Records(positions) => records::run(&positions, reader),
+            Job::Ids(wanted) => Fetched::Ids(wanted.run(reader)),
+            Job::Records(job) => job.run(reader),
         }
     }
 }
@@ -469,6 +509,11 @@ impl<D: Disk> Service for LedgerService<D> {
 #[inline]
 fn may_append<L: LogStore>(turn: &LedgerTurn<'_, L>) -> bool {
     turn.room(EVENT_BYTES_MAX) == Room::Available
+}
+
+fn decisions_per_step() -> usize {
+    static N: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+    *N.get_or_init(|| std::env::var("X_DECISIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(DECISIONS_PER_STEP))
 }
 
 /// Whole seconds, as the id index takes them.
@@ -498,5 +543,9 @@ impl<D: Disk> Derived<Ledger> for IdIndex<D> {
 
     fn catch_up(&mut self, reached: Position) -> Result<(), IdsError> {
         IdIndex::catch_up(self, reached)
+    }
+
+    fn belong_to(&mut self, timeline: Timeline) -> Result<bool, IdsError> {
+        IdIndex::belong_to(self, timeline)
     }
 }

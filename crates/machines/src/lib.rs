@@ -13,14 +13,18 @@
 //! arguments. Invariant: nothing here knows how a record is stored, framed, replicated or sent.
 
 mod chunks;
+mod damaged_place;
 mod encoding;
 pub mod ledger;
 mod machine;
 mod number;
 mod pieces;
 pub mod queue;
+mod tie;
 pub mod topic;
 
+pub use damaged_place::DamagedPlace;
 pub use ledger::shard_of;
 pub use machine::{Decision, Machine, Place};
 pub use number::{Amount, OutboundNumber, RecordPosition, RecordSequence, ShardIndex, TimeMs};
+pub use tie::{Fact, Tie};

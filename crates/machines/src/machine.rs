@@ -18,7 +18,7 @@
 
 use std::error::Error;
 
-use crate::{RecordPosition, RecordSequence, ShardIndex, TimeMs};
+use crate::{RecordPosition, RecordSequence, ShardIndex, Tie, TimeMs};
 
 /// Where an event stands in its shard's log. Both grow from each event to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +96,15 @@ pub trait Machine: Sized {
     /// Reads one event from exactly these bytes. Takes any bytes, and refuses all but what [`encode`](Machine::encode)
     /// makes.
     fn decode(bytes: &[u8]) -> Result<Self::Event<'_>, Self::EventError>;
+
+    /// When an event was decided, if it says that. Within a log, times do not go back.
+    fn decided_at(_event: &Self::Event<'_>) -> Option<TimeMs> {
+        None
+    }
+
+    /// Tells `each` how an event of the log of `shard` is tied to the logs of other shards of its family. Without ties,
+    /// copies of the logs may be cut independently of each other.
+    fn ties(_event: &Self::Event<'_>, _shard: ShardIndex, _each: &mut dyn FnMut(Tie)) {}
 
     /// Time of the newest event, for machines whose events have times that do not go back. A shard whose owner's clock
     /// is behind it goes on from there.

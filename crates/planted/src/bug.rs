@@ -21,6 +21,14 @@ pub enum Bug {
     HeldCountedTwice,
     /// A credit from another shard leaves the watermark as it was, so that the same credit is taken in again.
     CreditAppliedTwice,
+    /// The live state counts one credit too many, which the journal does not say.
+    LiveCreditTooMany,
+    /// The live state loses a hold; what it reserves stays reserved.
+    LiveHoldLost,
+    /// The live state takes a new account for one of another asset.
+    LiveAssetMixed,
+    /// The live state notes one credit of another shard more than was taken in.
+    LiveWatermarkOff,
     /// The time of records follows a jump of the wall clock at once.
     ClockJumpFollowed,
     /// The time of a shard whose newest record is ahead of the clock stands still.
@@ -29,6 +37,8 @@ pub enum Bug {
     UnknownTakenForStored,
     /// A stream's log goes on although another writer stands where its message should be.
     FenceIgnored,
+    /// A log that ends before its snapshot is served, as if the snapshot were of another history.
+    LossNotSeen,
     /// A group of a stream without its last message is not passed over when the next epoch begins.
     VoidGroupKept,
 }

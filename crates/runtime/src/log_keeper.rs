@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   look, look, look …   families that forget: behind the snapshot too much? ─▶ snapshot, forget
-//!                        every log: the next few megabytes ─▶ checksums, chain ─▶ log line on damage
+//!                        every log: the next few megabytes ─▶ checksums, chain ─▶ damage, progress
 //! ```
 //!
 //! Why a thread of its own: it only reads and writes files and waits for no other thread, so a long compaction delays
@@ -11,25 +11,28 @@
 
 use std::time::{Duration, Instant};
 
+use tidegate_journal::LogId;
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::{Cursor, JournalError, LogId, LogReader};
 use tidegate_shard::{ShardFamily, Snapshots, compact};
 
+use crate::metrics::ScrubMetrics;
 use crate::recovery::NodeReader;
+use crate::scrub::{LogScrub, verify};
 use crate::threads::lower_priority;
 
 /// How often the logs are looked at.
 const LOOK: Duration = Duration::from_secs(10);
-/// How often the thread looks whether it should stop.
+/// How often the thread looks whether it should stop, and reads on.
 const NAP: Duration = Duration::from_millis(100);
-/// Bytes of one log that are read again with each look: a terabyte in a month.
-const SCRUB_BYTES_PER_LOOK: u64 = 4 << 20;
+/// The next pass over a log begins no sooner than this after the last one began: a small log need not be read all the
+/// time.
+pub const PASS_INTERVAL: Duration = Duration::from_secs(600);
 
 /// The logs of all shards.
 #[derive(Default)]
 pub struct LogKeeper {
     compacted: Vec<Box<dyn KeepShort>>,
-    scrubbed: Vec<Scrub>,
+    scrubbed: Vec<Scrubbed>,
 }
 
 /// A log that forgets.
@@ -43,19 +46,69 @@ struct Compacted<F: ShardFamily> {
     shards: u16,
 }
 
-/// The reading of one log, round and round.
-struct Scrub {
-    log: LogId,
-    reader: NodeReader,
-    at: Cursor,
-    /// Damage is told once a round.
-    damaged: bool,
+/// The reading of one log, pass after pass.
+pub struct Scrubbed {
+    /// The reading.
+    pub scrub: LogScrub<NodeReader>,
+    /// What is counted of it.
+    pub metrics: ScrubMetrics,
+    began: Option<Instant>,
+}
+
+impl Scrubbed {
+    /// A reading that is counted with `metrics`.
+    pub fn new(scrub: LogScrub<NodeReader>, metrics: ScrubMetrics) -> Scrubbed {
+        Scrubbed { scrub, metrics, began: None }
+    }
+
+    /// Whether a pass is under way, or another is due.
+    pub fn is_due(&self) -> bool {
+        let is_between = self.scrub.position().0 == 0;
+        !is_between || self.began.is_none_or(|began| began.elapsed() >= PASS_INTERVAL)
+    }
+
+    /// Reads about `bytes` more and verifies it. Whether the pass has ended.
+    pub fn go_on(&mut self, bytes: u64) -> bool {
+        self.go_on_with(|scrub| scrub.step(bytes, None, &mut verify))
+    }
+
+    /// The same, by `step`.
+    pub fn go_on_with(&mut self, step: impl FnOnce(&mut LogScrub<NodeReader>) -> bool) -> bool {
+        if self.scrub.position().0 == 0 {
+            self.began = Some(Instant::now());
+        }
+        let is_over = step(&mut self.scrub);
+        let facts = self.scrub.facts();
+        self.metrics.observe(&facts, self.scrub.damage().len());
+        is_over
+    }
+
+    /// Says that a pass has ended.
+    pub fn tell(&self, also: &str) {
+        let log = self.scrub.log();
+        let took = self.began.map_or(Duration::ZERO, |began| began.elapsed());
+        tracing::info!(
+            family = log.family,
+            shard = log.shard,
+            bytes = self.scrub.facts().of,
+            also,
+            damaged_places = self.scrub.damage().len(),
+            took_ms = took.as_millis() as u64,
+            "read a whole log again"
+        );
+    }
 }
 
 impl LogKeeper {
     /// Has this log read again and again.
-    pub fn scrub(&mut self, log: LogId, reader: NodeReader) {
-        self.scrubbed.push(Scrub { log, reader, at: Cursor::START, damaged: false });
+    pub fn scrub(&mut self, scrubbed: Scrubbed) {
+        self.scrubbed.push(scrubbed);
+    }
+
+    /// Leaves the reading of this log to its room.
+    pub fn leave(&mut self, log: LogId) -> Option<Scrubbed> {
+        let at = self.scrubbed.iter().position(|scrubbed| scrubbed.scrub.log() == log)?;
+        Some(self.scrubbed.swap_remove(at))
     }
 
     /// Registers a log, one of `shards`, to be compacted as its family says.
@@ -66,21 +119,25 @@ impl LogKeeper {
         self.compacted.push(Box::new(Compacted { snapshots, reader, shards }));
     }
 
-    /// Looks after them until `stopped`.
-    pub fn run(mut self, stopped: &dyn Fn() -> bool) {
+    /// Looks after them until `stopped`, reading no more than `scrub_bytes_per_s` again.
+    pub fn run(mut self, scrub_bytes_per_s: u64, stopped: &dyn Fn() -> bool) {
         lower_priority();
         let mut looked: Option<Instant> = None;
+        let mut budget = Budget::new(scrub_bytes_per_s);
         while !stopped() {
-            if looked.is_some_and(|looked| looked.elapsed() < LOOK) {
-                std::thread::sleep(NAP);
-                continue;
+            if looked.is_none_or(|looked| looked.elapsed() >= LOOK) {
+                looked = Some(Instant::now());
+                for shard in &self.compacted {
+                    shard.keep_short(stopped);
+                }
             }
-            looked = Some(Instant::now());
-            for shard in &self.compacted {
-                shard.keep_short(stopped);
-            }
-            for scrub in &mut self.scrubbed {
-                scrub.go_on();
+            std::thread::sleep(NAP);
+            let due = self.scrubbed.iter_mut().filter(|scrubbed| scrubbed.is_due());
+            // One log after the other: a pass over each takes as long as it would alone.
+            if let (Some(scrubbed), Some(bytes)) = ({ due }.next(), budget.take())
+                && budget.spend(scrubbed, |scrubbed| scrubbed.go_on(bytes))
+            {
+                scrubbed.tell("");
             }
         }
     }
@@ -112,18 +169,37 @@ where
     }
 }
 
-impl Scrub {
-    fn go_on(&mut self) {
-        match self.reader.scrub(self.at, SCRUB_BYTES_PER_LOOK) {
-            Ok(scrubbed) if scrubbed.at_end => (self.at, self.damaged) = (Cursor::START, false),
-            Ok(scrubbed) => self.at = scrubbed.reached,
-            Err(JournalError::Forgotten { .. }) => self.at = Cursor::START,
-            Err(error) if !self.damaged => {
-                self.damaged = true;
-                let advice = "a log that is read again is damaged; restore the file from a copy";
-                tracing::error!(log = %self.log, %error, "{advice}");
-            }
-            Err(_) => {}
-        }
+/// How much may be read again by now: so many bytes a second, and no more than a second's worth at once.
+pub struct Budget {
+    per_second: u64,
+    left: f64,
+    since: Instant,
+}
+
+impl Budget {
+    /// A rate; zero for nothing at all.
+    pub fn new(per_second: u64) -> Budget {
+        Budget { per_second, left: 0.0, since: Instant::now() }
+    }
+
+    /// What may be read now, in bytes, if anything.
+    pub fn take(&mut self) -> Option<u64> {
+        let passed = self.since.elapsed().as_secs_f64().min(1.0);
+        self.since = Instant::now();
+        self.left = (self.left + passed * self.per_second as f64).min(self.per_second as f64);
+        (self.left >= 1.0).then_some(self.left as u64)
+    }
+
+    /// Has `act` read, and counts what it did: a group is read whole, so that it may be more than was allowed.
+    pub fn spend(&mut self, scrubbed: &mut Scrubbed, act: impl FnOnce(&mut Scrubbed) -> bool) -> bool {
+        let before = scrubbed.scrub.facts().bytes;
+        let is_over = act(scrubbed);
+        self.count(scrubbed.scrub.facts().bytes - before);
+        is_over
+    }
+
+    /// Counts bytes that were read.
+    pub fn count(&mut self, bytes: u64) {
+        self.left -= bytes as f64;
     }
 }

@@ -6,14 +6,38 @@ use tidegate_journal::LogStore;
 use tidegate_shard::{ReplayReport, Service, Shard};
 use tidegate_telemetry::metrics;
 
+use crate::scrub::ScrubFacts;
+
 metrics! {
     /// What one worker's loop counts. For its thread.
     pub struct LoopMetrics(worker) {
         ring_depth: Gauge "tidegate_ring_depth" "Messages waiting in all rings to a worker.";
         busy_nanoseconds: Counter
             "tidegate_worker_busy_seconds_total" "Time that a worker's loop did not wait for events.";
-        longest_turn_nanoseconds: Gauge "tidegate_worker_turn_max_seconds"
-            "The longest turn of a worker's loop in the last ten to twenty seconds: for so long all its clients waited.";
+        longest_turn_us: Gauge "tidegate_worker_longest_turn_us"
+            "The longest turn of a worker's loop in the last seconds, in microseconds: everybody on it waited so long.";
+    }
+}
+
+metrics! {
+    /// The reading again of one log. For the thread that reads it.
+    pub struct ScrubMetrics(family, shard) {
+        position: Gauge "tidegate_scrub_position" "Position in the journal that the pass under way has reached.";
+        of: Gauge "tidegate_scrub_of" "Position in the journal at which a pass ends.";
+        bytes: Counter "tidegate_scrub_bytes_total" "Bytes of the journal that were read again.";
+        passes: Counter "tidegate_scrub_passes_total" "Times that the whole journal was read again.";
+        damaged_places: Gauge "tidegate_damaged_places" "Places of the journal that cannot be read.";
+    }
+}
+
+impl ScrubMetrics {
+    /// Brings the registry up to date with how far the reading is, and the damage that is known.
+    pub fn observe(&self, facts: &ScrubFacts, damaged_places: usize) {
+        self.position.set(facts.position as i64);
+        self.of.set(facts.of as i64);
+        self.bytes.follow(facts.bytes);
+        self.passes.follow(facts.passes);
+        self.damaged_places.set(damaged_places as i64);
     }
 }
 

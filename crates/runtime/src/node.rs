@@ -12,12 +12,14 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
+use tidegate_journal::witness::Witness;
 use tidegate_journal::{Family, LogId, Logs, Options, Retention};
 use tidegate_machines::ShardIndex;
 use tidegate_shard::{Commands, DecidedOf, NothingDerived, Shard, ShardFamily, Single, Snapshots};
@@ -26,15 +28,17 @@ use tidegate_telemetry::Registry;
 use crate::address::{Address, Carries, EndpointIndex};
 use crate::clock::{ClockKeeper, ClockMetrics, NodeClock};
 use crate::direct::{self, Direct, DirectProtocol};
-use crate::log_keeper::LogKeeper;
+use crate::log_keeper::{LogKeeper, Scrubbed};
 use crate::member::{Port, Resident};
 use crate::mesh::{Endpoint, Parker, mesh};
-use crate::metrics::{LoopMetrics, ShardMetrics};
+use crate::metrics::{LoopMetrics, ScrubMetrics, ShardMetrics};
 use crate::placement::{Home, Placement};
 use crate::recovery::{NodeLog, NodeLogs, NodeReader, Recovery};
+use crate::scrub::LogScrub;
 use crate::shard_resident::{OnTick, ShardResident};
 use crate::status::{Phase, Status};
 use crate::threads::{join, pin, spawn};
+use crate::witness::{self, Witnessed};
 use crate::worker::{Worker, WorkerGroup};
 
 /// How often the progress of the recovery is reported.
@@ -46,6 +50,10 @@ pub struct NodeOptions {
     pub workers: u16,
     /// Declares all metrics; what counts registers here.
     pub registry: Registry,
+    /// The folder of the logs' witnesses, on another disk than the data directory; `None` for no witnesses.
+    pub witness: Option<PathBuf>,
+    /// Bytes a second, at most, that are read again of logs to find damage; zero for none.
+    pub scrub_bytes_per_s: u64,
 }
 
 /// What a node serves: a part with logs, ports, shards and threads of its own. Hooks are called in the order in which
@@ -108,6 +116,10 @@ pub struct Site<P> {
     threads: Vec<JoinHandle<Result<()>>>,
     listening: Vec<(Box<str>, SocketAddr)>,
     log_keeper: LogKeeper,
+    witness: Option<PathBuf>,
+    /// Logs with a witness, as they are recovered.
+    witnessed: (Sender<Witnessed>, Receiver<Witnessed>),
+    scrub_bytes_per_s: u64,
 }
 
 /// A shard that is recovered, and what it becomes: a member at this address, or nothing that a worker must know.
@@ -143,6 +155,9 @@ impl<P: Send + 'static> Site<P> {
             threads: Vec::new(),
             listening: Vec::new(),
             log_keeper: LogKeeper::default(),
+            witness: options.witness.clone(),
+            witnessed: channel(),
+            scrub_bytes_per_s: options.scrub_bytes_per_s,
         }
     }
 
@@ -159,6 +174,16 @@ impl<P: Send + 'static> Site<P> {
     /// Where all shards live.
     pub fn placement(&self) -> &Placement {
         &self.placement
+    }
+
+    /// Takes over the reading of a log from the log keeper; to be called when the log was recovered.
+    pub fn take_scrub(&mut self, log: LogId) -> Option<Scrubbed> {
+        self.log_keeper.leave(log)
+    }
+
+    /// Bytes a second that may be read again to find damage.
+    pub fn scrub_bytes_per_s(&self) -> u64 {
+        self.scrub_bytes_per_s
     }
 
     /// What the process is doing.
@@ -279,12 +304,18 @@ impl<P: Send + 'static> Site<P> {
             status: self.status.clone(),
             metrics: ShardMetrics::register(&self.registry, F::FAMILY.name, log.shard),
             began: Instant::now(),
+            witness: self
+                .witness
+                .as_ref()
+                .map(|folder| (Witness::new(RealDisk, folder, &F::FAMILY, log), self.witnessed.0.clone())),
         };
         if F::FAMILY.retention == Retention::SinceSnapshot {
             let snapshots = Snapshots::<F, _>::new(RealDisk, &self.data, log);
             self.log_keeper.keep_short(snapshots, self.reader(log)?, self.directory.shards(F::FAMILY));
         }
-        self.log_keeper.scrub(log, self.reader(log)?);
+        let scrub = LogScrub::new(F::FAMILY.name, log, self.reader(log)?, self.status.damages().clone());
+        let metrics = ScrubMetrics::register(&self.registry, F::FAMILY.name, log.shard);
+        self.log_keeper.scrub(Scrubbed::new(scrub, metrics));
         let name = format!("recover-{}-{}", F::FAMILY.name, log.shard);
         self.recovering.push(spawn(name, move || then(recovery))?);
         Ok(())
@@ -303,6 +334,8 @@ pub struct Node<P> {
     workers: Vec<JoinHandle<Result<()>>>,
     threads: Vec<JoinHandle<Result<()>>>,
     listening: Vec<(Box<str>, SocketAddr)>,
+    /// Tells the witnesses, until its sender is let go of.
+    witness: Option<(Sender<()>, JoinHandle<Result<()>>)>,
     /// Its lock is held as long as the node runs.
     _directory: Directory,
 }
@@ -323,6 +356,7 @@ impl<P: Send + 'static> Node<P> {
         let workers = spawn_all(workers)?;
         rooms.iter_mut().try_for_each(|room| room.begin(&mut site))?;
         keep_logs(&mut site)?;
+        let witness = witness_logs(&site)?;
         site.status.serve();
         Ok(Node {
             rooms,
@@ -331,6 +365,7 @@ impl<P: Send + 'static> Node<P> {
             workers,
             threads: site.threads,
             listening: site.listening,
+            witness,
             _directory: site.directory,
         })
     }
@@ -355,6 +390,11 @@ impl<P: Send + 'static> Node<P> {
         self.status.let_workers_end();
         self.parkers.iter().for_each(|parker| parker.wake());
         ended.extend(self.workers.into_iter().map(join));
+        // The logs are closed: this is how far they are durable.
+        if let Some((running, thread)) = self.witness {
+            drop(running);
+            ended.push(join(thread));
+        }
         ended.into_iter().collect::<Result<Vec<()>>>()?;
         match self.status.phase() {
             Phase::Failed => Err(anyhow!("a journal failed: {}", self.status.failure())),
@@ -426,10 +466,24 @@ fn spawn_all<P: Send + 'static>(workers: Vec<Worker<P>>) -> Result<Vec<JoinHandl
     spawned.collect()
 }
 
+/// Starts the thread that tells the witnesses, if there are any.
+fn witness_logs<P: Send + 'static>(site: &Site<P>) -> Result<Option<(Sender<()>, JoinHandle<Result<()>>)>> {
+    let logs: Vec<Witnessed> = site.witnessed.1.try_iter().collect();
+    if logs.is_empty() {
+        return Ok(None);
+    }
+    let (running, stopped) = channel();
+    let thread = spawn("witness".into(), move || {
+        witness::run(&logs, &stopped);
+        Ok(())
+    })?;
+    Ok(Some((running, thread)))
+}
+
 fn keep_logs<P: Send + 'static>(site: &mut Site<P>) -> Result<()> {
-    let (keeper, status) = (std::mem::take(&mut site.log_keeper), site.status.clone());
+    let (keeper, status, rate) = (std::mem::take(&mut site.log_keeper), site.status.clone(), site.scrub_bytes_per_s);
     site.spawn("log-keeper".into(), move || {
-        keeper.run(&|| status.is_stopping());
+        keeper.run(rate, &|| status.is_stopping());
         Ok(())
     })
 }

@@ -11,16 +11,19 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
 use std::time::Instant;
 
 use anyhow::{Result, anyhow};
 use tidegate_journal::disk::RealDisk;
+use tidegate_journal::witness::{Testimony, Witness};
 use tidegate_journal::{LocalLog, LocalLogs, LogId, LogStore, Options};
-use tidegate_shard::{Derived, OpenShard, Replayed, ShardFamily, Snapshots};
+use tidegate_shard::{Claim, Derived, OpenShard, Replayed, ShardFamily, Snapshots};
 
 use crate::mesh::Parker;
 use crate::metrics::ShardMetrics;
 use crate::status::Status;
+use crate::witness::Witnessed;
 
 /// The logs of this machine.
 pub type NodeLogs = LocalLogs<RealDisk>;
@@ -40,6 +43,8 @@ pub struct Recovery<F: ShardFamily> {
     pub(crate) status: Arc<Status>,
     pub(crate) metrics: ShardMetrics,
     pub(crate) began: Instant,
+    /// Where its witness is, and whom to tell of it; `None` for no witness.
+    pub(crate) witness: Option<(Witness<RealDisk>, Sender<Witnessed>)>,
 }
 
 /// Its log, open.
@@ -92,7 +97,14 @@ impl<F: ShardFamily> Recovery<F> {
 
     /// Opens the log, cuts a torn tail, and says so.
     pub fn open(&self) -> Result<Open<F>> {
-        let opened = OpenShard::open(&self.logs, self.snapshots.clone(), self.journal);
+        self.open_with(&[])
+    }
+
+    /// The same, when more than the snapshots names places of the log: a log that ends before one of `others` in the
+    /// same timeline has lost records, and is refused.
+    pub fn open_with(&self, others: &[Claim]) -> Result<Open<F>> {
+        let others: Vec<Claim> = others.iter().cloned().chain(self.claim_of_witness()?).collect();
+        let opened = OpenShard::open_with(&self.logs, self.snapshots.clone(), self.journal, &others);
         let mut open: Open<F> = opened.map_err(|error| anyhow!("{self}: {error}"))?;
         let parker = self.parker.clone();
         open.log_mut().set_wake(Arc::new(move || parker.wake()));
@@ -103,6 +115,13 @@ impl<F: ShardFamily> Recovery<F> {
         }
         self.status.replay(self.log()).total.store(found.end.sequence.0, Ordering::Relaxed);
         Ok(open)
+    }
+
+    /// How far the witness says that the log was durable. `Err` if it cannot be read: it may be the only proof.
+    fn claim_of_witness(&self) -> Result<Option<Claim>> {
+        let Some((witness, _)) = &self.witness else { return Ok(None) };
+        let testimony = witness.read().map_err(|error| anyhow!("{self}: {error}"))?;
+        Ok(testimony.map(|testimony| claim_of(witness, &testimony)))
     }
 
     /// Replays what is behind the newest snapshot that can be used, and says what was done.
@@ -120,6 +139,9 @@ impl<F: ShardFamily> Recovery<F> {
         for snapshot in &report.snapshots_passed_over {
             tracing::warn!(family, shard, snapshot, "passed over a snapshot");
         }
+        for notice in &report.notices {
+            tracing::warn!(family, shard, %notice, "an operator wrote into this log");
+        }
         let took = self.began.elapsed();
         let records = report.events + report.derived_only;
         tracing::info!(
@@ -134,6 +156,21 @@ impl<F: ShardFamily> Recovery<F> {
             "recovered"
         );
         self.metrics.recovered(took, &back.report);
+        if let Some((witness, witnessed)) = &self.witness {
+            let (end, timeline) = (back.log.durable_end(), back.report.timelines.current());
+            // Nobody listens any more only when the start has failed elsewhere.
+            let _ = witnessed.send(Witnessed { witness: witness.clone(), end, timeline });
+        }
         Ok(back)
+    }
+}
+
+/// What a witness says, as evidence against a log that ends before it.
+pub fn claim_of(witness: &Witness<RealDisk>, testimony: &Testimony) -> Claim {
+    Claim {
+        source: witness.path().to_path_buf(),
+        timeline: testimony.timeline,
+        position: testimony.cursor.position,
+        sequence: Some(testimony.cursor.sequence),
     }
 }

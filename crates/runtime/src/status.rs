@@ -1,10 +1,12 @@
 //! The state of the process, as health checks, doors and the progress display read it.
 
 use std::fmt;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use tidegate_journal::LogId;
+
+use crate::damage::Damages;
 
 /// The life of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +48,7 @@ pub struct Status {
     clients: OnceLock<CountClients>,
     /// Per log that is recovered.
     replay: Vec<(LogId, ReplayProgress)>,
+    damages: Arc<Damages>,
 }
 
 impl fmt::Debug for Status {
@@ -69,7 +72,13 @@ impl Status {
             drain_per_second: AtomicU32::new(0),
             clients: OnceLock::new(),
             replay,
+            damages: Arc::default(),
         }
+    }
+
+    /// What of this process's files was found damaged.
+    pub fn damages(&self) -> &Arc<Damages> {
+        &self.damages
     }
 
     /// Asks the workers to send clients away, so many per second over all of them. Asked again, the new rate holds.

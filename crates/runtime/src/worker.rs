@@ -30,6 +30,8 @@ use crate::status::Status;
 
 /// How long an idle worker sleeps at most: timers (expiries, retries, silent clients) are looked at so often.
 const TICK: Duration = Duration::from_millis(20);
+/// The longest turn of so long a time is shown, and of the time before.
+const LONGEST_TURN_OF: Duration = Duration::from_secs(5);
 /// How long a stopping worker waits at least for clients to take their replies.
 const STOP_PATIENCE_MIN: Duration = Duration::from_secs(5);
 /// How long it takes to disconnect the clients that are left when the time to send them away is over.
@@ -96,29 +98,6 @@ struct Stopping {
     counted_quiet: bool,
 }
 
-/// Longest turn of the stretch of time before this one and of this one.
-struct LongestTurn {
-    since: Instant,
-    before: Duration,
-    now: Duration,
-}
-
-impl LongestTurn {
-    /// How long a stretch is.
-    const STRETCH: Duration = Duration::from_secs(10);
-
-    fn note(&mut self, took: Duration, turned: Instant) {
-        if turned.duration_since(self.since) >= LongestTurn::STRETCH {
-            *self = LongestTurn { since: turned, before: self.now, now: Duration::ZERO };
-        }
-        self.now = self.now.max(took);
-    }
-
-    fn get(&self) -> Duration {
-        self.now.max(self.before)
-    }
-}
-
 impl<P: Send> Worker<P> {
     /// Prepares the thread's poll; its endpoint can be woken from here on. Members are numbered as they stand in the
     /// lists, ports first.
@@ -155,7 +134,7 @@ impl<P: Send> Worker<P> {
         let mut stopping: Option<Stopping> = None;
         let mut drained_per_second = None;
         let (mut ticked, mut busy) = (Instant::now(), Duration::ZERO);
-        let mut longest = LongestTurn { since: Instant::now(), before: Duration::ZERO, now: Duration::ZERO };
+        let (mut collected, mut longest, mut longest_before) = (Instant::now(), Duration::ZERO, Duration::ZERO);
         loop {
             let turned = Instant::now();
             let now = self.group.clock.now();
@@ -163,7 +142,12 @@ impl<P: Send> Worker<P> {
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
                 self.tick(now, std::mem::take(&mut busy));
-                self.metrics.longest_turn_nanoseconds.set(longest.get().as_nanos() as i64);
+                // Shown until it is as long ago as it was collected, so that whoever looks that often misses none.
+                if collected.elapsed() >= LONGEST_TURN_OF {
+                    collected = Instant::now();
+                    longest_before = std::mem::take(&mut longest);
+                }
+                self.metrics.longest_turn_us.set(longest.max(longest_before).as_micros() as i64);
                 self.follow_drain(&mut drained_per_second, now);
             }
             if stopping.is_none() && self.group.status.is_stopping() {
@@ -177,7 +161,7 @@ impl<P: Send> Worker<P> {
             }
             let took = turned.elapsed();
             busy += took;
-            longest.note(took, turned);
+            longest = longest.max(took);
             self.members.ports.iter_mut().for_each(|port| port.observe_turn(took));
             self.wait(!worked, &mut events)?;
         }

@@ -2,15 +2,20 @@
 //!
 //! Records that compaction removed cannot be replayed: there the audit starts from the oldest good snapshot, after that
 //! snapshot's own checks, and compares everything later.
+//!
+//! Damage ends the fold, but not the audit: what follows it is verified as far as it can be read, so that one audit
+//! names all files that must be restored.
 
 use tidegate_disk::Disk;
-use tidegate_journal::{Cursor, LogReader, Logs, RecoveryReport, Retention, Sequence};
+use tidegate_journal::{
+    Cursor, Durability, JournalError, LogReader, Logs, Notice, Position, RecoveryReport, Retention, Sequence,
+};
 use tidegate_machines::{Machine, ShardIndex};
 
 use crate::fold::Fold;
 use crate::replay::OpenError;
 use crate::service::ShardFamily;
-use crate::snapshot::Snapshots;
+use crate::snapshot::{Snapshots, Stand};
 
 /// What the audit found on one shard.
 pub struct Findings<M> {
@@ -26,6 +31,8 @@ pub struct Findings<M> {
     pub snapshots_compared: u64,
     /// Everything that is wrong, in words; empty when all agrees.
     pub problems: Vec<String>,
+    /// What operators did to the log, oldest first.
+    pub notices: Vec<Notice>,
     /// The folded state; `None` if the log could not be folded to its end.
     pub state: Option<M>,
 }
@@ -49,7 +56,7 @@ pub fn audit<F: ShardFamily, D: Disk, G: Logs>(
         Err(error) => problems.push(error.to_string()),
         // One state is held at a time; of the others, what it takes to compare them.
         Ok(found) => found.for_each(|snapshot| match snapshot {
-            Ok((cursor, state)) => claims.push((cursor, hash_of(&state))),
+            Ok((stand, state)) => claims.push((stand.cursor, hash_of(&state))),
             Err(error) => problems.push(error.to_string()),
         }),
     }
@@ -57,7 +64,17 @@ pub fn audit<F: ShardFamily, D: Disk, G: Logs>(
         Retention::Whole => Cursor::START,
         Retention::SinceSnapshot => claims.first().map_or(Cursor::START, |(cursor, _)| *cursor),
     };
-    let log = logs.inspect(id, needed).map_err(|error| OpenError::of(error, problems.clone()))?;
+    let log = match logs.inspect(id, needed) {
+        Ok(log) => log,
+        Err(error) => {
+            // The end of the log cannot be judged; what is settled before it can.
+            let settled = logs.reader(id).and_then(|reader| Ok((reader.settled_end()?, reader)));
+            if let Ok((end, reader)) = settled {
+                verify(&reader, needed, &end, &mut problems);
+            }
+            return Err(OpenError::of(error, problems));
+        }
+    };
     let is_whole = log.begins == Cursor::START.position;
     if !is_whole {
         // A power failure can bring a snapshot back whose removal was not durable, older than what the log still has.
@@ -65,17 +82,29 @@ pub fn audit<F: ShardFamily, D: Disk, G: Logs>(
         claims.retain(|(cursor, _)| cursor.position >= log.begins);
     }
     let oldest = claims.last().filter(|_| !is_whole).map(|(cursor, _)| *cursor);
-    let (begin, state) = match oldest.and_then(|cursor| state_at(snapshots, cursor)) {
-        Some((cursor, state)) => (cursor, state),
-        None => (Cursor::START, F::Machine::new(shard, shards)),
+    let (stand, state) = match oldest.and_then(|cursor| state_at(snapshots, cursor)) {
+        Some(found) => found,
+        None => (Stand::default(), F::Machine::new(shard, shards)),
     };
+    let begin = stand.cursor;
     let reader = logs.reader(id)?;
     let end = log.durability();
-    let mut findings =
-        Findings { shard, log, begins_after: begin.sequence, records: 0, snapshots_compared: 0, problems, state: None };
-    let mut fold = Fold::new(id, begin, begin, state);
+    let begins_after = begin.sequence;
+    let mut findings = Findings {
+        shard,
+        log,
+        begins_after,
+        records: 0,
+        snapshots_compared: 0,
+        problems,
+        notices: Vec::new(),
+        state: None,
+    };
+    let mut fold = Fold::new(id, begin, stand, state);
+    let mut ended_at = begin;
     let folded = reader.groups(begin, &end).map_err(|error| error.to_string()).and_then(|mut groups| {
         loop {
+            ended_at = groups.cursor();
             let reached = groups.cursor();
             findings.compare(reached, fold.state(), &mut claims);
             progress(reached.sequence, end.sequence());
@@ -85,9 +114,15 @@ pub fn audit<F: ShardFamily, D: Disk, G: Logs>(
         }
     });
     findings.records = fold.records();
+    findings.notices = fold.notices().to_vec();
     match folded.and_then(|()| fold.into_state().map_err(|error| error.to_string())) {
         Ok(state) => findings.state = Some(state),
-        Err(problem) => findings.problems.push(problem),
+        Err(problem) => {
+            findings.problems.push(problem);
+            verify_behind(&reader, ended_at.position, &end, &mut findings.problems);
+            // They stand behind the damage, where there is no state to compare them with.
+            claims.retain(|(cursor, _)| cursor.position <= ended_at.position);
+        }
     }
     for (cursor, _) in claims {
         findings.problems.push(format!("the snapshot at sequence {} is at no place of this log", cursor.sequence));
@@ -95,10 +130,49 @@ pub fn audit<F: ShardFamily, D: Disk, G: Logs>(
     Ok(findings)
 }
 
+/// Verifies all groups from `from` on, without a state.
+fn verify<R: LogReader>(reader: &R, from: Cursor, end: &Durability, problems: &mut Vec<String>) {
+    let mut reached = from;
+    if let Err(error) = verify_part(reader, from, end, &mut reached) {
+        problems.push(error.to_string());
+        verify_behind(reader, reached.position, end, problems);
+    }
+}
+
+/// The same for each part of the log behind `damaged` that can be read.
+fn verify_behind<R: LogReader>(reader: &R, damaged: Position, end: &Durability, problems: &mut Vec<String>) {
+    let mut behind = damaged;
+    while let Ok(Some(next)) = reader.next_readable(behind) {
+        assert!(next.position > behind, "what is read next is behind what was");
+        if next.position >= end.position() {
+            break;
+        }
+        let mut reached = next;
+        match verify_part(reader, next, end, &mut reached) {
+            Ok(()) => break,
+            Err(error) => problems.push(error.to_string()),
+        }
+        behind = reached.position;
+    }
+}
+
+fn verify_part<R: LogReader>(
+    reader: &R,
+    from: Cursor,
+    end: &Durability,
+    reached: &mut Cursor,
+) -> Result<(), JournalError> {
+    let mut groups = reader.groups(from, end)?;
+    while groups.next_group()?.is_some() {
+        *reached = groups.cursor();
+    }
+    Ok(())
+}
+
 /// The snapshot that stands at `cursor`.
-fn state_at<F: ShardFamily, D: Disk>(snapshots: &Snapshots<F, D>, cursor: Cursor) -> Option<(Cursor, F::Machine)> {
+fn state_at<F: ShardFamily, D: Disk>(snapshots: &Snapshots<F, D>, cursor: Cursor) -> Option<(Stand, F::Machine)> {
     let mut found = snapshots.newest_first().ok()?.filter_map(Result::ok);
-    found.find(|(at, _)| *at == cursor)
+    found.find(|(at, _)| at.cursor == cursor)
 }
 
 impl<M: Machine> Findings<M> {

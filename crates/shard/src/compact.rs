@@ -23,7 +23,7 @@ use tidegate_machines::{Machine, ShardIndex};
 
 use crate::fold::{Fold, FoldError, check_place};
 use crate::service::ShardFamily;
-use crate::snapshot::{SnapshotError, Snapshots, Written};
+use crate::snapshot::{SnapshotError, Snapshots, Stand, Written};
 
 /// When another snapshot is worth its cost: when the log behind the newest one has grown to both of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,11 +92,12 @@ pub fn compact<F: ShardFamily, D: Disk, R: LogReader>(
     let mut passed_over = Vec::new();
     let good = snapshots.newest_standing(reader, &end, &mut passed_over)?;
     let log = snapshots.log();
-    let (begin, state) = good.unwrap_or_else(|| (Cursor::START, F::Machine::new(ShardIndex(log.shard), shards)));
+    let (stand, state) = good.unwrap_or_else(|| (Stand::default(), F::Machine::new(ShardIndex(log.shard), shards)));
+    let begin = stand.cursor;
     if begin.position >= end.position() {
         return Ok(None);
     }
-    let mut fold = Fold::new(log, begin, begin, state);
+    let mut fold = Fold::new(log, begin, stand, state);
     let mut groups = reader.groups(begin, &end)?;
     while fold.next_group(&mut groups, |_, _| {})?.is_some() {
         if !go_on() {
@@ -105,8 +106,10 @@ pub fn compact<F: ShardFamily, D: Disk, R: LogReader>(
     }
     let (cursor, events) = (groups.cursor(), fold.records());
     assert_eq!(cursor.position, end.position(), "all that is settled was folded");
+    let stand = fold.stand().clone();
+    assert_eq!(stand.cursor, cursor, "the state stands where the reading ended");
     let stands = |place| check_place(reader, place, &end).is_ok();
-    let Written { path: snapshot, kept, set_aside } = snapshots.write(cursor, &fold.into_state()?, stands)?;
+    let Written { path: snapshot, kept, set_aside } = snapshots.write(&stand, &fold.into_state()?, stands)?;
     // What is forgotten is in as many snapshots as are kept, each of which was found there and good just now.
     let forgotten = match (F::FAMILY.retention, kept.get(F::SNAPSHOTS_KEPT - 1)) {
         (Retention::SinceSnapshot, Some(oldest)) => reader.forget_before(oldest.position)?,

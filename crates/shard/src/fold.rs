@@ -12,8 +12,10 @@
 
 use std::collections::VecDeque;
 
-use tidegate_journal::{Cursor, Durability, GroupReader, JournalError, LogId, LogReader, Position, Sequence};
+use tidegate_journal::{Cursor, Durability, GroupReader, JournalError, LogId, LogReader, Notice, Position, Sequence};
 use tidegate_machines::{Machine, Place, RecordPosition, RecordSequence};
+
+use crate::snapshot::Stand;
 
 /// Why a log cannot be folded.
 #[derive(Debug, thiserror::Error)]
@@ -67,6 +69,10 @@ pub struct Fold<M: Machine> {
     sequence: Sequence,
     /// Where the state says that it stands, until the reading has passed it.
     expected: Option<Cursor>,
+    /// Where the state stands, at the end of the last group that was read.
+    stand: Stand,
+    /// The notices that were read, oldest first.
+    notices: Vec<Notice>,
     /// Records of the group inside of which the fold stopped.
     rest: VecDeque<(Sequence, Position, Box<[u8]>)>,
     records: u64,
@@ -75,13 +81,14 @@ pub struct Fold<M: Machine> {
 impl<M: Machine> Fold<M> {
     /// Goes on from `state`, which is the fold of `log` up to `at`. Groups are read from `from` on, which is `at` or
     /// before it: what begins at `at` is compared by the reader, which is given that cursor.
-    pub fn new(log: LogId, from: Cursor, at: Cursor, state: M) -> Fold<M> {
+    pub fn new(log: LogId, from: Cursor, at: Stand, state: M) -> Fold<M> {
         assert!(
-            from.position <= at.position && from.sequence <= at.sequence,
+            from.position <= at.cursor.position && from.sequence <= at.cursor.sequence,
             "nothing is left out between reading and state"
         );
-        let expected = (at != from).then_some(at);
-        Fold { log, state, sequence: at.sequence, expected, rest: VecDeque::new(), records: 0 }
+        let expected = (at.cursor != from).then_some(at.cursor);
+        let (sequence, notices) = (at.cursor.sequence, Vec::new());
+        Fold { log, state, sequence, expected, stand: at, notices, rest: VecDeque::new(), records: 0 }
     }
 
     /// Folds the next group of `groups`; `None` at the end, else how many records it has. `each` sees every record that
@@ -93,7 +100,7 @@ impl<M: Machine> Fold<M> {
     ) -> Result<Option<u64>, FoldError> {
         assert!(self.rest.is_empty(), "the group before this one is folded whole");
         let Some(group) = groups.next_group()? else { return Ok(None) };
-        let count = u64::from(group.record_count);
+        let (count, notice) = (u64::from(group.record_count), group.notice.clone());
         for (sequence, position, bytes) in group.records() {
             let event = decode::<M>(self.log, sequence, position, bytes)?;
             let at = place(sequence, position);
@@ -102,7 +109,7 @@ impl<M: Machine> Fold<M> {
             }
             each(&event, at);
         }
-        self.passed(groups.cursor())?;
+        self.passed(groups.cursor(), notice)?;
         Ok(Some(count))
     }
 
@@ -122,7 +129,8 @@ impl<M: Machine> Fold<M> {
                     self.rest.push_back((sequence, position, bytes.into()));
                 }
             }
-            self.passed(groups.cursor())?;
+            let notice = group.notice.clone();
+            self.passed(groups.cursor(), notice)?;
         }
         Ok(())
     }
@@ -160,7 +168,7 @@ impl<M: Machine> Fold<M> {
     }
 
     /// A group ends at `reached`. One must end exactly where the state stands.
-    fn passed(&mut self, reached: Cursor) -> Result<(), FoldError> {
+    fn passed(&mut self, reached: Cursor, notice: Option<Notice>) -> Result<(), FoldError> {
         match self.expected {
             Some(snapshot) if reached == snapshot => self.expected = None,
             Some(snapshot) if reached.position >= snapshot.position => {
@@ -168,7 +176,24 @@ impl<M: Machine> Fold<M> {
             }
             _ => {}
         }
+        if reached.position > self.stand.cursor.position {
+            if notice.is_some() {
+                self.stand.timelines.begin(&reached);
+            }
+            self.stand.cursor = reached;
+        }
+        self.notices.extend(notice);
         Ok(())
+    }
+
+    /// Where the state stands when [`Fold::is_between_groups`]: what a snapshot of it says.
+    pub fn stand(&self) -> &Stand {
+        &self.stand
+    }
+
+    /// The notices that were read, oldest first.
+    pub fn notices(&self) -> &[Notice] {
+        &self.notices
     }
 
     /// Last record that the state has.

@@ -11,18 +11,18 @@
 //! reported; one of another history is also renamed.
 
 use std::error::Error;
-use std::path::PathBuf;
 
 use tidegate_disk::Disk;
 use tidegate_journal::{
-    Cursor, Durability, JournalError, LogReader, LogStore, Logs, Opened, Options, Position, RecoveryReport, Retention,
-    Sequence,
+    Cursor, Durability, JournalError, LogReader, LogStore, Logs, Notice, Opened, Options, Position, RecoveryReport,
+    Retention, Sequence, Timeline, Timelines,
 };
 use tidegate_machines::{Machine, Place, ShardIndex};
 
 use crate::fold::{Fold, FoldError, check_place};
+use crate::loss::{self, Claim, LossProven};
 use crate::service::ShardFamily;
-use crate::snapshot::{Snapshots, of_another_history};
+use crate::snapshot::{Snapshots, Stand, of_another_history};
 
 /// Why a shard cannot be brought back.
 #[derive(Debug, thiserror::Error)]
@@ -47,20 +47,9 @@ pub enum OpenError {
     /// The log itself.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// A snapshot of a log that forgets, which that log does not reach.
-    #[error(
-        "the snapshot at sequence {sequence} in {} holds more than the log has ({error}): the end of the log is \
-         lost, or the log was put back from a copy. Put back the log or the snapshots that belong to it",
-        folder.display()
-    )]
-    LogEndsBefore {
-        /// The snapshot's.
-        sequence: Sequence,
-        /// Where the snapshots are.
-        folder: PathBuf,
-        /// What the log has.
-        error: JournalError,
-    },
+    /// Something proves that the log has lost records.
+    #[error(transparent)]
+    Loss(#[from] LossProven),
     /// A log that has forgotten its beginning, and no snapshot that holds it.
     #[error(
         "no snapshot can be used, and the log alone does not have everything ({error}). \
@@ -96,6 +85,10 @@ pub struct ReplayReport {
     pub events: u64,
     /// Records read only for what is derived from them.
     pub derived_only: u64,
+    /// The timelines of the log.
+    pub timelines: Timelines,
+    /// Notices that were read, oldest first: those behind the snapshot.
+    pub notices: Vec<Notice>,
 }
 
 /// What a service keeps on disk beside its machine, made from the same records.
@@ -108,6 +101,9 @@ pub trait Derived<M: Machine> {
     fn note(&mut self, event: &M::Event<'_>, at: Place);
     /// Hears that a group has ended, whose last record stands at `reached`.
     fn catch_up(&mut self, reached: Position) -> Result<(), Self::Error>;
+    /// Hears in which timeline the log is, when it has every record. False if what it had before the replay is of
+    /// another one: it has given that up, and needs every record again.
+    fn belong_to(&mut self, timeline: Timeline) -> Result<bool, Self::Error>;
 }
 
 /// Nothing is kept beside the machine.
@@ -126,6 +122,10 @@ impl<M: Machine> Derived<M> for NothingDerived {
     fn catch_up(&mut self, _reached: Position) -> Result<(), Self::Error> {
         Ok(())
     }
+
+    fn belong_to(&mut self, _timeline: Timeline) -> Result<bool, Self::Error> {
+        Ok(true)
+    }
 }
 
 /// A shard's log, open, with what of its files a replay begins from.
@@ -134,7 +134,7 @@ pub struct OpenShard<F: ShardFamily, D: Disk, L: LogStore> {
     log: L,
     report: RecoveryReport,
     /// A log that forgets can be opened only with the snapshot that holds what it has forgotten.
-    start: Option<(Cursor, F::Machine)>,
+    start: Option<(Stand, F::Machine)>,
     passed_over: PassedOver,
 }
 
@@ -173,33 +173,47 @@ pub struct Replayed<M, L> {
 impl<F: ShardFamily, D: Disk, L: LogStore> OpenShard<F, D, L> {
     /// Opens (or begins) the log of a shard, cuts a torn tail, and says what was found.
     ///
-    /// A log that forgets must reach back to the newest good snapshot and must not end before it. One that is whole for
-    /// ever is opened from its first record, whatever snapshots there are.
+    /// A log that forgets must reach back to the newest good snapshot. One that is whole for ever is opened from its
+    /// first record, whatever snapshots there are. Neither may end before a snapshot of its timeline: see
+    /// [`crate::loss`].
     pub fn open<G: Logs<Log = L>>(logs: &G, snapshots: Snapshots<F, D>, options: Options) -> Result<Self, OpenError> {
+        OpenShard::open_with(logs, snapshots, options, &[])
+    }
+
+    /// The same, when more than the snapshots names places of the log: what `others` claim is checked, too.
+    pub fn open_with<G: Logs<Log = L>>(
+        logs: &G,
+        snapshots: Snapshots<F, D>,
+        options: Options,
+        others: &[Claim],
+    ) -> Result<Self, OpenError> {
+        loss::check(logs, &snapshots, others)?;
         let mut passed_over = PassedOver::default();
         if F::FAMILY.retention == Retention::SinceSnapshot {
             match snapshots.newest_first() {
                 Err(error) => passed_over.damaged.push(error.to_string()),
                 Ok(found) => {
                     for snapshot in found {
-                        let (cursor, state) = match snapshot {
+                        let (stand, state) = match snapshot {
                             Ok(good) => good,
                             Err(error) => {
                                 passed_over.damaged.push(error.to_string());
                                 continue;
                             }
                         };
-                        let opened = logs.open(snapshots.log(), cursor, options).map_err(|error| match error {
-                            JournalError::BadCursor { .. } => {
-                                let (sequence, folder) = (cursor.sequence, snapshots.folder().to_path_buf());
-                                OpenError::LogEndsBefore { sequence, folder, error }
+                        let cursor = stand.cursor;
+                        let Opened { log, report } = match logs.open(snapshots.log(), cursor, options) {
+                            Ok(opened) => opened,
+                            // The log has left its timeline: else it would prove a loss.
+                            Err(JournalError::BadCursor { .. }) => {
+                                passed_over.elsewhere.push((cursor, of_another_history(cursor)));
+                                continue;
                             }
-                            other => OpenError::Journal(other),
-                        });
-                        let Opened { log, report } = opened?;
+                            Err(other) => return Err(OpenError::Journal(other)),
+                        };
                         match check_place(&log.reader()?, cursor, &report.durability()) {
                             Ok(()) => {
-                                let start = Some((cursor, state));
+                                let start = Some((stand, state));
                                 return Ok(OpenShard { snapshots: snapshots.clone(), log, report, start, passed_over });
                             }
                             Err(_) => passed_over.elsewhere.push((cursor, of_another_history(cursor))),
@@ -227,21 +241,45 @@ impl<F: ShardFamily, D: Disk, L: LogStore> OpenShard<F, D, L> {
     /// Folds what is behind the newest snapshot that can be used into the state, and what is behind `derived` into
     /// that. `progress` is called with the sequence reached, from time to time.
     pub fn replay<X: Derived<F::Machine>>(
-        self,
+        mut self,
         shards: u16,
         derived: &mut X,
         mut progress: impl FnMut(Sequence),
     ) -> Result<Replayed<F::Machine, L>, ReplayError<X::Error>> {
+        let mut replayed = self.replay_once(shards, derived, &mut progress)?;
+        while !derived.belong_to(replayed.1.timelines.current()).map_err(ReplayError::Derived)? {
+            assert!(
+                F::FAMILY.retention != Retention::SinceSnapshot,
+                "what is derived needs a log that forgets nothing"
+            );
+            self.passed_over = PassedOver::default();
+            replayed = self.replay_once(shards, derived, &mut progress)?;
+        }
+        let (state, mut report) = replayed;
+        state.assert_sound();
+        report.snapshots_passed_over = self.passed_over.set_aside(&self.snapshots);
+        Ok(Replayed { state, log: self.log, report })
+    }
+
+    fn replay_once<X: Derived<F::Machine>>(
+        &mut self,
+        shards: u16,
+        derived: &mut X,
+        progress: &mut impl FnMut(Sequence),
+    ) -> Result<(F::Machine, ReplayReport), ReplayError<X::Error>> {
         let (reader, end, id) = (self.log.reader()?, self.report.durability(), self.snapshots.log());
-        let mut passed_over = self.passed_over;
-        let (at, state, from) = match self.start {
-            Some((at, state)) => (at, state, at),
+        let (at, state, from) = match self.start.take() {
+            Some((at, state)) => {
+                let from = at.cursor;
+                (at, state, from)
+            }
             None => {
-                let found = begin(&self.snapshots, &reader, &end, derived.covered(), &mut passed_over);
-                found.unwrap_or_else(|| (Cursor::START, F::Machine::new(ShardIndex(id.shard), shards), Cursor::START))
+                let found = begin(&self.snapshots, &reader, &end, derived.covered(), &mut self.passed_over);
+                found
+                    .unwrap_or_else(|| (Stand::default(), F::Machine::new(ShardIndex(id.shard), shards), Cursor::START))
             }
         };
-        let mut report = ReplayReport { snapshot_sequence: at.sequence.0, ..ReplayReport::default() };
+        let mut report = ReplayReport { snapshot_sequence: at.cursor.sequence.0, ..ReplayReport::default() };
         let mut fold = Fold::new(id, from, at, state);
         let mut groups = reader.groups(from, &end)?;
         let mut reached = from.position;
@@ -257,10 +295,9 @@ impl<F: ShardFamily, D: Disk, L: LogStore> OpenShard<F, D, L> {
         report.events = fold.records();
         report.derived_only -= report.events;
         assert_eq!(fold.sequence(), self.log.last_sequence(), "the state stands at the end of its log");
-        let state = fold.into_state()?;
-        state.assert_sound();
-        report.snapshots_passed_over = passed_over.set_aside(&self.snapshots);
-        Ok(Replayed { state, log: self.log, report })
+        report.timelines = fold.stand().timelines.clone();
+        report.notices = fold.notices().to_vec();
+        Ok((fold.into_state()?, report))
     }
 }
 
@@ -271,7 +308,7 @@ fn begin<F: ShardFamily, D: Disk, R: LogReader>(
     up_to: &Durability,
     covered: Position,
     passed_over: &mut PassedOver,
-) -> Option<(Cursor, F::Machine, Cursor)> {
+) -> Option<(Stand, F::Machine, Cursor)> {
     if F::FAMILY.retention == Retention::SinceSnapshot {
         return None;
     }
@@ -280,15 +317,16 @@ fn begin<F: ShardFamily, D: Disk, R: LogReader>(
     for snapshot in found {
         match snapshot {
             Err(error) => passed_over.damaged.push(error.to_string()),
-            Ok((cursor, _)) if cursor.sequence > up_to.sequence() => {
+            Ok((Stand { cursor, .. }, _)) if cursor.position > up_to.position() => {
                 let sequence = cursor.sequence;
                 let why = format!("snapshot at sequence {sequence} is ahead of the log's end {}", up_to.sequence());
                 passed_over.elsewhere.push((cursor, why));
             }
-            Ok((cursor, state)) => match check_place(reader, cursor, up_to) {
-                Err(_) => passed_over.elsewhere.push((cursor, of_another_history(cursor))),
+            Ok((stand, state)) => match check_place(reader, stand.cursor, up_to) {
+                Err(_) => passed_over.elsewhere.push((stand.cursor, of_another_history(stand.cursor))),
                 Ok(()) => {
-                    let (at, state) = best.take().unwrap_or((cursor, state));
+                    let cursor = stand.cursor;
+                    let (at, state) = best.take().unwrap_or((stand, state));
                     // Nothing is missing before the snapshot.
                     if cursor.position.0 <= covered.0.saturating_add(1) {
                         return Some((at, state, cursor));

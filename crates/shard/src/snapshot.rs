@@ -4,12 +4,15 @@
 //!   snapshots/<family>-0/snapshot-00000000000010000000.tgs
 //!   ┌────────┬─────────┬────────┬───┬───────┬───────────┐
 //!   │ magic 8│version 4│family 1│0 1│shard 2│directory 8│
-//!   ├────────┴─────────┴────────┴───┴───────┴───────────┴┬────────┬─────────────┬──────┬──────────────────┐
-//!   │ cursor: position 8, sequence 8                     │chain 32│body length 8│body …│ blake3 of all: 32│
-//!   └────────────────────────────────────────────────────┴────────┴─────────────┴──────┴──────────────────┘
+//!   ├────────┴─────────┴────────┴───┴───────┴───────────┴┬────────┬───────────┬───┬───────────┬─────────────┐
+//!   │ cursor: position 8, sequence 8                     │chain 32│timelines 4│0 4│timeline 32│body length 8│
+//!   ├────────────────────────────────────────────────────┴────────┴┬──────┬───┴───┴───────────┴─────────────┤
+//!   │ the timelines, 32 each                                       │body …│ keyed blake3 of all: 32         │
+//!   └──────────────────────────────────────────────────────────────┴──────┴─────────────────────────────────┘
 //! ```
 //!
-//! Promise: a snapshot is used only if its hash verifies, it is of this directory and log, and the log's chain
+//! Promise: a snapshot is used only if its hash verifies with the key of its data directory, it is of this directory
+//! and log, and the log's chain
 //! continues from its cursor. A damaged, truncated or foreign one is skipped in favour of an older one. If a log is
 //! never compacted, its snapshots are only copies. If it is compacted, they are the only record of what was removed;
 //! the oldest snapshot kept has all of that.
@@ -18,16 +21,24 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use tidegate_disk::{Disk, DiskFile};
-use tidegate_journal::{ChainHash, Cursor, Durability, LogId, LogReader, Position, Sequence};
+use tidegate_journal::key::{KEY_FILE, Key};
+use tidegate_journal::notice::TIMELINES_MAX;
+use tidegate_journal::{
+    ChainHash, Cursor, Durability, JournalError, LogId, LogReader, Position, Sequence, Timeline, Timelines,
+};
 use tidegate_machines::Machine;
 
 use crate::fold::check_place;
+use crate::loss::Claim;
 use crate::service::ShardFamily;
 
 const MAGIC: [u8; 8] = *b"TGSNAP\r\n";
-const FORMAT_VERSION: u32 = 2;
+const FORMAT_VERSION: u32 = 3;
 const CURSOR_OFFSET: usize = 8 + 4 + 1 + 1 + 2 + 8;
-const HEADER_BYTES: usize = CURSOR_OFFSET + 8 + 8 + 32 + 8;
+const TIMELINES_OFFSET: usize = CURSOR_OFFSET + 8 + 8 + 32;
+const HEADER_BYTES: usize = TIMELINES_OFFSET + 4 + 4 + 32 + 8;
+/// Bytes of a timeline.
+const TIMELINE_BYTES: usize = 32;
 const HASH_BYTES: usize = 32;
 /// Behind the name of a snapshot that is of no use to its log.
 const ASIDE: &str = ".set-aside";
@@ -55,11 +66,29 @@ pub enum SnapshotError {
     },
 }
 
+/// Where a state stands on its log: the place, and the timelines of the log up to there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stand {
+    /// The place.
+    pub cursor: Cursor,
+    /// Timelines before it.
+    pub timelines: Timelines,
+}
+
+/// Before the first record.
+impl Default for Stand {
+    fn default() -> Stand {
+        Stand { cursor: Cursor::START, timelines: Timelines::default() }
+    }
+}
+
 /// Where a snapshot stands, and how large its file is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotHeader {
     /// Its place in the log.
     pub cursor: Cursor,
+    /// The timeline that the place is in.
+    pub timeline: Timeline,
     /// Bytes of its file.
     pub bytes: u64,
 }
@@ -78,6 +107,7 @@ pub struct Written {
 /// The snapshots of one shard.
 pub struct Snapshots<F: ShardFamily, D: Disk> {
     disk: D,
+    data: PathBuf,
     folder: PathBuf,
     log: LogId,
     family: PhantomData<fn() -> F>,
@@ -85,7 +115,8 @@ pub struct Snapshots<F: ShardFamily, D: Disk> {
 
 impl<F: ShardFamily, D: Disk> Clone for Snapshots<F, D> {
     fn clone(&self) -> Self {
-        Snapshots { disk: self.disk.clone(), folder: self.folder.clone(), log: self.log, family: PhantomData }
+        let (data, folder) = (self.data.clone(), self.folder.clone());
+        Snapshots { disk: self.disk.clone(), data, folder, log: self.log, family: PhantomData }
     }
 }
 
@@ -94,7 +125,7 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
     pub fn new(disk: D, data: &Path, log: LogId) -> Snapshots<F, D> {
         assert_eq!(log.family, F::FAMILY.number, "a family has snapshots of its own logs");
         let folder = data.join("snapshots").join(format!("{}-{}", F::FAMILY.name, log.shard));
-        Snapshots { disk, folder, log, family: PhantomData }
+        Snapshots { disk, data: data.to_path_buf(), folder, log, family: PhantomData }
     }
 
     /// The log that they are snapshots of.
@@ -107,17 +138,18 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
         &self.folder
     }
 
-    /// Writes the state that the log gives up to `cursor`, durably, and removes all but the newest that are good.
+    /// Writes the state that the log gives up to `stand`, durably, and removes all but the newest that are good.
     /// `stands` says whether the log has the place of another one. What is damaged or out of place is set aside: it
     /// must not count as one to fall back to.
     pub fn write(
         &self,
-        cursor: Cursor,
+        stand: &Stand,
         state: &F::Machine,
         stands: impl Fn(Cursor) -> bool,
     ) -> Result<Written, SnapshotError> {
         const { assert!(F::SNAPSHOTS_KEPT >= 2, "a damaged snapshot can be passed over for an older one") };
-        let (disk, folder) = (&self.disk, &self.folder);
+        let (disk, folder, cursor) = (&self.disk, &self.folder, stand.cursor);
+        let key = Key::read_or_create(disk, &self.data).map_err(key_failed(&self.data))?;
         let name = file_name(cursor.sequence);
         let path = folder.join(&name);
         let unfinished = folder.join("unfinished");
@@ -126,7 +158,7 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
             disk.remove(&unfinished).map_err(io(&unfinished))?;
         }
         let file = disk.create_new(&unfinished).map_err(io(&unfinished))?;
-        self.write_to(&file, cursor, state).and_then(|()| file.sync_data()).map_err(io(&unfinished))?;
+        self.write_to(&file, &key, stand, state).and_then(|()| file.sync_data()).map_err(io(&unfinished))?;
         disk.rename(&unfinished, &path).map_err(io(&path))?;
         disk.sync_dir(folder).map_err(io(folder))?;
 
@@ -138,8 +170,8 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
                 continue;
             }
             match self.read(&folder.join(&other)) {
-                Ok((place, _)) if is_older && stands(place) => written.kept.push(place),
-                Ok((place, _)) => written.set_aside.push(self.set_aside(&other, of_another_history(place))),
+                Ok((place, _)) if is_older && stands(place.cursor) => written.kept.push(place.cursor),
+                Ok((place, _)) => written.set_aside.push(self.set_aside(&other, of_another_history(place.cursor))),
                 Err(SnapshotError::Damaged { what, .. }) => {
                     written.set_aside.push(self.set_aside(&other, format!("{other}: {what}")));
                 }
@@ -154,7 +186,7 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
     /// All snapshots by age, newest first; damaged ones are errors in their place. Each is read when it is asked for.
     pub fn newest_first(
         &self,
-    ) -> Result<impl Iterator<Item = Result<(Cursor, F::Machine), SnapshotError>> + use<'_, F, D>, SnapshotError> {
+    ) -> Result<impl Iterator<Item = Result<(Stand, F::Machine), SnapshotError>> + use<'_, F, D>, SnapshotError> {
         Ok(self.names()?.into_iter().rev().map(|name| self.read(&self.folder.join(name))))
     }
 
@@ -165,13 +197,13 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
         reader: &R,
         up_to: &Durability,
         passed_over: &mut Vec<String>,
-    ) -> Result<Option<(Cursor, F::Machine)>, SnapshotError> {
+    ) -> Result<Option<(Stand, F::Machine)>, SnapshotError> {
         for snapshot in self.newest_first()? {
             match snapshot {
                 Err(error) => passed_over.push(error.to_string()),
-                Ok((cursor, state)) => match check_place(reader, cursor, up_to) {
-                    Ok(()) => return Ok(Some((cursor, state))),
-                    Err(_) => passed_over.push(of_another_history(cursor)),
+                Ok((stand, state)) => match check_place(reader, stand.cursor, up_to) {
+                    Ok(()) => return Ok(Some((stand, state))),
+                    Err(_) => passed_over.push(of_another_history(stand.cursor)),
                 },
             }
         }
@@ -198,19 +230,42 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
     /// good: to decide if another one is due. `None` if there is none.
     pub fn newest_header(&self, end: Position) -> Result<Option<SnapshotHeader>, SnapshotError> {
         for path in self.names()?.into_iter().rev().map(|name| self.folder.join(name)) {
-            let file = self.disk.open(&path).map_err(io(&path))?;
-            let bytes = file.len().map_err(io(&path))?;
-            if bytes < HEADER_BYTES as u64 {
-                continue;
-            }
-            let mut header = [0; HEADER_BYTES];
-            file.read_exact_at(&mut header, 0).map_err(io(&path))?;
-            let cursor = cursor_in(&header);
-            if check_header(&header, self.log).is_ok() && cursor.position <= end {
-                return Ok(Some(SnapshotHeader { cursor, bytes }));
+            if let Some(header) = self.header(&path)?.filter(|header| header.cursor.position <= end) {
+                return Ok(Some(header));
             }
         }
         Ok(None)
+    }
+
+    /// The highest place that a snapshot of this log says it stands at, whether or not it is good.
+    pub(crate) fn newest_place(&self) -> Option<Position> {
+        let paths = self.names().ok()?.into_iter().map(|name| self.folder.join(name));
+        paths.filter_map(|path| Some(self.header(&path).ok()??.cursor.position)).max()
+    }
+
+    /// What the snapshots that verify and stand behind `end` say of the log. One that is damaged or was not written
+    /// with this directory's key says nothing.
+    pub(crate) fn claims_behind(&self, end: Position) -> Vec<Claim> {
+        let behind = |path: &PathBuf| matches!(self.header(path), Ok(Some(header)) if header.cursor.position > end);
+        let paths = self.names().into_iter().flatten().map(|name| self.folder.join(name));
+        let claim = |path: PathBuf| {
+            let Stand { cursor, timelines } = self.read(&path).ok()?.0;
+            let (timeline, sequence) = (timelines.current(), Some(cursor.sequence));
+            Some(Claim { source: path, timeline, position: cursor.position, sequence })
+        };
+        paths.filter(behind).filter_map(claim).collect()
+    }
+
+    fn header(&self, path: &Path) -> Result<Option<SnapshotHeader>, SnapshotError> {
+        let file = self.disk.open(path).map_err(io(path))?;
+        let bytes = file.len().map_err(io(path))?;
+        if bytes < HEADER_BYTES as u64 {
+            return Ok(None);
+        }
+        let mut header = [0; HEADER_BYTES];
+        file.read_exact_at(&mut header, 0).map_err(io(path))?;
+        let (cursor, timeline) = (cursor_in(&header), timeline_in(&header));
+        Ok(check_header(&header, self.log).is_ok().then_some(SnapshotHeader { cursor, timeline, bytes }))
     }
 
     fn names(&self) -> Result<Vec<String>, SnapshotError> {
@@ -221,22 +276,25 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
         Ok(names.into_iter().filter(|name| name.starts_with("snapshot-") && name.ends_with(".tgs")).collect())
     }
 
-    fn read(&self, path: &Path) -> Result<(Cursor, F::Machine), SnapshotError> {
+    fn read(&self, path: &Path) -> Result<(Stand, F::Machine), SnapshotError> {
         let file = self.disk.open(path).map_err(io(path))?;
         let mut bytes = vec![0; file.len().map_err(io(path))? as usize];
         file.read_exact_at(&mut bytes, 0).map_err(io(path))?;
-        let (cursor, body) = check(&bytes, self.log).map_err(damaged(path))?;
+        let key = Key::read(&self.disk, &self.data).map_err(key_failed(&self.data))?;
+        let no_key = || damaged(path)(format!("there is no file {KEY_FILE} in the data directory to verify it with"));
+        let key = key.ok_or_else(no_key)?;
+        let (stand, body) = check(&bytes, self.log, key.bytes()).map_err(damaged(path))?;
         let state = F::Machine::read_snapshot(body).map_err(|error| damaged(path)(error.to_string()))?;
-        Ok((cursor, state))
+        Ok((stand, state))
     }
 
     /// The body is made twice, once for its length: a copy of it all would double the memory that a shard takes.
-    fn write_to(&self, file: &impl DiskFile, cursor: Cursor, state: &F::Machine) -> std::io::Result<()> {
+    fn write_to(&self, file: &impl DiskFile, key: &Key, stand: &Stand, state: &F::Machine) -> std::io::Result<()> {
         let mut body_bytes = 0;
         state.write_snapshot(&mut |part| body_bytes += part.len() as u64);
-        let mut writer =
-            HashedWriter { file, offset: 0, waiting: Vec::new(), hasher: blake3::Hasher::new(), done: Ok(()) };
-        writer.write(&header(self.log, cursor, body_bytes));
+        let hasher = blake3::Hasher::new_keyed(key.bytes());
+        let mut writer = HashedWriter { file, offset: 0, waiting: Vec::new(), hasher, done: Ok(()) };
+        writer.write(&header(self.log, stand, body_bytes));
         state.write_snapshot(&mut |part| writer.write(part));
         writer.finish()
     }
@@ -256,6 +314,11 @@ fn io(path: &Path) -> impl FnOnce(std::io::Error) -> SnapshotError {
     move |cause| SnapshotError::Io { path, cause }
 }
 
+fn key_failed(data: &Path) -> impl FnOnce(JournalError) -> SnapshotError {
+    let path = data.join(KEY_FILE);
+    move |error| SnapshotError::Io { path, cause: std::io::Error::other(error.to_string()) }
+}
+
 fn damaged(path: &Path) -> impl FnOnce(String) -> SnapshotError {
     let path = path.to_path_buf();
     move |what| SnapshotError::Damaged { path, what }
@@ -265,8 +328,9 @@ fn file_name(sequence: Sequence) -> String {
     format!("snapshot-{:020}.tgs", sequence.0)
 }
 
-fn header(log: LogId, cursor: Cursor, body_bytes: u64) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(HEADER_BYTES);
+/// The header, and the timelines behind it.
+fn header(log: LogId, Stand { cursor, timelines }: &Stand, body_bytes: u64) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEADER_BYTES + timelines.begun().len() * TIMELINE_BYTES);
     bytes.extend_from_slice(&MAGIC);
     bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
     bytes.extend_from_slice(&[log.family, 0]);
@@ -275,8 +339,12 @@ fn header(log: LogId, cursor: Cursor, body_bytes: u64) -> Vec<u8> {
     bytes.extend_from_slice(&cursor.position.0.to_le_bytes());
     bytes.extend_from_slice(&cursor.sequence.0.to_le_bytes());
     bytes.extend_from_slice(&cursor.chain.0);
+    bytes.extend_from_slice(&(timelines.begun().len() as u32).to_le_bytes());
+    bytes.extend_from_slice(&[0; 4]);
+    bytes.extend_from_slice(&timelines.current().0.0);
     bytes.extend_from_slice(&body_bytes.to_le_bytes());
     assert_eq!(bytes.len(), HEADER_BYTES, "the header has a fixed length");
+    timelines.begun().iter().for_each(|timeline| bytes.extend_from_slice(&timeline.0.0));
     bytes
 }
 
@@ -316,19 +384,31 @@ impl<F: DiskFile> HashedWriter<'_, F> {
     }
 }
 
-/// Where a snapshot of `log` stands, and its body; `Err` says in words why the bytes are none. Takes any bytes.
-pub fn check(bytes: &[u8], log: LogId) -> Result<(Cursor, &[u8]), String> {
+/// Where a snapshot of `log` stands, and its body; `Err` says in words why the bytes are none. `key` is that of the
+/// data directory. Takes any bytes.
+pub fn check<'a>(bytes: &'a [u8], log: LogId, key: &[u8; 32]) -> Result<(Stand, &'a [u8]), String> {
     let hashed = bytes.len().checked_sub(HASH_BYTES).filter(|hashed| *hashed >= HEADER_BYTES).ok_or("cut short")?;
     let (content, hash) = bytes.split_at(hashed);
-    let (header, body) = content.split_at(HEADER_BYTES);
+    let (header, rest) = content.split_at(HEADER_BYTES);
     check_header(header, log)?;
-    if blake3::hash(content).as_bytes() != hash {
-        return Err("its hash does not verify".into());
+    // Compared as hashes, which takes the same time wherever they differ.
+    if blake3::keyed_hash(key, content) != *<&[u8; HASH_BYTES]>::try_from(hash).expect("split off with this length") {
+        return Err("its hash does not verify with the KEY of the data directory: it is damaged, or not its own".into());
+    }
+    let count = u32::from_le_bytes(array(header, TIMELINES_OFFSET)) as usize;
+    if count > TIMELINES_MAX || rest.len() < count * TIMELINE_BYTES {
+        return Err("its timelines are cut short".into());
+    }
+    let (timelines, body) = rest.split_at(count * TIMELINE_BYTES);
+    let begun = timelines.chunks_exact(TIMELINE_BYTES).map(|bytes| Timeline(ChainHash(array(bytes, 0)))).collect();
+    let timelines = Timelines::of(begun).ok_or("its timelines are no history")?;
+    if timelines.current() != timeline_in(header) {
+        return Err("its timeline is not the last of its timelines".into());
     }
     if u64_at(header, HEADER_BYTES - 8) != body.len() as u64 {
         return Err("its length is not what its header says".into());
     }
-    Ok((cursor_in(header), body))
+    Ok((Stand { cursor: cursor_in(header), timelines }, body))
 }
 
 /// Whether a header is that of a snapshot of `log`.
@@ -356,6 +436,10 @@ fn cursor_in(header: &[u8]) -> Cursor {
         sequence: Sequence(u64_at(header, CURSOR_OFFSET + 8)),
         chain: ChainHash(array(header, CURSOR_OFFSET + 16)),
     }
+}
+
+fn timeline_in(header: &[u8]) -> Timeline {
+    Timeline(ChainHash(array(header, TIMELINES_OFFSET + 8)))
 }
 
 fn u64_at(bytes: &[u8], at: usize) -> u64 {

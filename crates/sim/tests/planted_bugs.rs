@@ -103,8 +103,25 @@ fn a_credit_that_is_applied_twice_is_found() {
 
 #[test]
 fn a_watermark_that_is_off_by_one_is_found() {
-    let promises = ["conservation over all shards, with what is in flight"];
+    // The shard that misses a credit sees it by the numbers, and stops.
+    let promises = ["a shard stops only for a fault of its store"];
     is_found::<Ledger>(Bug::WatermarkOffByOne, &STORES, &promises);
+}
+
+/// What only a comparison of the live state with the journal can see: these fail if the auditor does nothing.
+#[test]
+fn a_live_state_that_drifts_is_found_by_the_auditor() {
+    let promises = ["the auditor agrees with the live state"];
+    for bug in [Bug::LiveCreditTooMany, Bug::LiveHoldLost, Bug::LiveAssetMixed, Bug::LiveWatermarkOff] {
+        is_found::<Ledger>(bug, &[Local], &promises);
+    }
+}
+
+#[test]
+fn a_loss_that_is_not_seen_is_found() {
+    let promises = ["a log that has lost its end is never served"];
+    is_found::<Ledger>(Bug::LossNotSeen, &[Local], &promises);
+    is_found::<Gateway>(Bug::LossNotSeen, &[Local], &promises);
 }
 
 #[test]

@@ -42,6 +42,8 @@ struct Storm {
 enum Command {
     /// Measures the ledger, and beside it the wallets that people build on Redis and PostgreSQL.
     BenchLedger(bench::ledger::Settings),
+    /// Measures the opening of accounts in batches, what an account costs in memory, and a restart with all of them.
+    BenchAccounts(bench::accounts::Settings),
     /// Measures the MQTT gateway, and beside it Mosquitto and mochi-mqtt.
     BenchGateway(bench::gateway::Settings),
     /// Measures a ledger that has seen very many ids.
@@ -54,6 +56,7 @@ enum Command {
 fn main() -> anyhow::Result<()> {
     match Storm::parse().command {
         Command::BenchLedger(settings) => bench::ledger::run(&settings),
+        Command::BenchAccounts(settings) => bench::accounts::run(&settings),
         Command::BenchGateway(settings) => bench::gateway::run(&settings),
         Command::BenchIds(settings) => bench::ids::run(&settings),
         Command::HoldSessions(settings) => in_memory::run(&settings),

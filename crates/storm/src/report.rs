@@ -14,7 +14,7 @@ pub enum Goal {
 }
 
 /// The figures with goals.
-const GOALS: [(&str, Goal); 37] = [
+const GOALS: &[(&str, Goal)] = &[
     ("batched_transfers_per_s", Goal::AtLeast(1_500_000.0)),
     ("batched_last_to_first_ratio", Goal::AtLeast(0.9)),
     ("batched_latency_p99_ms", Goal::AtMost(15.0)),
@@ -36,6 +36,12 @@ const GOALS: [(&str, Goal); 37] = [
     ("ids_1e9_rss_bytes", Goal::AtMost(1_000_000_000.0)),
     ("ids_1e9_restart_s", Goal::AtMost(20.0)),
     ("rss_slope_bytes_per_million", Goal::AtMost(60_000_000.0)),
+    ("batched_1m_accounts_ratio", Goal::AtLeast(0.7)),
+    ("last_million_to_first_ratio", Goal::AtLeast(0.8)),
+    ("account_bytes", Goal::AtMost(200.0)),
+    ("open_accounts_per_s", Goal::AtLeast(500_000.0)),
+    ("open_stall_max_ms", Goal::AtMost(5.0)),
+    ("restart_10m_accounts_s", Goal::AtMost(10.0)),
     ("idle_bytes_per_connection", Goal::AtMost(500.0)),
     ("idle_tls_bytes_per_connection", Goal::AtMost(5_000.0)),
     ("idle_ws_bytes_per_connection", Goal::AtMost(600.0)),

@@ -65,7 +65,12 @@ pub fn start<P: Parcels>(
         .with_context(|| format!("the key that signs tokens, {}", config.auth.jwt_secret_file.display()))?;
     let authenticator = Arc::new(Authenticator::new(config.auth_settings(secret.clone())));
     let counted: Vec<_> = extensions.iter().map(|extension| extension.metrics()).collect();
-    let options = NodeOptions { workers: config.limits.workers as u16, registry: metrics::registry(&counted) };
+    let options = NodeOptions {
+        workers: config.limits.workers as u16,
+        registry: metrics::registry(&counted),
+        witness: config.data.witness.clone(),
+        scrub_bytes_per_s: config.scrub_bytes_per_s,
+    };
     let rooms = rooms(config, files, mqtt, &authenticator, opened)?;
     let node = Node::start(&options, directory, rooms, progress)?;
     Ok(Served { node, authenticator, secret })
@@ -94,15 +99,23 @@ fn rooms<P: Parcels>(
         tls: tls(files, config.tls.as_ref().is_some_and(|tls| tls.binary), &[])?,
         connections_max: config.limits.binary_connections_max,
     };
-    let (mut others, mut at_http, mut at_binary) = (Vec::new(), vec![open_ledger()], Vec::new());
+    // One worker gets the figures of the whole ledger, because it adds up the parts of a collector.
+    let announce = mqtt.as_ref().map(|mqtt| (mqtt.announce.clone(), Address::new(0, MQTT_PORT)));
+    let ledger = LedgerRoom::new(LedgerOptions {
+        segment_bytes: config.data.segment_bytes,
+        ids_filter_bytes_max: config.limits.ids_filter_bytes_max,
+        announce,
+        schedule: Schedule { audit_interval: config.audit_interval, snapshot_interval: config.data.snapshot_interval },
+        seed: seed_requests(&config.seed),
+    });
+    let at_http = vec![open_ledger(ledger.changes())];
+    let (mut others, mut at_http, mut at_binary) = (Vec::new(), at_http, Vec::new());
     for Opened { room, http, frames, .. } in opened {
         others.push(room);
         at_http.extend(http);
         at_binary.extend(frames);
     }
     let binary = BinaryRoom::new(binary, authenticator.clone(), at_binary);
-    // One worker gets the figures of the whole ledger, because it adds up the parts of a collector.
-    let announce = mqtt.as_ref().map(|mqtt| (mqtt.announce.clone(), Address::new(0, MQTT_PORT)));
     let mqtt = mqtt.map(|mqtt| MqttRoom::new(mqtt, authenticator.clone(), MQTT_PORT, workers));
     let door = mqtt.as_ref().and_then(MqttRoom::websocket);
     let websockets = door.map(|door| WebSockets { door, port: MQTT_PORT });
@@ -116,13 +129,7 @@ fn rooms<P: Parcels>(
         rooms.push(Box::new(mqtt));
     }
     rooms.extend(http.map(|http| -> Box<dyn Room<P>> { Box::new(http) }));
-    rooms.push(Box::new(LedgerRoom::new(LedgerOptions {
-        segment_bytes: config.data.segment_bytes,
-        ids_filter_bytes_max: config.limits.ids_filter_bytes_max,
-        announce,
-        schedule: Schedule { audit_interval: config.audit_interval, snapshot_interval: config.data.snapshot_interval },
-        seed: seed_requests(&config.seed),
-    })));
+    rooms.push(Box::new(ledger));
     rooms.extend(others);
     Ok(rooms)
 }

@@ -8,16 +8,20 @@
 use std::path::Path;
 
 use anyhow::Result;
+use tidegate_backup::Known;
+use tidegate_broker::TopicsFamily;
 use tidegate_config::{Document, Section};
 use tidegate_doors::binary::frames::OpenFrames;
 use tidegate_doors::http_room::OpenHttpRoom;
 use tidegate_journal::directory::{Directory, Wanted};
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Family, LocalLogs};
+use tidegate_ledger::LedgerFamily;
 use tidegate_runtime::Room;
 use tidegate_shard::ShardFamily;
 use tidegate_telemetry::MetricRow;
 
+use crate::command::accept_loss::{LostLog, losses_of};
 use crate::command::audit::audit_family;
 
 /// What a crate outside brings to the server.
@@ -28,7 +32,7 @@ pub trait Extension<P>: Sync {
     /// What it counts.
     fn metrics(&self) -> &'static [MetricRow];
 
-    /// The families of its logs, for `tidegate audit`.
+    /// The families of its logs, for `tidegate audit`, `backup` and `restore`.
     fn families(&self) -> Vec<KnownFamily>;
 
     /// What it serves, as the configuration says.
@@ -47,19 +51,31 @@ pub struct Opened<P> {
     pub frames: Option<OpenFrames<P>>,
 }
 
-/// A family of logs, and how one of them is audited.
+/// A family of logs, how one of them is audited, and what its records say to whoever copies them.
 #[derive(Clone, Copy)]
 pub struct KnownFamily {
     pub(crate) family: Family,
     pub(crate) audit: AuditFamily,
+    pub(crate) losses: LossesOfFamily,
+    pub(crate) copied: Known,
 }
 
 /// Audits all logs of one family, and says what is wrong.
 type AuditFamily = fn(&Path, &Directory, &LocalLogs<RealDisk>, &mut Vec<String>);
 
+/// What all logs of one family have lost.
+type LossesOfFamily = fn(&Path, &Directory, &LocalLogs<RealDisk>, Option<&Path>) -> Result<Vec<LostLog>>;
+
 impl KnownFamily {
     /// The family whose logs fold into the machine of `F`.
     pub const fn of<F: ShardFamily>() -> KnownFamily {
-        KnownFamily { family: F::FAMILY, audit: audit_family::<F> }
+        KnownFamily { family: F::FAMILY, audit: audit_family::<F>, losses: losses_of::<F>, copied: Known::of::<F>() }
+    }
+
+    /// All families of this server and its extensions, the ledger first.
+    pub(crate) fn all<P>(extensions: &[&dyn Extension<P>]) -> Vec<KnownFamily> {
+        let mut all = vec![KnownFamily::of::<LedgerFamily>(), KnownFamily::of::<TopicsFamily>()];
+        all.extend(extensions.iter().flat_map(|extension| extension.families()));
+        all
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!   serve ─▶ config ─▶ rooms ─▶ Node      audit ─▶ every family of logs
-//!   doctor ─▶ this host                   drain ─▶ a running server
+//!   doctor ─▶ this host                   drain, account, transfer, hold, asset, changes, import ─▶ a running server
+//!   backup ─▶ a directory of backups      restore ─▶ a new data directory
 //! ```
 
 mod command;
@@ -12,6 +13,7 @@ mod config;
 mod extension;
 mod huge_pages;
 mod metrics;
+mod object_storage;
 mod output;
 
 use std::net::SocketAddr;
@@ -19,6 +21,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use command::ledger;
+use tidegate_backup::At;
 
 pub use compose::Parcels;
 pub use extension::{Extension, KnownFamily, Opened};
@@ -81,6 +85,48 @@ enum Command {
         #[arg(long, value_name = "DIR")]
         data: PathBuf,
     },
+    /// Copy a data directory, also while a server uses it: what backups in DIR have already is not copied again.
+    Backup {
+        /// Data directory.
+        #[arg(long, value_name = "DIR", required_unless_present = "verify")]
+        data: Option<PathBuf>,
+        /// Directory of backups; created if it does not exist.
+        #[arg(long, value_name = "DIR", required_unless_present = "verify")]
+        to: Option<PathBuf>,
+        /// Take none: read all backups in DIR again, and exit 0 only if each is what was taken.
+        #[arg(long, value_name = "DIR", conflicts_with_all = ["data", "to"])]
+        verify: Option<PathBuf>,
+    },
+    /// Make a new data directory of a backup. What it then decides is on a timeline of its own.
+    Restore {
+        /// Directory of backups.
+        #[arg(long, value_name = "DIR")]
+        from: PathBuf,
+        /// Data directory to make; it must be empty or not exist.
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+        /// Up to where: a sequence of the ledger (48113, or 0:48113,1:900 for several shards), or a time in UTC
+        /// (2026-11-22T04:50:12Z); up to the end of the backup if not given.
+        #[arg(long, value_name = "SEQUENCE|TIME")]
+        at: Option<At>,
+        /// Name of the backup; the newest if not given.
+        #[arg(long, value_name = "NAME")]
+        backup: Option<String>,
+    },
+    /// Move sealed segments of the ledger's journal out of a data directory, also while a server uses it. They are read
+    /// from there: for a history, an audit, a rebuild.
+    Archive {
+        /// Data directory.
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+        /// A directory, perhaps on another disk, or s3://bucket/prefix; the store's address and keys are taken from the
+        /// environment (AWS_ENDPOINT, AWS_REGION, AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY …).
+        #[arg(long, value_name = "DIR|URL")]
+        to: String,
+        /// So many sealed segments of each log stay.
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        keep_segments: usize,
+    },
     /// Set the time of a ledger that nobody serves, after the clock of its host had been wrong. Open holds keep the time
     /// that was left to them. The journal says that it was done, and why.
     MendTime {
@@ -94,11 +140,69 @@ enum Command {
         #[arg(long, value_name = "TEXT", default_value = "")]
         reason: String,
     },
+    /// Go on without records that are lost for ever: list what is proven lost in a data directory that nobody serves,
+    /// and with --yes write that it was accepted into each log that lost something, so that the server starts again.
+    AcceptLoss {
+        /// Data directory.
+        #[arg(long, value_name = "DIR")]
+        data: PathBuf,
+        /// Why, for whoever reads the log later; at most 1,024 bytes.
+        #[arg(long, value_name = "TEXT")]
+        reason: String,
+        /// The folder of the witnesses, if the configuration has `data.witness`.
+        #[arg(long, value_name = "DIR")]
+        witness: Option<PathBuf>,
+        /// Accept what is listed.
+        #[arg(long)]
+        yes: bool,
+    },
     /// Say what on this host will hurt: limits, clock source, fsync time, NUMA, TCP settings.
     Doctor {
         /// Where data is or will be, to time its disk.
         #[arg(long, value_name = "DIR", default_value = ".")]
         data: PathBuf,
+    },
+    /// Open, show and list accounts of a running server.
+    Account {
+        #[command(flatten)]
+        connection: ledger::Connection,
+        #[command(subcommand)]
+        what: ledger::Account,
+    },
+    /// Move money on a running server.
+    Transfer {
+        #[command(flatten)]
+        connection: ledger::Connection,
+        #[command(subcommand)]
+        what: ledger::Transfer,
+    },
+    /// Reserve money on a running server, pay it or release it.
+    Hold {
+        #[command(flatten)]
+        connection: ledger::Connection,
+        #[command(subcommand)]
+        what: ledger::Hold,
+    },
+    /// Show the units of measure of a running server.
+    Asset {
+        #[command(flatten)]
+        connection: ledger::Connection,
+        #[command(subcommand)]
+        what: ledger::Asset,
+    },
+    /// Show what happened on a running server, from any point on.
+    Changes {
+        #[command(flatten)]
+        connection: ledger::Connection,
+        #[command(flatten)]
+        arguments: ledger::ChangesArguments,
+    },
+    /// Send the accounts or transfers of a CSV or NDJSON file to a running server.
+    Import {
+        #[command(flatten)]
+        connection: ledger::Connection,
+        #[command(flatten)]
+        arguments: ledger::ImportArguments,
     },
     /// Read a password from standard input and print its argon2id hash for the configuration.
     HashPassword,
@@ -107,14 +211,33 @@ enum Command {
 /// Does what the command line says, with the rooms of the server and those of `extensions`. Parcels carry the messages
 /// of all of them.
 pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
+    tidegate_journal::archive::serve_with(Box::new(object_storage::Fetcher));
     let outcome = match Arguments::parse().command {
         Command::Serve { config, data, http, binary, mqtt, mqtts } => {
             command::serve::run(config.as_deref(), &config::Overrides { data, http, binary, mqtt, mqtts }, extensions)
         }
         Command::Drain { rate, url, token, ca_file } => command::drain::run(rate, &url, &token, ca_file.as_deref()),
         Command::Audit { data } => command::audit::run(&data, extensions),
+        Command::Backup { verify: Some(from), .. } => command::backup::run_verify(&from),
+        Command::Backup { data, to, verify: None } => {
+            let given = "clap asks for it where --verify is not given";
+            command::backup::run(&data.expect(given), &to.expect(given), extensions)
+        }
+        Command::Restore { from, data, at, backup } => {
+            command::restore::run(&from, &data, backup.as_deref(), &at.unwrap_or(At::End), extensions)
+        }
+        Command::Archive { data, to, keep_segments } => command::archive::run(&data, &to, keep_segments, extensions),
         Command::MendTime { data, to, reason } => command::mend_time::run(&data, to, &reason),
+        Command::AcceptLoss { data, reason, witness, yes } => {
+            command::accept_loss::run(&data, &reason, witness.as_deref(), yes, extensions)
+        }
         Command::Doctor { data } => command::doctor::run(&data),
+        Command::Account { connection, what } => ledger::account(&connection, what),
+        Command::Transfer { connection, what } => ledger::transfer(&connection, what),
+        Command::Hold { connection, what } => ledger::hold(&connection, what),
+        Command::Asset { connection, what } => ledger::asset(&connection, what),
+        Command::Changes { connection, arguments } => ledger::follow(&connection, arguments),
+        Command::Import { connection, arguments } => ledger::import(&connection, arguments),
         Command::HashPassword => command::hash_password::run(),
     };
     outcome.unwrap_or_else(|error| {

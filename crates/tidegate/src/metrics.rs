@@ -8,6 +8,7 @@ use tidegate_doors::http::HttpMetrics;
 use tidegate_doors::ledger_http::LedgerHttpMetrics;
 use tidegate_doors::mqtt::{BrokerMetrics, MqttMetrics};
 use tidegate_ledger::LedgerMetrics;
+use tidegate_runtime::metrics::ScrubMetrics;
 use tidegate_runtime::{ClockMetrics, LoopMetrics, ShardMetrics};
 use tidegate_telemetry::{MetricRow, Registry};
 
@@ -15,6 +16,7 @@ use tidegate_telemetry::{MetricRow, Registry};
 const LISTS: &[&[MetricRow]] = &[
     ShardMetrics::ROWS,
     LedgerMetrics::ROWS,
+    ScrubMetrics::ROWS,
     LoopMetrics::ROWS,
     ClockMetrics::ROWS,
     BinaryMetrics::ROWS,

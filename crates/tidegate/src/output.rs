@@ -4,6 +4,8 @@
 use std::fmt::Arguments;
 use std::io::Write;
 
+use indicatif::{ProgressBar, ProgressStyle};
+
 /// Prints a line for the person who asked.
 pub fn say(line: Arguments<'_>) {
     let _ = writeln!(std::io::stdout(), "{line}");
@@ -12,4 +14,17 @@ pub fn say(line: Arguments<'_>) {
 /// Prints a line about what is wrong.
 pub fn complain(line: Arguments<'_>) {
     let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Does what takes a while, with a bar of its bytes: it is told how many of how many are done.
+pub fn with_bytes_bar<T>(what: &str, work: impl FnOnce(&mut dyn FnMut(u64, u64)) -> T) -> T {
+    let template = format!("{what} {{bar:40}} {{bytes}}/{{total_bytes}} {{bytes_per_sec}} {{eta}}");
+    let style = ProgressStyle::with_template(&template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    let bar = ProgressBar::new(0).with_style(style);
+    let done = work(&mut |done, total| {
+        bar.set_length(total);
+        bar.set_position(done);
+    });
+    bar.finish_and_clear();
+    done
 }

@@ -4,10 +4,10 @@ mod decode;
 mod encode;
 
 pub use decode::{
-    BodyRef, HoldRef, HoldsRef, PostHoldsRef, RequestRef, TextSpan, TransferSpans, TransfersRef, VoidHoldsRef,
-    decode_request,
+    BodyRef, HoldRef, HoldsRef, OpenAccountsRef, OpenSpans, PostHoldsRef, RequestRef, TextSpan, TransferSpans,
+    TransfersRef, VoidHoldsRef, decode_request,
 };
-pub use encode::{HoldsEncoder, PostHoldsEncoder, TransferRef, TransfersEncoder, encode_request};
+pub use encode::{HoldsEncoder, OpenAccountsEncoder, PostHoldsEncoder, TransferRef, TransfersEncoder, encode_request};
 
 /// Field numbers of the bodies of `RequestFrame`.
 mod number {
@@ -22,4 +22,5 @@ mod number {
     pub(super) const READ_HISTORY: u32 = 10;
     pub(super) const READ_AUDIT: u32 = 11;
     pub(super) const PING: u32 = 12;
+    pub(super) const OPEN_ACCOUNTS: u32 = 13;
 }

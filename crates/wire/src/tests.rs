@@ -54,7 +54,11 @@ fn request_body() -> impl Strategy<Value = request_frame::Body> {
             let posts = posts.into_iter().map(|(id, amount)| PostHold { id, amount }).collect();
             Body::PostHolds(PostHolds { posts })
         }),
-        prop::collection::vec(text(), items).prop_map(|ids| Body::VoidHolds(VoidHolds { ids })),
+        prop::collection::vec(text(), items.clone()).prop_map(|ids| Body::VoidHolds(VoidHolds { ids })),
+        prop::collection::vec((text(), text(), 0..5i32), items).prop_map(|accounts| {
+            let open = |(id, asset, kind)| OpenAccount { id, asset, kind };
+            Body::OpenAccounts(OpenAccounts { accounts: accounts.into_iter().map(open).collect() })
+        }),
         text().prop_map(|token| Body::Hello(Hello { token })),
         (text(), text(), 0..5i32).prop_map(|(id, asset, kind)| Body::OpenAccount(OpenAccount { id, asset, kind })),
         text().prop_map(|id| Body::ReadAccount(ReadAccount { id })),
@@ -87,6 +91,17 @@ fn to_proto(frame: &[u8]) -> Result<RequestFrame, DecodeError> {
             asset: owned(asset),
             kind: kind.map_or(0, |kind| kind as i32),
         }),
+        BodyRef::OpenAccounts(batch) => {
+            let mut accounts = vec![];
+            batch.read(|open| {
+                accounts.push(OpenAccount {
+                    id: owned(open.id.of(frame)),
+                    asset: owned(open.asset.of(frame)),
+                    kind: open.kind.map_or(0, |kind| kind as i32),
+                });
+            })?;
+            Body::OpenAccounts(OpenAccounts { accounts })
+        }
         BodyRef::Transfers(batch) => {
             let mut transfers = vec![];
             let linked = batch.read(|item| {
@@ -140,8 +155,12 @@ fn to_proto(frame: &[u8]) -> Result<RequestFrame, DecodeError> {
 
 /// An account kind that this version does not know counts as none.
 fn with_known_kind(mut body: request_frame::Body) -> request_frame::Body {
-    if let request_frame::Body::OpenAccount(open) = &mut body {
-        open.kind = open.kind() as i32;
+    match &mut body {
+        request_frame::Body::OpenAccount(open) => open.kind = open.kind() as i32,
+        request_frame::Body::OpenAccounts(batch) => {
+            batch.accounts.iter_mut().for_each(|open| open.kind = open.kind() as i32);
+        }
+        _ => {}
     }
     body
 }
@@ -152,6 +171,14 @@ fn encode_by_hand(out: &mut Vec<u8>, correlation: u64, body: &request_frame::Bod
         Body::Transfers(batch) => {
             let mut frame = TransfersEncoder::begin(out, correlation, batch.linked);
             batch.transfers.iter().for_each(|transfer| frame.push(&transfer.into()));
+            frame.finish();
+        }
+        Body::OpenAccounts(batch) => {
+            let mut frame = OpenAccountsEncoder::begin(out, correlation);
+            for open in &batch.accounts {
+                // A kind that nobody knows is written by nobody.
+                frame.push(open.id.as_bytes(), open.asset.as_bytes(), open.kind());
+            }
             frame.finish();
         }
         Body::Holds(batch) => {
@@ -189,6 +216,7 @@ proptest! {
 
     #[test]
     fn requests_written_by_hand_are_read_by_prost(correlation in number(), body in request_body()) {
+        let body = with_known_kind(body);
         let mut out = b"frames before stay".to_vec();
         let before = out.len();
         encode_by_hand(&mut out, correlation, &body);
@@ -239,7 +267,7 @@ proptest! {
             Body::Account(account.clone()),
             Body::Accounts(Accounts { accounts: vec![account; 3], next: "wallet:9".into() }),
             Body::History(History { rows: vec![row; 3], next }),
-            Body::Audit(Audit { shards: vec![report; 2] }),
+            Body::Audit(Audit { shards: vec![report; 2], conservation: Vec::new() }),
             Body::Pong(Pong {}),
             Body::Error(Error { code: id, detail: String::new(), retry_after_ms: n as u32 }),
         ] {
@@ -312,7 +340,7 @@ fn frame_of_empty_items(body_number: u8, count: usize) -> Vec<u8> {
 #[test]
 #[cfg_attr(miri, ignore = "about sizes; nothing new for Miri, and slow there")]
 fn the_8191st_item_is_refused_in_every_list() {
-    for body_number in 4..=7 {
+    for body_number in [4, 5, 6, 7, 13] {
         assert!(to_proto(&frame_of_empty_items(body_number, limits::TRANSFERS_MAX)).is_ok());
         let refused = to_proto(&frame_of_empty_items(body_number, limits::TRANSFERS_MAX + 1));
         assert_eq!(refused, Err(DecodeError::TooManyItems), "body {body_number}");
@@ -329,7 +357,7 @@ fn the_8191st_item_is_refused_in_every_list() {
 fn differences_of_an_audit_are_bounded_over_all_shards() {
     let report = AuditReport { differences: vec![AuditDifference::default(); 3_000], ..Default::default() };
     let frame = |shards| {
-        let audit = Audit { shards: vec![report.clone(); shards] };
+        let audit = Audit { shards: vec![report.clone(); shards], conservation: Vec::new() };
         ReplyFrame { correlation: 1, body: Some(reply_frame::Body::Audit(audit)) }.encode_to_vec()
     };
     assert!(decode_reply(&frame(2)).is_ok());
@@ -348,7 +376,7 @@ fn faults_are_told_apart() {
     };
     check(&[], 0, DecodeError::BodyMissing);
     check(&[0x08, 5], 5, DecodeError::BodyMissing);
-    check(&[0x08, 5, 0x6a, 0], 5, DecodeError::BodyMissing);
+    check(&[0x08, 5, 0x72, 0], 5, DecodeError::BodyMissing);
     check(&[0x08, 5, 0x62, 0, 0x62, 0], 5, DecodeError::BodyRepeated);
     check(&[0x08, 5, 0x62, 1], 5, DecodeError::Truncated);
     check(&[0x08, 5, 0x60, 1], 5, DecodeError::WireTypeMismatch);

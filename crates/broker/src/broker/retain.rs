@@ -109,16 +109,18 @@ impl<L: LogStore> Broker<L> {
         // [MQTT-3.3.1-6]: a retained message without payload is delivered, and deletes the retained message of its
         // topic.
         // [MQTT-3.3.1-7]: a message without payload is not stored as a retained message.
-        if message.payload().is_empty() {
-            self.retained.clear(message.topic());
-        } else {
-            self.retained.set(message.topic(), RetainedMessage(Arc::clone(message)));
-        }
+        let before = match message.payload().is_empty() {
+            true => self.retained.clear(message.topic()),
+            false => self.retained.set(message.topic(), RetainedMessage(Arc::clone(message))),
+        };
         let own = self.options.worker as u8;
         let mut found = std::mem::take(&mut self.matches);
         self.trie.matches_of_worker(message.topic(), own, &mut found);
         let gathered = self.gather(&source);
         let mut message_ref = MessageRef::of(message);
+        // The server announces on some topics only what somebody subscribes to. The first message there is the answer
+        // to that subscription.
+        message_ref.was_awaited = source == Source::default() && before.is_none();
         let picked = picked.iter().filter(|entry| entry.worker == own);
         let acks =
             self.deliver_here(&mut message_ref, found.receivers(own), picked, found.filters() > 1, &gathered, now);

@@ -200,7 +200,9 @@ impl<L: LogStore> Broker<L> {
         let qos = message_ref.qos.min(entry.options.qos());
         // [MQTT-3.3.1-12]: without Retain As Published a message is forwarded with RETAIN 0.
         // [MQTT-3.3.1-13]: with Retain As Published a message is forwarded with the RETAIN flag of its publisher.
-        let retain = message_ref.retain && entry.options.has(EntryOptions::RETAIN_AS_PUBLISHED);
+        // [MQTT-3.3.1-8]: RETAIN is 1 in a message that is sent because a new subscription was made.
+        let keeps_flag = message_ref.was_awaited || entry.options.has(EntryOptions::RETAIN_AS_PUBLISHED);
+        let retain = message_ref.retain && keeps_flag;
         if qos > 0
             && let Some(slot) = session.slot
         {

@@ -18,6 +18,7 @@ mod entries;
 mod entry;
 mod matches;
 mod shapes;
+mod watch;
 
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,8 @@ pub use entry::{Entry, EntryOptions, Owner};
 use hashbrown::HashMap;
 pub use matches::Matches;
 use shapes::{Shape, Shapes};
+use watch::Watch;
+pub use watch::WatchedFilter;
 
 /// Levels that a filter may have here.
 pub const FILTER_LEVELS_MAX: usize = Shape::LEVELS_MAX;
@@ -83,6 +86,7 @@ pub struct Subscriptions {
     /// Levels of the deepest filter there ever was.
     levels_max: usize,
     entries: usize,
+    watch: Watch,
     plus: LevelHash,
     hash: LevelHash,
 }
@@ -112,7 +116,19 @@ impl Subscriptions {
             shapes_max,
             levels_max: 0,
             entries: 0,
+            watch: Watch::default(),
         }
+    }
+
+    /// The same, which tells of filters that begin with `prefix`: [`Self::take_watched`].
+    pub fn watching(self, prefix: &str) -> Subscriptions {
+        assert!(self.is_empty(), "nothing was subscribed to unseen");
+        Subscriptions { watch: Watch::new(prefix), ..self }
+    }
+
+    /// Which watched filters got their first subscription or lost their last since the last call, in order.
+    pub fn take_watched(&mut self) -> Vec<WatchedFilter> {
+        self.watch.take()
     }
 
     /// How many entries there are.
@@ -178,6 +194,9 @@ impl Subscriptions {
         assert!(levels <= FILTER_LEVELS_MAX + 1, "whoever lets a filter in bounds its levels");
         let is_new = self.put(node, entry);
         self.entries += usize::from(is_new);
+        if is_new {
+            self.watch.added(node, filter);
+        }
         Inserted { node, is_new }
     }
 
@@ -214,6 +233,7 @@ impl Subscriptions {
         let removed = self.take(node, owner)?;
         assert!(self.entries > 0, "what is removed was counted");
         self.entries -= 1;
+        self.watch.removed(node);
         self.prune(node);
         Some(removed)
     }

@@ -370,3 +370,27 @@ proptest! {
         prop_assert_eq!(list.len(), 0);
     }
 }
+
+#[test]
+fn watched_filters_are_told_with_their_first_entry_and_their_last() {
+    let mut tree = Subscriptions::new(1, 100).watching("$service/");
+    let entry =
+        |session| Entry { session, generation: 0, worker: 0, options: EntryOptions::default(), subscription_id: 0 };
+    let mut told = |change: &mut dyn FnMut(&mut Subscriptions)| -> Vec<String> {
+        change(&mut tree);
+        let sign = |is_wanted| if is_wanted { '+' } else { '-' };
+        tree.take_watched().into_iter().map(|of| format!("{}{}", sign(of.is_wanted), of.filter)).collect()
+    };
+    let (dave, carol) = (entry(1), entry(2));
+    assert_eq!(told(&mut |tree| _ = tree.insert(None, "$service/items/a", dave)), ["+$service/items/a"]);
+    assert_eq!(told(&mut |tree| _ = tree.insert(None, "$service/items/a", carol)), [""; 0]);
+    assert_eq!(told(&mut |tree| _ = tree.insert(None, "$service/items/a", carol)), [""; 0], "once more");
+    assert_eq!(told(&mut |tree| _ = tree.insert(None, "service/items/a", dave)), [""; 0]);
+    assert_eq!(told(&mut |tree| _ = tree.insert(Some("g"), "$service/#", dave)), ["+$service/#"]);
+    let owner = |entry: Entry| entry.owner();
+    assert_eq!(told(&mut |tree| _ = tree.remove(None, "$service/items/a", owner(dave))), [""; 0]);
+    let last = told(&mut |tree| _ = tree.remove(None, "$service/items/a", owner(carol)));
+    assert_eq!(last, ["-$service/items/a"]);
+    let of_group = told(&mut |tree| _ = tree.remove(Some("g"), "$service/#", owner(dave)));
+    assert_eq!(of_group, ["-$service/#"]);
+}

@@ -98,7 +98,7 @@ fn accounts_may_be_watched_if_they_are_collectors() {
             a: SUBSCRIBE $ledger/accounts/candidate:1 $ledger/accounts/wallet:dave $ledger/accounts/candidate:2
                 a < SUBACK 1 0 0x87 not_authorized 0
             announce $ledger/accounts/candidate:1 {}
-                a < PUBLISH $ledger/accounts/candidate:1 {}
+                a < PUBLISH $ledger/accounts/candidate:1 {} retain
             b@1: CONNECT v3
                 b < CONNACK success
             b: SUBSCRIBE $ledger/accounts/candidate:1

@@ -30,6 +30,10 @@ pub fn check(identity: &Identity, request: &Request, kinds: &mut AccountKinds) -
     let rights = identity.rights();
     match request {
         Request::OpenAccount { id, .. } => only_if(rights.may_open_account(id), || format!("open account {id:?}")),
+        Request::OpenAccounts(batch) => match batch.ids().find(|id| !rights.may_open_account(id)) {
+            Some(id) => Verdict::Denied(denial(&format!("open account {id:?}"))),
+            None => Verdict::Allowed,
+        },
         Request::Transfers { .. } if rights.may_transfer_anything() => Verdict::Allowed,
         Request::Transfers { batch, .. } => {
             check_moves(identity, kinds, batch.iter().map(|transfer| (transfer.debit, transfer.credit)))
@@ -49,6 +53,7 @@ pub fn check(identity: &Identity, request: &Request, kinds: &mut AccountKinds) -
         }
         // The door filters what it lists by `Rights::may_see`.
         Request::ListAccounts { .. } => Verdict::Allowed,
+        Request::Announce(_) => Verdict::Denied(denial("ask for announcements; subscribe to topics instead")),
         Request::ReadAudit => only_if(rights.may_audit(), || "read the audit".to_owned()),
     }
 }

@@ -97,6 +97,14 @@ impl Rights {
         }
     }
 
+    /// Whether there may be accounts that they read, beside collectors.
+    pub fn may_read_some(&self) -> bool {
+        match self {
+            Rights::Viewer { .. } => true,
+            Rights::Service { .. } => self.granted(|grant| matches!(grant, Grant::Read(_))),
+        }
+    }
+
     /// Whether a list may show them this account.
     pub fn may_see(&self, account: &AccountView) -> bool {
         self.may_read(&account.id, Some(account.kind)) == Access::Allowed

@@ -547,6 +547,7 @@ impl<P: Carries<Message>> Port<P> for BinaryPort<P> {
 fn kind_of(request: &Request) -> &'static str {
     match request {
         Request::OpenAccount { .. } => "open_account",
+        Request::OpenAccounts(_) => "open_accounts",
         Request::Transfers { .. } => "transfers",
         Request::PlaceHolds(_) => "holds",
         Request::PostHolds(_) => "post_holds",
@@ -555,6 +556,7 @@ fn kind_of(request: &Request) -> &'static str {
         Request::ListAccounts { .. } => "list_accounts",
         Request::ReadHistory { .. } => "read_history",
         Request::StreamHistory { .. } => unreachable!("the schema has no streams"),
+        Request::Announce(_) => unreachable!("no client may ask it"),
         Request::ReadAudit => "read_audit",
     }
 }

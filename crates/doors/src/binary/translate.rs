@@ -3,8 +3,10 @@
 use bytes::Bytes;
 use tidegate_ledger::limits::PAGE_ROWS_MAX;
 use tidegate_ledger::message::{
-    AuditReport, HoldRequest, Reply, Request, Span, TransferBatch, TransferItem, Unavailable,
+    AuditReport, Conservation, HoldRequest, OpenBatch, OpenItem, Reply, Request, Span, TransferBatch, TransferItem,
+    Unavailable,
 };
+use tidegate_machines::DamagedPlace;
 use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, Outcome, Refusal, RowKind};
 use tidegate_wire::proto::{self, reply_frame::Body};
 use tidegate_wire::{BodyRef, DecodeError, OutcomesEncoder, TextSpan, encode_reply};
@@ -17,11 +19,21 @@ use crate::json::codes;
 pub fn to_request(body: BodyRef<'_>, frame: &Bytes) -> Result<Request, Refused> {
     Ok(match body {
         BodyRef::Hello { .. } | BodyRef::Ping => unreachable!("the session answers these itself"),
-        BodyRef::OpenAccount { kind: None, .. } => {
-            return Err(Refused::new("account_kind_invalid", "kind must be wallet (1), source (2) or collector (3)"));
-        }
+        BodyRef::OpenAccount { kind: None, .. } => return Err(kind_invalid()),
         BodyRef::OpenAccount { id, asset, kind: Some(kind) } => {
             Request::OpenAccount { id: id.into(), asset: asset.into(), kind: from_proto_kind(kind) }
+        }
+        BodyRef::OpenAccounts(accounts) => {
+            let (mut items, mut are_known) = (Vec::new(), true);
+            accounts.read(|open| {
+                are_known &= open.kind.is_some();
+                let kind = from_proto_kind(open.kind.unwrap_or_default());
+                items.push(OpenItem { id: span(open.id), asset: span(open.asset), kind });
+            })?;
+            if !are_known {
+                return Err(kind_invalid());
+            }
+            Request::OpenAccounts(OpenBatch::new(frame.clone(), items).map_err(|_| DecodeError::NotUtf8)?)
         }
         BodyRef::Transfers(transfers) => {
             let mut items = Vec::new();
@@ -78,6 +90,10 @@ pub fn to_request(body: BodyRef<'_>, frame: &Bytes) -> Result<Request, Refused> 
     })
 }
 
+fn kind_invalid() -> Refused {
+    Refused::new("account_kind_invalid", "kind must be wallet (1), source (2) or collector (3)")
+}
+
 /// Appends the frame that carries `reply`; `next` is where the page after a list of accounts begins.
 pub fn encode_page(out: &mut Vec<u8>, correlation: u64, reply: Reply, next: String) {
     let body = match reply {
@@ -93,9 +109,20 @@ pub fn encode_page(out: &mut Vec<u8>, correlation: u64, reply: Reply, next: Stri
             rows: rows.into_iter().map(to_row).collect(),
             next: next.map(String::from).unwrap_or_default(),
         }),
+        Reply::Announced => unreachable!("no client may ask it"),
         Reply::HistoryPart { .. } => unreachable!("the schema has no streams"),
-        Reply::Audit(reports) => Body::Audit(proto::Audit { shards: reports.into_iter().map(to_audit).collect() }),
-        Reply::Refused(refusal) => return encode_error(out, correlation, refusal.code(), ""),
+        Reply::Audit(reports) => {
+            let conservation = reports.first().map_or(&[][..], |report| &report.conservation);
+            let conservation = conservation.iter().map(to_conservation).collect();
+            Body::Audit(proto::Audit { conservation, shards: reports.into_iter().map(to_audit).collect() })
+        }
+        Reply::Refused(refusal) => {
+            let detail = match refusal {
+                Refusal::Damaged(place) => place.to_string(),
+                _ => String::new(),
+            };
+            return encode_error(out, correlation, refusal.code(), &detail);
+        }
         Reply::Unavailable(reason) => {
             let (code, detail, retry_after_ms) = unavailable(reason);
             Body::Error(proto::Error { code: code.into(), detail: detail.into(), retry_after_ms })
@@ -206,13 +233,21 @@ fn to_row(row: HistoryRow) -> proto::HistoryRow {
 }
 
 fn to_audit(report: AuditReport) -> proto::AuditReport {
+    let state = report.state().name().into();
     let differences = report.differences.into_iter().map(|difference| proto::AuditDifference {
-        account: difference.account.into(),
         figure: difference.figure.into(),
-        live: difference.live.to_string(),
-        journal: difference.journal.to_string(),
+        live: difference.live_text(),
+        journal: difference.journal_text(),
         agreed_at_sequence: difference.agreed_at_sequence,
+        hold: difference.hold.unwrap_or_default().into(),
+        account: difference.account.into(),
     });
+    let place = |place: &&DamagedPlace| proto::DamagedPlace {
+        file: place.file.to_string(),
+        offset: place.offset,
+        what: place.what.to_string(),
+        lost: place.lost.to_string(),
+    };
     proto::AuditReport {
         shard: report.shard.into(),
         finished_at_ms: report.finished_at_ms,
@@ -220,5 +255,20 @@ fn to_audit(report: AuditReport) -> proto::AuditReport {
         accounts_compared: report.accounts_compared,
         differences: differences.collect(),
         damage: report.damage.unwrap_or_default(),
+        state,
+        holds_compared: report.holds_compared,
+        differences_more: report.differences_more,
+        scrub: Some(proto::Scrub {
+            position: report.scrub.position,
+            of: report.scrub.of,
+            last_full_at_ms: report.scrub.last_full_at_ms,
+            damage: report.scrub.damage.iter().map(place).collect(),
+        }),
+        first_fold_sequence: report.first_fold.sequence,
+        first_fold_agreed_at_sequence: report.first_fold.agreed_at_sequence,
     }
+}
+
+fn to_conservation(of: &Conservation) -> proto::Conservation {
+    proto::Conservation { asset: of.asset.to_string(), sum: of.sum.to_string(), in_transit: of.in_transit.to_string() }
 }

@@ -44,4 +44,5 @@ pub use parts::{Part, Parts};
 pub use path::PathName;
 pub use rooms::{Answer, HttpRoom, RoomsError, Routes};
 pub use serve::{Edge, EdgeOptions};
+pub use time::time_ms;
 pub use upgrade::{Accepted, Upgrade, Upgraded};

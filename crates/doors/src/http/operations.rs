@@ -19,6 +19,11 @@ pub trait Operations: Send + Sync {
     /// Whether the server serves.
     fn health(&self) -> Health;
 
+    /// Places of its files that are damaged. What needs them is refused, all else is served.
+    fn damage(&self) -> usize {
+        0
+    }
+
     /// Everything the server counts, in Prometheus' text format.
     fn metrics(&self) -> String;
 
@@ -111,6 +116,11 @@ pub struct HealthBody {
     /// `ok`.
     #[schema(example = "ok")]
     status: &'static str,
+    /// Places of its files that are damaged; absent if there are none. What needs them is refused (`damaged`), all else
+    /// is served; `/v1/audit` and the server's log name them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
+    damage: Option<usize>,
 }
 
 /// Whether the server has recovered and serves
@@ -131,7 +141,10 @@ pub struct HealthBody {
 )]
 pub async fn health(State(door): State<Door>) -> Response<Body> {
     match door.operations.health().problem() {
-        None => json(StatusCode::OK, &HealthBody { status: "ok" }),
+        None => {
+            let damage = Some(door.operations.damage()).filter(|places| *places > 0);
+            json(StatusCode::OK, &HealthBody { status: "ok", damage })
+        }
         Some(problem) => problem.into_response(),
     }
 }

@@ -11,12 +11,14 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::backend::Backend;
 use super::history_lines;
+use super::history_time::{self, Times};
 use super::limits::{LIST_SCAN_ACCOUNTS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
 use super::openapi::{LedgerProblems, ReadProblems};
+use super::opening::{OpenCall, OpensAnswer, OpensBody};
 use super::room::Ledger;
 use crate::auth::{Grant, Identity, Pattern, Rights};
 use crate::http::{BodyProblems, GuardProblems};
-use crate::json::{Problem, Text, codes, decode, json};
+use crate::json::{Problem, Text, codes, json};
 use crate::ledger_json::account::{AccountBody, KindWord};
 use crate::ledger_json::schemas::{asset_schema, debit_schema};
 
@@ -27,13 +29,13 @@ pub struct OpenBody<'a> {
     /// Account id.
     #[serde(borrow)]
     #[schema(schema_with = debit_schema)]
-    id: Text<'a>,
+    pub(super) id: Text<'a>,
     /// Unit of measure.
     #[serde(borrow)]
     #[schema(schema_with = asset_schema)]
-    asset: Text<'a>,
+    pub(super) asset: Text<'a>,
     /// What it may do.
-    kind: KindWord,
+    pub(super) kind: KindWord,
 }
 
 /// A page of accounts in the byte order of their ids.
@@ -111,6 +113,52 @@ pub struct ListQuery {
     limit: Option<u32>,
 }
 
+/// At which time to read an account.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct AtQuery {
+    /// The balance at the end of this time: RFC 3339 (`2026-11-21T09:14:49Z`) or milliseconds since the epoch. A time
+    /// to come gives the balance of now.
+    at: Option<String>,
+    /// With `at`: go on looking behind this cursor, the `next` of a `history_too_long`.
+    before: Option<String>,
+}
+
+/// What an account had at a time.
+#[derive(Serialize, ToSchema)]
+pub struct BalanceAtBody<'a> {
+    /// Account id.
+    id: &'a str,
+    /// Unit of measure.
+    asset: &'a str,
+    /// What it may do.
+    kind: KindWord,
+    /// The time asked for, milliseconds since the epoch.
+    at_ms: u64,
+    /// Its balance then, minor units, with holds not taken off; zero before its first row.
+    balance: i64,
+    /// Id of the transfer or hold whose row is the last one of that time; absent before its first row.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
+    last_id: Option<&'a str>,
+    /// Time of that row, milliseconds since the epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
+    last_time_ms: Option<u64>,
+}
+
+/// An account's figures, or its balance at a time.
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "describes answers")]
+pub enum AccountOrBalance<'a> {
+    /// Without `at`.
+    Now(AccountBody<'a>),
+    /// With `at`.
+    Then(BalanceAtBody<'a>),
+}
+
 /// Which rows to read.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
@@ -122,17 +170,26 @@ pub struct HistoryQuery {
     /// absent.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
+    /// Only rows of this time or later: RFC 3339 (`2026-11-21T09:14:49Z`) or milliseconds since the epoch. A page may
+    /// be short, even empty, and still have a `next`: one request goes back through 50,000 rows at most.
+    from_time: Option<String>,
+    /// Only rows of this time or earlier.
+    to_time: Option<String>,
 }
 
-/// Open an account
+/// Open an account, or many
 #[utoipa::path(
     post,
     path = "/v1/accounts",
     tag = "accounts",
-    request_body = OpenBody,
+    request_body = OpensBody,
     responses(
-        (status = 201, description = "Opened by this request", body = AccountBody),
-        (status = 200, description = "Open already, with the same asset and kind", body = AccountBody),
+        (status = 201, description = "One account: opened by this request", body = AccountBody),
+        (
+            status = 200,
+            description = "One account: open already, with the same asset and kind. Many: their outcomes",
+            body = OpensAnswer
+        ),
         GuardProblems,
         BodyProblems,
         LedgerProblems,
@@ -145,19 +202,15 @@ pub async fn open<B: Backend>(
     let (head, body) = request.into_parts();
     let caller = ledger.door.caller(&head.headers)?;
     let body = ledger.door.read_json(&head.headers, body).await?;
-    let OpenBody { id, asset, kind } = decode(&body)?;
-    let request = Request::OpenAccount { id: id.boxed(), asset: asset.boxed(), kind: kind.into() };
-    match ledger.ask_for(&caller, request).await? {
-        Reply::AccountOpened { created, account } => {
-            let status = if created { StatusCode::CREATED } else { StatusCode::OK };
-            Ok(json(status, &AccountBody::from(&account)))
-        }
-        Reply::Refused(refusal) => Err(Problem::from(refusal).with("id", &*id)),
-        _ => Err(Problem::unexpected_reply()),
-    }
+    let call = OpenCall::read(&body)?;
+    let reply = ledger.ask_for(&caller, call.request()).await?;
+    call.answer(reply)
 }
 
 /// Read an account's figures
+///
+/// With `?at=TIME`, what its balance was then. The server goes back through the account's history, 50,000 rows in one
+/// request at most; further back it answers `history_too_long` with a `next`, which is sent as `before`.
 #[utoipa::path(
     get,
     path = "/v1/accounts/{id}",
@@ -170,19 +223,50 @@ pub async fn open<B: Backend>(
             example = "wallet:dave",
             min_length = 1,
             max_length = 128
-        )
+        ),
+        AtQuery
     ),
-    responses((status = 200, description = "The figures", body = AccountBody), GuardProblems, ReadProblems)
+    responses(
+        (
+            status = 200,
+            description = "The figures; with `at`, the balance of that time",
+            body = AccountOrBalance
+        ),
+        GuardProblems,
+        ReadProblems
+    )
 )]
 pub async fn read<B: Backend>(
     State(ledger): State<Ledger<B>>,
     path: Result<Path<String>, PathRejection>,
+    query: Result<Query<AtQuery>, QueryRejection>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let caller = ledger.door.caller(&headers)?;
     let id = path_id(path)?;
+    let AtQuery { at, before } = query.map_err(query_problem)?.0;
+    if at.is_none() && before.is_some() {
+        let detail = "`before` goes with `at`: it is the cursor at which a search for a time goes on";
+        return Err(Problem::new(codes::QUERY_INVALID, detail).with("field", "before"));
+    }
+    let at_ms = at.map(|at| history_time::parse("at", &at)).transpose()?;
     match ledger.ask_for(&caller, Request::ReadAccount { id: id.clone() }).await? {
-        Reply::Account(account) => Ok(json(StatusCode::OK, &AccountBody::from(&account))),
+        Reply::Account(account) => match at_ms {
+            None => Ok(json(StatusCode::OK, &AccountBody::from(&account))),
+            Some(at_ms) => {
+                let last = history_time::last_row(&ledger, &caller, &id, before.map(Into::into), at_ms).await?;
+                let body = BalanceAtBody {
+                    id: &account.id,
+                    asset: &account.asset,
+                    kind: account.kind.into(),
+                    at_ms,
+                    balance: last.as_ref().map_or(0, |row| row.balance_after),
+                    last_id: last.as_ref().map(|row| &*row.id),
+                    last_time_ms: last.as_ref().map(|row| row.time_ms),
+                };
+                Ok(json(StatusCode::OK, &body))
+            }
+        },
         Reply::Refused(refusal) => Err(Problem::from(refusal).with("id", &*id)),
         _ => Err(Problem::unexpected_reply()),
     }
@@ -249,12 +333,18 @@ pub async fn history<B: Backend>(
 ) -> Result<Response<Body>, Problem> {
     let caller = ledger.door.caller(&headers)?;
     let id = path_id(path)?;
-    let HistoryQuery { before, limit } = query.map_err(query_problem)?.0;
+    let HistoryQuery { before, limit, from_time, to_time } = query.map_err(query_problem)?.0;
     let before = before.map(Into::into);
-    if history_lines::are_wanted(version, &headers) {
-        return history_lines::answer(&ledger, &caller, id, before, rows_max(limit)?).await;
+    let times = Times::parse(from_time.as_deref(), to_time.as_deref())?;
+    if history_lines::are_lines_wanted(version, &headers) {
+        return history_lines::answer(&ledger, &caller, id, before, rows_max(limit)?, times).await;
     }
     let limit = page_rows(limit)?;
+    if !times.are_all() {
+        let (rows, next) = history_time::page(&ledger, &caller, &id, before, limit, times).await?;
+        let transfers = rows.iter().map(RowBody::from).collect();
+        return Ok(json(StatusCode::OK, &HistoryBody { transfers, next: next.as_deref() }));
+    }
     let request = Request::ReadHistory { id: id.clone(), before, limit };
     match ledger.ask_for(&caller, request).await? {
         Reply::History { rows, next } => {
@@ -316,7 +406,7 @@ impl<B: Backend> Ledger<B> {
 }
 
 /// Whether a list needs no filter, so that no more must be read than is asked for.
-fn sees_everything(rights: &Rights) -> bool {
+pub(super) fn sees_everything(rights: &Rights) -> bool {
     match rights {
         Rights::Viewer { .. } => false,
         Rights::Service { grants } => {
@@ -333,7 +423,7 @@ pub fn path_id(path: Result<Path<String>, PathRejection>) -> Result<Box<str>, Pr
     }
 }
 
-fn query_problem(rejection: QueryRejection) -> Problem {
+pub(super) fn query_problem(rejection: QueryRejection) -> Problem {
     Problem::new(codes::QUERY_INVALID, rejection.body_text())
 }
 

@@ -14,6 +14,7 @@ use tidegate_machines::ledger::HistoryRow;
 
 use super::accounts::RowBody;
 use super::backend::{Backend, Replies};
+use super::history_time::Times;
 use super::limits::HISTORY_PARTS_UNREAD_MAX;
 use super::room::{Ledger, StreamPlace};
 use crate::auth::Identity;
@@ -25,8 +26,13 @@ pub const NDJSON: &str = "application/x-ndjson";
 
 /// Whether a client wants lines: it names them, and does not like JSON as well. Where a body of unknown length ends
 /// with the connection (HTTP/1.0), nobody could tell a piece from the whole, so there are none.
-pub fn are_wanted(version: Version, headers: &HeaderMap) -> bool {
-    version >= Version::HTTP_11 && quality_of(NDJSON, headers) > quality_of("application/json", headers)
+pub fn are_lines_wanted(version: Version, headers: &HeaderMap) -> bool {
+    is_wanted(NDJSON, version, headers)
+}
+
+/// The same for a stream of another content type.
+pub fn is_wanted(content_type: &str, version: Version, headers: &HeaderMap) -> bool {
+    version >= Version::HTTP_11 && quality_of(content_type, headers) > quality_of("application/json", headers)
 }
 
 /// How much a client wants a content type, in thousandths (RFC 9110, 12.4.2); zero if it does not name it.
@@ -49,14 +55,20 @@ pub async fn answer<B: Backend>(
     account: Box<str>,
     before: Option<Box<str>>,
     rows_max: Option<u64>,
+    times: Times,
 ) -> Result<Response<Body>, Problem> {
-    let request = Request::StreamHistory { id: account.clone(), before, rows_max };
+    let request = Request::StreamHistory {
+        id: account.clone(),
+        before,
+        // Rows of other times are read and do not count.
+        rows_max: if times.are_all() { rows_max } else { None },
+    };
     if let Some(refusal) = ledger.permit(caller, &request).await? {
         return Err(Problem::from(refusal).with("id", &*account));
     }
     let place = ledger.place_for_stream(caller)?;
     let replies = ledger.open(request, HISTORY_PARTS_UNREAD_MAX)?;
-    let mut lines = HistoryLines { replies, account, _place: place };
+    let mut lines = HistoryLines { replies, account, times, rows_left: rows_max, _place: place };
     let first = ledger.door.in_time(lines.next()).await??;
     let mut response = Response::new(ledger.door.body_in_parts(first, lines));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(NDJSON));
@@ -67,13 +79,23 @@ pub async fn answer<B: Backend>(
 struct HistoryLines<B: Backend> {
     replies: B::Replies,
     account: Box<str>,
+    times: Times,
+    rows_left: Option<u64>,
     _place: StreamPlace<B>,
 }
 
 impl<B: Backend> Parts for HistoryLines<B> {
     async fn next(&mut self) -> Result<Part, Problem> {
         match self.replies.next().await {
-            Some(Reply::HistoryPart { rows, is_last }) => Ok(Part { bytes: lines(&rows), is_last }),
+            Some(Reply::HistoryPart { mut rows, is_last }) => {
+                let is_over = rows.last().is_some_and(|row| self.times.end_before(row));
+                rows.retain(|row| self.times.contain(row));
+                if let Some(left) = &mut self.rows_left {
+                    rows.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+                    *left -= rows.len() as u64;
+                }
+                Ok(Part { bytes: lines(&rows), is_last: is_last || is_over || self.rows_left == Some(0) })
+            }
             Some(Reply::Refused(refusal)) => Err(Problem::from(refusal).with("id", &*self.account)),
             Some(Reply::Unavailable(unavailable)) => Err(unavailable.into()),
             Some(_) => Err(Problem::unexpected_reply()),
@@ -114,12 +136,12 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
-            assert_eq!(are_wanted(Version::HTTP_11, &headers), wanted, "{accept:?}");
-            assert!(!are_wanted(Version::HTTP_10, &headers), "{accept:?}");
+            assert_eq!(are_lines_wanted(Version::HTTP_11, &headers), wanted, "{accept:?}");
+            assert!(!are_lines_wanted(Version::HTTP_10, &headers), "{accept:?}");
         }
         let mut two = HeaderMap::new();
         two.append(header::ACCEPT, HeaderValue::from_static("text/html"));
         two.append(header::ACCEPT, HeaderValue::from_static("application/x-ndjson"));
-        assert!(are_wanted(Version::HTTP_11, &two), "a list may stand in several fields");
+        assert!(are_lines_wanted(Version::HTTP_11, &two), "a list may stand in several fields");
     }
 }

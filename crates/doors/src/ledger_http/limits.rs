@@ -1,4 +1,6 @@
-//! The bounds of the ledger's pages.
+//! The bounds of the ledger's pages and streams.
+
+use std::time::Duration;
 
 /// Accounts that a viewer's list looks at before it answers with what it found and a cursor.
 pub const LIST_SCAN_ACCOUNTS_MAX: u32 = 5_000;
@@ -6,11 +8,26 @@ pub const LIST_SCAN_ACCOUNTS_MAX: u32 = 5_000;
 pub const PAGE_ROWS_MAX: u32 = 1_000;
 /// Accounts or rows of a page when the request does not say.
 pub const PAGE_ROWS_DEFAULT: u32 = 100;
+/// Pages, of [`PAGE_ROWS_MAX`] rows, that one request for a time goes back through a history.
+pub const HISTORY_PAGES_BACK_MAX: usize = 50;
+/// How much later than its neighbours a row may stand in a history: a credit of another shard carries the time at which
+/// that one decided it.
+pub const HISTORY_TIME_SLACK_MS: u64 = 60_000;
 /// Parts of a history, of [`PAGE_ROWS_MAX`] rows, that wait for one client to read them.
 pub const HISTORY_PARTS_UNREAD_MAX: usize = 2;
 /// Histories that one caller reads as a stream at once, at one edge thread, which has at most
 /// [`tidegate_ledger::limits::ENDPOINT_STREAMS_MAX`] for all.
 pub const STREAMS_OF_CALLER_MAX: usize = 8;
+/// Streams of changes at one edge thread, over all callers. Each has one group of each shard in memory at most.
+pub const CHANGE_STREAMS_MAX: usize = 64;
+/// Bytes of journal that the readers of changes at one edge thread take in a second together: enough to stay with the
+/// fastest ledger and to read gigabytes in a minute, too little to take a core from those who serve.
+pub const CHANGE_BYTES_PER_S: u64 = 64 << 20;
+/// How often a stream of changes without news says that it is there.
+pub const CHANGE_HEARTBEAT: Duration = Duration::from_secs(5);
+/// Parts, of up to [`tidegate_ledger::limits::CHANGE_RECORDS_PER_STEP`] records, that one page of changes looks at.
+pub const CHANGE_PAGE_PARTS_MAX: usize = 64;
 
+const _: () = assert!(STREAMS_OF_CALLER_MAX * 2 <= CHANGE_STREAMS_MAX);
 const _: () = assert!(STREAMS_OF_CALLER_MAX * 2 <= tidegate_ledger::limits::ENDPOINT_STREAMS_MAX);
 const _: () = assert!(PAGE_ROWS_DEFAULT <= PAGE_ROWS_MAX && PAGE_ROWS_MAX <= LIST_SCAN_ACCOUNTS_MAX);

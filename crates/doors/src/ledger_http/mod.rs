@@ -15,17 +15,20 @@
 mod accounts;
 mod audit;
 mod backend;
+mod changes;
 mod history_lines;
+mod history_time;
 mod holds;
-mod limits;
+pub(crate) mod limits;
 mod metrics;
 mod openapi;
+mod opening;
 mod room;
 mod transfers;
 
 #[cfg(test)]
 mod tests;
 
-pub use backend::{Backend, Replies};
+pub use backend::{Backend, ChangePart, Changes, ChangesEnded, Replies};
 pub use metrics::LedgerHttpMetrics;
 pub use room::LedgerRoom;

@@ -3,7 +3,7 @@
 use utoipa::openapi::Required;
 use utoipa::{IntoResponses, OpenApi};
 
-use super::{accounts, audit, holds, transfers};
+use super::{accounts, audit, changes, holds, transfers};
 use crate::json::ProblemBody;
 
 #[derive(OpenApi)]
@@ -25,6 +25,7 @@ use crate::json::ProblemBody;
         holds::post,
         holds::void,
         audit::audit,
+        changes::changes,
     )
 )]
 struct Document;

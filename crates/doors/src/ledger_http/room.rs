@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use axum::http::Method;
 use axum::response::IntoResponse;
 use axum::routing::{get, post};
+use tidegate_ledger::changes::{After, ChangeFilter};
 use tidegate_ledger::message::{Reply, Request, Unavailable};
 use tidegate_machines::ledger::{AccountView, Refusal};
 
@@ -15,7 +16,7 @@ use super::backend::Backend;
 use super::limits::STREAMS_OF_CALLER_MAX;
 use super::metrics::LedgerHttpMetrics;
 use super::transfers::TRANSFERS;
-use super::{accounts, audit, holds, openapi, transfers};
+use super::{accounts, audit, changes, history_time, holds, openapi, transfers};
 use crate::auth::gate::{self, Verdict};
 use crate::auth::{AccountKinds, Identity};
 use crate::http::{Door, HttpRoom, Routes};
@@ -45,7 +46,13 @@ impl<B: Backend> HttpRoom for LedgerRoom<B> {
     }
 
     fn codes(&self) -> Vec<ProblemCode> {
-        refusal_codes()
+        let own = [
+            changes::CURSOR_UNKNOWN,
+            changes::CURSOR_OF_OTHER_HISTORY,
+            changes::JOURNAL_UNREADABLE,
+            history_time::HISTORY_TOO_LONG,
+        ];
+        refusal_codes().into_iter().chain(own).collect()
     }
 
     fn routes(self: Box<Self>, door: &Door) -> Routes {
@@ -59,6 +66,7 @@ impl<B: Backend> HttpRoom for LedgerRoom<B> {
             .route("/v1/holds", post(holds::place::<B>).with_state(ledger.clone()))
             .route("/v1/holds/{id}/post", post(holds::post::<B>).with_state(ledger.clone()))
             .route("/v1/holds/{id}/void", post(holds::void::<B>).with_state(ledger.clone()))
+            .route("/v1/changes", get(changes::changes::<B>).with_state(ledger.clone()))
             .route("/v1/audit", get(audit::audit::<B>).with_state(ledger))
             .hot(Method::POST, TRANSFERS, move |head, body| {
                 let ledger = hot.clone();
@@ -151,6 +159,11 @@ impl<B: Backend> Ledger<B> {
     /// Opens a stream of replies, without a look at rights.
     pub fn open(&self, request: Request, window: usize) -> Result<B::Replies, Problem> {
         self.backend.open(request, window).map_err(Problem::from)
+    }
+
+    /// Reads changes, without a look at rights but those of `filter`.
+    pub fn changes(&self, after: After, filter: ChangeFilter) -> Result<B::Changes, Problem> {
+        self.backend.changes(after, filter).map_err(Problem::from)
     }
 
     /// Looks whether `caller` may ask `request`. `Some` when an account whose kind decides it does not exist: what the

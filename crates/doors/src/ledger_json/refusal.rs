@@ -25,7 +25,7 @@ impl From<Unavailable> for Problem {
 
 macro_rules! refusals {
     ($($variant:ident = $status:ident $detail:literal;)*) => {
-        /// All but `InsufficientFunds`, which says how much there was.
+        /// All but `InsufficientFunds`, which says how much there was, and `Damaged`, which says what.
         const PLAIN: &[Refusal] = &[$(Refusal::$variant),*];
 
         /// 409 when each field is right but not together with the ledger's state or with the others, 404 when something
@@ -35,6 +35,14 @@ macro_rules! refusals {
                 Refusal::InsufficientFunds { available } => {
                     (StatusCode::CONFLICT, format!("the account to debit has only {available} available").into())
                 }
+                Refusal::Damaged(place) => (
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    format!(
+                        "what this needs was stored and cannot be read any more, so nothing was decided: {place}. All \
+                         else is served; an operator must restore the file from a copy, and then ask this again"
+                    )
+                    .into(),
+                ),
                 $(Refusal::$variant => (StatusCode::$status, $detail.into()),)*
             }
         }
@@ -72,7 +80,8 @@ refusals! {
 /// The codes of all refusals.
 pub fn refusal_codes() -> Vec<ProblemCode> {
     let all = [Refusal::InsufficientFunds { available: 0 }].iter().chain(PLAIN);
-    all.map(|refusal| ProblemCode::new(worded(*refusal).0, refusal.code())).collect()
+    let worded = all.map(|refusal| ProblemCode::new(worded(*refusal).0, refusal.code()));
+    worded.chain([ProblemCode::new(StatusCode::INTERNAL_SERVER_ERROR, "damaged")]).collect()
 }
 
 impl From<Refusal> for Problem {
@@ -81,6 +90,9 @@ impl From<Refusal> for Problem {
         let problem = Problem::new(ProblemCode::new(status, refusal.code()), detail);
         match refusal {
             Refusal::InsufficientFunds { available } => problem.with("available", available),
+            Refusal::Damaged(place) => {
+                problem.with("file", &*place.file).with("offset", place.offset).with("lost", &*place.lost)
+            }
             _ => problem,
         }
     }

@@ -107,6 +107,9 @@ fn whether_an_account_is_a_collector_is_asked_of_the_ledger() {
 #[test]
 fn a_collectors_parts_are_announced_as_one_account() {
     let mut topics = LedgerTopics::new(2);
+    let unheard = account("candidate:3", AccountKind::Collector, 1);
+    assert_eq!(topics.announcement(ShardIndex(0), unheard), None, "nobody listens");
+    topics.watched(&WatchedFilter { filter: "$ledger/accounts/#".into(), is_wanted: true });
     let mut announce = |shard, balance| {
         let part = account("candidate:3", AccountKind::Collector, balance);
         let (topic, payload) = topics.announcement(ShardIndex(shard), part).unwrap();
@@ -118,4 +121,33 @@ fn a_collectors_parts_are_announced_as_one_account() {
         topics.announcement(ShardIndex(0), account("a+b", AccountKind::Wallet, 1)).is_none(),
         "no topic has this name"
     );
+}
+
+#[test]
+fn the_shards_are_told_what_is_wanted_until_they_know() {
+    let mut exchange = Exchange::new();
+    let watched = |exchange: &mut Exchange, filter: &str, is_wanted| {
+        exchange.topics.watched(&WatchedFilter { filter: filter.into(), is_wanted });
+        let Exchange { topics, asked } = exchange;
+        topics.tell_wants(&mut |token, request| asked.push((token, request)));
+    };
+    let asked = |exchange: &Exchange| match &exchange.asked[..] {
+        [(_, Request::Announce(want))] => (want.account.clone(), want.is_wanted),
+        other => panic!("{other:?}"),
+    };
+    watched(&mut exchange, "$ledger/accounts/wallet:dave", true);
+    assert_eq!(asked(&exchange), (Some("wallet:dave".into()), true));
+    assert_eq!(exchange.reply(Reply::Unavailable(tidegate_ledger::message::Unavailable::Busy)), None);
+    assert!(exchange.topics.has_changes(), "it is told again");
+    watched(&mut exchange, "$ledger/transfers", true);
+    assert_eq!(asked(&exchange), (Some("wallet:dave".into()), true));
+    assert_eq!(exchange.reply(Reply::Announced), None);
+    assert!(!exchange.topics.has_changes() && exchange.topics.is_quiet());
+
+    let figures = || account("wallet:dave", AccountKind::Wallet, 3);
+    assert!(exchange.topics.announcement(ShardIndex(0), figures()).is_some());
+    watched(&mut exchange, "$ledger/accounts/wallet:dave", false);
+    assert_eq!(asked(&exchange), (Some("wallet:dave".into()), false));
+    assert_eq!(exchange.topics.take_unwanted(), ["$ledger/accounts/wallet:dave"]);
+    assert_eq!(exchange.topics.announcement(ShardIndex(0), figures()), None, "it was on its way");
 }

@@ -353,7 +353,25 @@ impl<L: LogStore> MqttPort<L> {
             worked = true;
             self.announce(shard, account, now);
         }
-        worked
+        self.follow_subscriptions(now) || worked
+    }
+
+    /// Lets the shards announce what somebody subscribes to, and clears what nobody does any more.
+    fn follow_subscriptions(&mut self, now: TimeMs) -> bool {
+        for change in self.broker.take_watched() {
+            self.ledger.watched(&change);
+        }
+        if !self.ledger.has_changes() {
+            return false;
+        }
+        for topic in self.ledger.take_unwanted() {
+            self.broker.announce(&topic, &[], true, now);
+        }
+        let asker = &mut self.asker;
+        if asker.has_room() {
+            self.ledger.tell_wants(&mut |token, request| asker.start(token, request));
+        }
+        true
     }
 
     /// A reply of the shards to a request of this port.

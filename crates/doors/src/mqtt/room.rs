@@ -27,7 +27,7 @@ use super::port::{CarriesMqtt, MqttParts, MqttPort};
 use super::settings::{MqttAuthenticator, MqttSettings};
 use super::verdicts::Verdicts;
 use super::{Admission, ListenerIndex};
-use crate::ledger_topics::{LedgerTopics, REQUEST_TOPICS};
+use crate::ledger_topics::{LedgerTopics, PREFIX, REQUEST_TOPICS};
 use crate::listener::listen;
 use crate::websocket::WebSocketDoor;
 
@@ -100,7 +100,8 @@ impl MqttRoom {
         Ok(MqttPort::new(MqttParts {
             me,
             workers: owners.workers(),
-            broker: Broker::new(options, shards),
+            // One worker announces, and each knows the subscriptions of all.
+            broker: Broker::watching(options, shards, if worker == 0 { PREFIX } else { "" }),
             shard_metrics,
             listeners: self.listeners.iter_mut().map(|sockets| sockets.pop().expect("one for each worker")).collect(),
             settings: self.settings.clone(),

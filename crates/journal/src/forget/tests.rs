@@ -3,7 +3,6 @@ use std::path::Path;
 
 use crate::disk::FakeDisk;
 use crate::reader::Reader;
-use crate::segment::segment_name;
 use crate::step::StepLogs;
 use crate::{
     Cursor, Durability, Family, LogId, LogReader, LogStore, Logs, Opened, Options, RecoveryReport, Retention, Sequence,
@@ -135,7 +134,8 @@ fn whoever_has_no_snapshot_of_what_is_gone_is_refused() {
             },
         }
     }
-    let missing = format!("{}: damaged at offset 0: the segment file is missing", segment_name(Cursor::START.position));
+    let path = folder(&disk).segment_path(Cursor::START.position);
+    let missing = format!("{}: damaged at offset 0: the segment file is missing", path.display());
     assert!(logs(&disk).inspect(LOG, Cursor::START).unwrap_err().to_string().starts_with(&missing));
 }
 

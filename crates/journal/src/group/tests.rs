@@ -164,8 +164,40 @@ fn a_group_without_records_is_none() {
     let header = GroupHeader::decode(&image).unwrap();
     for (record_count, body_bytes) in [(0, 0), (0, 48), (5, 44), (6, 48)] {
         let encoded = GroupHeader { record_count, body_bytes, ..header }.encode();
-        assert_eq!(GroupHeader::decode(&encoded), Err(GroupFault::Absurd), "{record_count} in {body_bytes}");
+        let as_records = with_version(encoded, FORMAT_VERSION);
+        assert_eq!(GroupHeader::decode(&as_records), Err(GroupFault::Absurd), "{record_count} in {body_bytes}");
     }
+}
+
+/// The header as if it said this version.
+fn with_version(mut header: [u8; GROUP_HEADER_BYTES], version: u8) -> [u8; GROUP_HEADER_BYTES] {
+    header[4] = version;
+    let repaired = checksum(&header[..CHECKSUM_OFFSET]);
+    header[CHECKSUM_OFFSET..].copy_from_slice(&repaired.to_le_bytes());
+    header
+}
+
+#[test]
+fn a_notice_is_neither_a_group_of_records_nor_without_bounds() {
+    let (image, ..) = sealed(&[vec![1; 40]]);
+    let header = GroupHeader::decode(&image).unwrap();
+    assert_eq!(GroupHeader::decode(&with_version(header.encode(), 3)), Err(GroupFault::Absurd), "it has records");
+    for (body_bytes, is_one) in [(35, false), (36, true), (1_060, true), (1_061, false)] {
+        let encoded = GroupHeader { record_count: 0, body_bytes, ..header }.encode();
+        assert_eq!(encoded[4], 3);
+        assert_eq!(GroupHeader::decode(&encoded).is_ok(), is_one, "{body_bytes} bytes");
+    }
+    // One that is sound to its hash, but holds something else than a notice.
+    let mut image = Vec::new();
+    let mut body =
+        notice_body(&crate::Notice { kind: crate::NoticeKind::Restored, time_ms: 1, lost: None, text: "why".into() });
+    let what = Seal { log: header.log, before: Cursor::START, synced_up_to: Position(0), record_count: 0 };
+    seal(what, &body, &mut image);
+    assert_eq!(decode(&image).unwrap().records().count(), 0);
+    body[RECORD_HEADER_BYTES + 1] = 9;
+    image.clear();
+    seal(what, &body, &mut image);
+    assert_eq!(decode(&image).unwrap_err(), GroupFault::Absurd);
 }
 
 #[test]

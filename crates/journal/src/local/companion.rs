@@ -107,6 +107,7 @@ impl<D: Disk> Companion<D> {
         // Facts that nobody drains are worth less than a thread that goes on.
         let _ = self.facts.try_send(facts);
         assert_eq!(self.writer.synced().sequence, last, "what was written was synced");
+        self.progress.synced(self.writer.synced());
         let before = self.progress.durable.swap(last.0, Ordering::AcqRel);
         assert_eq!(last.0 - before, u64::from(facts.records), "records are numbered without gaps");
         self.progress.wake();

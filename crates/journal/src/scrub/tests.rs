@@ -121,7 +121,7 @@ fn a_flipped_bit_anywhere_before_the_last_segment_is_named_and_one_in_it_is_not_
         let (first, path) = &pair[0];
         assert!(disk.flip_bit(path, HEADER + at, (at % 8) as u8));
         let (named, offset, what) = damage_of(round(&reader(&disk, log), 3000));
-        assert_eq!(named, segment_name(*first), "{what}");
+        assert!(named.ends_with(&segment_name(*first)), "{what}: {named}");
         assert!(offset <= HEADER + at && HEADER + at < offset + 4096, "flipped {at}, reported {offset}: {what}");
         assert!(disk.flip_bit(path, HEADER + at, (at % 8) as u8));
     }
@@ -154,7 +154,8 @@ fn a_group_that_was_exchanged_at_the_end_of_a_segment_is_not_the_one_from_which_
     );
     disk.overwrite(path, at as u64, &forged).unwrap();
     let (named, offset, what) = damage_of(round(&reader(&disk, log), 3000));
-    assert_eq!((named, offset), (segment_name(*first), at as u64));
+    assert!(named.ends_with(&segment_name(*first)), "{named}");
+    assert_eq!(offset, at as u64);
     assert!(what.starts_with("the group there was exchanged"), "{what}");
 }
 
@@ -212,7 +213,8 @@ fn what_was_forgotten_is_passed_over_and_what_is_missing_is_damage() {
     let (disk, _) = long_log(log);
     disk.remove(&segments(&disk)[0].1).unwrap();
     let (named, _, what) = damage_of(reader(&disk, log).scrub(Cursor::START, u64::MAX));
-    assert_eq!((named, &what[..]), (segment_name(Position(0)), "the segment file is missing"));
+    assert!(named.ends_with(&format!("/{}", segment_name(Position(0)))), "its path is named: {named}");
+    assert_eq!(what, "the segment file is missing");
 }
 
 #[test]

@@ -12,13 +12,13 @@ use super::tail::{Tail, begins_at, find_tail};
 use super::{Extent, Outcome, Stream, Streams, number_of, place_of, unavailable};
 use crate::damage::bad_cursor;
 use crate::family::Families;
-use crate::group::{Seal, seal};
+use crate::group::{Seal, notice_body, seal};
 use crate::in_flight::{InFlight, Layout, Submitted};
 use crate::limits::{EPOCH_ATTEMPTS_MAX, FACTS_WAITING_MAX, MESSAGE_BYTES_MAX, MESSAGES_IN_FLIGHT_MAX};
 use crate::store::Wake;
 use crate::{
-    BatchFacts, Cursor, Durability, Family, GroupBuilder, JournalError, LogId, LogStore, Logs, NotReady, Opened,
-    Options, Position, RecoveryReport, Sequence,
+    BatchFacts, Cursor, Durability, Family, GroupBuilder, JournalError, LogId, LogStore, Logs, NotReady, Notice,
+    Opened, Options, Position, RecoveryReport, Sequence,
 };
 
 /// How logs in streams are written.
@@ -119,6 +119,16 @@ impl<P: Streams> Logs for StreamLogs<P> {
         }
         Ok(())
     }
+
+    fn append_notice(
+        &self,
+        id: LogId,
+        since: Cursor,
+        options: Options,
+        notice: &Notice,
+    ) -> Result<Cursor, JournalError> {
+        self.open(id, since, options)?.log.append_notice(notice)
+    }
 }
 
 /// Whether the log reaches back to `since`.
@@ -217,6 +227,23 @@ impl<T: Stream> StreamLog<T> {
 
     fn check(&self) -> Result<(), JournalError> {
         self.failure.clone().map_or(Ok(()), Err)
+    }
+
+    /// Publishes a notice as the last group of this log's writer, and waits until it is stored.
+    fn append_notice(mut self, notice: &Notice) -> Result<Cursor, JournalError> {
+        assert!(self.unsettled.is_empty(), "a notice follows what is durable");
+        let before = self.sealed;
+        let what = Seal { log: self.id, before, synced_up_to: self.durable.position(), record_count: 0 };
+        let mut image = Vec::new();
+        let sealed = seal(what, &notice_body(notice), &mut image);
+        let last_number = self.push(&image, sealed.chain);
+        self.turn()?;
+        while !self.publisher.is_empty() {
+            self.publisher.wait()?;
+            self.turn()?;
+        }
+        assert!(self.publisher.settled() >= last_number, "nothing is waited for, so all of it is stored");
+        Ok(Cursor { position: place_of(last_number + 1), ..sealed })
     }
 
     /// Cuts a sealed group into messages, and hands them over.

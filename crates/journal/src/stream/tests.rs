@@ -5,7 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    Cursor, Durability, Family, LogReader, LogStore, Logs, NotReady, Opened, Options, Retention, Scrubbed, Sequence,
+    Cursor, Durability, Family, LogReader, LogStore, Logs, NotReady, Notice, NoticeKind, Opened, Options, Retention,
+    Scrubbed, Sequence,
 };
 
 const WHOLE: Family = Family { number: 1, name: "whole", retention: Retention::Whole };
@@ -372,4 +373,28 @@ proptest! {
         }
         prop_assert_eq!(read_all(&reader, Cursor::START).unwrap().len(), expected.len());
     }
+}
+
+#[test]
+fn a_notice_is_a_group_of_a_writer_of_its_own_and_folds_pass_over_it() {
+    let streams = FakeStreams::new(3);
+    let mut first = open(&streams, WHOLE, Cursor::START).log;
+    append(&mut first, &[10, 500]);
+    settle(&streams, WHOLE, &mut first);
+    first.close().unwrap();
+    let notice = Notice { kind: NoticeKind::LossAccepted, time_ms: 7, lost: None, text: "x".repeat(900) };
+    let behind = logs(&streams, 2).append_notice(log_of(WHOLE), Cursor::START, SIZES, &notice).unwrap();
+    assert_eq!(behind.sequence, Sequence(2));
+
+    let Opened { mut log, report } = open(&streams, WHOLE, Cursor::START);
+    assert_eq!((report.end, report.bytes_cut), (behind, 0));
+    append(&mut log, &[20]);
+    settle(&streams, WHOLE, &mut log);
+    let reader = log.reader().unwrap();
+    assert_eq!(read_all(&reader, Cursor::START).unwrap(), [(1, 10), (2, 500), (3, 20)]);
+    assert_eq!(read_all(&reader, behind).unwrap(), [(3, 20)]);
+    let mut groups = reader.groups(Cursor::START, &reader.settled_end().unwrap()).unwrap();
+    groups.next_group().unwrap();
+    assert_eq!(groups.next_group().unwrap().unwrap().notice, Some(notice));
+    assert_eq!(groups.cursor(), behind);
 }

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate_disk::Disk;
-use tidegate_journal::Position;
+use tidegate_journal::{Position, Timeline};
 
 use super::condemn::condemn;
 use super::invariants::assert_in_order;
@@ -27,7 +27,7 @@ use super::manifest::Manifest;
 use super::merge::Merge;
 use super::run::{Run, RunHeader};
 use super::run_writer::write_run;
-use super::scrubber::Published;
+use super::scrub::Published;
 use super::table::Table;
 use super::{IdSeed, IdsError, IdsOptions};
 
@@ -66,7 +66,7 @@ pub(super) struct Builder<D: Disk> {
     dir: PathBuf,
     fan_out: usize,
     seed: IdSeed,
-    timeline: [u8; 32],
+    timeline: Timeline,
     /// Of all filters of runs.
     filter_bytes_max: u64,
     next_number: u64,
@@ -84,6 +84,9 @@ pub(super) struct Builder<D: Disk> {
     merges: Vec<Merge<D>>,
     /// Merged away, named by no manifest once `unsaved` is false; deleted when no lookup holds them.
     retired: Vec<Arc<Run<D::File>>>,
+    /// A run that was to be merged is damaged. What it still has is needed, so nothing is merged any more until the
+    /// next start builds the index again.
+    met_damage: bool,
 }
 
 impl<D: Disk> Builder<D> {
@@ -111,6 +114,7 @@ impl<D: Disk> Builder<D> {
             covered_before: manifest.covered,
             merges: Vec::new(),
             retired: Vec::new(),
+            met_damage: false,
         }
     }
 
@@ -143,6 +147,12 @@ impl<D: Disk> Builder<D> {
         self.unsaved |= self.waiting.is_empty();
     }
 
+    /// Hears which timeline of the journal all records are of.
+    pub(super) fn belong_to(&mut self, timeline: Timeline) {
+        self.unsaved |= timeline != self.timeline;
+        self.timeline = timeline;
+    }
+
     /// Takes a full table; tables come in the order of their positions.
     pub(super) fn build(&mut self, table: Arc<Table>) {
         let before = self.waiting.back().and_then(|table| table.range()).map(|(_, last)| last);
@@ -172,7 +182,9 @@ impl<D: Disk> Builder<D> {
             self.write_table()?;
             return Ok(Step::Worked);
         }
-        self.begin_merge()?;
+        if !self.met_damage {
+            self.begin_merge()?;
+        }
         if self.merges.is_empty() {
             return Ok(Step::Idle);
         }
@@ -232,8 +244,17 @@ impl<D: Disk> Builder<D> {
             }
             Err(error) => {
                 self.delete(number);
+                self.note_damage(&error);
                 Err(error)
             }
+        }
+    }
+
+    fn note_damage(&mut self, error: &IdsError) {
+        if let IdsError::Damaged { .. } = error {
+            self.met_damage = true;
+            let numbers: Vec<u64> = self.merges.drain(..).map(|merge| merge.number()).collect();
+            numbers.into_iter().for_each(|number| self.delete(number));
         }
     }
 
@@ -248,7 +269,7 @@ impl<D: Disk> Builder<D> {
 
     /// Then tables wait, the shard is informed, and the number of runs stays bounded at any rate of ids.
     fn merging_is_behind(&self) -> bool {
-        (0..=self.highest_tier()).any(|tier| self.runs_of(tier) >= self.fan_out * 2)
+        !self.met_damage && (0..=self.highest_tier()).any(|tier| self.runs_of(tier) >= self.fan_out * 2)
     }
 
     fn runs_of(&self, tier: u32) -> usize {
@@ -262,6 +283,7 @@ impl<D: Disk> Builder<D> {
             Err(error) => {
                 let merge = self.merges.remove(0);
                 self.delete(merge.number());
+                self.note_damage(&error);
                 Err(error)
             }
         }

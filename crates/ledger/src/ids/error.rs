@@ -3,6 +3,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tidegate_machines::DamagedPlace;
+
+use super::run::RunHeader;
+
 /// Why the id index cannot answer.
 #[derive(Debug, thiserror::Error)]
 pub enum IdsError {
@@ -27,6 +31,23 @@ pub enum IdsError {
 }
 
 impl IdsError {
+    /// The place that it speaks of, from the data directory on.
+    pub fn place(&self) -> DamagedPlace {
+        let (path, what) = match self {
+            IdsError::Io { action, path, source } => (path, format!("cannot {action}: {source}")),
+            IdsError::Damaged { path, what } => (path, what.clone()),
+        };
+        // `ids/<log>/<file>`: the index knows only its own directory's path.
+        let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
+        let file = parts[parts.len().saturating_sub(3)..].join("/");
+        // Which page it is stands in the words.
+        let digits =
+            what.strip_prefix("page ").unwrap_or("").chars().take_while(char::is_ascii_digit).collect::<String>();
+        let offset = digits.parse().map_or(0, RunHeader::page_offset);
+        let lost = "what some ids stand for; a restart builds the index again from the journal".into();
+        DamagedPlace { file: file.into(), offset, what: what.into(), lost }
+    }
+
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> IdsError {
         move |source| IdsError::Io { action, path: path.to_owned(), source }
     }

@@ -22,12 +22,20 @@ use tidegate_journal::Position;
 use super::builder::View;
 use super::condemn::condemn;
 use super::hash::RunKey;
-use super::run::{PAGE_BYTES, Run, RunHeader};
+use super::run::{PAGE_BYTES, Page, Run, RunHeader};
 use super::{IdHash, IdsError};
 
-/// An id cannot be told to be new, or found, before pages of runs were read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PagesUnread;
+/// An id cannot be told to be new, or found, with what is in memory.
+#[derive(Clone, Debug)]
+pub enum Unsettled {
+    /// Pages of runs must be read first: [`super::IdIndex::lookup`].
+    PagesUnread,
+    /// A page that the id may be on was damaged, or could not be read.
+    PagesDamaged(Arc<IdsError>),
+}
+
+/// What the pages have under a hash: positions, newest first; or why one of them does not tell.
+type Found = Result<Box<[Position]>, Arc<IdsError>>;
 
 /// The moment at which a lookup began: what runs held up to here.
 pub(super) type Stamp = Arc<Position>;
@@ -61,15 +69,14 @@ impl RunMask {
 /// What lookups found, by hash.
 #[derive(Debug, Default)]
 pub struct Looked {
-    /// Positions, newest first.
-    found: HashMap<IdHash, Box<[Position]>>,
+    found: HashMap<IdHash, Found>,
     stamps: Vec<Stamp>,
 }
 
 impl Looked {
-    /// What was found under `hash`, newest first; `None` if nobody has looked.
-    pub(super) fn get(&self, hash: IdHash) -> Option<&[Position]> {
-        self.found.get(&hash).map(|positions| &**positions)
+    /// What was found under `hash`; `None` if nobody has looked.
+    pub(super) fn get(&self, hash: IdHash) -> Option<&Found> {
+        self.found.get(&hash)
     }
 
     /// Adds what another lookup found. Of the same hash, either is good.
@@ -85,7 +92,8 @@ impl Looked {
 
     /// All positions found, for whoever reads their records.
     pub fn positions(&self) -> Vec<Position> {
-        let mut positions: Vec<_> = self.found.values().flat_map(|positions| positions.iter().copied()).collect();
+        let mut positions: Vec<_> =
+            self.found.values().flatten().flat_map(|positions| positions.iter().copied()).collect();
         positions.sort_unstable();
         positions.dedup();
         positions
@@ -120,43 +128,46 @@ impl<D: Disk> PageLookup<D> {
         self.wanted.is_empty()
     }
 
-    /// Reads the pages, and waits for them. The second value is how many there were. Err when one cannot be read or is
-    /// damaged; damage also condemns the index, so that the next start builds it again.
-    pub fn run(self) -> Result<(Looked, u64), IdsError> {
-        self.read().inspect_err(|error| condemn(&self.disk, &self.dir, error)).map(|(found, pages)| {
-            let hashes = self.wanted.iter().map(|(hash, _)| *hash);
-            let newest_first = |mut positions: Vec<Position>| {
-                positions.sort_unstable_by(|a, b| b.cmp(a));
-                positions.dedup();
-                positions.into_boxed_slice()
-            };
-            let found = hashes.zip(found.into_iter().map(newest_first)).collect();
-            (Looked { found, stamps: vec![self.view.stamp] }, pages)
-        })
+    /// Reads the pages, and waits for them. The second value is how many there were. A page that cannot be read or is
+    /// damaged keeps only the hashes that may be on it from being found; damage also condemns the index, so that the
+    /// next start builds it again.
+    pub fn run(self) -> (Looked, u64) {
+        let (found, pages) = self.read();
+        if let Some(error) = found.iter().find_map(|found| found.as_ref().err()) {
+            condemn(&self.disk, &self.dir, error);
+        }
+        let newest_first = |mut positions: Vec<Position>| {
+            positions.sort_unstable_by(|a, b| b.cmp(a));
+            positions.dedup();
+            positions.into_boxed_slice()
+        };
+        let hashes = self.wanted.iter().map(|(hash, _)| *hash);
+        let found = hashes.zip(found.into_iter().map(|found| found.map(newest_first))).collect();
+        (Looked { found, stamps: vec![self.view.stamp] }, pages)
     }
 
-    fn read(&self) -> Result<(Vec<Vec<Position>>, u64), IdsError> {
-        let mut found = vec![Vec::new(); self.wanted.len()];
+    fn read(&self) -> (Vec<FoundOnPages>, u64) {
+        let mut found: Vec<FoundOnPages> = self.wanted.iter().map(|_| Ok(Vec::new())).collect();
         let (mut bytes, mut pages) = ([0; PAGE_BYTES], 0);
         let probes = self.probes();
         let mut absent = Vec::new();
         for probes in probes.chunk_by(|one, next| (one.run, one.page) == (next.run, next.page)) {
             let (run, offset) = (&self.view.runs[probes[0].run], RunHeader::page_offset(probes[0].page));
             pages += 1;
-            if run.file().read_cached(&mut bytes, offset).map_err(IdsError::io("read", run.path()))? {
-                pages += search(run, probes, &bytes, &mut found)?;
+            // What fails here fails again below, where it is said.
+            if matches!(run.file().read_cached(&mut bytes, offset), Ok(true)) {
+                pages += search(run, probes, Ok(&bytes), &mut found);
             } else {
-                // Advice only: what fails here fails again when it is read.
                 let _ = run.file().will_need(offset, PAGE_BYTES as u64);
                 absent.push(probes);
             }
         }
         for probes in absent {
             let run = &self.view.runs[probes[0].run];
-            run.read_page(probes[0].page, &mut bytes)?;
-            pages += search(run, probes, &bytes, &mut found)?;
+            let read = run.read_page(probes[0].page, &mut bytes);
+            pages += search(run, probes, read.map(|()| &bytes), &mut found);
         }
-        Ok((found, pages))
+        (found, pages)
     }
 
     /// In the order of the files.
@@ -172,24 +183,50 @@ impl<D: Disk> PageLookup<D> {
     }
 }
 
-/// Searches one page for several keys. Where a key may go on in the next pages they are read, too; how many.
+/// What was found under a wanted hash until now.
+type FoundOnPages = Result<Vec<Position>, Arc<IdsError>>;
+
+/// Searches one page, as it was read, for several keys. Where a key may go on in the next pages they are read, too; how
+/// many.
 fn search<F: DiskFile>(
     run: &Run<F>,
     probes: &[Probe],
-    bytes: &[u8; PAGE_BYTES],
-    found: &mut [Vec<Position>],
-) -> Result<u64, IdsError> {
+    bytes: Result<&[u8; PAGE_BYTES], IdsError>,
+    found: &mut [FoundOnPages],
+) -> u64 {
     let mut pages = 0;
-    for Probe { page, wanted, key, .. } in probes {
-        let out = &mut found[*wanted];
-        let mut goes_on = run.search(bytes, *page, *key, out)?;
-        let (mut page, mut next) = (*page, [0; PAGE_BYTES]);
-        while goes_on {
-            page += 1;
-            pages += 1;
-            run.read_page(page, &mut next)?;
-            goes_on = run.search(&next, page, *key, out)?;
+    let page = bytes.and_then(|bytes| run.verify(bytes, probes[0].page));
+    let page = page.map_err(Arc::new);
+    for Probe { wanted, key, page: number, .. } in probes {
+        let outcome = &mut found[*wanted];
+        let Ok(out) = outcome else { continue };
+        let searched = match &page {
+            Ok(page) => search_on(run, *page, *number, *key, out, &mut pages).map_err(Arc::new),
+            Err(error) => Err(Arc::clone(error)),
+        };
+        if let Err(error) = searched {
+            *outcome = Err(error);
         }
     }
-    Ok(pages)
+    pages
+}
+
+/// Searches `page`, and those behind it as long as the key may go on.
+fn search_on<F: DiskFile>(
+    run: &Run<F>,
+    page: Page<'_>,
+    mut number: u64,
+    key: RunKey,
+    out: &mut Vec<Position>,
+    pages: &mut u64,
+) -> Result<(), IdsError> {
+    let mut goes_on = run.search(page, number, key, out);
+    let mut next = [0; PAGE_BYTES];
+    while goes_on {
+        number += 1;
+        *pages += 1;
+        run.read_page(number, &mut next)?;
+        goes_on = run.search(run.verify(&next, number)?, number, key, out);
+    }
+    Ok(())
 }

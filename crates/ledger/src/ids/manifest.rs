@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use tidegate_disk::{Disk, DiskFile};
-use tidegate_journal::Position;
+use tidegate_journal::{ChainHash, Position, Timeline};
 
 use super::invariants::{are_in_order, assert_in_order};
 use super::run::RunHeader;
@@ -29,7 +29,7 @@ const BYTES_MAX: usize = FIXED_BYTES + RUNS_MAX * RunHeader::BYTES + CHECKSUM_BY
 pub(super) struct Manifest {
     pub(super) seed: IdSeed,
     /// Of which timeline of the journal.
-    pub(super) timeline: [u8; 32],
+    pub(super) timeline: Timeline,
     /// Number of the next run.
     pub(super) next_number: u64,
     /// Every record up to here is in a run: not below the last run's last position.
@@ -56,7 +56,7 @@ impl Manifest {
         for field in [self.seed.0[0], self.seed.0[1], self.next_number, self.covered.0] {
             bytes.extend_from_slice(&field.to_le_bytes());
         }
-        bytes.extend_from_slice(&self.timeline);
+        bytes.extend_from_slice(&self.timeline.0.0);
         for run in &self.runs {
             run.encode_fields(&mut bytes);
         }
@@ -85,7 +85,7 @@ impl Manifest {
         }
         let runs: Option<Vec<RunHeader>> = fields.iter().map(RunHeader::decode_fields).collect();
         let runs = runs.ok_or("it describes a run that cannot be")?;
-        let timeline = bytes[48..FIXED_BYTES].try_into().expect("it has a fixed length");
+        let timeline = Timeline(ChainHash(bytes[48..FIXED_BYTES].try_into().expect("it has a fixed length")));
         let (next_number, covered) = (word(32), Position(word(40)));
         let manifest = Manifest { seed: IdSeed([word(16), word(24)]), timeline, next_number, covered, runs };
         let in_order = are_in_order(&manifest.runs);
@@ -145,7 +145,7 @@ mod tests {
         };
         Manifest {
             seed: IdSeed([7, 8]),
-            timeline: [9; 32],
+            timeline: Timeline(ChainHash([9; 32])),
             next_number: 9,
             covered: Position(905),
             runs: vec![run(8, 1, 10, 500), run(4, 0, 600, 900)],

@@ -3,7 +3,7 @@
 //! ```text
 //!                    ┌─ filters: young ids, one line a generation; large runs, one line each that can have the id
 //!   find_newest ─────┤       ──▶ "never seen": done; nearly all new ids end here
-//!                    └─ "perhaps" ──▶ recent ─▶ frozen tables ─▶ PagesUnread ─▶ PageLookup, on another thread
+//!                    └─ "perhaps" ──▶ recent ─▶ frozen tables ─▶ Unsettled ─▶ PageLookup, on another thread
 //!
 //!   insert ──▶ filter + recent ──full──▶ frozen ──durable──▶ builder: sort, write run, manifest ──▶ merge 8 runs
 //! ```
@@ -19,6 +19,7 @@
 //! may belong to another record. Invariant: nothing here knows what a record is, and of an id only whether it carries a
 //! time.
 
+mod belonging;
 mod builder;
 mod condemn;
 mod entry;
@@ -38,7 +39,7 @@ mod run_filter;
 mod run_reader;
 mod run_tail;
 mod run_writer;
-mod scrubber;
+mod scrub;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -51,21 +52,21 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tidegate_disk::Disk;
-use tidegate_journal::Position;
+use tidegate_journal::{Position, Timeline};
 
 use builder::View;
 use filter::Filter;
 use lookup::{RunMask, Stamp};
-use scrubber::Published;
+use scrub::Published;
 use table::Table;
 use worker::Worker;
 
 pub use error::IdsError;
 pub use hash::{IdHash, IdSeed};
-pub use lookup::{Looked, PageLookup, PagesUnread};
-pub use open::Opened;
+pub use lookup::{Looked, PageLookup, Unsettled};
+pub use open::{Opened, claim};
 pub use options::{BuilderKind, IdsOptions};
-pub use scrubber::{IdScrubber, IdsScrubbed};
+pub use scrub::{RunScrub, RunsRead};
 
 /// I/O errors that [`IdIndex::catch_up`] sits out, 100 ms each, before it gives up.
 const RETRIES_MAX: u32 = 20;
@@ -95,6 +96,10 @@ pub struct IdIndex<D: Disk> {
     filtered_up_to: Position,
     /// Of earlier views that lookups still hold, oldest first.
     stamps: VecDeque<Stamp>,
+    /// Of the journal, as the manifest found had it.
+    timeline: Timeline,
+    /// Whether something was found when it was opened.
+    has_inherited: bool,
     published: Arc<Published<D>>,
     worker: Worker<D>,
     /// Records that it knows.
@@ -160,12 +165,14 @@ impl<D: Disk> IdIndex<D> {
 
     /// The newest record under `hash` that `is_it` accepts; it is asked about all of them in turn, newest first, and
     /// nearly always there is none or one. Asks about records in memory before it needs any page: a hold is mostly
-    /// posted soon after it was placed, and then no run is looked at.
+    /// posted soon after it was placed, and then no run is looked at. Never waits.
     ///
-    /// Err when `is_it` fails, or with [`PagesUnread`] when `looked` does not have the hash and only pages can tell:
-    /// [`IdIndex::lookup`] reads them. Never waits.
+    /// Err when `is_it` fails; with [`Unsettled::PagesUnread`] when `looked` does not have the hash and only pages can
+    /// tell: [`IdIndex::lookup`] reads them; with [`Unsettled::PagesDamaged`] when a page that is needed for this hash
+    /// could not be read or is damaged: nobody can say then whether the id is new, so who asks is refused. Other ids are
+    /// found as before, and opening the index again repairs it.
     #[inline]
-    pub fn find_newest<E: From<PagesUnread>>(
+    pub fn find_newest<E: From<Unsettled>>(
         &self,
         hash: IdHash,
         looked: &Looked,
@@ -180,7 +187,7 @@ impl<D: Disk> IdIndex<D> {
 
     #[cold]
     #[inline(never)]
-    fn find_newest_beyond_the_filters<E: From<PagesUnread>>(
+    fn find_newest_beyond_the_filters<E: From<Unsettled>>(
         &self,
         hash: IdHash,
         hits: filter::Hits,
@@ -194,9 +201,10 @@ impl<D: Disk> IdIndex<D> {
             }
         }
         let in_runs = match looked.get(hash) {
-            Some(found) => found,
+            Some(Ok(found)) => &**found,
+            Some(Err(error)) => return Err(Unsettled::PagesDamaged(Arc::clone(error)).into()),
             None if self.runs_concerned(hash, hits).is_empty() => &[],
-            None => return Err(PagesUnread.into()),
+            None => return Err(Unsettled::PagesUnread.into()),
         };
         let nowhere = in_memory.is_empty() && in_runs.is_empty();
         self.counted.false_positives.set(self.counted.false_positives.get() + u64::from(nowhere));
@@ -255,9 +263,9 @@ impl<D: Disk> IdIndex<D> {
         self.counted.pages_read.set(self.counted.pages_read.get() + pages);
     }
 
-    /// Verifies all runs, on any thread.
-    pub fn scrubber(&self) -> IdScrubber<D> {
-        IdScrubber::new(self.disk.clone(), self.dir.clone(), Arc::clone(&self.published))
+    /// Reads all runs again, on any thread.
+    pub fn scrub(&self) -> RunScrub<D> {
+        RunScrub::new(self.disk.clone(), self.dir.clone(), Arc::clone(&self.published))
     }
 
     /// Notes that the record at `position`, decided at `now`, in seconds since 1970, is about an id with this hash.
@@ -295,8 +303,8 @@ impl<D: Disk> IdIndex<D> {
 
     /// Hands full tables to the builder once `durable`, the position of the journal's last durable record, is beyond
     /// them, and takes over what the builder finished. Never waits (a [`BuilderKind::Stepped`] builder does one step
-    /// here). Err when a run turned out damaged; I/O errors of the builder are no errors here: it tries again, see
-    /// [`IdsFacts::retries`].
+    /// here). Err, once, when a run that was to be merged turned out damaged: from then on nothing is merged, and all
+    /// runs stay. I/O errors of the builder are no errors here: it tries again, see [`IdsFacts::retries`].
     pub fn maintain(&mut self, durable: Position) -> Result<(), IdsError> {
         self.durable = self.durable.max(durable);
         self.release();

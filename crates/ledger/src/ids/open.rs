@@ -10,14 +10,14 @@
 //! some tens of millions of these ids, and hashes are read in the order of the filter's blocks.
 //!
 //! Why pages of large runs are not: a billion entries are 16 GB. They are verified when they are used, and by
-//! [`super::IdScrubber`]; whoever finds damage condemns the index, and the next start builds it again.
+//! [`super::RunScrub`]; whoever finds damage condemns the index, and the next start builds it again.
 
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_disk::{Disk, DiskFile};
-use tidegate_journal::Position;
+use tidegate_journal::{Position, Timeline};
 
 use super::builder::Builder;
 use super::condemn::{CONDEMNED, condemned};
@@ -41,6 +41,13 @@ pub struct Opened<D: Disk> {
     pub covered: Position,
     /// Why an existing index was thrown away, in words for the operator's log; `None` when all was well or new.
     pub discarded: Option<String>,
+}
+
+/// Up to which record of the journal the index in `dir` says that it covers all, and in which timeline; `None` if there
+/// is no index, or a damaged one, which says nothing.
+pub fn claim<D: Disk>(disk: &D, dir: &Path) -> Option<(Position, Timeline)> {
+    let manifest = Manifest::load(disk, dir).ok().flatten()?;
+    Some((manifest.covered, manifest.timeline))
 }
 
 struct Loaded<D: Disk> {
@@ -75,7 +82,7 @@ impl<D: Disk> IdIndex<D> {
             Err(error) => return Err(error),
         };
         delete_unnamed(&disk, dir, &loaded.manifest)?;
-        let covered = loaded.manifest.covered;
+        let (covered, timeline) = (loaded.manifest.covered, loaded.manifest.timeline);
         let entries = loaded.manifest.runs.iter().map(|run| run.entries).sum();
         let builder = Builder::new(disk.clone(), dir, &options, &loaded.manifest, loaded.runs);
         let view = builder.view();
@@ -98,6 +105,8 @@ impl<D: Disk> IdIndex<D> {
             filtered_up_to: view.filtered_up_to(),
             view,
             stamps: VecDeque::new(),
+            timeline,
+            has_inherited: covered > Position(0),
             published,
             worker,
             entries,
@@ -112,8 +121,8 @@ impl<D: Disk> IdIndex<D> {
 
 impl<D: Disk> Loaded<D> {
     fn empty(options: &IdsOptions) -> Loaded<D> {
-        let (seed, timeline) = (options.seed, options.timeline);
-        let manifest = Manifest { seed, timeline, next_number: 1, covered: Position(0), runs: Vec::new() };
+        let (seed, timeline, covered) = (options.seed, Timeline::FIRST, Position(0));
+        let manifest = Manifest { seed, timeline, next_number: 1, covered, runs: Vec::new() };
         let none = (Position(0), Position(0));
         let filter = Filter::new(0, none, options.filter_ids_first, options.young_filter_bytes_max());
         Loaded { manifest, runs: Vec::new(), filter }
@@ -132,9 +141,6 @@ fn load<D: Disk>(
     if covered > journal_end {
         let what = format!("it covers records up to {covered}, but the journal ends at {journal_end}");
         return Err(IdsError::damaged(&dir.join(MANIFEST), what));
-    }
-    if manifest.timeline != options.timeline {
-        return Err(IdsError::damaged(&dir.join(MANIFEST), "it is of another timeline of the journal"));
     }
     let young: Vec<_> = manifest.runs.iter().filter(|run| !run.is_filtered()).collect();
     let total: u64 = young.iter().map(|run| run.entries).sum();
@@ -186,7 +192,7 @@ fn restore<F: DiskFile>(run: &Run<F>, filter: &mut Filter, progress: &mut dyn Fn
 }
 
 /// First and durably: a manifest that outlived its runs would be called damaged again.
-fn delete_manifests<D: Disk>(disk: &D, dir: &Path) -> Result<(), IdsError> {
+pub(super) fn delete_manifests<D: Disk>(disk: &D, dir: &Path) -> Result<(), IdsError> {
     for name in [MANIFEST, MANIFEST_NEXT, CONDEMNED] {
         let path = dir.join(name);
         if disk.exists(&path).map_err(IdsError::io("look for", &path))? {
@@ -194,14 +200,6 @@ fn delete_manifests<D: Disk>(disk: &D, dir: &Path) -> Result<(), IdsError> {
         }
     }
     disk.sync_dir(dir).map_err(IdsError::io("sync", dir))
-}
-
-impl<D: Disk> IdIndex<D> {
-    /// How far into the journal the index in `dir` reaches, whether or not it can be used; `None` if there is none.
-    /// Whatever it has was durable in the journal once.
-    pub fn covered_in(disk: &D, dir: &Path) -> Result<Option<Position>, IdsError> {
-        Ok(Manifest::load(disk, dir)?.map(|manifest| manifest.covered))
-    }
 }
 
 /// Deletes runs that were being written or already replaced when the process ended.

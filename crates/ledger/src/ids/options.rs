@@ -29,8 +29,6 @@ pub struct IdsOptions {
     pub builder: BuilderKind,
     /// Key of the hash for a new index; an existing one keeps its own. Random in production.
     pub seed: IdSeed,
-    /// The timeline of the journal; an index of another one is built again.
-    pub timeline: [u8; 32],
 }
 
 impl IdsOptions {
@@ -44,7 +42,6 @@ impl IdsOptions {
             filter_bytes_max: 800 << 20,
             builder: BuilderKind::Thread,
             seed,
-            timeline: [0; 32],
         }
     }
 

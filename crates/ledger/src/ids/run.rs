@@ -312,17 +312,16 @@ impl<F: DiskFile> Run<F> {
         self.index.fences.first_page(key)
     }
 
-    /// Looks for `key` in the bytes of `page`: adds positions to `out`. Whether the next page must be asked, too.
-    pub(super) fn search(
-        &self,
-        bytes: &[u8; PAGE_BYTES],
-        page: u64,
-        key: RunKey,
-        out: &mut Vec<Position>,
-    ) -> Result<bool, IdsError> {
-        let has_ended = Page::verify(bytes, &self.header, page, &self.path)?.find(key, out);
-        let next = page + 1;
-        Ok(!has_ended && next < self.header.pages() && self.index.fences.goes_on(next, key))
+    /// Takes the bytes of a page, if they are what was written.
+    pub(super) fn verify<'b>(&self, bytes: &'b [u8; PAGE_BYTES], page: u64) -> Result<Page<'b>, IdsError> {
+        Page::verify(bytes, &self.header, page, &self.path)
+    }
+
+    /// Looks for `key` on a page: adds positions to `out`. Whether the next page must be asked, too.
+    pub(super) fn search(&self, page: Page<'_>, number: u64, key: RunKey, out: &mut Vec<Position>) -> bool {
+        let has_ended = page.find(key, out);
+        let next = number + 1;
+        !has_ended && next < self.header.pages() && self.index.fences.goes_on(next, key)
     }
 
     /// Reads a page, and waits for the disk.

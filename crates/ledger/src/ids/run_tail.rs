@@ -15,6 +15,7 @@ use super::run::{RunHeader, RunIndex, read_exact};
 /// Bytes of one read or write.
 const PIECE_BYTES: usize = 1 << 20;
 pub(super) const CHECKSUM_BYTES: usize = 4;
+const WRONG: &str = "its fences and filters have a wrong checksum";
 
 /// Writes fences and filters behind the pages.
 pub(super) fn write<F: DiskFile>(file: &F, path: &Path, header: &RunHeader, index: &RunIndex) -> Result<(), IdsError> {
@@ -66,9 +67,46 @@ pub(super) fn read<F: DiskFile>(file: &F, path: &Path, header: &RunHeader) -> Re
     let (zeros, sum) = end.split_at(end.len() - CHECKSUM_BYTES);
     reader.digest.update(zeros);
     if sum != (reader.digest.finalize() as u32).to_le_bytes() || !index.fences.keys.is_sorted() {
-        return Err(IdsError::damaged(path, "its fences and filters have a wrong checksum"));
+        return Err(IdsError::damaged(path, WRONG));
     }
     Ok(index)
+}
+
+/// Checks the end of a file against its checksum, a piece at a time, and keeps nothing of it.
+pub(super) struct TailCheck {
+    offset: u64,
+    end: u64,
+    digest: Digest,
+    is_over: bool,
+}
+
+impl TailCheck {
+    pub(super) fn new(header: &RunHeader) -> TailCheck {
+        let digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+        let end = header.file_bytes() - CHECKSUM_BYTES as u64;
+        TailCheck { offset: header.tail_offset(), end, digest, is_over: false }
+    }
+
+    /// Reads the next piece. How many bytes it had; none when all is read and checked.
+    pub(super) fn read_on<F: DiskFile>(&mut self, file: &F, path: &Path) -> Result<u64, IdsError> {
+        if self.is_over {
+            return Ok(0);
+        }
+        let mut bytes = vec![0; (self.end - self.offset).min(PIECE_BYTES as u64) as usize];
+        read_exact(file, path, &mut bytes, self.offset)?;
+        self.digest.update(&bytes);
+        self.offset += bytes.len() as u64;
+        if self.offset < self.end {
+            return Ok(bytes.len() as u64);
+        }
+        let mut sum = [0; CHECKSUM_BYTES];
+        read_exact(file, path, &mut sum, self.end)?;
+        if sum != (self.digest.clone().finalize() as u32).to_le_bytes() {
+            return Err(IdsError::damaged(path, WRONG));
+        }
+        self.is_over = true;
+        Ok((bytes.len() + CHECKSUM_BYTES) as u64)
+    }
 }
 
 struct Reader<'a, F> {

@@ -55,7 +55,7 @@ struct World {
 struct Answer {
     /// Candidates that the ledger was asked about, in that order.
     offered: Vec<Position>,
-    found: Result<Option<Position>, IdsError>,
+    found: Result<Option<Position>, Arc<IdsError>>,
     /// Lookups by which the count of false positives grew, and pages read.
     false_positives: u64,
     pages_read: u64,
@@ -74,7 +74,6 @@ fn small() -> IdsOptions {
         filter_bytes_max: 4096,
         builder: BuilderKind::Stepped,
         seed: IdSeed([1, 2]),
-        timeline: [0; 32],
     }
 }
 
@@ -133,36 +132,38 @@ impl World {
     fn find_newest(&self, hash: IdHash, id: u64) -> Answer {
         let before = self.index.facts();
         let mut offered = Vec::new();
-        let mut is_it = |at| -> Result<bool, PagesUnread> {
+        let mut is_it = |at| -> Result<bool, Unsettled> {
             offered.push(at);
             let record = self.journal.binary_search_by_key(&at, |record| record.position);
             Ok(self.journal[record.expect("only positions of records are offered")].id == id)
         };
-        let mut found = Ok(self.index.find_newest(hash, &Looked::default(), &mut is_it));
-        if let Ok(Err(PagesUnread)) = found {
-            found = self.look(hash).map(|looked| {
-                offered.clear();
-                let mut is_it = |at| -> Result<bool, PagesUnread> {
-                    offered.push(at);
-                    let record = self.journal.binary_search_by_key(&at, |record| record.position);
-                    Ok(self.journal[record.expect("only positions of records are offered")].id == id)
-                };
-                self.index.find_newest(hash, &looked, &mut is_it)
-            });
+        let mut found = self.index.find_newest(hash, &Looked::default(), &mut is_it);
+        if let Err(Unsettled::PagesUnread) = found {
+            let looked = self.look(hash);
+            offered.clear();
+            let mut is_it = |at| -> Result<bool, Unsettled> {
+                offered.push(at);
+                let record = self.journal.binary_search_by_key(&at, |record| record.position);
+                Ok(self.journal[record.expect("only positions of records are offered")].id == id)
+            };
+            found = self.index.find_newest(hash, &looked, &mut is_it);
         }
-        let found = found.map(|found| found.expect("all pages were read"));
+        let found = found.map_err(|unsettled| match unsettled {
+            Unsettled::PagesDamaged(error) => error,
+            Unsettled::PagesUnread => panic!("all pages were read"),
+        });
         let after = self.index.facts();
         let false_positives = after.false_positives - before.false_positives;
         Answer { offered, found, false_positives, pages_read: after.pages_read - before.pages_read }
     }
 
     /// Reads what pages have under a hash, as another thread does for the ledger.
-    fn look(&self, hash: IdHash) -> Result<Looked, IdsError> {
+    fn look(&self, hash: IdHash) -> Looked {
         let mut lookup = self.index.lookup();
         self.index.look_for(hash, &mut lookup);
-        let (looked, pages) = lookup.run()?;
+        let (looked, pages) = lookup.run();
         self.index.note_pages_read(pages);
-        Ok(looked)
+        looked
     }
 
     /// For each record, the newest one of its id is found, and the candidates before it are all others of its hash that

@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tidegate_disk::Disk;
-use tidegate_journal::Position;
+use tidegate_journal::{Position, Timeline};
 
 use super::builder::{Builder, Step, View};
 use super::filter::Forgotten;
@@ -26,6 +26,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(100);
 enum Job {
     Build(Arc<Table>),
     Cover(Position),
+    BelongTo(Timeline),
     Touch(Pages),
     /// Memory to be given back.
     Drop(Vec<Forgotten>),
@@ -36,8 +37,8 @@ enum Report<D: Disk> {
     View(View<D>),
     /// An I/O error; it will try again.
     Retrying(IdsError),
-    /// Damage: it has stopped.
-    Stopped(IdsError),
+    /// Damage: it merges nothing any more, and goes on writing runs.
+    Damaged(IdsError),
 }
 
 /// The builder, wherever it runs.
@@ -78,6 +79,21 @@ impl<D: Disk> Worker<D> {
         }
     }
 
+    /// Says which timeline of the journal all records are of.
+    pub(super) fn belong_to(&mut self, timeline: Timeline) {
+        match &mut self.place {
+            Place::Here(builder) => builder.belong_to(timeline),
+            Place::Thread(thread) => thread.give(Job::BelongTo(timeline)),
+        }
+    }
+
+    /// Ends the builder: it writes nothing any more. The worker is of no use after that.
+    pub(super) fn stop(&mut self) {
+        if let Place::Thread(thread) = &mut self.place {
+            thread.stop();
+        }
+    }
+
     /// Hands over memory that will be written to soon. Not worth anything where the caller would wait for it.
     pub(super) fn touch(&mut self, pages: Pages) {
         match &mut self.place {
@@ -102,7 +118,7 @@ impl<D: Disk> Worker<D> {
         };
         match report {
             Some(Report::View(view)) => Ok(Some(view)),
-            Some(Report::Stopped(error)) => Err(error),
+            Some(Report::Damaged(error)) => Err(error),
             Some(Report::Retrying(_)) | None => Ok(None),
         }
     }
@@ -123,7 +139,7 @@ impl<D: Disk> Worker<D> {
         };
         match report {
             Some(Report::View(view)) => Ok(Some(view)),
-            Some(Report::Stopped(error) | Report::Retrying(error)) => Err(error),
+            Some(Report::Damaged(error) | Report::Retrying(error)) => Err(error),
             None => Ok(None),
         }
     }
@@ -148,12 +164,12 @@ fn judge<D: Disk>(error: IdsError, retries: &AtomicU64) -> Report<D> {
             retries.fetch_add(1, Ordering::Relaxed);
             Report::Retrying(error)
         }
-        IdsError::Damaged { .. } => Report::Stopped(error),
+        IdsError::Damaged { .. } => Report::Damaged(error),
     }
 }
 
 struct BuilderThread<D: Disk> {
-    /// `None` only while it is being dropped.
+    /// `None` once it was stopped.
     jobs: Option<Sender<Job>>,
     reports: Receiver<Report<D>>,
     stop: Arc<AtomicBool>,
@@ -182,7 +198,7 @@ impl<D: Disk> BuilderThread<D> {
 
     fn give(&mut self, job: Job) {
         // A builder that stopped has said why: the next poll returns it, so a failure to send needs no answer here.
-        let _ = self.jobs.as_ref().expect("taken only by drop").send(job);
+        let _ = self.jobs.as_ref().expect("nothing is given to a builder that was stopped").send(job);
     }
 
     fn report(&mut self) -> Option<Report<D>> {
@@ -198,14 +214,20 @@ impl<D: Disk> BuilderThread<D> {
     }
 }
 
-impl<D: Disk> Drop for BuilderThread<D> {
-    /// Waits for the current step, so that nothing writes to the directory after the index is dropped.
-    fn drop(&mut self) {
+impl<D: Disk> BuilderThread<D> {
+    /// Waits for the current step, so that nothing writes to the directory any more.
+    fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.jobs = None;
         if let Some(handle) = self.handle.take() {
             let _ = handle.join();
         }
+    }
+}
+
+impl<D: Disk> Drop for BuilderThread<D> {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 
@@ -234,8 +256,7 @@ fn run<D: Disk>(
             Err(error) => judge(error, retries),
         };
         let pause = matches!(report, Report::Retrying(_));
-        let stops = matches!(report, Report::Stopped(_));
-        if reports.send(report).is_err() || stops {
+        if reports.send(report).is_err() {
             return;
         }
         if pause {
@@ -248,6 +269,7 @@ fn begin<D: Disk>(builder: &mut Builder<D>, job: Job) {
     match job {
         Job::Build(table) => builder.build(table),
         Job::Cover(position) => builder.cover(position),
+        Job::BelongTo(timeline) => builder.belong_to(timeline),
         Job::Touch(pages) => pages.touch(),
         Job::Drop(memory) => drop(memory),
     }

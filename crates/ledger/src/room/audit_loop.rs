@@ -1,26 +1,33 @@
-//! The auditor's schedule: reconcile every shard, write its snapshot, sleep.
+//! The auditor's schedule: reconcile every shard, write its snapshot; meanwhile read all that is stored again.
 //!
 //! Why at low priority: the audit must not delay votes. What it reads is durable, so it can be read later.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::{Durability, LogId};
+use tidegate_journal::{Durability, DurableMark, LogId};
+use tidegate_machines::ShardIndex;
 use tidegate_runtime::Carries;
 use tidegate_runtime::background::Background;
+use tidegate_runtime::damage::Owner;
+use tidegate_runtime::log_keeper::{Budget, Scrubbed};
 use tidegate_runtime::recovery::NodeReader;
 use tidegate_runtime::threads::{lower_priority, now_ms};
 use tidegate_shard::{ShardFamily, Snapshots};
 
 use super::OperationClient;
-use crate::auditor::{Audit, ShardAuditor};
+use crate::auditor::{Audit, ShardAuditor, conservation};
 use crate::family::{LEDGER, LedgerFamily};
+use crate::ids::RunScrub;
 use crate::message::AuditReport;
-use crate::operation::{Message, Operation};
+use crate::operation::{Answer, Message, Operation};
 
-/// How often the thread looks whether it should stop.
+/// How often the thread looks whether it should stop, and reads on.
 const NAP: Duration = Duration::from_millis(100);
+/// How often a shard is told how far its reading is.
+const TELL: Duration = Duration::from_secs(1);
 
 /// When to audit and when to write snapshots; `None` for never.
 #[derive(Clone, Copy, Debug)]
@@ -34,8 +41,11 @@ pub struct Schedule {
 /// The auditors of all shards on the background thread.
 pub struct AuditLoop<P> {
     background: Background<P, OperationClient>,
-    auditors: Vec<ShardAuditor<RealDisk, NodeReader>>,
+    shards: Vec<Audited>,
     schedule: Schedule,
+    budget: Budget,
+    /// Whose turn it is to be read again.
+    turn: usize,
 }
 
 /// What the auditor of one shard needs of its recovery.
@@ -46,24 +56,87 @@ pub struct AuditedLog {
     pub reader: NodeReader,
     /// How much of it was durable when it was opened.
     pub recovered: Durability,
+    /// How far it is durable now.
+    pub mark: Arc<DurableMark>,
+    /// Reads its index of ids.
+    pub runs: RunScrub<RealDisk>,
+}
+
+/// One shard.
+struct Audited {
+    auditor: ShardAuditor<RealDisk, NodeReader>,
+    /// Its log, read again.
+    scrubbed: Scrubbed,
+    /// Its index of ids, read again.
+    runs: RunScrub<RealDisk>,
+    reading: Reading,
+    /// The last report.
+    report: AuditReport,
+    told: Instant,
+}
+
+/// What of a shard is read again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reading {
+    /// The journal.
+    Log,
+    /// The runs of ids, since this pass over them began.
+    Runs(u64),
+}
+
+impl Audited {
+    fn open(data: &Path, log: AuditedLog, scrubbed: Scrubbed, shards: u16) -> Audited {
+        let AuditedLog { log, reader, recovered, runs, .. } = log;
+        let snapshots = Snapshots::new(RealDisk, data, log);
+        let mut auditor = ShardAuditor::open(snapshots, reader, &recovered, shards);
+        auditor.report_damage_of(scrubbed.scrub.damages().clone());
+        let report = AuditReport { shard: log.shard, ..AuditReport::default() };
+        Audited { auditor, scrubbed, runs, reading: Reading::Log, report, told: Instant::now() }
+    }
+
+    /// Reads on. Returns bytes read, and whether a pass over all has ended.
+    fn read_again(&mut self, bytes: u64) -> (u64, bool) {
+        let Audited { auditor, scrubbed, runs, reading, .. } = self;
+        match *reading {
+            Reading::Log => {
+                let before = scrubbed.scrub.facts().bytes;
+                if scrubbed.go_on_with(|scrub| auditor.read_again(scrub, bytes, now_ms().0)) {
+                    *reading = Reading::Runs(scrubbed.scrub.damages().begin_pass());
+                }
+                (scrubbed.scrub.facts().bytes - before, false)
+            }
+            Reading::Runs(pass) => {
+                let read = runs.step(bytes);
+                let (damages, owner) = (scrubbed.scrub.damages().clone(), Owner::Ids(auditor.log()));
+                if let Some(damage) = read.damage {
+                    damages.note(owner, auditor.shard().0, damage);
+                }
+                if let Some(entries) = read.ended {
+                    damages.mend(owner, pass);
+                    scrubbed.tell(&format!("and {entries} ids of its index"));
+                    *reading = Reading::Log;
+                }
+                (read.bytes, read.ended.is_some())
+            }
+        }
+    }
 }
 
 impl<P: Carries<Message>> AuditLoop<P> {
-    /// Opens an auditor per shard.
+    /// Opens an auditor per shard, which reads no more than `scrub_bytes_per_s` again.
     pub fn open(
         background: Background<P, OperationClient>,
         data: &Path,
-        logs: Vec<AuditedLog>,
+        logs: Vec<(AuditedLog, Scrubbed)>,
         schedule: Schedule,
+        scrub_bytes_per_s: u64,
     ) -> AuditLoop<P> {
-        let shards = logs.len() as u16;
-        let auditor = |AuditedLog { log, reader, recovered }| {
-            ShardAuditor::open(Snapshots::new(RealDisk, data, log), reader, &recovered, shards)
-        };
-        AuditLoop { background, auditors: logs.into_iter().map(auditor).collect(), schedule }
+        let count = logs.len() as u16;
+        let shards = logs.into_iter().map(|(log, scrubbed)| Audited::open(data, log, scrubbed, count)).collect();
+        AuditLoop { background, shards, schedule, budget: Budget::new(scrub_bytes_per_s), turn: 0 }
     }
 
-    /// Audits on schedule until `stopped`.
+    /// Audits on schedule, and reads again, until `stopped`.
     pub fn run(mut self, stopped: &dyn Fn() -> bool) {
         lower_priority();
         let mut audited: Option<Instant> = None;
@@ -75,12 +148,11 @@ impl<P: Carries<Message>> AuditLoop<P> {
             let audit_due = due(audited, self.schedule.audit_interval);
             let snapshot_due = due(Some(snapshotted), self.schedule.snapshot_interval);
             if !audit_due && !snapshot_due {
+                self.read_again(stopped);
                 std::thread::sleep(NAP);
                 continue;
             }
-            for index in 0..self.auditors.len() {
-                self.audit(index, snapshot_due, stopped);
-            }
+            self.audit_all(snapshot_due, stopped);
             audited = Some(Instant::now());
             if snapshot_due {
                 snapshotted = Instant::now();
@@ -88,24 +160,93 @@ impl<P: Carries<Message>> AuditLoop<P> {
         }
     }
 
-    fn audit(&mut self, index: usize, snapshot_due: bool, stopped: &dyn Fn() -> bool) {
-        let auditor = &mut self.auditors[index];
+    /// Reads again what may be read by now, one shard after the other.
+    fn read_again(&mut self, stopped: &dyn Fn() -> bool) {
+        let Some(bytes) = self.budget.take() else { return };
+        let Some(shard) = self.shards.get_mut(self.turn) else { return };
+        if shard.reading == Reading::Log && !shard.scrubbed.is_due() {
+            self.turn = (self.turn + 1) % self.shards.len();
+            return;
+        }
+        let told = shard.auditor.rests_on_the_first_record();
+        let (read, is_over) = shard.read_again(bytes);
+        self.budget.count(read);
+        let rests = shard.auditor.rests_on_the_first_record();
+        shard.auditor.refresh(&mut shard.report);
+        if told != rests {
+            tell_first_fold(&shard.report, rests);
+        }
+        if is_over || told != rests || shard.told.elapsed() >= TELL {
+            shard.told = Instant::now();
+            let (of, report) = (shard.auditor.shard(), shard.report.clone());
+            let _ = self.background.ask((of, Operation::KeepAudit(report)), stopped);
+        }
+        if is_over {
+            self.turn = (self.turn + 1) % self.shards.len();
+        }
+    }
+
+    /// A round: every shard is compared, then the money over all of them, then snapshots are written.
+    fn audit_all(&mut self, snapshot_due: bool, stopped: &dyn Fn() -> bool) {
+        let mut compared = true;
+        for index in 0..self.shards.len() {
+            compared &= self.audit(index, stopped);
+        }
+        if compared {
+            self.conserve(stopped);
+        }
+        for index in 0..self.shards.len() {
+            let report = self.shards[index].report.clone();
+            tell(&report);
+            let shard = self.shards[index].auditor.shard();
+            // Damage of old records is no reason to go without a snapshot: the next start reads so much less.
+            let sound = report.differences.is_empty() && report.finished_at_ms > 0;
+            let _ = self.background.ask((shard, Operation::KeepAudit(report)), stopped);
+            if sound {
+                self.snapshot(index, snapshot_due, stopped);
+            }
+        }
+    }
+
+    /// Compares one shard. False when it did not come to its end: the shard has failed, or the process stops.
+    fn audit(&mut self, index: usize, stopped: &dyn Fn() -> bool) -> bool {
+        let auditor = &mut self.shards[index].auditor;
         let shard = auditor.shard();
         let mut next = auditor.begin();
-        let report = loop {
+        loop {
             match next {
-                Audit::Finished(report) => break report,
+                Audit::Finished(report) => {
+                    self.shards[index].report = report;
+                    return true;
+                }
                 Audit::Ask(operation) => match self.background.ask((shard, operation), stopped) {
                     Some(Ok(answer)) => next = auditor.take(answer, now_ms().0),
-                    // The shard has failed, or the process stops: the next round, if there is one, starts anew.
-                    Some(Err(_)) | None => return,
+                    Some(Err(_)) | None => return false,
                 },
             }
-        };
-        tell(&report);
-        let sound = report.differences.is_empty() && report.damage.is_none();
-        let _ = self.background.ask((shard, Operation::KeepAudit(report)), stopped);
-        if sound && (snapshot_due || auditor.is_snapshot_due(LedgerFamily::COMPACTION)) {
+        }
+    }
+
+    /// Adds up the money over all shards. What they had sent is asked after what they had taken in.
+    fn conserve(&mut self, stopped: &dyn Fn() -> bool) {
+        let mut sent = Vec::new();
+        for shard in (0..self.shards.len()).map(|shard| ShardIndex(shard as u16)) {
+            match self.background.ask((shard, Operation::ReadPeers), stopped) {
+                Some(Ok(Answer::Peers { peers, .. })) => sent.push(peers),
+                _ => return,
+            }
+        }
+        let totals: Vec<_> = self.shards.iter().map(|shard| shard.report.totals.clone()).collect();
+        let conservation = conservation(&totals, &sent);
+        for shard in &mut self.shards {
+            shard.report.conservation = conservation.clone();
+        }
+    }
+
+    fn snapshot(&mut self, index: usize, snapshot_due: bool, stopped: &dyn Fn() -> bool) {
+        let auditor = &mut self.shards[index].auditor;
+        let shard = auditor.shard();
+        if snapshot_due || auditor.is_snapshot_due(LedgerFamily::COMPACTION) {
             match auditor.snapshot() {
                 Ok(Some(written)) => {
                     for snapshot in &written.set_aside {
@@ -125,6 +266,20 @@ impl<P: Carries<Message>> AuditLoop<P> {
     }
 }
 
+fn tell_first_fold(report: &AuditReport, rests: Option<bool>) {
+    let (shard, sequence) = (report.shard, report.first_fold.sequence);
+    match rests {
+        Some(true) => tracing::info!(shard, sequence, "the live state follows from the first record of the journal"),
+        Some(false) => {
+            let why =
+                "the snapshot that this process began from is not what the journal says: stop, remove it, start again";
+            tracing::error!(shard, sequence, "{why}");
+            tell(report);
+        }
+        None => {}
+    }
+}
+
 fn tell(report: &AuditReport) {
     if let Some(damage) = &report.damage {
         tracing::error!(shard = report.shard, damage, "the audit met damage in the journal");
@@ -133,12 +288,17 @@ fn tell(report: &AuditReport) {
         tracing::error!(
             shard = report.shard,
             account = %difference.account,
+            hold = difference.hold.as_deref().unwrap_or(""),
             figure = difference.figure,
-            live = %difference.live,
-            journal = %difference.journal,
+            live = difference.live_text(),
+            journal = difference.journal_text(),
             agreed_at_sequence = difference.agreed_at_sequence,
             "a live figure is not what the journal says"
         );
+    }
+    for of in report.conservation.iter().filter(|of| of.sum != 0 || of.in_transit < 0) {
+        let (asset, sum, in_transit) = (&*of.asset, of.sum.to_string(), of.in_transit.to_string());
+        tracing::error!(asset, sum, in_transit, "money was created or lost between shards");
     }
     tracing::debug!(
         shard = report.shard,

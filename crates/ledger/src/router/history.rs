@@ -11,7 +11,7 @@
 
 use siphasher::sip::SipHasher24;
 use tidegate_machines::ledger::{HistoryRow, Refusal};
-use tidegate_machines::{RecordPosition, ShardIndex};
+use tidegate_machines::{DamagedPlace, RecordPosition, ShardIndex};
 
 use crate::limits::PAGE_ROWS_MAX;
 use crate::message::Reply;
@@ -26,7 +26,12 @@ impl CursorKey {
     fn sign(self, account: &str, places: &[RecordPosition]) -> u64 {
         let mut bytes = account.as_bytes().to_vec();
         places.iter().for_each(|place| bytes.extend_from_slice(&place.0.to_le_bytes()));
-        SipHasher24::new_with_keys(self.0[0], self.0[1]).hash(&bytes)
+        self.sign_bytes(&bytes)
+    }
+
+    /// SipHash-2-4 of `bytes`.
+    pub(crate) fn sign_bytes(self, bytes: &[u8]) -> u64 {
+        SipHasher24::new_with_keys(self.0[0], self.0[1]).hash(bytes)
     }
 }
 
@@ -46,6 +51,8 @@ pub(super) struct HistoryMerge {
 struct Part {
     rows: std::iter::Peekable<std::vec::IntoIter<ChainedRow>>,
     next: RecordPosition,
+    /// Why the chain cannot be followed beyond its rows.
+    damaged: Option<&'static DamagedPlace>,
 }
 
 impl HistoryMerge {
@@ -81,13 +88,13 @@ impl HistoryMerge {
 
     pub(super) fn collect(&mut self, shard: ShardIndex, answer: Answer) {
         match answer {
-            Answer::Rows { rows, next } => {
+            Answer::Rows { rows, next, damaged } => {
                 let part = &mut self.parts[shard.0 as usize];
                 assert!(part.is_new(), "each shard that was asked answers once");
                 assert!(rows.len() <= self.limit + 1, "a shard gives no more rows than were asked for");
                 assert!(rows.is_sorted_by(|newer, older| newer.at > older.at), "a history goes back in time");
                 self.found = true;
-                self.parts[shard.0 as usize] = Part { rows: rows.into_iter().peekable(), next };
+                self.parts[shard.0 as usize] = Part { rows: rows.into_iter().peekable(), next, damaged };
             }
             Answer::Refused(Refusal::AccountNotFound) => {}
             Answer::Refused(refusal) => self.refused = Some(refusal),
@@ -97,13 +104,17 @@ impl HistoryMerge {
 
     pub(super) fn page(&mut self) -> Reply {
         match self.rows() {
-            Ok(rows) => Reply::History { rows, next: self.cursor() },
+            // A page is whole or refused: a short one would say that the history ends there. A smaller page may still
+            // be had.
+            Ok((_, Some(damaged))) => Reply::Refused(Refusal::Damaged(damaged)),
+            Ok((rows, None)) => Reply::History { rows, next: self.cursor() },
             Err(refusal) => Reply::Refused(refusal),
         }
     }
 
-    /// The rows of the page whose parts are there. What the parts have beyond it is forgotten.
-    fn rows(&mut self) -> Result<Vec<HistoryRow>, Refusal> {
+    /// The rows of the page whose parts are there, and the damage that ends them early. What the parts have beyond it
+    /// is forgotten.
+    fn rows(&mut self) -> Result<(Vec<HistoryRow>, Option<&'static DamagedPlace>), Refusal> {
         if let Some(refusal) = self.refused {
             return Err(refusal);
         }
@@ -111,7 +122,13 @@ impl HistoryMerge {
             return Err(Refusal::AccountNotFound);
         }
         let mut rows = Vec::with_capacity(self.limit);
+        let mut damaged = None;
         while rows.len() < self.limit {
+            // What comes next cannot be told without the row that is damaged, nor the sum of balances.
+            damaged = self.parts.iter_mut().find_map(|part| part.damaged.filter(|_| part.rows.peek().is_none()));
+            if damaged.is_some() {
+                break;
+            }
             let Some(newest) = self.newest_part() else { break };
             let balance_after =
                 self.parts.iter_mut().filter_map(|part| part.rows.peek()).map(|r| r.row.balance_after).sum();
@@ -123,7 +140,7 @@ impl HistoryMerge {
         let places = self.parts.iter_mut().map(|part| part.rows.peek().map_or(part.next, |row| row.at));
         self.from = Some(places.collect());
         self.parts.iter_mut().for_each(|part| *part = Part::none());
-        Ok(rows)
+        Ok((rows, damaged))
     }
 
     /// Whether every part has ended.
@@ -149,7 +166,7 @@ impl HistoryMerge {
 
 impl Part {
     fn none() -> Part {
-        Part { rows: Vec::new().into_iter().peekable(), next: RecordPosition::NONE }
+        Part { rows: Vec::new().into_iter().peekable(), next: RecordPosition::NONE, damaged: None }
     }
 
     fn is_new(&self) -> bool {
@@ -190,7 +207,9 @@ impl HistoryStream {
 
     /// The page whose parts are there.
     pub(super) fn part(&mut self) -> Reply {
-        let rows = match self.merge.rows() {
+        let (rows, damaged) = match self.merge.rows() {
+            // All rows before it were given; nobody takes them for the whole.
+            Ok((rows, Some(damaged))) if rows.is_empty() => return Reply::Refused(Refusal::Damaged(damaged)),
             Ok(rows) => rows,
             Err(refusal) => return Reply::Refused(refusal),
         };
@@ -199,6 +218,7 @@ impl HistoryStream {
         }
         let is_last = self.merge.is_over() || self.rows_left == Some(0);
         assert!(is_last || !rows.is_empty(), "a stream comes to its end");
+        assert!(damaged.is_none() || !self.merge.is_over(), "what is damaged is asked for again");
         Reply::HistoryPart { rows, is_last }
     }
 }

@@ -9,7 +9,7 @@ use tidegate_machines::ledger::{
 };
 
 use super::Next;
-use crate::message::{HoldRequest, Reply, TransferBatch};
+use crate::message::{HoldRequest, OpenBatch, Reply, TransferBatch};
 use crate::operation::{AccountFact, Answer, Operation, Selection};
 
 /// What is asked, item by item.
@@ -18,6 +18,7 @@ enum Items {
     Holds(Arc<Vec<HoldRequest>>),
     Posts(Arc<Vec<(Box<str>, Option<u64>)>>),
     Voids(Arc<Vec<Box<str>>>),
+    Opens(Arc<OpenBatch>),
 }
 
 /// The purpose of the current calls.
@@ -65,6 +66,10 @@ impl Deciding {
         Deciding::new(Items::Voids(Arc::new(ids)))
     }
 
+    pub(super) fn opens(batch: OpenBatch) -> Deciding {
+        Deciding::new(Items::Opens(Arc::new(batch)))
+    }
+
     fn new(items: Items) -> Deciding {
         Deciding {
             items,
@@ -99,6 +104,8 @@ impl Deciding {
         match &self.items {
             Items::Transfers { .. } | Items::Holds(_) => self.claim(shard_count),
             Items::Posts(_) | Items::Voids(_) => self.locate(shard_count),
+            // An account's id belongs to its home, which decides.
+            Items::Opens(_) => self.decide(),
         }
     }
 
@@ -129,8 +136,9 @@ impl Deciding {
                 );
                 for (index, owner) in selection.into_iter().flatten().zip(owners) {
                     match owner {
-                        Some(_) => self.owners[index as usize] = owner,
-                        None => self.outcomes[index as usize] = Some(Outcome::Refused(Refusal::HoldNotFound)),
+                        Ok(owner @ Some(_)) => self.owners[index as usize] = owner,
+                        Err(refusal) => self.outcomes[index as usize] = Some(Outcome::Refused(refusal)),
+                        Ok(None) => self.outcomes[index as usize] = Some(Outcome::Refused(Refusal::HoldNotFound)),
                     }
                 }
             }
@@ -206,7 +214,13 @@ impl Deciding {
     /// A linked group with an id that may not be used, or with an item that is malformed, fails as a whole. The shard
     /// is asked all the same: it journals the refusal of the others, so that they get it at every retry, in this group
     /// or alone.
+    ///
+    /// But nobody is asked if a claim met damage: no refusal is remembered for that, of any of them.
     fn after_claims(&mut self) -> Next {
+        let is_damaged = |outcome: &&Option<Outcome>| matches!(outcome, Some(Outcome::Refused(Refusal::Damaged(_))));
+        if let Some(Some(damaged)) = self.outcomes.iter().find(is_damaged).filter(|_| self.items.is_linked()) {
+            return Next::Reply(Reply::Outcomes(vec![*damaged; self.items.len()]));
+        }
         self.failed = self.items.is_linked() && self.outcomes.iter().any(Option::is_some);
         self.decide()
     }
@@ -280,6 +294,7 @@ impl Items {
             Items::Holds(holds) => holds.len(),
             Items::Posts(posts) => posts.len(),
             Items::Voids(ids) => ids.len(),
+            Items::Opens(batch) => batch.len(),
         }
     }
 
@@ -293,6 +308,7 @@ impl Items {
             Items::Holds(holds) => &holds[index].id,
             Items::Posts(posts) => &posts[index].0,
             Items::Voids(ids) => &ids[index],
+            Items::Opens(batch) => batch.get(index).0,
         }
     }
 
@@ -301,6 +317,7 @@ impl Items {
             Items::Transfers { batch, .. } => batch.get(index).credit,
             Items::Holds(holds) => &holds[index].credit,
             Items::Posts(_) | Items::Voids(_) => unreachable!("a post's credit account is known since its hold"),
+            Items::Opens(_) => unreachable!("who opens an account credits none"),
         }
     }
 
@@ -310,6 +327,7 @@ impl Items {
             Items::Transfers { batch, .. } => Some(shard_of(batch.get(index).debit, shard_count)),
             Items::Holds(holds) => Some(shard_of(&holds[index].debit, shard_count)),
             Items::Posts(_) | Items::Voids(_) => None,
+            Items::Opens(batch) => Some(shard_of(batch.get(index).0, shard_count)),
         }
     }
 
@@ -318,7 +336,7 @@ impl Items {
         match self {
             Items::Transfers { batch, .. } => check_transfer(&batch.get(index)),
             Items::Holds(holds) => check_hold(&holds[index].borrow()),
-            Items::Posts(_) | Items::Voids(_) => Ok(()),
+            Items::Posts(_) | Items::Voids(_) | Items::Opens(_) => Ok(()),
         }
     }
 
@@ -326,7 +344,7 @@ impl Items {
         match self {
             Items::Transfers { batch, .. } => content_digest(&batch.get(index)),
             Items::Holds(holds) => content_digest(&holds[index].borrow()),
-            Items::Posts(_) | Items::Voids(_) => unreachable!("only transfers and holds claim ids"),
+            Items::Posts(_) | Items::Voids(_) | Items::Opens(_) => unreachable!("only transfers and holds claim ids"),
         }
     }
 
@@ -338,6 +356,7 @@ impl Items {
             Items::Holds(holds) => Operation::PlaceHolds { holds: holds.clone(), selection, facts },
             Items::Posts(posts) => Operation::PostHolds { posts: posts.clone(), selection },
             Items::Voids(ids) => Operation::VoidHolds { ids: ids.clone(), selection },
+            Items::Opens(batch) => Operation::OpenAccounts { batch: batch.clone(), selection },
         }
     }
 }

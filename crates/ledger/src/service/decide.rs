@@ -3,14 +3,14 @@
 use tidegate_disk::Disk;
 use tidegate_journal::LogStore;
 use tidegate_machines::ledger::{Command, Event, Ledger, Outcome, Refusal, Ruling, Transfer, check_transfer, shard_of};
-use tidegate_machines::{Decision, Machine, ShardIndex};
+use tidegate_machines::{DamagedPlace, Decision, Machine, ShardIndex};
 use tidegate_shard::{JobId, Jobs, Pause, Room, Served};
 
-use super::records::{AtHand, Halt};
+use super::records::{AtHand, Halt, LookUp};
 use super::{LedgerService, LedgerTurn, Output, may_append};
 use crate::ids::IdHash;
 use crate::limits::RECORD_OVERHEAD_BYTES;
-use crate::message::{HoldRequest, TransferBatch};
+use crate::message::{HoldRequest, OpenBatch, TransferBatch};
 use crate::operation::{AccountFact, Answer, Operation, Selection};
 
 /// Transfers whose id hashes are prefetched ahead of their decision; hides the cache misses of the id index.
@@ -60,6 +60,7 @@ impl Operation {
         matches!(
             self,
             Operation::OpenAccount { .. }
+                | Operation::OpenAccounts { .. }
                 | Operation::Transfers { .. }
                 | Operation::PlaceHolds { .. }
                 | Operation::PostHolds { .. }
@@ -83,6 +84,7 @@ impl<D: Disk> LedgerService<D> {
                 let outcome = self.decide_one(turn, &Command::OpenAccount { id, asset, kind: *kind }, None)?;
                 Ok(done(opened(turn.state(), id, outcome)))
             }
+            Operation::OpenAccounts { batch, selection } => self.serve_opens(turn, batch, selection, progress),
             Operation::Transfers { batch, selection, linked: false, facts, .. } => {
                 self.serve_transfers(turn, batch, selection, facts, progress)
             }
@@ -108,8 +110,38 @@ impl<D: Disk> LedgerService<D> {
             Operation::ReadHistory { id, from, limit } => {
                 self.serve_history(turn, (id, *from, *limit), &mut progress.rows, jobs)
             }
+            Operation::Announce(want) => {
+                if let Some(announcer) = &mut self.announcer {
+                    announcer.want(want, turn.state());
+                }
+                Ok(done(Answer::Announced))
+            }
+            Operation::ListAccounts { prefix, after, limit } => {
+                Ok(self.list(turn.state(), prefix, after.as_deref(), *limit))
+            }
             read => Ok(done(self.read(turn, read)?)),
         }
+    }
+
+    fn serve_opens<L: LogStore>(
+        &mut self,
+        turn: &mut LedgerTurn<'_, L>,
+        batch: &OpenBatch,
+        selection: &Selection,
+        progress: &mut Progress,
+    ) -> Result<Served<Output>, Halt> {
+        let count = selection.len(batch.len());
+        progress.outcomes.reserve(count - progress.outcomes.len());
+        while progress.outcomes.len() < count {
+            if self.opens_left == 0 || !may_append(turn) {
+                return Ok(PAUSED);
+            }
+            self.opens_left -= 1;
+            let (id, asset, kind) = batch.get(selection.index(progress.outcomes.len()));
+            let outcome = self.decide_one(turn, &Command::OpenAccount { id, asset, kind }, None)?;
+            progress.outcomes.push(outcome);
+        }
+        Ok(done(progress.answer(count)))
     }
 
     fn serve_transfers<L: LogStore>(
@@ -131,7 +163,7 @@ impl<D: Disk> LedgerService<D> {
             coming.put(ahead, self.prefetch(turn, &batch.get(selection.index(ahead))));
         }
         while progress.outcomes.len() < count {
-            if !may_append(turn) {
+            if self.decisions_left == 0 || !may_append(turn) {
                 return Ok(PAUSED);
             }
             let n = progress.outcomes.len();
@@ -165,7 +197,7 @@ impl<D: Disk> LedgerService<D> {
         }
         let count = selection.len(holds.len());
         while progress.outcomes.len() < count {
-            if !may_append(turn) {
+            if self.decisions_left == 0 || !may_append(turn) {
                 return Ok(PAUSED);
             }
             let n = progress.outcomes.len();
@@ -192,7 +224,7 @@ impl<D: Disk> LedgerService<D> {
     ) -> Result<Served<Output>, Halt> {
         let count = selection.len(total);
         while progress.outcomes.len() < count {
-            if !may_append(turn) {
+            if self.decisions_left == 0 || !may_append(turn) {
                 return Ok(PAUSED);
             }
             let (command, id) = command_at(selection.index(progress.outcomes.len()));
@@ -236,7 +268,11 @@ impl<D: Disk> LedgerService<D> {
         // any more.
         let mut in_vain = failed || has_repeated_id(transfers.clone());
         for transfer in transfers.clone() {
-            in_vain |= self.has_prior(turn, transfer.id)?;
+            // Nothing is journaled for the group, so that all of it can be decided once the file is put right.
+            in_vain |= match self.has_prior(turn, transfer.id) {
+                Err(Halt::Damaged(place)) => return Ok(done(self.refuse_group(count, place))),
+                has_prior => has_prior?,
+            };
         }
         let culprit = match in_vain {
             true => None,
@@ -254,6 +290,12 @@ impl<D: Disk> LedgerService<D> {
         }
         assert!(outcomes.len() == count, "an outcome for each item asked");
         Ok(done(Answer::Outcomes { outcomes, need_credit: Vec::new() }))
+    }
+
+    fn refuse_group(&mut self, count: usize, place: &'static DamagedPlace) -> Answer {
+        let refused = Outcome::Refused(Refusal::Damaged(place));
+        self.count(refused);
+        Answer::Outcomes { outcomes: vec![refused; count], need_credit: Vec::new() }
     }
 
     fn decide_all<'a, L: LogStore>(
@@ -289,10 +331,18 @@ impl<D: Disk> LedgerService<D> {
         command: &Command<'_>,
         id: Option<HashedId<'_>>,
     ) -> Result<Outcome, Halt> {
+        self.decisions_left = self.decisions_left.saturating_sub(1);
         let mut scratch = std::mem::take(&mut self.scratch);
         let outcome = self.decide_with(turn, command, id, &mut scratch);
         self.scratch = scratch;
-        outcome
+        match outcome {
+            Err(Halt::Damaged(place)) => {
+                let refused = Outcome::Refused(Refusal::Damaged(place));
+                self.count(refused);
+                Ok(refused)
+            }
+            decided => decided,
+        }
     }
 
     #[inline]
@@ -393,12 +443,18 @@ impl<D: Disk> LedgerService<D> {
         HashedId { id, hash }: HashedId<'_>,
         scratch: &'s mut Vec<u8>,
     ) -> Result<Option<Event<'s>>, Halt> {
-        let found = self.ids.find_newest(hash, &self.at_hand.looked, |at| -> Result<bool, Halt> {
-            let at_hand = || self.at_hand.records.get(&at).map(|record| &**record);
-            let record = turn.peek(at).or_else(at_hand).ok_or(Halt::Unread)?;
+        let found = self.ids.find_newest(hash, &self.at_hand.looked, |at| -> Result<bool, LookUp> {
+            let at_hand = || self.at_hand.records.get(&at).map(|record| record.as_deref());
+            let record = turn.peek(at).map(Ok).or_else(at_hand).ok_or(LookUp::Halt(Halt::Unread))?;
+            // Whose record it was cannot be told any more; that it was this id's is all but certain.
+            let record = record.map_err(|place| LookUp::Halt(Halt::Damaged(place)))?;
             scratch.clear();
             scratch.extend_from_slice(record);
             Ok(Event::decode(scratch).is_ok_and(|event| event.id() == Some(id)))
+        });
+        let found = found.map_err(|ended| match ended {
+            LookUp::Halt(halt) => halt,
+            LookUp::Ids(error) => Halt::Damaged(self.ids_damaged(&error)),
         })?;
         Ok(found.and_then(|_| Event::decode(scratch).ok()))
     }
@@ -458,7 +514,7 @@ fn opened(ledger: &Ledger, id: &str, outcome: Outcome) -> Answer {
     }
 }
 
-fn done(answer: Answer) -> Served<Output> {
+pub(super) fn done(answer: Answer) -> Served<Output> {
     Served::Done(Output::Answer(answer))
 }
 

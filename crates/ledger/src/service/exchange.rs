@@ -16,9 +16,9 @@ use tidegate_machines::{OutboundNumber, ShardIndex, TimeMs};
 use tidegate_planted::{Bug, is_planted};
 use tidegate_shard::{JobId, Jobs, Unsolicited};
 
-use super::records::Halt;
+use super::records::{Halt, Record, Records, RecordsJob};
 use super::{Job, LedgerService, LedgerTurn, Note, Output, ShardError, Ticket, may_append};
-use crate::limits::{CREDITS_PER_PULL_MAX, PULL_RETRY_MS};
+use crate::limits::{CREDITS_PER_PULL_MAX, DAMAGE_RETRY_MS, PULL_RETRY_MS};
 use crate::operation::Credit;
 
 /// The two sides of credits between this shard and one other.
@@ -29,7 +29,10 @@ struct Peer {
     /// The job that reads the debits of these credits.
     reading: Option<JobId>,
     /// Records that it read.
-    records: HashMap<Position, Box<[u8]>>,
+    records: Records,
+    /// The debit of the next credit is damaged, and when that was found. The other must not lose or pass over it, so
+    /// it waits, and the read is tried again from time to time.
+    stuck_at: Option<TimeMs>,
     /// The other has durably applied up to here; noted, perhaps not journaled yet.
     confirmed: OutboundNumber,
     /// When we last asked the other and got no answer yet; a question that got lost is asked again.
@@ -83,7 +86,12 @@ impl Exchange {
         self.received.is_empty()
     }
 
-    pub fn fetched(&mut self, job: JobId, records: Result<Vec<Box<[u8]>>, JournalError>) {
+    /// Other shards that wait for a credit whose debit is damaged.
+    pub fn stuck(&self) -> u64 {
+        self.peers.iter().filter(|peer| peer.stuck_at.is_some()).count() as u64
+    }
+
+    pub fn fetched(&mut self, job: JobId, records: Result<Vec<Record>, JournalError>) {
         let (to, positions) = self.readings.remove(&job).expect("a job comes back once");
         let peer = &mut self.peers[to.0 as usize];
         assert_eq!(peer.reading.take(), Some(job), "one read at a time for each other shard");
@@ -103,6 +111,11 @@ impl<D: Disk> LedgerService<D> {
         while let Some((from, credits)) = self.exchange.received.pop_front() {
             assert!(from != self.index, "no shard gives itself credits");
             worked = true;
+            let reached = turn.state().watermark(from);
+            // They begin behind what was asked for, or behind what this shard is said to have confirmed.
+            if let Some(first) = credits.first().filter(|first| first.number.0 > reached.0 + 1) {
+                return Err(ShardError::PeerAhead { peer: from, number: first.number.0 - 1, reached: reached.0 });
+            }
             for credit in &credits {
                 // With a full group or disk the rest is dropped here and pulled again.
                 if !may_append(turn) {
@@ -157,6 +170,13 @@ impl<D: Disk> LedgerService<D> {
     ) {
         let peer = &mut self.exchange.peers[to.0 as usize];
         let Some(after) = peer.asked_after.filter(|_| peer.reading.is_none()) else { return };
+        if peer.stuck_at.is_some_and(|at| turn.now().0.abs_diff(at.0) < DAMAGE_RETRY_MS) {
+            return;
+        }
+        if peer.stuck_at.take().is_some() {
+            peer.records.retain(|_, record| record.is_ok());
+        }
+        let mut damaged = false;
         let mut credits = Vec::new();
         let mut missing = Vec::new();
         let mut last = after;
@@ -164,9 +184,18 @@ impl<D: Disk> LedgerService<D> {
             assert!(outbound.number > last, "credits are given in order");
             last = outbound.number;
             let at = Position(outbound.position.0);
-            let Some(record) = turn.peek(at).or_else(|| peer.records.get(&at).map(|record| &**record)) else {
-                missing.push(at);
-                continue;
+            let read = || peer.records.get(&at).map(|record| record.as_deref());
+            let record = match turn.peek(at).map(Ok).or_else(read) {
+                Some(Ok(record)) => record,
+                // What is before it can be given; nothing behind it is, because credits are applied in order.
+                Some(Err(_)) => {
+                    damaged = true;
+                    break;
+                }
+                None => {
+                    missing.push(at);
+                    continue;
+                }
             };
             let event = Event::decode(record).expect("this shard encoded the event");
             let credit = turn.state().credit_of(&outbound, &event).expect("the outbound queue names its own records");
@@ -185,11 +214,14 @@ impl<D: Disk> LedgerService<D> {
         assert!(last <= turn.state().outbound_last(to) || last == after, "no credit is given that was not sent");
         assert!(credits.len() + missing.len() <= CREDITS_PER_PULL_MAX, "no more credits are given than fit an answer");
         if !missing.is_empty() {
-            let job = jobs.start(Job::Records(missing.clone()));
+            let job = jobs.start(Job::Records(RecordsJob::new(missing.clone(), self.log, &self.damages)));
             peer.reading = Some(job);
             assert!(peer.asked_after.is_some(), "records are read for who asks");
             self.exchange.readings.insert(job, (to, missing));
-        } else if !credits.is_empty() {
+            return;
+        }
+        peer.stuck_at = (damaged && credits.is_empty()).then(|| turn.now());
+        if !credits.is_empty() {
             peer.asked_after = None;
             peer.records = HashMap::new();
             out.push(Ticket::Credits { to }, Output::Credits(credits));
@@ -207,6 +239,10 @@ impl<D: Disk> LedgerService<D> {
         }
         if confirmed <= turn.state().outbound_confirmed(to) || !may_append(turn) {
             return Ok(());
+        }
+        let reached = turn.state().outbound_last(to);
+        if confirmed > reached {
+            return Err(ShardError::PeerAhead { peer: to, number: confirmed.0, reached: reached.0 });
         }
         assert!(to != self.index, "no shard confirms to itself");
         self.decide_one(turn, &Command::ConfirmCredits { to, number: confirmed }, None).map_err(Halt::into_stop)?;

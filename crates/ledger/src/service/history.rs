@@ -7,14 +7,18 @@
 //! Why other calls may overtake one for a history: it writes nothing, and its records may be years old. Its answer
 //! waits for all records that were appended before its last row was read.
 
+use std::sync::Arc;
+
 use tidegate_disk::Disk;
-use tidegate_journal::{JournalError, LogReader, LogStore, Position};
+use tidegate_journal::{LogId, LogReader, LogStore, Position};
 use tidegate_machines::RecordPosition;
 use tidegate_machines::ledger::{AccountSlot, Event, Ledger, Refusal};
+use tidegate_runtime::{Damages, Unreadable};
 use tidegate_shard::{JobId, Jobs, Pause, Served};
 
 use super::records::Halt;
 use super::{Job, LedgerService, LedgerTurn, Output};
+use crate::family::LEDGER;
 use crate::limits::{HISTORY_RECORDS_PER_JOB, HISTORY_RECORDS_PER_STEP, PAGE_ROWS_MAX};
 use crate::operation::{Answer, ChainedRow};
 
@@ -32,13 +36,15 @@ pub struct HistoryJob {
     slot: AccountSlot,
     from: RecordPosition,
     records_max: usize,
+    log: LogId,
+    damages: Arc<Damages>,
 }
 
 /// The records that it met, newest first, and why it went no further, if the disk was why.
 #[derive(Debug)]
 pub struct HistoryRecords {
     records: Vec<(RecordPosition, Box<[u8]>)>,
-    ended: Option<JournalError>,
+    ended: Option<Unreadable>,
 }
 
 impl HistoryJob {
@@ -48,7 +54,7 @@ impl HistoryJob {
         while at != RecordPosition::NONE && found.records.len() < self.records_max {
             let mut record = Vec::new();
             if let Err(error) = reader.read(Position(at.0), &mut record) {
-                found.ended = Some(error);
+                found.ended = Some(self.damages.judge(reader, (LEDGER.name, self.log), Position(at.0), error));
                 break;
             }
             let before = Event::decode(&record).ok().and_then(|event| event.step_of(self.slot)).map(|step| step.prev);
@@ -96,7 +102,15 @@ impl<D: Disk> LedgerService<D> {
                 Some(_) if Position(at.0) >= turn.durable().position() => {
                     return Ok(done(Answer::Refused(Refusal::CursorInvalid)));
                 }
-                Some(error) => return Err(error.into()),
+                // All is sound around a place where no record begins: the cursor is made up, or from before a restore.
+                Some(Unreadable::Nothing(_)) if read.rows.is_empty() && from.is_some() => {
+                    return Ok(done(Answer::Refused(Refusal::CursorInvalid)));
+                }
+                Some(Unreadable::Damaged(place) | Unreadable::Nothing(place)) => {
+                    let rows = std::mem::take(&mut read.rows);
+                    return Ok(done(Answer::Rows { rows, next: at, damaged: Some(place) }));
+                }
+                Some(Unreadable::Failed(error)) => return Err(error.into()),
                 None => {}
             }
         }
@@ -113,12 +127,18 @@ impl<D: Disk> LedgerService<D> {
         }
         if at == RecordPosition::NONE || read.rows.len() >= limit {
             assert!(read.rows.len() <= limit, "a page has no more rows than were asked for");
-            return Ok(done(Answer::Rows { rows: std::mem::take(&mut read.rows), next: at }));
+            return Ok(done(Answer::Rows { rows: std::mem::take(&mut read.rows), next: at, damaged: None }));
         }
         assert!(read.rows.len() < limit, "a page that is full is given");
         read.next = Some(at);
         let records_max = (limit - read.rows.len()).min(HISTORY_RECORDS_PER_JOB);
-        let job = jobs.start(Job::History(HistoryJob { slot, from: at, records_max }));
+        let job = jobs.start(Job::History(HistoryJob {
+            slot,
+            from: at,
+            records_max,
+            log: self.log,
+            damages: self.damages.clone(),
+        }));
         read.job = Some(job);
         Ok(Served::Paused(Pause::Aside(job)))
     }

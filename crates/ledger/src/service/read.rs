@@ -2,11 +2,13 @@
 
 use tidegate_disk::Disk;
 use tidegate_journal::LogStore;
-use tidegate_machines::ledger::{AccountKind, AccountView, Ledger, shard_of};
+use tidegate_machines::ledger::{AccountKind, AccountSlot, AccountView, Ledger, Refusal, shard_of};
+use tidegate_shard::{Served, Unavailable};
 
+use super::decide::done;
 use super::records::Halt;
-use super::{LedgerService, LedgerTurn};
-use crate::limits::{AUDIT_ACCOUNTS_PER_QUESTION, PAGE_ROWS_MAX};
+use super::{LedgerService, LedgerTurn, Output};
+use crate::limits::{ACCOUNTS_SORTED_PER_STEP, AUDIT_ACCOUNTS_PER_QUESTION, AUDIT_HOLDS_PER_QUESTION, PAGE_ROWS_MAX};
 use crate::operation::{AccountFact, Answer, Figures, Operation};
 
 impl<D: Disk> LedgerService<D> {
@@ -18,23 +20,35 @@ impl<D: Disk> LedgerService<D> {
         let ledger = turn.state();
         Ok(match operation {
             Operation::ReadAccount { id } => Answer::Account(self.local_account(ledger, id)),
-            Operation::ListAccounts { prefix, after, limit } => {
-                let limit = (*limit).min(PAGE_ROWS_MAX) as usize;
-                Answer::Accounts(ledger.list(prefix, after.as_deref(), limit))
-            }
             Operation::Describe(ids) => Answer::Facts(ids.iter().map(|id| self.describe(ledger, id)).collect()),
             Operation::FindOwners(ids) => {
                 let mut owners = Vec::with_capacity(ids.len());
                 for id in ids {
-                    owners.push(self.owner_of(turn, id)?);
+                    owners.push(match self.owner_of(turn, id) {
+                        Err(Halt::Damaged(place)) => Err(Refusal::Damaged(place)),
+                        owner => Ok(owner?),
+                    });
                 }
                 Answer::Owners(owners)
             }
             Operation::ReadFigures { first, count } => read_figures(turn, *first, *count),
+            Operation::ReadOpenHolds { after, count } => {
+                let count = (*count).min(AUDIT_HOLDS_PER_QUESTION) as usize;
+                let mut holds: Vec<_> = ledger.holds_after(*after).take(count + 1).collect();
+                let more = holds.len() > count;
+                holds.truncate(count);
+                Answer::OpenHolds { sequence: turn.appended().0, holds, more }
+            }
+            Operation::ReadPeers => Answer::Peers { sequence: turn.appended().0, peers: ledger.peer_figures() },
             Operation::ReadDurableEnd => Answer::DurableEnd { durable: turn.durable() },
             Operation::CoverIds => {
                 self.ids.cover(turn.durable().position());
                 Answer::DurableEnd { durable: turn.durable() }
+            }
+            Operation::NameAccounts(slots) => {
+                let named =
+                    |slot: &AccountSlot| ledger.account_at(*slot).map(|account| (*slot, account.id, account.asset));
+                Answer::Names(slots.iter().filter_map(named).collect())
             }
             Operation::KeepAudit(report) => {
                 self.last_audit = report.clone();
@@ -45,6 +59,15 @@ impl<D: Disk> LedgerService<D> {
         })
     }
 
+    /// A page of accounts. Turned away while many accounts are not sorted yet: after a start, or a rush of new ones.
+    pub(super) fn list(&mut self, ledger: &Ledger, prefix: &str, after: Option<&str>, limit: u32) -> Served<Output> {
+        if self.order.catch_up(ledger, ACCOUNTS_SORTED_PER_STEP) > 0 {
+            return Served::TurnedAway(Unavailable::Busy);
+        }
+        let limit = limit.min(PAGE_ROWS_MAX) as usize;
+        done(Answer::Accounts(self.order.list(ledger, prefix, after, limit)))
+    }
+
     /// An account of this shard, or its part of a collector; not what it merely knows of another shard's account.
     fn local_account(&self, ledger: &Ledger, id: &str) -> Option<AccountView> {
         let account = ledger.account(id)?;
@@ -53,10 +76,9 @@ impl<D: Disk> LedgerService<D> {
     }
 
     fn describe(&self, ledger: &Ledger, id: &str) -> AccountFact {
-        AccountFact {
-            id: id.into(),
-            found: self.local_account(ledger, id).map(|account| (account.asset, account.kind)),
-        }
+        let found = ledger.slot(id).and_then(|slot| ledger.facts_at(slot));
+        let found = found.filter(|(.., is_here)| *is_here).map(|(asset, kind, _)| (asset.into(), kind));
+        AccountFact { id: id.into(), found }
     }
 }
 
@@ -67,6 +89,8 @@ fn read_figures<L: LogStore>(turn: &LedgerTurn<'_, L>, first: u32, count: u32) -
         .figures(first, count)
         .map(|view| Figures {
             id: view.id,
+            asset: view.asset,
+            kind: view.kind,
             balance: view.balance,
             held: view.held,
             credited: view.credited,

@@ -7,31 +7,50 @@
 //!   job: pages ─▶ candidates ─▶ their records
 //! ```
 //!
+//! A record that the disk has lost refuses the calls that need it, as `damaged`, and no others.
+//!
 //! Promise: nothing is decided without the record of its id. A call that waits keeps its place: later calls have their
 //! own records read meanwhile and are decided after it, so two calls with one id are decided in the order in which they
 //! came. The index is asked again each time, because ids may have been inserted while the disk was read.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 use tidegate_disk::Disk;
-use tidegate_journal::{LogReader, LogStore, Position};
+use tidegate_journal::{JournalError, LogId, LogReader, LogStore, Position};
+use tidegate_machines::DamagedPlace;
 use tidegate_machines::ledger::Event;
+use tidegate_runtime::{Damages, Unreadable};
 use tidegate_shard::{JobId, Jobs};
 
 use super::{Fetched, Job, LedgerService, LedgerTurn, ShardError};
-use crate::ids::{IdHash, Looked, PageLookup, PagesUnread};
+use crate::family::LEDGER;
+use crate::ids::{IdHash, IdsError, Looked, PageLookup, Unsettled};
 use crate::limits::RECORDS_PER_JOB_MAX;
 use crate::operation::Operation;
 
 /// Ids whose cache lines are loaded ahead.
 const PREFETCH_AHEAD: usize = 12;
 
+/// A record as it was read, or the damage at its place.
+pub type Record = Result<Box<[u8]>, &'static DamagedPlace>;
+
+/// Records by their positions.
+pub(super) type Records = HashMap<Position, Record>;
+
+/// Which records a job reads, and who is told of damage.
+#[derive(Debug)]
+pub struct RecordsJob {
+    positions: Vec<Position>,
+    log: LogId,
+    damages: Arc<Damages>,
+}
+
 /// What was read for decisions to come.
 #[derive(Debug, Default)]
 pub(super) struct AtHand {
-    /// Records by their positions.
-    pub(super) records: HashMap<Position, Box<[u8]>>,
+    pub(super) records: Records,
     /// What the pages of the id index have.
     pub(super) looked: Looked,
 }
@@ -52,12 +71,12 @@ impl AtHand {
 /// What is to be read for decisions to come.
 pub struct Wanted<D: Disk> {
     lookup: PageLookup<D>,
-    positions: Vec<Position>,
+    records: RecordsJob,
 }
 
 impl<D: Disk> std::fmt::Debug for Wanted<D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} ids to look for, and records at {:?}", self.lookup.len(), self.positions)
+        write!(f, "{} ids to look for, and {:?}", self.lookup.len(), self.records)
     }
 }
 
@@ -68,17 +87,16 @@ impl<D: Disk> Wanted<D> {
     }
 
     fn len(&self) -> usize {
-        self.lookup.len() + self.positions.len()
+        self.lookup.len() + self.records.positions.len()
     }
 
-    /// Reads it: pages first, then the records that they and the caller name.
-    pub(super) fn read<R: LogReader>(self, reader: &R) -> Result<FoundForIds, ShardError> {
-        let (looked, pages_read) = if self.lookup.is_empty() { (Looked::default(), 0) } else { self.lookup.run()? };
-        let mut records = HashMap::new();
-        for at in self.positions.into_iter().chain(looked.positions()) {
-            let mut record = Vec::new();
-            reader.read(at, &mut record)?;
-            records.insert(at, record.into_boxed_slice());
+    /// Reads it: pages first, then the records that they and the caller name. Damage at one place keeps none of the
+    /// others from being read.
+    pub(super) fn run<R: LogReader>(self, reader: &R) -> Result<FoundForIds, JournalError> {
+        let (looked, pages_read) = if self.lookup.is_empty() { (Looked::default(), 0) } else { self.lookup.run() };
+        let mut records = Records::new();
+        for at in self.records.positions.iter().copied().chain(looked.positions()) {
+            records.insert(at, self.records.read(at, reader)?);
         }
         Ok(FoundForIds { at_hand: AtHand { records, looked }, pages_read })
     }
@@ -91,17 +109,6 @@ pub struct FoundForIds {
     pages_read: u64,
 }
 
-/// Why an id was not settled in memory.
-enum Unsettled {
-    Pages,
-}
-
-impl From<PagesUnread> for Unsettled {
-    fn from(PagesUnread: PagesUnread) -> Unsettled {
-        Unsettled::Pages
-    }
-}
-
 /// Why a call is not served further now.
 #[derive(Debug)]
 pub(super) enum Halt {
@@ -109,6 +116,8 @@ pub(super) enum Halt {
     Stop(ShardError),
     /// A page or record must be read first; the item at hand was not touched.
     Unread,
+    /// What the item needs is damaged, and it was not touched: it is refused.
+    Damaged(&'static DamagedPlace),
 }
 
 impl Halt {
@@ -116,14 +125,8 @@ impl Halt {
     pub fn into_stop(self) -> ShardError {
         match self {
             Halt::Stop(stop) => stop,
-            Halt::Unread => unreachable!("a command without an id needs no record"),
+            Halt::Unread | Halt::Damaged(_) => unreachable!("a command without an id needs no record"),
         }
-    }
-}
-
-impl From<PagesUnread> for Halt {
-    fn from(PagesUnread: PagesUnread) -> Halt {
-        Halt::Unread
     }
 }
 
@@ -133,16 +136,33 @@ impl<E: Into<ShardError>> From<E> for Halt {
     }
 }
 
+/// Why the look-up of an id ended without an answer.
+pub(super) enum LookUp {
+    /// A candidate's record is not there, or pages were not read.
+    Halt(Halt),
+    /// The index cannot be read there.
+    Ids(Arc<IdsError>),
+}
+
+impl From<Unsettled> for LookUp {
+    fn from(unsettled: Unsettled) -> LookUp {
+        match unsettled {
+            Unsettled::PagesUnread => LookUp::Halt(Halt::Unread),
+            Unsettled::PagesDamaged(error) => LookUp::Ids(error),
+        }
+    }
+}
+
 /// Results of reads, until they are taken.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
     under_way: HashSet<JobId>,
-    arrived: HashMap<JobId, Result<AtHand, ShardError>>,
+    arrived: HashMap<JobId, Result<AtHand, JournalError>>,
 }
 
 impl Reads {
     /// Takes what a job found. Returns how many pages of the id index it read.
-    pub fn fetched(&mut self, job: JobId, found: Result<FoundForIds, ShardError>) -> u64 {
+    pub fn fetched(&mut self, job: JobId, found: Result<FoundForIds, JournalError>) -> u64 {
         assert!(self.under_way.remove(&job) && !self.arrived.contains_key(&job), "a job comes back once");
         let pages_read = found.as_ref().map_or(0, |found| found.pages_read);
         self.arrived.insert(job, found.map(|found| found.at_hand));
@@ -150,19 +170,38 @@ impl Reads {
     }
 
     /// What a job found; `None` while it is running.
-    pub fn take(&mut self, job: JobId) -> Option<Result<AtHand, ShardError>> {
+    pub fn take(&mut self, job: JobId) -> Option<Result<AtHand, JournalError>> {
         self.arrived.remove(&job)
     }
 }
 
-/// Reads records, in the order asked.
-pub(super) fn run<R: LogReader>(positions: &[Position], reader: &R) -> Fetched {
-    let read = |at: &Position| {
+impl RecordsJob {
+    /// A read of the records at `positions` of `log`.
+    pub(super) fn new(positions: Vec<Position>, log: LogId, damages: &Arc<Damages>) -> RecordsJob {
+        RecordsJob { positions, log, damages: damages.clone() }
+    }
+
+    /// Reads the records, in the order asked. Damage at one place keeps none of the others from being read.
+    pub(super) fn run<R: LogReader>(&self, reader: &R) -> Fetched {
+        Fetched::Records(self.positions.iter().map(|at| self.read(*at, reader)).collect())
+    }
+
+    fn read<R: LogReader>(&self, at: Position, reader: &R) -> Result<Record, JournalError> {
         let mut record = Vec::new();
-        reader.read(*at, &mut record)?;
-        Ok(record.into_boxed_slice())
-    };
-    Fetched::Records(positions.iter().map(read).collect())
+        let error = match reader.read(at, &mut record) {
+            Ok(()) if Event::decode(&record).is_ok() => return Ok(Ok(record.into_boxed_slice())),
+            // Its checksum is right, so it was written so.
+            Ok(()) => {
+                return Ok(Err(self.damages.note_record(LEDGER.name, self.log, at, "it is no event of a ledger")));
+            }
+            Err(error) => error,
+        };
+        match self.damages.judge(reader, (LEDGER.name, self.log), at, error) {
+            // Only the index names such a place, and an index that does so may name no other for the same id.
+            Unreadable::Damaged(place) | Unreadable::Nothing(place) => Ok(Err(place)),
+            Unreadable::Failed(error) => Err(error),
+        }
+    }
 }
 
 impl<D: Disk> LedgerService<D> {
@@ -182,7 +221,8 @@ impl<D: Disk> LedgerService<D> {
         ids: impl Iterator<Item = &'i str>,
         at_hand: &AtHand,
     ) -> Wanted<D> {
-        let mut wanted = Wanted { lookup: self.ids.lookup(), positions: Vec::new() };
+        let mut wanted =
+            Wanted { lookup: self.ids.lookup(), records: RecordsJob::new(Vec::new(), self.log, &self.damages) };
         let mut ahead: VecDeque<(&str, IdHash)> = VecDeque::with_capacity(PREFETCH_AHEAD);
         let mut hashed = ids.map(|id| {
             let hash = self.ids.hash(id.as_bytes());
@@ -197,8 +237,8 @@ impl<D: Disk> LedgerService<D> {
                 break;
             }
         }
-        wanted.positions.sort_unstable();
-        wanted.positions.dedup();
+        wanted.records.positions.sort_unstable();
+        wanted.records.positions.dedup();
         wanted
     }
 
@@ -209,17 +249,21 @@ impl<D: Disk> LedgerService<D> {
         at_hand: &AtHand,
         wanted: &mut Wanted<D>,
     ) {
-        let positions = &mut wanted.positions;
+        let positions = &mut wanted.records.positions;
         let settled = self.ids.find_newest(hash, &at_hand.looked, |at| -> Result<bool, Unsettled> {
-            match turn.peek(at).or_else(|| at_hand.records.get(&at).map(|record| &**record)) {
-                Some(record) => Ok(Event::decode(record).is_ok_and(|event| event.id() == Some(id))),
+            let read = || at_hand.records.get(&at).map(|record| record.as_deref());
+            match turn.peek(at).map(Ok).or_else(read) {
+                Some(Ok(record)) => Ok(Event::decode(record).is_ok_and(|event| event.id() == Some(id))),
+                // Nothing older can answer for it.
+                Some(Err(_)) => Ok(true),
                 None => {
                     positions.push(at);
                     Ok(false)
                 }
             }
         });
-        if let Err(Unsettled::Pages) = settled {
+        // An index that fails says so when the id is decided on.
+        if let Err(Unsettled::PagesUnread) = settled {
             self.ids.look_for(hash, &mut wanted.lookup);
         }
     }

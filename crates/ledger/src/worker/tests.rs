@@ -1,23 +1,26 @@
 //! A worker over a fake disk, stepped by the test: its answers when a shard fails, and when a batch has more accounts
 //! than a group holds.
 
+mod audits;
+mod damage;
 mod streams;
 
 use std::path::{Path, PathBuf};
 
 use tidegate_disk::{Disk, DiskFile, FakeDisk};
-use tidegate_journal::{LogId, Logs, Options, StepLog, StepLogs};
-use tidegate_machines::ShardIndex;
-use tidegate_machines::ledger::{AccountKind, Outcome, Refusal, Transfer, shard_of};
+use tidegate_journal::{Cursor, LogId, Logs, Notice, NoticeKind, Options, Position, StepLog, StepLogs, Timeline};
+use tidegate_machines::ledger::{AccountKind, Event, Ledger, Outcome, Refusal, Transfer, shard_of};
+use tidegate_machines::{Place, ShardIndex};
 
 use super::*;
-use crate::announcer::AnnounceRules;
+use crate::announcer::{AnnounceRules, Want};
 use crate::family::LEDGER;
 use crate::family::LedgerFamily;
-use crate::ids::{BuilderKind, IdIndex, IdSeed, IdsOptions};
-use crate::message::{HoldRequest, Reply, TransferBatch};
+use crate::ids::make::{MadeId, Maker};
+use crate::ids::{BuilderKind, IdIndex, IdSeed, IdsError, IdsOptions};
+use crate::message::{HoldRequest, OpenBatch, Reply, TransferBatch};
 use crate::operation::{Message, Operation};
-use tidegate_shard::{NothingDerived, OpenShard, ReplayReport, Service, Snapshots};
+use tidegate_shard::{Derived, NothingDerived, OpenShard, ReplayReport, Service, Snapshots};
 
 const DATA: &str = "/data";
 const START: TimeMs = TimeMs(1_000);
@@ -41,6 +44,8 @@ struct TestWorker {
     held: Option<Vec<(ShardIndex, JobId, Job<FakeDisk>)>>,
     /// What the last start said of shard 0.
     replayed: ReplayReport,
+    /// What rotted last.
+    rotten: Option<(PathBuf, u64)>,
 }
 
 impl TestWorker {
@@ -64,7 +69,7 @@ impl TestWorker {
         let addresses = ShardAddresses::new((0..shard_count).map(|_| me));
         let worker = Worker::new(me, addresses, me, CursorKey([1, 2]), shards);
         let replayed = reports.into_iter().next().expect("there is a shard");
-        TestWorker { disk, worker, now: START, held: None, replayed }
+        TestWorker { disk, worker, now: START, held: None, replayed, rotten: None }
     }
 
     /// One turn of the worker and of each journal.
@@ -127,13 +132,25 @@ impl TestWorker {
     }
 
     /// Flips a bit of the only record with this memo.
-    fn rot(&self, memo: &str) {
-        let found = self.disk.files().into_iter().find_map(|(path, _)| {
+    fn rot(&mut self, memo: &str) {
+        self.rot_in(DATA, memo);
+    }
+
+    /// Flips a bit of the first place below `folder` that has this text.
+    fn rot_in(&mut self, folder: &str, memo: &str) {
+        let found = self.disk.files().into_iter().filter(|(path, _)| path.starts_with(folder)).find_map(|(path, _)| {
             let bytes = self.disk.contents(&path).expect("it is listed");
             let at = bytes.windows(memo.len()).position(|window| window == memo.as_bytes())?;
             Some((path, at as u64))
         });
         let (path, at) = found.expect("the record is on the disk");
+        assert!(self.disk.flip_bit(&path, at, 0));
+        self.rotten = Some((path, at));
+    }
+
+    /// Puts right what rotted last.
+    fn heal(&mut self) {
+        let (path, at) = self.rotten.take().expect("something rotted");
         assert!(self.disk.flip_bit(&path, at, 0));
     }
 }
@@ -153,10 +170,14 @@ fn snapshots(disk: &FakeDisk, shard: u16) -> Snapshots<LedgerFamily, FakeDisk> {
     Snapshots::new(disk.clone(), Path::new(DATA), log_id(shard))
 }
 
+fn ids_options() -> IdsOptions {
+    IdsOptions { builder: BuilderKind::Stepped, freeze_at: 1 << 12, ..IdsOptions::new(IdSeed([3, 4])) }
+}
+
 fn open_shard(disk: &FakeDisk, shard: u16, shard_count: u16, options: Options) -> (TestShard, ReplayReport) {
     let open = OpenShard::open(&logs(disk), snapshots(disk, shard), options).expect("it was created");
     let folder = Path::new(DATA).join("ids").join(format!("ledger-{shard}"));
-    let ids = IdsOptions { builder: BuilderKind::Stepped, freeze_at: 1 << 12, ..IdsOptions::new(IdSeed([3, 4])) };
+    let ids = ids_options();
     let durable = open.recovered().durability().position();
     let opened = IdIndex::open(disk.clone(), &folder, ids, durable, &mut |_, _| {});
     let mut ids = opened.expect("the index is whole").index;
@@ -195,17 +216,6 @@ fn all_that_wait_for_a_sync_that_fails_are_told() {
     assert!(node.worker.failure().is_some());
     assert!(node.worker.is_idle(), "a stop must not wait for a failed shard");
     assert_eq!(node.ask(sale("c")), FAILED);
-}
-
-#[test]
-fn the_call_that_meets_a_rotted_record_is_told_too() {
-    for question in [sale("vote"), history()] {
-        let mut node = TestWorker::with_a_durable_vote();
-        node.rot("memo of vote");
-        assert_eq!(node.ask_all(vec![question, sale("behind it")]), [FAILED, FAILED]);
-        assert!(node.worker.failure().is_some());
-        assert!(node.worker.is_idle(), "a stop must not wait for a failed shard");
-    }
 }
 
 #[test]
@@ -332,7 +342,8 @@ fn write_snapshot(disk: &FakeDisk) {
         OpenShard::open(&logs(disk), snapshots(disk, 0), SMALL).expect("the log is whole");
     let end = open.recovered().end;
     let back = open.replay(1, &mut NothingDerived, |_| {}).expect("the log is whole");
-    snapshots(disk, 0).write(end, &back.state, |_| true).expect("there is room");
+    let end = tidegate_shard::Stand { cursor: end, ..tidegate_shard::Stand::default() };
+    snapshots(disk, 0).write(&end, &back.state, |_| true).expect("there is room");
 }
 
 /// Has the ids of all that is durable covered, as the auditor does behind a snapshot.
@@ -371,10 +382,9 @@ fn a_restart_reads_only_what_is_behind_the_snapshot_however_few_ids_there_are() 
     }
 }
 
-/// Two timelines part after two sales. What a start finds that has the journal of the one and a snapshot of the other:
-/// the wallet's credits, and the node.
+/// Two timelines part after two sales. A disk with the journal of the one and a snapshot of the other.
 #[track_caller]
-fn after_a_restore(of_snapshot: &[&str], of_journal: &[&str]) -> (u64, TestWorker) {
+fn restored(of_snapshot: &[&str], of_journal: &[&str]) -> FakeDisk {
     let stop = |node: TestWorker| {
         node.worker.into_logs().into_iter().for_each(|log| _ = log.close().expect("the disk works"));
         node.disk
@@ -392,8 +402,13 @@ fn after_a_restore(of_snapshot: &[&str], of_journal: &[&str]) -> (u64, TestWorke
     let disk = lived(disk, of_snapshot);
     write_snapshot(&disk);
     restore(&disk, &backup);
+    disk
+}
 
-    let mut node = TestWorker::over(disk, 1);
+/// What a start finds there: the wallet's credits, and the node.
+#[track_caller]
+fn after_a_restore(of_snapshot: &[&str], of_journal: &[&str]) -> (u64, TestWorker) {
+    let mut node = TestWorker::over(restored(of_snapshot, of_journal), 1);
     let credits = match node.ask(Request::ReadAccount { id: "wallet".into() }) {
         Reply::Account(account) => account.balance as u64,
         other => panic!("{other:?}"),
@@ -425,9 +440,17 @@ fn a_snapshot_of_another_timeline_is_passed_over_after_a_restore() {
 }
 
 #[test]
-fn a_snapshot_ahead_of_the_log_is_passed_over_after_a_restore() {
-    let (credits, node) = after_a_restore(&["a1", "a2", "a3"], &["b1"]);
-    assert_eq!(credits, 3);
+fn a_snapshot_ahead_of_the_log_stops_the_start_until_the_loss_is_accepted() {
+    let disk = restored(&["a1", "a2", "a3"], &["b1"]);
+    let refused =
+        OpenShard::open(&logs(&disk), snapshots(&disk, 0), SMALL).err().expect("two sales are lost").to_string();
+    assert!(refused.starts_with("records 6 to 7 are lost: journal/ledger-0 ends at sequence 5"), "{refused}");
+    let notice = Notice { kind: NoticeKind::Restored, time_ms: 7, lost: None, text: "a copy of yesterday".into() };
+    logs(&disk).append_notice(log_id(0), Cursor::START, SMALL, &notice).expect("it is written");
+
+    let mut node = TestWorker::over(disk, 1);
+    let wallet = node.ask(Request::ReadAccount { id: "wallet".into() });
+    assert!(matches!(&wallet, Reply::Account(wallet) if wallet.balance == 3), "{wallet:?}");
     let passed_over = &node.replayed.snapshots_passed_over;
     assert!(
         matches!(&passed_over[..], [one] if one.contains("is ahead of the log's end") && one.contains("set aside")),
@@ -448,9 +471,8 @@ fn announcing(accounts: &[&str]) -> TestWorker {
     let opened = [open("source", AccountKind::Source), open("wallet", AccountKind::Wallet)];
     node.ask_all(opened.to_vec());
     let accounts = accounts.iter().map(|pattern| Box::from(*pattern)).collect();
-    let shard = &mut node.worker.shards_mut()[0];
-    let ledger = shard.state_ahead().clone();
-    shard.service_mut().announce(AnnounceRules { accounts, interval_ms: 100 }, &ledger);
+    node.worker.shards_mut()[0].service_mut().announce(AnnounceRules { accounts, interval_ms: 100 });
+    assert_eq!(node.ask(Request::Announce(Want { account: None, is_wanted: true })), Reply::Announced);
     node
 }
 
@@ -480,4 +502,145 @@ fn figures_that_are_not_durable_are_not_announced() {
     node.disk.fail_next_sync();
     assert_eq!(heard(&mut node), [""; 0]);
     assert!(node.worker.failure().is_some());
+}
+
+#[test]
+fn accounts_are_opened_in_batches_and_listed() {
+    for shard_count in [1, 3] {
+        let mut worker = TestWorker::open(shard_count);
+        let ids: Vec<String> = (0..3_000).map(|n| format!("wallet:{n:04}")).collect();
+        let open = |ids: &[String], asset: &str| {
+            Request::OpenAccounts(OpenBatch::copy_of(ids.iter().map(|id| (&**id, asset, AccountKind::Wallet))))
+        };
+        assert_eq!(worker.ask(open(&ids, "credit")), Reply::Outcomes(vec![Outcome::Applied; 3_000]));
+        let again = [ids[..2].to_vec(), vec!["wallet:new".into(), "a/b".into()]].concat();
+        let expected =
+            [Outcome::Duplicate, Outcome::Duplicate, Outcome::Applied, Outcome::Refused(Refusal::AccountIdInvalid)];
+        assert_eq!(worker.ask(open(&again, "credit")), Reply::Outcomes(expected.to_vec()));
+        let other = worker.ask(open(&ids[7..8], "euro"));
+        assert_eq!(other, Reply::Outcomes(vec![Outcome::Refused(Refusal::AccountExists)]));
+        assert_eq!(worker.ask(open(&[], "credit")), Reply::Refused(Refusal::BatchSizeInvalid));
+
+        let list = Request::ListAccounts { prefix: "wallet:".into(), after: Some("wallet:2997".into()), limit: 9 };
+        let Reply::Accounts(listed) = worker.ask(list) else { panic!("accounts are listed") };
+        let listed: Vec<&str> = listed.iter().map(|account| &*account.id).collect();
+        assert_eq!(listed, ["wallet:2998", "wallet:2999", "wallet:new"]);
+    }
+}
+
+#[test]
+fn a_list_waits_until_the_accounts_of_a_rush_are_sorted() {
+    let mut worker = TestWorker::open(1);
+    let count = 2 * crate::limits::ACCOUNTS_SORTED_PER_STEP as usize;
+    let ids: Vec<String> = (0..count).map(|n| format!("wallet:{n}")).collect();
+    let open = OpenBatch::copy_of(ids.iter().map(|id| (&**id, "credit", AccountKind::Wallet)));
+    assert_eq!(worker.ask(Request::OpenAccounts(open)), Reply::Outcomes(vec![Outcome::Applied; count]));
+    (0..64).for_each(|_| worker.turn(&mut Finished::new()));
+    // As after a start: nothing is sorted yet, and a step sorts only some.
+    let mut worker = TestWorker::over(worker.disk.clone(), 1);
+    let list = || Request::ListAccounts { prefix: "".into(), after: None, limit: 1 };
+    let mut answers = Vec::new();
+    while !matches!(answers.last(), Some(Reply::Accounts(_))) {
+        answers.push(worker.ask(list()));
+    }
+    assert_eq!(answers[0], Reply::Unavailable(Unavailable::Busy));
+    assert!(answers.len() < 4, "{} lists were turned away", answers.len());
+}
+
+#[test]
+fn ids_that_a_tool_makes_are_the_files_that_requests_make() {
+    let uuid = |n: u64, millis: u64| format!("{:08x}-{:04x}-7000-8000-{n:012x}", millis >> 16, millis & 0xFFFF);
+    let mut node = TestWorker::open(1);
+    node.now = TimeMs(1_700_000_000_000);
+    node.ask_all(vec![open("source", AccountKind::Source), open("wallet", AccountKind::Wallet)]);
+    for batch in 0..500 {
+        node.now.0 += 400;
+        let ids = (0..40).map(|n| batch * 40 + n).map(|n| match n % 4 {
+            0 => format!("order-{n}"),
+            // A time of now, one of long ago, and a day.
+            1 => uuid(n, node.now.0 + n % 7 * 1_000),
+            2 => uuid(n, n),
+            _ => format!("till:20231114:1:{n:06}"),
+        });
+        let items: Vec<_> = ids.map(|id| (id, "source".into(), "wallet".into())).collect();
+        assert_eq!(node.ask(transfers(&items)), Reply::Outcomes(vec![Outcome::Applied; 40]));
+    }
+    cover_ids(&mut node);
+    let folder = Path::new(DATA).join("ids").join("ledger-0");
+    let files = |disk: &FakeDisk| -> Vec<(PathBuf, Vec<u8>)> {
+        let in_folder = disk.files().into_iter().map(|(path, _)| path).filter(|path| path.starts_with(&folder));
+        in_folder.map(|path| (path.clone(), disk.contents(&path).expect("it is listed"))).collect()
+    };
+    let of_requests = files(&node.disk);
+    assert!(of_requests.len() >= 4, "a manifest and several runs");
+
+    // The tool is told of the same records, which the journal has.
+    let open: OpenShard<LedgerFamily, _, _> =
+        OpenShard::open(&logs(&node.disk), snapshots(&node.disk, 0), SMALL).expect("the log is whole");
+    let end = open.recovered().end.position;
+    let disk = FakeDisk::new(2);
+    let mut tool = Tool(Maker::begin(disk.clone(), &folder, ids_options(), end).expect("the disk works"));
+    open.replay(1, &mut tool, |_| {}).expect("the log is whole");
+    let facts = tool.0.finish().expect("the disk works");
+    assert_eq!(facts.entries, 20_000);
+    let of_tool = files(&disk);
+    assert_eq!(
+        of_tool.iter().map(|(path, _)| path).collect::<Vec<_>>(),
+        of_requests.iter().map(|(path, _)| path).collect::<Vec<_>>()
+    );
+    assert!(of_tool == of_requests, "each file has the same bytes");
+}
+
+/// Makes an index of what a replay passes.
+struct Tool(Maker<FakeDisk>);
+
+impl Derived<Ledger> for Tool {
+    type Error = IdsError;
+
+    fn covered(&self) -> Position {
+        Position(0)
+    }
+
+    fn note(&mut self, event: &Event<'_>, at: Place) {
+        let Some(id) = event.id() else { return };
+        let now = (event.time().0 / 1_000) as u32;
+        self.0.add(MadeId { id: id.as_bytes(), position: Position(at.position.0), now }).expect("the disk works");
+    }
+
+    fn catch_up(&mut self, _reached: Position) -> Result<(), IdsError> {
+        Ok(())
+    }
+
+    fn belong_to(&mut self, _timeline: Timeline) -> Result<bool, IdsError> {
+        Ok(true)
+    }
+}
+
+/// Has `batches` decided; how many of their items at most were decided in one turn.
+fn decided_in_turns(node: &mut TestWorker, batches: Vec<Request>) -> u64 {
+    let (mut out, mut finished) = (Outgoing::new(), Finished::new());
+    let count = batches.len();
+    for (token, request) in batches.into_iter().enumerate() {
+        node.worker.start(token as u64, request, &mut out, &mut finished);
+    }
+    let mut most = 0;
+    while finished.len() < count {
+        let before = node.worker.shards()[0].appended().0;
+        node.turn(&mut finished);
+        most = most.max(node.worker.shards()[0].appended().0 - before);
+    }
+    assert!(finished.iter().all(|(_, reply)| matches!(reply, Reply::Outcomes(_))));
+    most
+}
+
+#[test]
+fn a_turn_decides_no_more_than_others_can_wait_for() {
+    let options = Options { segment_bytes: 64 << 20, group_bytes_max: 4 << 20, ..SMALL };
+    let mut node = TestWorker::with(TestWorker::with_a_durable_vote().disk, 1, options);
+    let batch = |name: &str| {
+        let items = (0..8_000).map(|n| (format!("{name}-{n}"), "source".into(), "wallet".into()));
+        transfers(&items.collect::<Vec<_>>())
+    };
+    let most = decided_in_turns(&mut node, vec![batch("a"), batch("b"), batch("c")]);
+    assert_eq!(most, crate::limits::DECISIONS_PER_STEP as u64);
 }

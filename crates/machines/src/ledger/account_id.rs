@@ -7,17 +7,16 @@
 use std::borrow::Borrow;
 use std::cmp::Ordering;
 use std::ops::Deref;
-use std::sync::Arc;
 
 use super::limits::ACCOUNT_ID_BYTES_MAX;
 
 const SHORT_BYTES_MAX: usize = 22;
 
-/// Text of an id, ordered by its bytes. Cheap to clone.
+/// Text of an id, ordered by its bytes.
 #[derive(Clone, Debug)]
 pub(super) enum AccountId {
     Short { length: u8, bytes: [u8; SHORT_BYTES_MAX] },
-    Long(Arc<str>),
+    Long(Box<str>),
 }
 
 const _: () = assert!(size_of::<AccountId>() == 24);

@@ -33,7 +33,7 @@ pub(super) struct CheckFailed {
 pub(super) type Checked<T> = Result<T, CheckFailed>;
 
 #[cold]
-fn wrong(
+pub(super) fn wrong(
     slot: Option<AccountSlot>,
     figure: &'static str,
     expected: impl Into<i128>,
@@ -87,6 +87,9 @@ impl Ledger {
             }
             Event::CreditsConfirmed { to, number, .. } => self.fold_confirmed(to, number)?,
             Event::TimeMended { was, .. } => self.fold_mended(was, time)?,
+            Event::LossBooked { peer, side, number, account, amount, .. } => {
+                self.fold_loss(peer, side, number, account, amount, position)?
+            }
         }
         self.position = position;
         self.time = time;
@@ -242,9 +245,8 @@ impl Ledger {
             home,
             kind,
         };
-        let listed = account.is_on(self.shard);
-        self.accounts.push(account, listed);
-        assert_eq!(self.accounts.find(id), Some(slot), "account {id} is found where it was put");
+        let put = self.accounts.push(account);
+        assert!(put == slot, "account {id} is where the event says");
         Ok(())
     }
 
@@ -306,7 +308,7 @@ impl Ledger {
 
     /// As [`Ledger::check_step`], where money moves: the balance before is what the sums say, or memory is damaged.
     #[inline]
-    fn check_moved(&self, step: AccountStep, change: i128) -> Checked<&Account> {
+    pub(super) fn check_moved(&self, step: AccountStep, change: i128) -> Checked<&Account> {
         let account = self.check_step(step, change)?;
         same(step.slot, "credited - debited", account.net(), account.balance)?;
         Ok(account)
@@ -356,7 +358,7 @@ impl Ledger {
         same(slot, "next credit to that shard", self.peer(account.home).next().0, number.0)
     }
 
-    fn check_reserve(&self, slot: AccountSlot, asset: AssetIndex, balance: i64, held: u64) -> Checked<()> {
+    pub(super) fn check_reserve(&self, slot: AccountSlot, asset: AssetIndex, balance: i64, held: u64) -> Checked<()> {
         let before = self.accounts.get(slot).expect("checked before").reserve();
         let others = self.assets.get(asset).reserve.checked_sub(before).expect("every source is in the sum");
         let after = i128::from(others) + i128::from(super::account::reserve(AccountKind::Source, balance, held));
@@ -378,7 +380,7 @@ impl Ledger {
         Ok(open.expires_at)
     }
 
-    fn check_other_shard(&self, shard: ShardIndex) -> Checked<()> {
+    pub(super) fn check_other_shard(&self, shard: ShardIndex) -> Checked<()> {
         if shard == self.shard || shard.0 >= self.shard_count {
             return Err(wrong(None, "shards", self.shard_count, shard.0));
         }
@@ -387,21 +389,25 @@ impl Ledger {
 
     /// Moves `amount` out and releases `released` of what is held.
     #[inline]
-    fn take(&mut self, step: AccountStep, amount: Amount, released: u64, position: RecordPosition) {
+    pub(super) fn take(&mut self, step: AccountStep, amount: Amount, released: u64, position: RecordPosition) {
+        let mut has_turned = false;
         self.change(step.slot, |account| {
             account.balance = step.after;
             account.held = account.held.checked_sub(released).expect("open holds are in what is held");
-            account.debited += u128::from(amount.get());
+            (account.debited, has_turned) = account.debited.overflowing_add(amount.get());
             account.last = position;
         });
+        if has_turned {
+            self.accounts.add_turns(step.slot, 1);
+        }
     }
 
     #[inline]
-    fn give(&mut self, credit: CreditStep, amount: Amount, position: RecordPosition) {
+    pub(super) fn give(&mut self, credit: CreditStep, amount: Amount, position: RecordPosition) {
         match credit {
             CreditStep::Here(step) => self.change(step.slot, |account| {
                 account.balance = step.after;
-                account.credited += u128::from(amount.get());
+                account.credited = account.credited.wrapping_add(amount.get());
                 account.last = position;
             }),
             CreditStep::Outbound { slot, .. } => {

@@ -8,6 +8,7 @@ use super::event::{AccountStep, CreditStep, Event, HoldFacts};
 use super::limits::{
     ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, EVENT_BYTES_MAX, MEMO_BYTES_MAX, TIME_MS_MAX, TRANSFER_ID_BYTES_MAX,
 };
+use super::loss::LossSide;
 use super::outcome::Refusal;
 use super::request::AccountKind;
 use crate::encoding::{Malformed, Parsed, Reader, put_text, put_varint, put_zigzag};
@@ -47,8 +48,9 @@ const ID_CLAIMED: u8 = 9;
 const CREDIT_RECEIVED: u8 = 10;
 const CREDITS_CONFIRMED: u8 = 11;
 const TIME_MENDED: u8 = 13;
+const LOSS_BOOKED: u8 = 14;
 
-const _: () = assert!(TIME_MENDED <= KIND_MASK && KIND_MASK ^ MEMO ^ OUTBOUND ^ POSTED == u8::MAX);
+const _: () = assert!(LOSS_BOOKED <= KIND_MASK && KIND_MASK ^ MEMO ^ OUTBOUND ^ POSTED == u8::MAX);
 // The time of an event is six bytes after its tag.
 const _: () = assert!(TIME_MS_MAX >> 48 == 0);
 
@@ -143,6 +145,14 @@ impl<'a> Event<'a> {
                 put_time(out, was);
                 put_memo(out, memo);
             }
+            Event::LossBooked { time, peer, side, number, account, amount } => {
+                put_head(out, LOSS_BOOKED, time);
+                put_varint(out, peer.0.into());
+                out.push(if side == LossSide::Sent { 1 } else { 2 });
+                put_varint(out, number.0);
+                put_step(out, account);
+                put_varint(out, amount.get());
+            }
             Event::Transferred { .. } => unreachable!("encoded by its own arm"),
         }
     }
@@ -233,6 +243,18 @@ fn get_other<'a>(reader: &mut Reader<'a>, tag: u8, kind: u8, time: TimeMs) -> Pa
             Event::CreditsConfirmed { time, to: reader.shard("receiver")?, number: reader.number("number")? }
         }
         TIME_MENDED => Event::TimeMended { time, was: get_time(reader)?, memo: get_memo(reader, tag)? },
+        LOSS_BOOKED => Event::LossBooked {
+            time,
+            peer: reader.shard("other shard")?,
+            side: match reader.byte("side")? {
+                1 => LossSide::Sent,
+                2 => LossSide::Received,
+                _ => return Err(Malformed { what: "side" }),
+            },
+            number: reader.number("number")?,
+            account: get_step(reader)?,
+            amount: get_amount(reader)?,
+        },
         _ => return Err(Malformed { what: "kind" }),
     })
 }

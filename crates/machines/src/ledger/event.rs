@@ -11,6 +11,7 @@
 
 use super::account::AccountSlot;
 use super::hash::ContentDigest;
+use super::loss::LossSide;
 use super::outcome::Refusal;
 use super::request::AccountKind;
 use crate::{Amount, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
@@ -219,6 +220,21 @@ pub enum Event<'a> {
         /// Why, in the operator's words, empty for none.
         memo: &'a str,
     },
+    /// An operator accepted that records are lost which another shard relies on: see [`super::losses`].
+    LossBooked {
+        /// When.
+        time: TimeMs,
+        /// The other shard.
+        peer: ShardIndex,
+        /// Which records.
+        side: LossSide,
+        /// Credits up to this number count as sent and confirmed, or as taken in.
+        number: OutboundNumber,
+        /// The source that stands for the loss: debited for lost debits, credited for lost credits.
+        account: AccountStep,
+        /// Minor units.
+        amount: Amount,
+    },
 }
 
 impl<'a> Event<'a> {
@@ -236,6 +252,7 @@ impl<'a> Event<'a> {
             | Event::IdClaimed { time, .. }
             | Event::CreditReceived { time, .. }
             | Event::CreditsConfirmed { time, .. }
+            | Event::LossBooked { time, .. }
             | Event::TimeMended { time, .. } => time,
         }
     }
@@ -253,6 +270,7 @@ impl<'a> Event<'a> {
             | Event::AccountAdopted { .. }
             | Event::CreditReceived { .. }
             | Event::CreditsConfirmed { .. }
+            | Event::LossBooked { .. }
             | Event::TimeMended { .. } => None,
         }
     }
@@ -273,6 +291,7 @@ impl<'a> Event<'a> {
                 [Some(debit.slot), None]
             }
             Event::CreditReceived { credit, .. } => [Some(credit.slot), None],
+            Event::LossBooked { account, .. } => [Some(account.slot), None],
             Event::Refused { .. }
             | Event::IdClaimed { .. }
             | Event::CreditsConfirmed { .. }
@@ -295,6 +314,7 @@ impl<'a> Event<'a> {
             Event::CreditReceived { .. } => "credit_received",
             Event::CreditsConfirmed { .. } => "credits_confirmed",
             Event::TimeMended { .. } => "time_mended",
+            Event::LossBooked { .. } => "loss_booked",
         }
     }
 }

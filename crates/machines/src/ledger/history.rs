@@ -1,6 +1,7 @@
 //! An account's history, newest first, by following `prev` from the account's newest event.
 
 use super::event::Event;
+use super::loss::LossSide;
 use super::request::{HistoryRow, RowKind};
 use super::state::Ledger;
 use super::{AccountSlot, AccountStep, CreditStep};
@@ -36,6 +37,20 @@ impl Ledger {
                 let kind = if posted { RowKind::Post } else { RowKind::Transfer };
                 (transfer, kind, debit.into(), id(credit.slot)?, amount, memo, decided_at)
             }
+            Event::LossBooked { time, peer, side, number, account, amount } => {
+                let (source, other) = (id(account.slot)?, format!("shard:{peer}").into());
+                let row = HistoryRow {
+                    id: format!("accepted-loss:{peer}:{}", number.0).into(),
+                    kind: RowKind::Transfer,
+                    debit: if side == LossSide::Sent { source.clone() } else { Box::clone(&other) },
+                    credit: if side == LossSide::Sent { other } else { source },
+                    amount: amount.get(),
+                    memo: "loss accepted".into(),
+                    time_ms: time.0,
+                    balance_after: account.after,
+                };
+                return Some((row, account.prev));
+            }
             Event::AccountOpened { .. }
             | Event::AccountAdopted { .. }
             | Event::Refused { .. }
@@ -70,6 +85,7 @@ impl Event<'_> {
                 touched(slot, Some(debit), None)
             }
             Event::CreditReceived { credit, .. } => touched(slot, None, Some(CreditStep::Here(credit))),
+            Event::LossBooked { account, .. } => touched(slot, Some(account), None),
             Event::AccountOpened { .. }
             | Event::AccountAdopted { .. }
             | Event::Refused { .. }

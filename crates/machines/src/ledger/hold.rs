@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
+use std::ops::Bound;
 
 use hashbrown::HashTable;
 
@@ -148,6 +149,12 @@ impl OpenHolds {
     /// All open holds, those that expire first in front.
     pub fn by_expiry(&self) -> impl Iterator<Item = &OpenHold> {
         self.by_expiry.values().map(|&entry| &self.entries[entry as usize])
+    }
+
+    /// Those that expire behind `after` in that order.
+    pub fn by_expiry_after(&self, after: Option<(TimeMs, RecordPosition)>) -> impl Iterator<Item = &OpenHold> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.by_expiry.range((from, Bound::Unbounded)).map(|(_, &entry)| &self.entries[entry as usize])
     }
 
     /// The hold that expires first.

@@ -7,7 +7,7 @@ use super::mismatch::Mismatch;
 use super::outcome::Ruling;
 use super::snapshot::SnapshotError;
 use super::state::Ledger;
-use crate::{Decision, Machine, Place, ShardIndex, TimeMs};
+use crate::{Decision, Machine, Place, ShardIndex, Tie, TimeMs};
 
 /// Of a [`Place`], the ledger keeps the position: histories are chains of positions.
 impl Machine for Ledger {
@@ -58,6 +58,7 @@ impl Machine for Ledger {
         if let Err(wrong) = self.fold(event, at.position) {
             panic!("{}", self.mismatch(wrong, event, at.position));
         }
+        self.drift(event);
     }
 
     /// Slots, previous records, balances, numbers and rules are compared with the state.
@@ -74,6 +75,14 @@ impl Machine for Ledger {
     #[inline]
     fn decode(bytes: &[u8]) -> Result<Event<'_>, EventError> {
         Event::decode(bytes)
+    }
+
+    fn decided_at(event: &Event<'_>) -> Option<TimeMs> {
+        Some(event.time())
+    }
+
+    fn ties(event: &Event<'_>, shard: ShardIndex, each: &mut dyn FnMut(Tie)) {
+        super::ties::ties(event, shard, each);
     }
 
     fn time(&self) -> TimeMs {

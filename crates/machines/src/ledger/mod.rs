@@ -24,40 +24,50 @@
 
 mod account;
 mod account_id;
+mod account_order;
+mod accounts;
 mod apply;
 mod asset;
 mod codec;
 mod command;
+mod compared;
 mod decide;
+mod drift;
 mod event;
 mod hash;
 mod history;
 mod hold;
 mod limits;
 mod linked;
+mod loss;
 mod machine;
 mod mismatch;
 mod outcome;
 mod peer;
 mod request;
 mod rules;
+mod slot_table;
 mod snapshot;
 mod sound;
 mod state;
+mod ties;
 mod validity;
 
 #[cfg(test)]
 mod tests;
 
 pub use account::AccountSlot;
+pub use account_order::AccountOrder;
 pub use codec::EventError;
 pub use command::{Command, InboundCredit};
+pub use compared::{HoldView, PeerFigures};
 pub use event::{AccountStep, CreditStep, Event, HoldFacts};
 pub use hash::{Content, ContentDigest, content_digest, id_hash, id_hash_keyed, shard_of};
 pub use limits::{
     ACCOUNT_ID_BYTES_MAX, ACCOUNTS_MAX, ASSET_BYTES_MAX, EVENT_BYTES_MAX, HOLD_EXPIRES_IN_MS_MAX, MEMO_BYTES_MAX,
     OUTBOUND_PENDING_MAX, TIME_MS_MAX, TRANSFER_ID_BYTES_MAX, TRANSFERS_PER_REQUEST_MAX,
 };
+pub use loss::{ACCEPTED_LOSS_PREFIX, Exchanged, LossSide, PeerLoss, losses};
 pub use mismatch::Mismatch;
 pub use outcome::{Outcome, Refusal, Ruling};
 pub use peer::OutboundCredit;

@@ -1,6 +1,6 @@
 //! The outcome of a request to the ledger. A refusal is a value and not an error: the system worked and refused.
 
-use crate::OutboundNumber;
+use crate::{DamagedPlace, OutboundNumber};
 
 /// The outcome of one transfer, hold, post or void.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +93,10 @@ pub enum Refusal {
     BatchSizeInvalid,
     /// The cursor of a page is not one that this account's history gave.
     CursorInvalid,
+    /// What this stands on was journaled and cannot be read any more. Nothing was decided and nothing is remembered:
+    /// once the file is put right, the same request is decided. The place is interned for the life of the process, so
+    /// that an outcome stays a small copy.
+    Damaged(&'static DamagedPlace),
 }
 
 impl Refusal {
@@ -124,6 +128,7 @@ impl Refusal {
             Refusal::LinkedAcrossShards => "linked_across_shards",
             Refusal::BatchSizeInvalid => "batch_size_invalid",
             Refusal::CursorInvalid => "cursor_invalid",
+            Refusal::Damaged(_) => "damaged",
         }
     }
 

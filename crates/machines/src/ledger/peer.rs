@@ -88,6 +88,23 @@ impl Peer {
         *self.received.entry(asset).or_default() += u128::from(amount.get());
     }
 
+    /// Goes on behind `number`: the debits up to there are lost, and the other shard has taken their credits in.
+    /// `amount` is what it has of one asset and this shard does not know.
+    pub fn lose_sent(&mut self, number: OutboundNumber, asset: AssetIndex, amount: Amount) {
+        assert!(number >= self.last(), "credit {} was sent, and nothing up to {} is lost", self.last().0, number.0);
+        // The other has these as well: it takes credits in without gaps.
+        self.outbound.clear();
+        self.confirmed = number;
+        *self.sent.entry(asset).or_default() += u128::from(amount.get());
+    }
+
+    /// Goes on behind `number`: the credits up to there were taken in, and are lost.
+    pub fn lose_received(&mut self, number: OutboundNumber, asset: AssetIndex, amount: Amount) {
+        assert!(number >= self.watermark, "credit {} follows {}", number.0, self.watermark.0);
+        self.watermark = number;
+        *self.received.entry(asset).or_default() += u128::from(amount.get());
+    }
+
     /// Whether there never was a credit in either direction.
     pub fn is_untouched(&self) -> bool {
         self.last() == OutboundNumber(0)

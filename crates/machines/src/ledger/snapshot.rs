@@ -60,8 +60,8 @@ impl Ledger {
             out.put(|out| put_text(out, &asset.name));
         }
         out.put(|out| put_varint(out, self.accounts.len().into()));
-        for account in self.accounts.iter() {
-            out.put(|out| self.put_account(out, account));
+        for (slot, account) in self.accounts.range(0, self.accounts.len()) {
+            out.put(|out| self.put_account(out, slot, account));
         }
         out.put(|out| put_varint(out, self.holds.len() as u64));
         for hold in self.holds.iter() {
@@ -73,15 +73,16 @@ impl Ledger {
         out.flush();
     }
 
-    fn put_account(&self, out: &mut Vec<u8>, account: &Account) {
+    fn put_account(&self, out: &mut Vec<u8>, slot: AccountSlot, account: &Account) {
         out.push(account.kind as u8);
         put_text(out, &account.id);
         put_varint(out, account.asset.0.into());
         if account.is_on(self.shard) {
             put_zigzag(out, account.balance);
             put_varint(out, account.held);
-            put_varint_128(out, account.credited);
-            put_varint_128(out, account.debited);
+            let (credited, debited) = self.accounts.gross(slot);
+            put_varint_128(out, credited);
+            put_varint_128(out, debited);
             put_varint(out, account.last.0);
         }
     }
@@ -173,32 +174,34 @@ fn get_account(reader: &mut Reader<'_>, ledger: &mut Ledger) -> Parsed<()> {
         home: shard_of(id, ledger.shard_count),
         kind,
     };
-    let is_here = account.is_on(ledger.shard);
-    if is_here {
+    let mut turns = 0;
+    if account.is_on(ledger.shard) {
         account.balance = reader.zigzag("balance")?;
         account.held = reader.varint("held")?;
-        account.credited = get_gross(reader, "credited")?;
-        account.debited = get_gross(reader, "debited")?;
+        let (credited, debited) = (get_gross(reader, "credited")?, get_gross(reader, "debited")?);
+        let net = credited as i128 - debited as i128;
+        require(i128::from(account.balance) == net, "balance is not credited - debited")?;
+        (account.credited, account.debited) = (credited as u64, debited as u64);
+        turns = (debited >> 64) as u64;
         account.last = reader.position("last record")?;
-        check_account(&account, ledger)?;
+        check_account(&account, debited, ledger)?;
     }
     // A sum of damaged figures may pass 64 bits; then it is above the cap.
     let reserve = &mut ledger.assets.get_mut(asset).reserve;
     *reserve = reserve.saturating_add(account.reserve());
-    ledger.accounts.push(account, is_here);
+    let slot = ledger.accounts.push(account);
+    ledger.accounts.add_turns(slot, turns);
     Ok(())
 }
 
-fn check_account(account: &Account, ledger: &Ledger) -> Parsed<()> {
-    let net = account.credited as i128 - account.debited as i128;
-    require(i128::from(account.balance) == net, "balance is not credited - debited")?;
+fn check_account(account: &Account, debited: u128, ledger: &Ledger) -> Parsed<()> {
     require(account.last <= ledger.position, "last record")?;
     match account.kind {
         AccountKind::Wallet => {
             let covered = u64::try_from(account.balance).is_ok_and(|balance| account.held <= balance);
             require(covered, "wallet below zero or below what is held")
         }
-        AccountKind::Collector => require(account.debited == 0 && account.held == 0, "collector was debited"),
+        AccountKind::Collector => require(debited == 0 && account.held == 0, "collector was debited"),
         AccountKind::Source => Ok(()),
     }
 }

@@ -36,7 +36,7 @@ impl Ledger {
     }
 
     fn assert_accounts_sound(&self) {
-        self.accounts.assert_sound(|account| account.is_on(self.shard));
+        self.accounts.assert_sound();
         for account in self.accounts.iter() {
             let id = &*account.id;
             assert!(is_account_id(id), "account {id:?} has no valid id");

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use tidegate_planted::BalanceChange;
 
-use super::account::{Account, AccountSlot, Accounts};
+use super::account::AccountSlot;
+use super::accounts::Accounts;
 use super::asset::Assets;
 use super::command::InboundCredit;
 use super::event::{CreditStep, Event};
 use super::hold::OpenHolds;
 use super::limits::OUTBOUND_PENDING_MAX;
 use super::peer::{OutboundCredit, Peer};
-use super::request::{AccountView, Transfer};
+use super::request::{AccountKind, AccountView, Transfer};
 use crate::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
 /// The ledger of one shard: a fold of its events. See the [module](super) for what it promises.
@@ -117,23 +118,35 @@ impl Ledger {
 
     /// The account in a slot, as [`Ledger::account`].
     pub fn account_at(&self, slot: AccountSlot) -> Option<AccountView> {
-        self.accounts.get(slot).map(|account| self.view(account))
+        let account = self.accounts.get(slot)?;
+        Some(account.view(&self.assets.get(account.asset).name, self.accounts.gross(slot)))
     }
 
-    /// Accounts and parts of collectors whose money is on this shard, whose id begins with `prefix` and comes after
-    /// `after`, in byte order of their ids, at most `limit`.
-    pub fn list(&self, prefix: &str, after: Option<&str>, limit: usize) -> Vec<AccountView> {
-        self.accounts.list(prefix, after).take(limit).map(|account| self.view(account)).collect()
+    /// Asset and kind of the account in a slot, and whether its money is on this shard.
+    pub fn facts_at(&self, slot: AccountSlot) -> Option<(&str, AccountKind, bool)> {
+        let account = self.accounts.get(slot)?;
+        Some((&self.assets.get(account.asset).name, account.kind, account.is_on(self.shard)))
+    }
+
+    /// The id of the account in a slot.
+    pub fn id_at(&self, slot: AccountSlot) -> Option<&str> {
+        self.accounts.get(slot).map(|account| &*account.id)
     }
 
     /// The figures of the accounts and parts of this shard among the slots from `first` on, `count` slots at most.
     pub fn figures(&self, first: u32, count: u32) -> impl Iterator<Item = AccountView> {
-        self.accounts.range(first, count).iter().filter(|account| account.is_on(self.shard)).map(|a| self.view(a))
+        self.accounts.range(first, count).filter_map(|(slot, _)| self.figures_at(slot))
     }
 
     /// The figures of the account or part in a slot; `None` if its money is on another shard.
     pub fn figures_at(&self, slot: AccountSlot) -> Option<AccountView> {
-        self.accounts.get(slot).filter(|account| account.is_on(self.shard)).map(|account| self.view(account))
+        self.accounts.get(slot).filter(|account| account.is_on(self.shard))?;
+        self.account_at(slot)
+    }
+
+    /// How many accounts and parts have their money on this shard. Takes time in proportion to the accounts.
+    pub fn count_here(&self) -> u64 {
+        self.accounts.iter().filter(|account| account.is_on(self.shard)).count() as u64
     }
 
     /// How many slots are taken: accounts opened, parts, and facts of other shards' accounts.
@@ -156,6 +169,17 @@ impl Ledger {
     pub fn expired_holds(&self, now: TimeMs) -> impl Iterator<Item = &str> {
         let now = self.time_of(now);
         self.holds.by_expiry().take_while(move |hold| hold.expires_at <= now).map(|hold| hold.id.as_str())
+    }
+
+    /// The same, with the record that placed each, behind the hold that `after` placed in that order.
+    pub fn expired_holds_after(
+        &self,
+        now: TimeMs,
+        after: Option<(TimeMs, RecordPosition)>,
+    ) -> impl Iterator<Item = (&str, (TimeMs, RecordPosition))> {
+        let now = self.time_of(now);
+        let behind = self.holds.by_expiry_after(after);
+        behind.take_while(move |hold| hold.expires_at <= now).map(|hold| (hold.id.as_str(), hold.key()))
     }
 
     /// How many holds are open.
@@ -260,9 +284,5 @@ impl Ledger {
     #[inline]
     pub(super) fn peer(&self, shard: ShardIndex) -> &Peer {
         &self.peers[shard.0 as usize]
-    }
-
-    pub(super) fn view(&self, account: &Account) -> AccountView {
-        account.view(&self.assets.get(account.asset).name)
     }
 }

@@ -60,6 +60,13 @@ impl Machine for Topics {
         Event::decode(bytes)
     }
 
+    fn decided_at(event: &Event) -> Option<TimeMs> {
+        match event {
+            Event::SessionDetached { at, .. } | Event::Published { at, .. } | Event::Delayed { at, .. } => Some(*at),
+            _ => None,
+        }
+    }
+
     fn next_due(&self) -> Option<TimeMs> {
         Topics::next_due(self)
     }

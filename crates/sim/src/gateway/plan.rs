@@ -69,6 +69,7 @@ impl Plan {
             take_over: sometimes(chance, 40),
             unreachable_start: sometimes(chance, 100),
             slow_log: sometimes(chance, 600),
+            lost_tail: 10,
             ..Faults::default()
         };
         // Small segments are sealed, and so forgotten, within a run.

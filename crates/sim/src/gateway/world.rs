@@ -59,6 +59,8 @@ impl<S: Store> Workload<S> for Gateway {
         ];
         if store == StoreName::Stream {
             floors.extend(["a takeover", "a shard that stopped itself", "a start that reached nobody"]);
+        } else {
+            floors.push("a lost tail that was refused");
         }
         floors
     }

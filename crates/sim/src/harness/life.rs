@@ -102,10 +102,11 @@ impl<W: Workload<S>, S: Store> World<W, S> {
         self.site.store.set_calm(true);
         self.site.make_room();
         self.site.stall_nobody();
-        if self.site.has_rot() {
+        if self.site.has_rot() || self.site.may_refuse_for_damage() {
             // Files are put back while nobody uses them.
             self.end(End::Kill)?;
             self.site.restore();
+            self.site.restore_ids();
         }
         Ok(())
     }

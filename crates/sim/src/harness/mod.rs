@@ -34,6 +34,7 @@ pub mod cli;
 mod clock;
 mod faults;
 mod life;
+mod lost_tail;
 mod shards;
 mod store;
 mod tally;

@@ -53,6 +53,8 @@ pub enum Heard {
     Settled,
     /// Nobody knows; ask again.
     AskAgain,
+    /// What it rests on is damaged; ask again once it is put right.
+    Damaged,
 }
 
 /// Everything that clients know.
@@ -115,6 +117,9 @@ impl Model {
         if let Reply::Unavailable(_) = reply {
             return Ok(Heard::AskAgain);
         }
+        if let Reply::Refused(Refusal::Damaged(_)) = reply {
+            return Ok(Heard::Damaged);
+        }
         match (ask, reply) {
             (Ask::Open { id, asset, kind }, Reply::AccountOpened { created, account }) => {
                 self.check_view(account, None)?;
@@ -130,13 +135,13 @@ impl Model {
             (Ask::Holds(items), Reply::Outcomes(outcomes)) => self.items_answered(items, outcomes, false, sent)?,
             (Ask::Posts(posts), Reply::Outcomes(outcomes)) => {
                 count(posts.len(), outcomes)?;
-                for ((id, amount), outcome) in posts.iter().zip(outcomes) {
+                for ((id, amount), outcome) in posts.iter().zip(outcomes).filter(|(_, outcome)| !is_damaged(outcome)) {
                     self.closed(id, Close::Post(*amount), *outcome, sent)?;
                 }
             }
             (Ask::Voids(ids), Reply::Outcomes(outcomes)) => {
                 count(ids.len(), outcomes)?;
-                for (id, outcome) in ids.iter().zip(outcomes) {
+                for (id, outcome) in ids.iter().zip(outcomes).filter(|(_, outcome)| !is_damaged(outcome)) {
                     self.closed(id, Close::Void, *outcome, sent)?;
                 }
             }
@@ -159,13 +164,16 @@ impl Model {
                 let complete = reports.len() == self.shard_count as usize;
                 must(complete, "every shard reports its audit", || format!("{reports:?}"))?;
                 let agree = reports.iter().all(|report| report.differences.is_empty());
-                must(agree, "the auditor agrees with the live balances", || format!("{reports:?}"))?;
+                must(agree, "the auditor agrees with the live state", || format!("{reports:?}"))?;
             }
             (ask, reply) => {
                 return Err(Violation::of("an answer fits its request", format!("{ask:?} was answered {reply:?}")));
             }
         }
-        Ok(Heard::Settled)
+        match reply {
+            Reply::Outcomes(outcomes) if outcomes.iter().any(is_damaged) => Ok(Heard::Damaged),
+            _ => Ok(Heard::Settled),
+        }
     }
 
     fn account(&mut self, id: &str) -> &mut AccountStory {
@@ -180,7 +188,13 @@ impl Model {
         sent: &Sent,
     ) -> Result<(), Violation> {
         count(items.len(), outcomes)?;
-        for (item, outcome) in items.iter().zip(outcomes) {
+        if linked {
+            let damaged = outcomes.iter().filter(|outcome| is_damaged(outcome)).count();
+            must(damaged == 0 || damaged == outcomes.len(), "damage refuses all of a linked group", || {
+                format!("{items:?}: {outcomes:?}")
+            })?;
+        }
+        for (item, outcome) in items.iter().zip(outcomes).filter(|(_, outcome)| !is_damaged(outcome)) {
             self.item_answered(item, *outcome, linked, sent)?;
         }
         if linked {
@@ -306,6 +320,11 @@ impl Model {
 
 fn count(asked: usize, outcomes: &[Outcome]) -> Result<(), Violation> {
     must(asked == outcomes.len(), "one outcome per item", || format!("{asked} asked, answered {outcomes:?}"))
+}
+
+/// It says nothing about the id: whoever has it asks again.
+fn is_damaged(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Refused(Refusal::Damaged(_)))
 }
 
 /// What is wrong with a content whatever the state; the workload makes at most one mistake at a time.

@@ -3,6 +3,8 @@
 //! Everything in here is the real code. What is missing are sockets, rings (the [`crate::ledger::network`] carries
 //! messages) and the companion threads of the journals, whose work is stepped.
 
+use std::sync::Arc;
+
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::{Durability, JournalError, LogId, LogStore, Logs};
 use tidegate_ledger::auditor::{Audit, ShardAuditor};
@@ -11,9 +13,10 @@ use tidegate_ledger::message::AuditReport;
 use tidegate_ledger::operation::{Answer, Message, Operation, Outgoing};
 use tidegate_ledger::router::{CursorKey, Router};
 use tidegate_ledger::service::{Fetched, Job};
-use tidegate_ledger::{LEDGER, LedgerFamily, LedgerService};
+use tidegate_ledger::{Exchanges, LEDGER, LedgerFamily, LedgerService};
 use tidegate_machines::ShardIndex;
 use tidegate_runtime::Address;
+use tidegate_runtime::scrub::LogScrub;
 use tidegate_shard::{JobId, OpenShard, Service, Shard, Snapshots};
 
 use crate::harness::{Process, Site, Store, data};
@@ -62,6 +65,8 @@ pub enum Endpoint {
 pub struct Audits<S: Store> {
     /// The real one.
     pub auditor: ShardAuditor<FakeDisk, SimReader<S>>,
+    /// The reading of its log again.
+    pub scrub: LogScrub<SimReader<S>>,
     endpoint: Address,
     /// The question that is under way.
     asked: Option<u64>,
@@ -74,8 +79,10 @@ impl<S: Store> Node<S> {
     pub fn start(site: &Site<S>, plan: &Plan, workers: u16) -> Result<Node<S>, String> {
         let mut shares: Vec<Vec<SimShard<S>>> = (0..workers).map(|_| Vec::new()).collect();
         let mut recovered = Vec::new();
+        let exchanges = Exchanges::of(plan.shards.into());
         for shard in 0..plan.shards {
             let (served, durable) = recover(site, plan, shard)?;
+            exchanges.note(served.state_ahead()).map_err(|error| error.to_string())?;
             shares[(shard % workers) as usize].push(served);
             recovered.push(durable);
         }
@@ -85,10 +92,11 @@ impl<S: Store> Node<S> {
         let mut auditors = Vec::new();
         for shard in 0..plan.shards {
             let reader = site.store.logs().reader(log_id(shard)).map_err(|error| error.to_string())?;
-            let auditor =
+            let mut auditor =
                 ShardAuditor::open(snapshots(&site.disk, shard), reader, &recovered[shard as usize], plan.shards);
             let endpoint = endpoint(workers + plan.edges + shard);
-            auditors.push(Audits { auditor, endpoint, asked: None, questions: 0 });
+            let scrub = auditor.scrub(Arc::default()).map_err(|error| error.to_string())?;
+            auditors.push(Audits { auditor, scrub, endpoint, asked: None, questions: 0 });
         }
         Ok(Node {
             workers: shares.into_iter().enumerate().map(worker_with).collect(),

@@ -103,7 +103,6 @@ impl Plan {
             filter_bytes_max: *chance.one_of(&[4096, 1 << 16]),
             builder: BuilderKind::Stepped,
             seed: IdSeed([chance.number(), chance.number()]),
-            timeline: [0; 32],
         };
         let mut some = |most: u64| if chance.happens(550) { chance.within(1..=most) } else { 0 };
         let faults = Faults {
@@ -121,6 +120,7 @@ impl Plan {
             take_over: some(25),
             unreachable_start: some(60),
             slow_log: some(800),
+            lost_tail: 10,
         };
         let weather = Weather {
             ring_late: some(500),

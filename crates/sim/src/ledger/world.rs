@@ -79,8 +79,10 @@ impl<S: Store> Workload<S> for Ledger {
             "a probe of a wallet",
         ];
         floors.extend(match store {
-            StoreName::Local => ["a refusal for a full disk", "a graceful stop"],
-            StoreName::Stream => ["a takeover", "a start that reached nobody"],
+            StoreName::Local => {
+                ["a refusal for a full disk", "a graceful stop", "a lost tail that was refused"].as_slice()
+            }
+            StoreName::Stream => &["a takeover", "a start that reached nobody"],
         });
         floors
     }

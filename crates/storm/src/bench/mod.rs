@@ -1,5 +1,6 @@
 //! What `storm bench-…` measures: one module per bench, each with its cases.
 
+pub mod accounts;
 pub mod gateway;
 pub mod ids;
 pub mod ledger;

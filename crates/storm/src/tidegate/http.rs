@@ -3,7 +3,7 @@
 use super::server::TOKEN;
 use crate::load::{Answer, Dialect, Outcomes};
 use crate::workload::{Names, Workload};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -66,7 +66,7 @@ impl Dialect for Votes<'_> {
 }
 
 /// Status and length of the whole response at the front of `bytes`; `None` when more must arrive first.
-fn response(bytes: &[u8]) -> Result<Option<(u16, usize)>> {
+pub fn response(bytes: &[u8]) -> Result<Option<(u16, usize)>> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut headers);
     let httparse::Status::Complete(head) = response.parse(bytes)? else { return Ok(None) };
@@ -90,17 +90,22 @@ pub fn is_healthy(address: SocketAddr) -> bool {
     ask().unwrap_or(false)
 }
 
-/// The body of what a server answers to a `GET`.
-pub fn get(address: SocketAddr, path: &str) -> Result<String> {
-    let mut socket = TcpStream::connect_timeout(&address, Duration::from_millis(500))?;
-    socket.set_read_timeout(Some(Duration::from_secs(2)))?;
-    let head =
-        format!("GET {path} HTTP/1.1\r\nhost: tidegate\r\nconnection: close\r\nauthorization: Bearer {TOKEN}\r\n\r\n");
-    socket.write_all(head.as_bytes())?;
+/// The largest value of a metric over all its labels, as `GET /metrics` shows it behind the prefix that all have.
+pub fn figure_max(address: SocketAddr, metric: &str) -> Result<f64> {
+    let mut socket = TcpStream::connect(address)?;
+    write!(
+        socket,
+        "GET /metrics HTTP/1.1\r\nhost: tidegate\r\nauthorization: Bearer {TOKEN}\r\nconnection: close\r\n\r\n"
+    )?;
     let mut answer = String::new();
     socket.read_to_string(&mut answer)?;
-    ensure!(answer.starts_with("HTTP/1.1 200"), "GET {path} was answered with {}", answer.lines().next().unwrap_or(""));
-    Ok(answer)
+    let of_metric = |line: &str| {
+        let rest = line.strip_prefix("tidegate_")?.strip_prefix(metric)?;
+        let is_whole_name = rest.starts_with(['{', ' ']);
+        rest.rsplit(' ').next().filter(|_| is_whole_name)?.trim().parse::<f64>().ok()
+    };
+    let values = answer.lines().filter_map(of_metric);
+    values.reduce(f64::max).with_context(|| format!("/metrics does not show {metric}"))
 }
 
 #[cfg(test)]

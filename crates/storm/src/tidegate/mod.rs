@@ -3,6 +3,7 @@
 pub mod binary;
 pub mod holds;
 pub mod http;
+pub mod opening;
 pub mod server;
 pub mod session;
 

@@ -5,11 +5,8 @@ use crate::workload::{Account, Names};
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use tidegate_wire::proto::{self, AccountKind, reply_frame, request_frame};
-use tidegate_wire::{ReplyBodyRef, Split, decode_reply, encode_request, limits, split};
-
-/// Requests sent before the first of their answers is read.
-const WINDOW: usize = 256;
+use tidegate_wire::proto::{self, AccountKind, OutcomeKind, reply_frame, request_frame};
+use tidegate_wire::{OpenAccountsEncoder, ReplyBodyRef, Split, decode_reply, encode_request, limits, split};
 
 /// What all accounts of a bench are counted in.
 const ASSET: &str = "credit";
@@ -42,27 +39,37 @@ impl Session {
     /// Opens every account of a run.
     pub fn open_accounts(&mut self, names: &Names) -> Result<()> {
         let accounts: Vec<Account> = names.all().collect();
-        for window in accounts.chunks(WINDOW) {
-            let mut requests = Vec::new();
-            for account in window {
-                let id = names.of(*account).to_owned();
-                let kind = match id.as_bytes()[0] {
+        for batch in accounts.chunks(limits::TRANSFERS_MAX) {
+            let mut request = Vec::new();
+            let mut frame = OpenAccountsEncoder::begin(&mut request, 1);
+            for account in batch {
+                let id = names.of(*account).as_bytes();
+                let kind = match id[0] {
                     b'w' => AccountKind::Wallet,
                     b'c' => AccountKind::Collector,
                     _ => AccountKind::Source,
                 };
-                let open = proto::OpenAccount { id, asset: ASSET.to_owned(), kind: kind as i32 };
-                encode_request(&mut requests, u64::from(account.0), request_frame::Body::OpenAccount(open));
+                frame.push(id, ASSET.as_bytes(), kind);
             }
-            self.socket.write_all(&requests)?;
-            for _ in window {
-                match self.receive()? {
-                    reply_frame::Body::AccountOpened(_) => {}
-                    other => bail!("an account was not opened: {other:?}"),
+            frame.finish();
+            self.socket.write_all(&request)?;
+            match self.receive()? {
+                reply_frame::Body::Outcomes(opened) => {
+                    let refused = opened.outcomes.iter().find(|opened| opened.outcome() != OutcomeKind::Applied);
+                    ensure!(refused.is_none(), "an account was not opened: {refused:?}");
                 }
+                other => bail!("accounts were not opened: {other:?}"),
             }
         }
         Ok(())
+    }
+
+    /// The last reconciliation of each shard.
+    pub fn audit(&mut self) -> Result<Vec<proto::AuditReport>> {
+        match self.call(request_frame::Body::ReadAudit(proto::ReadAudit {}))? {
+            reply_frame::Body::Audit(audit) => Ok(audit.shards),
+            other => bail!("an audit was expected, not {other:?}"),
+        }
     }
 
     /// Reads all accounts.

@@ -1,17 +1,17 @@
 //! `tidegate audit`: checks a data directory that no server is using, and names what is wrong with it.
 
+use std::fmt::Display;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use indicatif::{ProgressBar, ProgressStyle};
-use tidegate_broker::TopicsFamily;
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Family, LocalLogs, LogId, Sequence};
 use tidegate_ledger::audit::{audit_between, audit_shard};
 use tidegate_ledger::{LEDGER, LedgerFamily};
-use tidegate_machines::ledger::Ledger;
+use tidegate_machines::ledger::{ACCEPTED_LOSS_PREFIX, Ledger};
 use tidegate_shard::{Findings, OpenError, ShardFamily, Snapshots, audit};
 
 use crate::extension::{Extension, KnownFamily};
@@ -20,14 +20,13 @@ use crate::output::{complain, say};
 /// Audits every shard of the ledger, what lies between them, and every shard of all other families. Reads only; exit 0
 /// only if all agree.
 pub fn run<P>(data: &Path, extensions: &[&dyn Extension<P>]) -> Result<ExitCode> {
-    let mut others = vec![KnownFamily::of::<TopicsFamily>()];
-    others.extend(extensions.iter().flat_map(|extension| extension.families()));
-    let families: Vec<Family> = std::iter::once(LEDGER).chain(others.iter().map(|known| known.family)).collect();
+    let all = KnownFamily::all(extensions);
+    let families: Vec<Family> = all.iter().map(|known| known.family).collect();
     let directory = Directory::open(data, &families)?;
     let logs = LocalLogs::new(RealDisk, data, &families);
     let mut problems = Vec::new();
     audit_ledger(data, &directory, &logs, &mut problems);
-    for known in others {
+    for known in all.iter().filter(|known| known.family != LEDGER) {
         (known.audit)(data, &directory, &logs, &mut problems);
     }
     for family in directory.others(&families) {
@@ -51,12 +50,13 @@ fn audit_ledger(data: &Path, directory: &Directory, logs: &LocalLogs<RealDisk>, 
         let snapshots = snapshots::<LedgerFamily>(data, log);
         let audited =
             with_bar(|bar| audit_shard(logs, &snapshots, directory.shards(LEDGER), |at, end| tell(bar, at, end)));
-        if let Some(audited) = keep::<LedgerFamily>(log, audited, problems) {
+        if let Some(audited) = keep::<LedgerFamily>(data, log, audited, problems) {
             report_money(&audited);
             findings.push(audited);
         }
     }
-    problems.extend(audit_between(&findings));
+    let folder = data.join("journal");
+    problems.extend(audit_between(&findings).iter().map(|problem| format!("{}: {problem}", folder.display())));
 }
 
 /// All logs of a family whose shards have nothing in common.
@@ -70,23 +70,29 @@ pub fn audit_family<F: ShardFamily>(
     for log in directory.logs(F::FAMILY) {
         let snapshots = snapshots::<F>(data, log);
         let audited = with_bar(|bar| audit(logs, &snapshots, shards, |at, end| tell(bar, at, end)));
-        keep::<F>(log, audited, problems);
+        keep::<F>(data, log, audited, problems);
     }
 }
 
-fn snapshots<F: ShardFamily>(data: &Path, log: LogId) -> Snapshots<F, RealDisk> {
+pub(crate) fn snapshots<F: ShardFamily>(data: &Path, log: LogId) -> Snapshots<F, RealDisk> {
     Snapshots::new(RealDisk, data, log)
 }
 
 /// Says what was found on one shard, whatever its family, and keeps what is wrong.
 fn keep<F: ShardFamily>(
+    data: &Path,
     log: LogId,
     audited: Result<Findings<F::Machine>, OpenError>,
     problems: &mut Vec<String>,
 ) -> Option<Findings<F::Machine>> {
     let name = format!("{} shard {}", F::FAMILY.name, log.shard);
-    let audited = audited.map_err(|damage| problems.push(format!("{name}: {damage}"))).ok()?;
-    problems.extend(audited.problems.iter().map(|problem| format!("{name}: {problem}")));
+    let folder = data.join("journal").join(format!("{}-{}", F::FAMILY.name, log.shard));
+    let mut wrong = |problem: &dyn Display| problems.push(format!("{name}, {}: {problem}", folder.display()));
+    let audited = audited.map_err(|damage| wrong(&damage)).ok()?;
+    audited.problems.iter().for_each(|problem| wrong(problem));
+    for notice in &audited.notices {
+        say(format_args!("{name}: an operator wrote: {notice}"));
+    }
     if audited.log.bytes_cut > 0 {
         let cut = audited.log.bytes_cut;
         say(format_args!("{name}: {cut} bytes at the tail were never acknowledged; the next start cuts them"));
@@ -106,6 +112,10 @@ fn report_money(findings: &Findings<Ledger>) {
     let Some(ledger) = &findings.state else { return };
     let shard = findings.shard;
     say(format_args!("ledger shard {shard}: {} accounts", ledger.slots()));
+    for account in ledger.figures(0, u32::MAX).filter(|account| account.id.starts_with(ACCEPTED_LOSS_PREFIX)) {
+        let (id, balance, asset) = (&account.id, account.balance, &account.asset);
+        say(format_args!("ledger shard {shard}: accepted loss: {id} has {balance} {asset}"));
+    }
     for totals in ledger.totals() {
         let (asset, balances, imbalance) = (&totals.asset, totals.balances, totals.imbalance());
         say(format_args!("ledger shard {shard}: asset {asset}: balances {balances}, imbalance {imbalance}"));

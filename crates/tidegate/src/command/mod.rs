@@ -1,9 +1,14 @@
 //! The subcommands.
 
+pub mod accept_loss;
+pub mod archive;
 pub mod audit;
+pub mod backup;
 pub mod doctor;
 pub mod drain;
 pub mod hash_password;
+pub mod ledger;
 pub mod mend_time;
 pub(crate) mod reload;
+pub mod restore;
 pub mod serve;

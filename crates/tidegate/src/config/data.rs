@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tidegate_config::{Bytes, ConfigError, Count, Document, FilePath, Seconds, config};
+use tidegate_config::{Bytes, ConfigError, Count, Document, FilePath, NoDefault, Optional, Seconds, config};
 
 use super::settled::Overrides;
 
@@ -18,6 +18,8 @@ config! {
             "bytes of one segment file of the ledger's journal; those of topics have 64 MiB";
         snapshot_interval_s: Seconds = 300, 0..=31_536_000, restart,
             "seconds between snapshots, which shorten the next start; 0 for none by time";
+        witness: Optional<FilePath> = NoDefault, .., restart,
+            "folder on another disk where it is kept how far each log was durable, so that a lost end is found";
     }
 }
 
@@ -32,6 +34,8 @@ pub struct Data {
     pub segment_bytes: u64,
     /// Time between snapshots; `None` for none by time.
     pub snapshot_interval: Option<Duration>,
+    /// Folder of the logs' witnesses.
+    pub witness: Option<PathBuf>,
 }
 
 /// The directory of the file, or that of the flag.
@@ -42,6 +46,7 @@ pub fn settle(document: &Document, overrides: &Overrides) -> Result<Data, Config
         shards: keys.shards,
         segment_bytes: keys.segment_bytes,
         snapshot_interval: interval(keys.snapshot_interval_s),
+        witness: keys.witness,
     })
 }
 

@@ -30,6 +30,8 @@ pub struct Config {
     pub data: Data,
     /// Time between reconciliations; `None` for none.
     pub audit_interval: Option<Duration>,
+    /// Bytes of stored journals that are read again each second; zero for none.
+    pub scrub_bytes_per_s: u64,
     /// Bounds.
     pub limits: Limits,
     /// MQTT: listeners, bounds, topics.
@@ -114,6 +116,7 @@ impl Config {
         let limits = limits(&document, cores)?;
         Ok(Config {
             audit_interval: interval(document.section::<AuditKeys>()?.audit_interval_s),
+            scrub_bytes_per_s: document.section::<AuditKeys>()?.scrub_bytes_per_s,
             auth: auth::settle(&document, &data.dir)?,
             tls: tls::settle(&document, listen.mqtts.is_some())?,
             mqtt: Mqtt::settle(&document, &listen, limits.workers)?,

@@ -2,14 +2,17 @@
 //! cut.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
 use tidegate_journal::group::{GROUP_HEADER_BYTES, GroupHeader, RECORD_HEADER_BYTES, decode, record_checksum};
 use tidegate_journal::segment::{MARK_BYTES, Mark, SEGMENT_HEADER_BYTES};
 use tidegate_journal::{ChainHash, Position, Sequence};
 
+use crate::http::Http;
 use crate::votes::{connect, ids, open_show, votes};
-use crate::{Server, Settings, audit, folder};
+use crate::{Server, Settings, audit, folder, wait_for};
 
 /// A directory with a sealed segment and a last one of many groups, ended gracefully.
 fn filled() -> (tempfile::TempDir, Settings) {
@@ -101,6 +104,118 @@ fn a_record_removed_with_its_checksums_repaired_is_caught_by_the_chain() {
 
     fs::write(&last, whole).expect("it is written");
     Server::start(&settings).kill();
+}
+
+#[test]
+fn an_audit_names_the_damage_of_every_segment_in_one_go() {
+    let (_folder, settings) = filled();
+    let server = Server::start(&settings);
+    let mut client = connect(&server);
+    for number in 0..8 {
+        client.transfers(&votes(&ids(&format!("third-{number}"), 8_000))).expect("the server serves");
+    }
+    assert!(server.terminate().status.success());
+    let all = segments(&settings);
+    assert_eq!(all.len(), 3, "two of them are sealed");
+    flip(&all[0], 5 << 20);
+    flip(&all[1], 7 << 20);
+    let ended = audit(&settings.data);
+    assert!(!ended.status.success(), "{ended}");
+    for segment in &all[..2] {
+        assert!(ended.log.contains(&format!("{}: damaged at offset ", name(segment))), "{ended}");
+    }
+    assert!(!ended.log.contains(&format!("{}: damaged", name(&all[2]))), "{ended}");
+    assert!(ended.log.contains("topics shard 0"), "other logs are audited, too: {ended}");
+}
+
+/// A server that serves a directory with a sealed segment, in which a bit of the record of this vote rots then.
+fn with_rot_while_serving(vote: &str) -> (tempfile::TempDir, Settings, Server, PathBuf) {
+    let (folder, settings) = filled();
+    let settings = Settings { audit_interval_s: 1, ..settings };
+    let server = Server::start(&settings);
+    let sealed = segments(&settings).remove(0);
+    let bytes = fs::read(&sealed).expect("it is read");
+    let at = bytes.windows(vote.len()).position(|window| window == vote.as_bytes()).expect("it is in this segment");
+    // In place: the server has the file open.
+    let file = fs::OpenOptions::new().write(true).open(&sealed).expect("it is there");
+    file.write_all_at(&[bytes[at] ^ 0x10], at as u64).expect("it is written");
+    (folder, settings, server, sealed)
+}
+
+#[test]
+fn a_bit_that_rots_while_serving_refuses_who_needs_it_and_nobody_else() {
+    const ROTTEN: &str = "large-3-4321";
+    let (_folder, _settings, server, sealed) = with_rot_while_serving(ROTTEN);
+    let mut http = Http::connect(server.http).expect("the door is open");
+    let vote = |http: &mut Http<_>, id: &str| {
+        let of_any = ["x".to_owned()];
+        let memo = votes(&of_any)[0].memo;
+        let body = json!({"id": id, "debit": "wallet:dave", "credit": "candidate:1", "amount": 1, "memo": memo});
+        let answer = http.post("/v1/transfers", &body).expect("the door answers");
+        (answer.status, answer.body)
+    };
+    let (status, problem) = vote(&mut http, ROTTEN);
+    assert_eq!((status, &problem["code"]), (500, &json!("damaged")), "{problem}");
+    let file = format!("journal/ledger-0/{}", name(&sealed));
+    assert_eq!(problem["file"], json!(file), "{problem}");
+    assert!(problem["offset"].as_u64() > Some(0), "{problem}");
+    assert!(problem["lost"].as_str().is_some_and(|lost| lost.starts_with("records ")), "{problem}");
+    assert_eq!(vote(&mut http, "large-3-4320").1["outcome"], json!("duplicate"));
+    assert_eq!(vote(&mut http, "new").0, 201);
+
+    // In a batch, each item for itself, at both doors the same code.
+    let ids = ["large-3-4319".to_owned(), ROTTEN.to_owned(), "another".to_owned()];
+    let outcomes = connect(&server).transfers(&votes(&ids)).expect("the server serves");
+    assert!(format!("{:?}", outcomes[1]).contains("\"damaged\""), "{outcomes:?}");
+    assert!(outcomes[0].is_done() && outcomes[2].is_done(), "{outcomes:?}");
+
+    // A history is given up to there.
+    let (mut rows, mut path) = (0, "/v1/accounts/candidate:1/transfers?limit=1000".to_owned());
+    let problem = loop {
+        let page = http.get(&path).expect("the door answers");
+        if page.status != 200 {
+            break page.body;
+        }
+        rows += page.body["transfers"].as_array().expect("rows").len();
+        let next = page.body["next"].as_str().expect("it ends with the damage");
+        path = format!("/v1/accounts/candidate:1/transfers?limit=1000&before={next}");
+    };
+    assert_eq!(problem["code"], json!("damaged"), "{problem}");
+    assert!((4 * 8_000..5 * 8_000).contains(&rows), "{rows} rows are newer");
+
+    // Everybody who looks is told; it serves.
+    let health = http.get("/healthz").expect("the door answers");
+    assert_eq!((health.status, &health.body["status"]), (200, &json!("ok")));
+    assert!(health.body["damage"].as_u64() >= Some(1), "{}", health.body);
+    let report = wait_for("the audit tells it", || {
+        let report = http.get("/v1/audit").expect("the door answers").body;
+        (report["state"] == "damaged").then_some(report)
+    });
+    assert_eq!(report["shards"][0]["scrub"]["damage"][0]["file"], json!(file), "{report}");
+    assert_eq!((&report["agreed"], &report["shards"][0]["differences"]), (&json!(false), &json!([])));
+    let metrics = wait_for("metrics tell it", || {
+        let text = http.get("/metrics").expect("the door answers").body;
+        let text = text.as_str().expect("text").to_owned();
+        text.contains("tidegate_damaged_places{family=\"ledger\",shard=\"0\"} 1").then_some(text)
+    });
+    assert!(metrics.contains("tidegate_refusals_total"));
+    let ended = server.terminate();
+    assert!(ended.status.success(), "{ended}");
+    assert_eq!(ended.log.matches("a file is damaged").count(), 1, "once: {ended}");
+}
+
+#[test]
+fn rot_that_nobody_asks_for_is_found_by_reading_everything_again() {
+    let (_folder, _settings, server, sealed) = with_rot_while_serving("large-5-1234");
+    // The first pass may have been over before; a place in it was not due again for long.
+    let mut http = Http::connect(server.http).expect("the door is open");
+    let report = wait_for("a pass over everything", || {
+        let report = http.get("/v1/audit").expect("the door answers").body;
+        (report["shards"][0]["scrub"]["last_full_at"].as_u64() > Some(0)).then_some(report)
+    });
+    let damage = &report["shards"][0]["scrub"]["damage"];
+    assert_eq!(damage[0]["file"], json!(format!("journal/ledger-0/{}", name(&sealed))), "{report}");
+    assert!(server.terminate().log.contains("read a whole log again"));
 }
 
 fn flip(path: &Path, at: u64) {

@@ -1,10 +1,14 @@
 //! Which data directories are refused: one in use, and one of a version that this program does not know.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 use tidegate_journal::Cursor;
 use tidegate_journal::segment::segment_name;
 
+use crate::support::server::as_nobody;
+use crate::votes::{connect, open_show};
 use crate::{Server, Settings, audit, folder};
 
 #[test]
@@ -79,4 +83,58 @@ fn a_journal_of_the_format_before_is_refused_by_name_and_left_as_it_is() {
     assert!(fs::read(&path).expect("it is read") == older, "nothing was changed");
     fs::write(&path, written).expect("it can be written");
     Server::start(&settings).kill();
+}
+
+/// Takes the right to write from everybody, or gives it back to the owner.
+fn set_writable(path: &Path, writable: bool) {
+    let is_folder = path.is_dir();
+    let mode = match (is_folder, writable) {
+        (true, true) => 0o755,
+        (true, false) => 0o555,
+        (false, true) => 0o644,
+        (false, false) => 0o444,
+    };
+    if is_folder {
+        for entry in fs::read_dir(path).expect("it is there") {
+            set_writable(&entry.expect("it can be read").path(), writable);
+        }
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
+}
+
+#[test]
+fn a_directory_that_may_only_be_read_is_audited_and_left_as_it_is() {
+    let folder = folder();
+    // Nobody may go through the folder of somebody else's test.
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let settings = Settings::new(folder.path());
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    server.kill();
+    let lock = settings.data.join("LOCK");
+    let holder = fs::read(&lock).expect("it is there");
+    set_writable(&settings.data, false);
+    let audited = as_nobody(&["audit", "--data", settings.data.to_str().expect("a plain name")]);
+    assert!(audited.status.success() && audited.log.contains("all agree"), "{audited}");
+    assert_eq!(fs::read(&lock).expect("it is there"), holder, "nothing was written");
+
+    // Damage is named by its path, and a server that uses the directory by its process.
+    let segment = settings.data.join("journal/ledger-0").join(segment_name(Cursor::START.position));
+    let good = fs::read(&segment).expect("it is read");
+    let mut bad = good.clone();
+    bad[4_300] ^= 1;
+    set_writable(&settings.data, true);
+    fs::write(&segment, bad).expect("it can be written");
+    set_writable(&settings.data, false);
+    let audited = as_nobody(&["audit", "--data", settings.data.to_str().expect("a plain name")]);
+    assert!(!audited.status.success() && audited.log.contains(segment.to_str().expect("plain")), "{audited}");
+    set_writable(&settings.data, true);
+    fs::write(&segment, good).expect("it can be written");
+    let server = Server::start(&settings);
+    set_writable(&settings.data, false);
+    let audited = as_nobody(&["audit", "--data", settings.data.to_str().expect("a plain name")]);
+    let words = format!("in use by process {}", server.pid());
+    assert!(!audited.status.success() && audited.log.contains(&words), "{audited}");
+    set_writable(&settings.data, true);
+    server.kill();
 }

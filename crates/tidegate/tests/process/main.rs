@@ -4,9 +4,13 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod archive;
 mod auditor;
+mod backup;
 mod broken_disk;
+mod changes;
 mod clock;
+mod commands;
 mod cursors;
 mod damage;
 mod directory;
@@ -14,6 +18,7 @@ mod full_disk;
 mod history_lines;
 mod hostile;
 mod huge_pages;
+mod losses;
 mod metrics;
 mod mqtt_hostile;
 mod reload;
@@ -23,6 +28,6 @@ mod timeline;
 mod tls;
 mod votes;
 
-pub use support::server::{Ended, Process, Server, audit};
+pub use support::server::{Ended, Process, Server, audit, tool};
 pub use support::settings::Settings;
-pub use support::{PATIENCE, SERVICE, folder, http, wait_for};
+pub use support::{PATIENCE, SERVICE, folder, http, stream, wait_for};

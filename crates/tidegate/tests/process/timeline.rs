@@ -11,9 +11,9 @@ use crate::votes::{CREDITS, connect, ids, open_show, votes};
 use crate::{Server, Settings, audit, folder, wait_for};
 
 /// Votes of each part of the story.
-const VOTES: usize = 40;
+pub const VOTES: usize = 40;
 
-fn copy(from: &Path, to: &Path) {
+pub fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("the folder takes folders");
     for entry in fs::read_dir(from).expect("it is there") {
         let path = entry.expect("it can be read").path();
@@ -25,13 +25,13 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-fn vote(server: &Server, name: &str) {
+pub fn vote(server: &Server, name: &str) {
     let ids = ids(name, VOTES);
     let outcomes = connect(server).transfers(&votes(&ids)).expect("votes are decided");
     assert!(outcomes.iter().all(|outcome| outcome.is_done()), "{outcomes:?}");
 }
 
-fn snapshots(data: &Path) -> usize {
+pub fn snapshots(data: &Path) -> usize {
     let listed = fs::read_dir(data.join("snapshots/ledger-0"))
         .map(|entries| entries.flatten().filter(|entry| entry.file_name().to_string_lossy().ends_with(".tgs")).count());
     listed.unwrap_or(0)

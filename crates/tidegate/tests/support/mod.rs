@@ -13,6 +13,7 @@ pub mod chance;
 pub mod http;
 pub mod server;
 pub mod settings;
+pub mod stream;
 
 use std::time::{Duration, Instant};
 

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex};
@@ -11,6 +12,8 @@ use std::thread::JoinHandle;
 use super::settings::Settings;
 use super::wait_for;
 
+/// The user and the group that own nothing.
+const NOBODY: u32 = 65_534;
 const BINARY: &str = env!("CARGO_BIN_EXE_tidegate");
 
 /// A process that was started; it may not serve yet, or may have ended already.
@@ -182,12 +185,32 @@ impl fmt::Display for Ended {
 
 /// Runs `tidegate audit` over a directory that nobody serves.
 pub fn audit(data: &Path) -> Ended {
-    let Output { status, stdout, stderr } = Command::new(BINARY)
-        .args(["audit", "--data"])
-        .arg(data)
-        .env("NO_COLOR", "1")
-        .output()
-        .expect("the binary was built with the test");
+    tool(data, &["audit"])
+}
+
+/// Runs a subcommand over a directory that nobody serves.
+pub fn tool(data: &Path, arguments: &[&str]) -> Ended {
+    run(Command::new(BINARY).args(arguments).arg("--data").arg(data))
+}
+
+/// Runs a subcommand to its end.
+pub fn command(arguments: &[&str]) -> Ended {
+    run(Command::new(BINARY).args(arguments))
+}
+
+/// Runs a subcommand as a user who may write nothing that is not everybody's: root may write anywhere.
+pub fn as_nobody(arguments: &[&str]) -> Ended {
+    let mut command = Command::new(BINARY);
+    // SAFETY: the call takes nothing and cannot fail.
+    if unsafe { libc::geteuid() } == 0 {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    run(command.args(arguments))
+}
+
+fn run(command: &mut Command) -> Ended {
+    let Output { status, stdout, stderr } =
+        command.env("NO_COLOR", "1").output().expect("the binary was built with the test");
     let log = format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     Ended { status, log }
 }

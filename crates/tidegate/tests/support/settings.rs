@@ -12,6 +12,8 @@ pub struct Settings {
     pub root: PathBuf,
     /// The data directory.
     pub data: PathBuf,
+    /// Address of the HTTP door.
+    pub http: String,
     /// Shards of a new directory.
     pub shards: u16,
     /// Worker threads.
@@ -22,6 +24,8 @@ pub struct Settings {
     pub audit_interval_s: u64,
     /// Whether there is an MQTT door, open to anonymous clients.
     pub mqtt: bool,
+    /// More lines for `[data]`.
+    pub data_keys: String,
     /// More lines for `[limits]`.
     pub limits: String,
     /// More sections.
@@ -36,11 +40,13 @@ impl Settings {
         Settings {
             root: root.to_path_buf(),
             data: root.join("data"),
+            http: "127.0.0.1:0".to_owned(),
             shards: 1,
             workers: 1,
             snapshot_interval_s: 0,
             audit_interval_s: 0,
             mqtt: false,
+            data_keys: String::new(),
             limits: String::new(),
             sections: String::new(),
             environment: Vec::new(),
@@ -50,11 +56,12 @@ impl Settings {
     /// Writes the file and returns its path.
     pub fn write(&self) -> PathBuf {
         let mqtt = if self.mqtt { "127.0.0.1:0" } else { "off" };
-        let Settings { shards, workers, snapshot_interval_s, audit_interval_s, limits, sections, .. } = self;
+        let Settings { http, shards, workers, snapshot_interval_s, audit_interval_s, .. } = self;
+        let Settings { data_keys, limits, sections, .. } = self;
         let text = format!(
-            "[listen]\nhttp = \"127.0.0.1:0\"\nbinary = \"127.0.0.1:0\"\nmqtt = \"{mqtt}\"\n\n\
+            "[listen]\nhttp = \"{http}\"\nbinary = \"127.0.0.1:0\"\nmqtt = \"{mqtt}\"\n\n\
              [data]\nshards = {shards}\nsegment_bytes = {SEGMENT_BYTES}\n\
-             snapshot_interval_s = {snapshot_interval_s}\naudit_interval_s = {audit_interval_s}\n\n\
+             snapshot_interval_s = {snapshot_interval_s}\naudit_interval_s = {audit_interval_s}\n{data_keys}\n\
              [limits]\nworkers = {workers}\n{limits}\n\n\
              [listener.mqtt]\nanonymous = true\n\n\
              [auth]\nopen_paths = [\"/metrics\"]\n\n\

@@ -45,6 +45,8 @@ pub enum BodyRef<'a> {
     Hello { token: &'a str },
     /// `kind` is `None` when it is unspecified or unknown.
     OpenAccount { id: &'a str, asset: &'a str, kind: Option<AccountKind> },
+    /// Still to be [read](OpenAccountsRef::read).
+    OpenAccounts(OpenAccountsRef<'a>),
     /// Still to be [read](TransfersRef::read).
     Transfers(TransfersRef<'a>),
     /// Still to be [read](HoldsRef::read).
@@ -94,14 +96,19 @@ fn body<'a>(frame: &'a [u8], envelope: &Envelope<'a>) -> Result<BodyRef<'a>, Dec
             let begin = envelope.body_offset;
             BodyRef::Transfers(TransfersRef { bytes: &frame[..begin + bytes.len()], begin })
         }
+        number::OPEN_ACCOUNTS => {
+            if frame.len() > u32::MAX as usize {
+                return Err(DecodeError::FrameTooLong);
+            }
+            BodyRef::OpenAccounts(OpenAccountsRef { bytes, begin: envelope.body_offset })
+        }
         number::HOLDS => BodyRef::Holds(HoldsRef { bytes }),
         number::POST_HOLDS => BodyRef::PostHolds(PostHoldsRef { bytes }),
         number::VOID_HOLDS => BodyRef::VoidHolds(VoidHoldsRef { bytes }),
         number::HELLO => BodyRef::Hello { token: Plain::read(bytes, &[1], &[])?.texts[0] },
         number::OPEN_ACCOUNT => {
             let plain = Plain::read(bytes, &[1, 2], &[3])?;
-            let kind = AccountKind::try_from(plain.number as i32).ok().filter(|k| *k != AccountKind::Unspecified);
-            BodyRef::OpenAccount { id: plain.texts[0], asset: plain.texts[1], kind }
+            BodyRef::OpenAccount { id: plain.texts[0], asset: plain.texts[1], kind: kind_of(plain.number) }
         }
         number::READ_ACCOUNT => BodyRef::ReadAccount { id: Plain::read(bytes, &[1], &[])?.texts[0] },
         number::LIST_ACCOUNTS => {
@@ -286,6 +293,55 @@ fn other_field<'a>(bytes: &'a [u8], at: &mut usize) -> Result<(u32, Value<'a>), 
     let Some(field) = fields.next()? else { return Err(DecodeError::Truncated) };
     *at += fields.offset();
     Ok(field)
+}
+
+/// A kind that is specified and known.
+fn kind_of(number: u64) -> Option<AccountKind> {
+    AccountKind::try_from(number as i32).ok().filter(|kind| *kind != AccountKind::Unspecified)
+}
+
+/// One account to open: where its texts stand in the frame, each checked to be UTF-8 and nothing else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OpenSpans {
+    /// Account id.
+    pub id: TextSpan,
+    /// Unit of measure.
+    pub asset: TextSpan,
+    /// `None` when it is unspecified or unknown.
+    pub kind: Option<AccountKind>,
+}
+
+/// The accounts of a request, not read yet.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenAccountsRef<'a> {
+    bytes: &'a [u8],
+    /// Where in the frame they begin.
+    begin: usize,
+}
+
+impl OpenAccountsRef<'_> {
+    /// Gives each account to `sink`, in order. After an error, what the sink was given must be dropped.
+    pub fn read(self, mut sink: impl FnMut(OpenSpans)) -> Result<(), DecodeError> {
+        let origin = self.bytes.as_ptr().addr();
+        let span = |text: &str| TextSpan {
+            offset: (self.begin + text.as_ptr().addr() - origin) as u32,
+            length: text.len() as u32,
+        };
+        for_each_item(self.bytes, |item| {
+            let mut open = OpenSpans::default();
+            for_each(item.bytes()?, |number, value| {
+                match number {
+                    1 => open.id = span(value.text()?),
+                    2 => open.asset = span(value.text()?),
+                    3 => open.kind = kind_of(value.varint()?),
+                    _ => {}
+                }
+                Ok(())
+            })?;
+            sink(open);
+            Ok(())
+        })
+    }
 }
 
 /// A hold, its texts borrowed from the frame.

@@ -131,6 +131,38 @@ impl<'o> HoldsEncoder<'o> {
     }
 }
 
+/// Writes an OpenAccounts frame, account by account.
+#[derive(Debug)]
+#[must_use = "a frame is whole only after finish()"]
+pub struct OpenAccountsEncoder<'o>(Batch<'o>);
+
+impl<'o> OpenAccountsEncoder<'o> {
+    /// Opens a frame at the end of `out`. Dropped without `finish`, it takes back what it appended.
+    pub fn begin(out: &'o mut Vec<u8>, correlation: u64) -> OpenAccountsEncoder<'o> {
+        OpenAccountsEncoder(Batch::begin(out, correlation, number::OPEN_ACCOUNTS))
+    }
+
+    /// Appends one account: its id, unit of measure and kind.
+    #[inline]
+    pub fn push(&mut self, id: &[u8], asset: &[u8], kind: proto::AccountKind) {
+        let kind = kind as u64;
+        let out = self.0.item(text_width(id) + text_width(asset) + number_width(kind));
+        write_text(out, 0x0a, id);
+        write_text(out, 0x12, asset);
+        write_number(out, 0x18, kind);
+    }
+
+    /// How long the frame is so far, in bytes.
+    pub fn frame_bytes(&self) -> usize {
+        self.0.frame_bytes()
+    }
+
+    /// Completes the frame.
+    pub fn finish(self) {
+        self.0.finish();
+    }
+}
+
 /// Writes a PostHolds frame, post by post.
 #[derive(Debug)]
 #[must_use = "a frame is whole only after finish()"]

@@ -2,6 +2,8 @@
 //! meanwhile.
 
 use tidegate_journal::segment::{parse_segment_name, segment_name};
+use tidegate_journal::{Notice, NoticeKind};
+use tidegate_shard::Stand;
 
 use super::*;
 
@@ -150,7 +152,8 @@ fn unusable(disk: &FakeDisk, commands: &[Command]) {
     disk.sync_dir(rubbish.parent().unwrap()).unwrap();
     let far = Cursor { position: Position(1 << 40), sequence: Sequence(9_999_999_999), ..Cursor::START };
     let elsewhere: Snapshots<TopicsFamily, _> = Snapshots::new(disk.clone(), Path::new("elsewhere"), TOPICS.log(8, 2));
-    elsewhere.write(far, &model(commands), |_| true).unwrap();
+    let far = Stand { cursor: far, ..Stand::default() };
+    elsewhere.write(&far, &model(commands), |_| true).unwrap();
     let foreign = disk.files().into_iter().find(|(path, _)| path.starts_with("elsewhere/snapshots")).unwrap().0;
     disk.rename(&foreign, &data().join("snapshots/topics-2").join(foreign.file_name().unwrap())).unwrap();
 }
@@ -180,9 +183,46 @@ fn a_log_that_ends_before_its_snapshot_is_refused() {
     let disk = FakeDisk::new(1);
     let asked = compacted(&disk);
     let ahead = Cursor { position: Position(1 << 40), sequence: Sequence(1 << 30), ..Cursor::START };
-    snapshots_on(&disk).write(ahead, &model(&asked), |_| true).unwrap();
+    let stand = Stand { cursor: ahead, ..Stand::default() };
+    snapshots_on(&disk).write(&stand, &model(&asked), |_| true).unwrap();
+    let before = disk.files();
     let refused = open(&disk).err().unwrap();
-    assert!(refused.contains("cannot read on from position") && refused.contains("the log ends at"), "{refused}");
+    let last = asked.len();
+    assert!(
+        refused.starts_with(&format!("records {} to 1073741824 are lost: journal/topics-2 ends", last + 1)),
+        "{refused}"
+    );
+    assert!(refused.contains("snapshot-00000000001073741824.tgs was made when the log reached"), "{refused}");
+    assert!(refused.contains("`tidegate accept-loss"), "{refused}");
+    assert_eq!(disk.files(), before, "nothing was changed");
+
+    // Once somebody has accepted it in the log, what is of the abandoned timeline is set aside, and the rest goes on.
+    let since = snapshots_on(&disk).newest_header(Position(1 << 39)).unwrap().unwrap().cursor;
+    let notice = Notice { kind: NoticeKind::LossAccepted, time_ms: 7, lost: None, text: "a test".into() };
+    logs(&disk).append_notice(LOG, since, SMALL, &notice).unwrap();
+    let (shard, report) = open(&disk).unwrap();
+    assert!(report.snapshots_passed_over[0].contains("it is set aside as"), "{:?}", report.snapshots_passed_over);
+    assert_eq!((report.notices, report.timelines.begun().len()), (vec![notice], 1));
+    drop(shard);
+    check(&disk, &asked);
+}
+
+#[test]
+fn a_snapshot_that_the_key_of_the_directory_does_not_verify_is_never_served() {
+    let disk = FakeDisk::new(1);
+    let asked = compacted(&disk);
+    let key = data().join("KEY");
+    let right = disk.contents(&key).unwrap();
+    // To a directory with another key, these are the snapshots of a forger.
+    disk.overwrite(&key, 0, &[9; 32]).unwrap();
+    let refused = open(&disk).err().unwrap();
+    assert!(refused.contains("no snapshot can be used") && refused.contains("verify with the KEY"), "{refused}");
+    disk.rename(&key, &data().join("elsewhere")).unwrap();
+    let refused = open(&disk).err().unwrap();
+    assert!(refused.contains("there is no file KEY in the data directory"), "{refused}");
+    disk.rename(&data().join("elsewhere"), &key).unwrap();
+    disk.overwrite(&key, 0, &right).unwrap();
+    check(&disk, &asked);
 }
 
 #[test]
@@ -241,9 +281,10 @@ fn the_audit_refolds_what_is_there_and_compares_the_snapshots() {
     disk.remove(&snapshots(&disk)[1]).unwrap();
     let mut other: Vec<Command> = asked[..newest.sequence.0 as usize].to_vec();
     other[3] = retain(49, 20);
-    snapshots_on(&disk).write(newest, &model(&other), |_| true).unwrap();
+    let newest = Stand { cursor: newest, ..Stand::default() };
+    snapshots_on(&disk).write(&newest, &model(&other), |_| true).unwrap();
     let problems = audit(&disk).unwrap().problems;
-    assert_eq!(problems, [format!("the snapshot at sequence {} is not what the log gives", newest.sequence)]);
+    assert_eq!(problems, [format!("the snapshot at sequence {} is not what the log gives", newest.cursor.sequence)]);
 
     disk.flip_bit(&snapshots(&disk)[1], 200, 0);
     let problems = audit(&disk).unwrap().problems;

@@ -3,7 +3,7 @@
 use serde_json::json;
 use tidegate_ledger::message::Unavailable;
 
-use super::server::{SERVICE, TestServer};
+use super::server::{SERVICE, SHOP, TestServer};
 use crate::http::{Health, HttpLimits};
 
 #[test]
@@ -70,6 +70,33 @@ fn refusals_are_problems_with_a_stable_code() {
     assert_eq!(transfer("", "wallet:dave", "candidate:1", "1").summary(), "422 id_invalid");
     assert_eq!(transfer("t9", "source:shop", "wallet:dave", "9223372036854775807").summary(), "409 overflow");
     assert_eq!(server.ask(SERVICE, "GET", "/v1/accounts/wallet:none", "").summary(), "404 account_not_found");
+}
+
+#[test]
+fn many_accounts_get_one_line_each() {
+    let server = TestServer::open();
+    let body = r#"{"accounts":[
+        {"id":"wallet:erin","asset":"credit","kind":"wallet"},
+        {"id":"wallet:dave","asset":"credit","kind":"wallet"},
+        {"id":"wallet:erin","asset":"euro","kind":"wallet"},
+        {"id":"a/b","asset":"credit","kind":"collector"}
+    ]}"#;
+    let answer = server.ask(SERVICE, "POST", "/v1/accounts", body);
+    let expected = json!({"outcomes": [
+        {"id": "wallet:erin", "outcome": "applied"},
+        {"id": "wallet:dave", "outcome": "duplicate"},
+        {"id": "wallet:erin", "outcome": "refused", "code": "account_exists"},
+        {"id": "a/b", "outcome": "refused", "code": "account_id_invalid"},
+    ]});
+    assert_eq!((answer.status, answer.json()), (200, expected));
+    let refused = |token: &str, body: &str| server.ask(token, "POST", "/v1/accounts", body).summary();
+    assert_eq!(refused(SERVICE, r#"{"accounts":[]}"#), "422 batch_size_invalid");
+    assert_eq!(refused(SERVICE, r#"{"accounts":[],"id":"a"}"#), "422 field_invalid");
+    assert_eq!(refused(SERVICE, r#"{"accounts":[{"id":"a","asset":"b"}]}"#), "422 field_invalid");
+    assert_eq!(refused(SERVICE, r#"{"id":"a","asset":"b"}"#), "422 field_invalid");
+    let foreign = r#"{"accounts":[{"id":"wallet:x","asset":"credit","kind":"wallet"},
+        {"id":"source:x","asset":"credit","kind":"source"}]}"#;
+    assert_eq!(refused(SHOP, foreign), "403 forbidden");
 }
 
 #[test]
@@ -231,6 +258,7 @@ fn the_openapi_document_has_every_route_and_its_answers() {
         get /v1/accounts/{id}: 200 400 401 403 404 422 500 503
         get /v1/accounts: 200 400 401 403 404 422 500 503
         get /v1/audit: 200 400 401 403 404 422 500 503
+        get /v1/changes: 200 400 401 403 404 410 422 500 503
         get /v1/drain: 200 401 403
         post /v1/accounts: 200 201 400 401 403 404 408 409 413 415 422 500 503
         post /v1/drain: 202 400 401 403 408 413 415 422

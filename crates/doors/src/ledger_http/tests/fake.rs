@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
+use tidegate_ledger::changes::{After, Change, ChangeFilter, ChangeKind, ChangedAccount, ChangesError};
 use tidegate_ledger::message::{AuditReport, HoldRequest, Reply, Request, Unavailable};
 use tidegate_machines::ledger::{
     AccountKind, AccountView, HistoryRow, Hold, Outcome, Refusal, RowKind, Transfer, check_hold, check_transfer,
@@ -12,7 +13,7 @@ use tidegate_telemetry::{Registry, render_prometheus};
 use tokio::sync::oneshot;
 
 use crate::http::{DrainStatus, Health, Operations};
-use crate::ledger_http::{Backend, Replies};
+use crate::ledger_http::{Backend, ChangePart, Changes, ChangesEnded, Replies};
 
 /// A [`Backend`] over a map.
 #[derive(Clone)]
@@ -34,6 +35,8 @@ struct State {
     asked: usize,
     streams: usize,
     parts: usize,
+    /// Debit, credit and amount of each transfer that the changes have, beside what was really done.
+    changes: Vec<(Box<str>, Box<str>, u64)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -97,6 +100,18 @@ impl FakeBackend {
         self.state.lock().unwrap().parts
     }
 
+    /// Adds a transfer to the changes.
+    pub fn change(&self, debit: &str, credit: &str, amount: u64) {
+        self.state.lock().unwrap().changes.push((debit.into(), credit.into(), amount));
+    }
+
+    /// Dates the rows of `account`: the first one at a thousand seconds, each a thousand seconds later.
+    pub fn date(&self, account: &str) {
+        let mut state = self.state.lock().unwrap();
+        let rows = &mut state.accounts.get_mut(account).unwrap().rows;
+        rows.iter_mut().zip(1..).for_each(|(row, number)| row.time_ms = number * 1_000_000);
+    }
+
     /// Adds so many long rows to the history of `account`.
     pub fn lengthen(&self, account: &str, rows: usize) {
         let mut state = self.state.lock().unwrap();
@@ -147,6 +162,95 @@ impl Backend for FakeBackend {
         let mut state = self.state.lock().unwrap();
         state.streams += 1;
         Ok(FakeReplies { state: self.state.clone(), id, before, rows_left: rows_max.unwrap_or(u64::MAX) })
+    }
+
+    type Changes = FakeChanges;
+
+    fn changes(&self, after: After, filter: ChangeFilter) -> Result<FakeChanges, Unavailable> {
+        let mut state = self.state.lock().unwrap();
+        state.streams += 1;
+        let passed = match after {
+            After::Start => 0,
+            After::Now => state.changes.len(),
+            After::Cursor(text) => text.parse().unwrap_or(usize::MAX),
+        };
+        Ok(FakeChanges { state: self.state.clone(), filter, passed, is_at_end: false })
+    }
+}
+
+/// Changes, two at a time. A cursor is the number of those before it.
+pub struct FakeChanges {
+    state: Arc<Mutex<State>>,
+    filter: ChangeFilter,
+    passed: usize,
+    is_at_end: bool,
+}
+
+impl FakeChanges {
+    fn decide(&mut self) -> Option<Result<ChangePart, ChangesEnded>> {
+        let mut state = self.state.lock().unwrap();
+        if let Some(why) = state.unavailable {
+            return Some(Err(ChangesEnded::Unavailable(why)));
+        }
+        if self.passed > state.changes.len() {
+            return Some(Err(ChangesEnded::Unreadable(ChangesError::CursorInvalid)));
+        }
+        let some: Vec<_> = state.changes[self.passed..].iter().take(2).cloned().collect();
+        if some.is_empty() && self.is_at_end || state.is_silent {
+            return None;
+        }
+        self.is_at_end = some.is_empty();
+        let mut rows = Vec::new();
+        for (debit, credit, amount) in some {
+            self.passed += 1;
+            let interests = [&debit, &credit].map(|account| (self.filter.interest)(account));
+            if self.filter.kinds.contains(&ChangeKind::Transfer) && interests.iter().any(|i| i.visible && i.wanted) {
+                rows.push(change(self.passed, [debit, credit], interests.map(|interest| interest.visible), amount));
+            }
+        }
+        state.parts += 1;
+        Some(Ok(ChangePart { rows, cursor: self.passed.to_string().into(), is_at_end: self.is_at_end }))
+    }
+}
+
+fn change(number: usize, accounts: [Box<str>; 2], visible: [bool; 2], amount: u64) -> Change {
+    let [debit, credit] = [0, 1].map(|side: usize| ChangedAccount {
+        id: (&*accounts[side]).into(),
+        balance_after: visible[side].then_some(number as i64),
+    });
+    Change {
+        cursor: number.to_string().into(),
+        shard: 0,
+        sequence: number as u64,
+        time_ms: 1,
+        kind: ChangeKind::Transfer,
+        id: Some(format!("space\u{1f}t{number}").into()),
+        opened: None,
+        debit: Some(debit),
+        credit: Some(credit),
+        asset: Some("credit".into()),
+        amount: Some(amount),
+        held: None,
+        expires_at_ms: None,
+        memo: "m".repeat(256).into(),
+        refusal: None,
+    }
+}
+
+impl Changes for FakeChanges {
+    async fn next(&mut self) -> Result<ChangePart, ChangesEnded> {
+        loop {
+            if let Some(part) = self.decide() {
+                return part;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    }
+}
+
+impl Drop for FakeChanges {
+    fn drop(&mut self) {
+        self.state.lock().unwrap().streams -= 1;
     }
 }
 
@@ -231,12 +335,25 @@ impl State {
                     Reply::AccountOpened { created: true, account: self.accounts[&id].view.clone() }
                 }
             },
+            Request::OpenAccounts(batch) => {
+                let opened = (0..batch.len()).map(|index| {
+                    let (id, asset, kind) = batch.get(index);
+                    match self.decide(Request::OpenAccount { id: id.into(), asset: asset.into(), kind }) {
+                        Reply::AccountOpened { created: true, .. } => Outcome::Applied,
+                        Reply::AccountOpened { created: false, .. } => Outcome::Duplicate,
+                        Reply::Refused(refusal) => Outcome::Refused(refusal),
+                        other => unreachable!("{other:?} answers no opening"),
+                    }
+                });
+                Reply::Outcomes(opened.collect())
+            }
             Request::Transfers { batch, .. } => Reply::Outcomes(batch.iter().map(|t| self.transfer(&t)).collect()),
             Request::PlaceHolds(holds) => Reply::Outcomes(holds.into_iter().map(|hold| self.hold(hold)).collect()),
             Request::PostHolds(posts) => {
                 Reply::Outcomes(posts.into_iter().map(|(id, amount)| self.post(&id, amount)).collect())
             }
             Request::VoidHolds(ids) => Reply::Outcomes(ids.into_iter().map(|id| self.void(&id)).collect()),
+            Request::Announce(_) => Reply::Announced,
             Request::ReadAccount { id } => match self.accounts.get(&id) {
                 Some(account) => Reply::Account(account.view.clone()),
                 None => Reply::Refused(Refusal::AccountNotFound),

@@ -16,13 +16,14 @@ const PATH: &str = "/v1/accounts/wallet:dave/transfers";
 const LONG: usize = 100_000;
 
 /// An answer whose body is being read.
-struct Reading {
+pub struct Reading {
     stream: BufReader<TcpStream>,
-    head: String,
+    /// In lower case.
+    pub head: String,
 }
 
 /// Asks for lines.
-fn begin(client: Client, token: &str, path: &str) -> Reading {
+pub fn begin(client: Client, token: &str, path: &str) -> Reading {
     let mut client = client;
     client.send(&format!(
         "GET {path} HTTP/1.1\r\nhost: tidegate\r\nauthorization: Bearer {token}\r\n\
@@ -44,7 +45,7 @@ impl Reading {
     }
 
     /// The next chunk, empty at the clean end; `None` if the connection broke.
-    fn chunk(&mut self) -> Option<Vec<u8>> {
+    pub fn chunk(&mut self) -> Option<Vec<u8>> {
         let length = usize::from_str_radix(self.line()?.trim_end(), 16).expect("a length");
         let mut chunk = vec![0; length + 2];
         self.stream.read_exact(&mut chunk).ok()?;
@@ -54,7 +55,7 @@ impl Reading {
     }
 
     /// All rows to the end, and whether it was a clean one.
-    fn rows(mut self) -> (Vec<Value>, bool) {
+    pub fn rows(mut self) -> (Vec<Value>, bool) {
         assert!(self.head.starts_with("http/1.1 200"), "{}", self.head);
         assert!(self.head.contains("content-type: application/x-ndjson\r\n"), "{}", self.head);
         let mut text = Vec::new();
@@ -72,7 +73,7 @@ impl Reading {
 }
 
 /// Waits until it is so.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !is_so() {
         assert!(Instant::now() < deadline, "{what}");

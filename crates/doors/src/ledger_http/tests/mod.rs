@@ -1,9 +1,11 @@
 //! The HTTP door from outside: a real edge thread, real sockets, and a fake ledger in a map.
 
+mod changes;
 mod contract;
 mod drain;
 mod fake;
 mod history_lines;
+mod history_time;
 mod hostile;
 mod outside_room;
 mod rights;

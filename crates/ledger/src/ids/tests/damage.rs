@@ -110,7 +110,7 @@ fn damage_met_by_a_lookup_is_an_error_and_not_an_answer() {
     }
     assert!(errors.len() >= 300, "{}", errors.len());
     for error in errors {
-        assert!(matches!(error, IdsError::Damaged { .. }), "{error}");
+        assert!(matches!(*error, IdsError::Damaged { .. }), "{error}");
         assert!(error.to_string().contains("wrong checksum; restart to rebuild"), "{error}");
     }
 }
@@ -166,11 +166,64 @@ fn a_flipped_bit_in_what_a_start_reads_of_a_large_run_is_found() {
 }
 
 #[test]
-fn an_index_of_another_timeline_is_built_again() {
-    let world = built();
+fn damage_of_one_page_leaves_the_other_ids_of_a_look_up() {
+    let world = built_of(10);
+    let path = world.run_files()[0].clone();
+    assert!(world.disk.flip_bit(&path, 2 * run::PAGE_BYTES as u64 + 99, 3));
+    let mut lookup = world.index.lookup();
+    for record in world.journal.iter().take(2_700) {
+        world.index.look_for(record.hash, &mut lookup);
+    }
+    let (looked, _) = lookup.run();
+    let mut damaged = 0;
+    for record in world.journal.iter().take(2_700) {
+        match looked.get(record.hash).expect("all were looked for") {
+            Ok(found) => assert!(found.contains(&record.position), "{record:?}"),
+            Err(error) => {
+                assert!(error.to_string().contains("page 1 has a wrong checksum"), "{error}");
+                damaged += 1;
+            }
+        }
+    }
+    assert_eq!(damaged, 256, "those of one page, and the one with which the next begins");
+}
+
+/// A timeline that begins with some notice.
+fn timeline(number: u8) -> Timeline {
+    Timeline(tidegate_journal::ChainHash([number; 32]))
+}
+
+#[test]
+fn an_index_of_another_timeline_is_given_up_when_the_replay_says_so() {
+    let mut world = built();
+    assert!(world.index.belong_to(Timeline::FIRST).expect("the disk works"), "its own");
     world.disk.kill();
-    let options = IdsOptions { timeline: [7; 32], ..world.options };
-    let Opened { covered, discarded, .. } = open(&world.disk, options, world.end());
-    assert_eq!(covered, Position(0));
-    assert!(discarded.is_some_and(|why| why.contains("another timeline")));
+    world.recover();
+    assert_eq!(claim(&world.disk, &dir()), Some((world.index.covered(), Timeline::FIRST)));
+    assert!(!world.index.belong_to(timeline(7)).expect("the disk works"), "what was found is of another one");
+    assert_eq!((world.index.covered(), world.index.facts().entries), (Position(0), 0));
+    assert_eq!((claim(&world.disk, &dir()), world.run_files()), (None, Vec::new()));
+    for record in &world.journal {
+        world.index.insert(record.hash, record.position, record.now);
+    }
+    assert!(world.index.belong_to(timeline(7)).expect("the disk works"), "nothing was found");
+    world.maintain(60).expect("the disk works");
+    assert_eq!(claim(&world.disk, &dir()), Some((world.index.covered(), timeline(7))), "the manifest names it");
+    assert!(world.index.covered() > Position(0));
+    world.check();
+    world.disk.crash();
+    world.recover();
+    assert!(world.index.belong_to(timeline(7)).expect("the disk works"));
+    assert_eq!(world.discarded, None);
+    world.check();
+}
+
+#[test]
+fn an_empty_index_takes_its_timeline_over_before_any_run_is_written() {
+    let mut world = World::new(1, small());
+    assert!(world.index.belong_to(timeline(9)).expect("the disk works"));
+    world.insert_new(40);
+    world.sync_journal();
+    world.maintain(60).expect("the disk works");
+    assert_eq!(claim(&world.disk, &dir()), Some((world.index.covered(), timeline(9))));
 }

@@ -12,7 +12,7 @@ fn positions(index: &IdIndex<RealDisk>, hash: IdHash) -> Vec<Position> {
     let mut looked = Looked::default();
     loop {
         offered.clear();
-        let refuse = |at| -> Result<bool, PagesUnread> {
+        let refuse = |at| -> Result<bool, Unsettled> {
             offered.push(at);
             Ok(false)
         };
@@ -21,10 +21,10 @@ fn positions(index: &IdIndex<RealDisk>, hash: IdHash) -> Vec<Position> {
                 assert_eq!(found, None);
                 return offered;
             }
-            Err(PagesUnread) => {
+            Err(_) => {
                 let mut lookup = index.lookup();
                 index.look_for(hash, &mut lookup);
-                looked.merge(lookup.run().expect("the disk works").0);
+                looked.merge(lookup.run().0);
             }
         }
     }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use crate::ledger::{
-    AccountKind, AccountSlot, AccountStep, CreditStep, EVENT_BYTES_MAX, Event, HoldFacts, Ledger, Refusal,
+    AccountKind, AccountSlot, AccountStep, CreditStep, EVENT_BYTES_MAX, Event, HoldFacts, Ledger, LossSide, Refusal,
 };
 use crate::{Amount, Machine, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
@@ -136,6 +136,14 @@ impl Parts {
             },
             Event::CreditsConfirmed { time, to: self.shard, number },
             Event::TimeMended { time, was: decided_at, memo },
+            Event::LossBooked {
+                time,
+                peer: self.shard,
+                side: if self.flag { LossSide::Sent } else { LossSide::Received },
+                number,
+                account: debit,
+                amount,
+            },
         ]
     }
 }
@@ -271,6 +279,14 @@ fn bytes_are_as_documented() {
         },
         Event::CreditsConfirmed { time, to: ShardIndex(1), number: OutboundNumber(7) },
         Event::TimeMended { time, was: TimeMs(1_800_000_000_124), memo: "hi" },
+        Event::LossBooked {
+            time,
+            peer: ShardIndex(1),
+            side: LossSide::Sent,
+            number: OutboundNumber(7),
+            account: step(2, 4200, -5),
+            amount: amount(5),
+        },
     ];
     let page = include_str!("../../../../../docs/formats/events.md");
     let shown: Vec<String> = page.lines().map(|line| line.replace(' ', "")).collect();

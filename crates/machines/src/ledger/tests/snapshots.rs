@@ -44,7 +44,7 @@ fn a_snapshot_comes_back_the_same() {
         node.check();
         let restored: Ledger = restore(&snapshot(&node.ledger));
         assert_eq!(restored.totals(), node.ledger.totals());
-        assert_eq!(restored.list("", None, 99), node.ledger.list("", None, 99));
+        assert!(restored.figures(0, 99).eq(node.ledger.figures(0, 99)));
         assert_eq!(restored.next_expiry(), node.ledger.next_expiry());
     }
 }

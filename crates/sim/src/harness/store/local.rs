@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::segment::{SEGMENT_HEADER_BYTES, parse_segment_name};
 use tidegate_journal::{
-    Cursor, Family, JournalError, LogId, LogStore, Logs, Opened, Options, Position, RecoveryReport, Step, StepHandle,
-    StepLog, StepLogs,
+    Cursor, Family, JournalError, LogId, LogStore, Logs, Notice, Opened, Options, Position, RecoveryReport, Step,
+    StepHandle, StepLog, StepLogs,
 };
 
 use super::{DATA, End, Rot, Stepped, Store, StoreName, family_of};
@@ -54,6 +54,16 @@ impl Logs for LocalStepLogs {
 
     fn create(&self, id: LogId) -> Result<(), JournalError> {
         self.logs.create(id)
+    }
+
+    fn append_notice(
+        &self,
+        id: LogId,
+        since: Cursor,
+        options: Options,
+        notice: &Notice,
+    ) -> Result<Cursor, JournalError> {
+        self.logs.append_notice(id, since, options, notice)
     }
 }
 

@@ -164,6 +164,13 @@ impl<S: Store> LedgerWorld<S> {
                 let pause = self.load.wire.chance.within(1..=20);
                 self.load.wishes.hurry(wish, self.site.tick + pause);
             }
+            (Heard::Damaged, _) => {
+                self.site.tally.add("a refusal for damage", 1);
+                let rots = self.site.was_damaged() || self.site.disk.has_stopped();
+                must(rots, "nothing is called damaged that is not", || format!("{reply:?}"))?;
+                let pause = self.load.wire.chance.within(20..=200);
+                self.load.wishes.hurry(wish, self.site.tick + pause);
+            }
             (Heard::AskAgain, other) => unreachable!("{other:?} says nothing to ask again for"),
         }
         Ok(())

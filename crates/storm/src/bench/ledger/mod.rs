@@ -13,6 +13,9 @@ use crate::workload::Names;
 use anyhow::{Context, Result};
 use std::path::PathBuf;
 
+/// Wallets of the case with many.
+const MILLION: u32 = 1_000_000;
+
 /// What to measure and how.
 #[derive(clap::Args)]
 pub struct Settings {
@@ -29,7 +32,7 @@ pub struct Settings {
     #[arg(long, env = "RUNS", default_value_t = 3)]
     pub runs: u32,
     /// Transfers of the batched case; the other cases take a share of it that fits their speed.
-    #[arg(long, default_value_t = 10_000_000)]
+    #[arg(long, env = "TRANSFERS", default_value_t = 10_000_000)]
     pub transfers: u64,
     /// Wallets that pay each other.
     #[arg(long, default_value_t = 10_000)]
@@ -50,6 +53,8 @@ pub struct Settings {
 pub enum Case {
     /// 8,190 transfers a request, uniform; memory and restarts after it.
     Batched,
+    /// The same among a million wallets.
+    Million,
     /// Every transfer is a vote for one candidate.
     Hot,
     /// One transfer a request, 64 connections, 16 deep.
@@ -67,8 +72,17 @@ pub enum Case {
 }
 
 impl Case {
-    const ALL: [Case; 8] =
-        [Case::Batched, Case::Hot, Case::Redis, Case::Single, Case::Lockstep, Case::Postgres, Case::Holds, Case::Http];
+    const ALL: [Case; 9] = [
+        Case::Batched,
+        Case::Million,
+        Case::Hot,
+        Case::Redis,
+        Case::Single,
+        Case::Lockstep,
+        Case::Postgres,
+        Case::Holds,
+        Case::Http,
+    ];
 }
 
 impl std::fmt::Display for Case {
@@ -82,6 +96,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     std::fs::create_dir_all(&settings.out)?;
     let out = settings.out.canonicalize().with_context(|| format!("no folder {}", settings.out.display()))?;
     let names = Names::new(settings.accounts);
+    let million = Names::new(MILLION);
     let mut report = Report::default();
     for run in 1..=settings.runs {
         for case in &settings.cases {
@@ -89,6 +104,7 @@ pub fn run(settings: &Settings) -> Result<()> {
             let ours = || tidegate::Bench::new(settings, &names, &out);
             match case {
                 Case::Batched => ours()?.batched(&mut report),
+                Case::Million => tidegate::Bench::new(settings, &million, &out)?.million(&mut report),
                 Case::Hot => ours()?.hot(&mut report),
                 Case::Single => ours()?.single(&mut report),
                 Case::Lockstep => ours()?.lockstep(&mut report),
@@ -100,6 +116,7 @@ pub fn run(settings: &Settings) -> Result<()> {
             .with_context(|| format!("case {case}"))?;
         }
     }
+    report.derive_ratio("batched_1m_accounts_ratio", "batched_1m_accounts_transfers_per_s", "batched_transfers_per_s");
     report.derive_ratio("hot_ratio", "hot_transfers_per_s", "batched_transfers_per_s");
     let text = format!(
         "machine: {}\nversions: {}\ncommand: storm {}\n\n{}",

@@ -73,12 +73,22 @@ impl<'a> Bench<'a> {
         report.add("batched_first_million_per_s", first);
         report.add("batched_last_million_per_s", last);
         report.add("batched_last_to_first_ratio", last / first);
+        report.add("last_million_to_first_ratio", last / first);
         latencies(report, "batched", &tally);
         report.add("rss_bytes", self.tidegate.resident_bytes()? as f64);
         if resident.len() >= 4 {
             report.add("rss_slope_bytes_per_million", slope(&resident[resident.len() / 2..]));
         }
         self.restarts(after, transfers, report)
+    }
+
+    /// 8,190 transfers a request, among so many wallets that most are not in any cache.
+    pub fn million(self, report: &mut Report) -> Result<()> {
+        let transfers = self.settings.transfers;
+        let tally =
+            self.transfers(report, "batched_1m_accounts", Pattern::Uniform, transfers, TRANSFERS_MAX, BATCHED)?;
+        report.add("batched_1m_accounts_transfers_per_s", tally.per_second());
+        Ok(())
     }
 
     fn restarts(mut self, expected: Sums, transfers: u64, report: &mut Report) -> Result<()> {

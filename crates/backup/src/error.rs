@@ -1,0 +1,46 @@
+//! How a backup or a restore fails, in words for the person who meets it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use tidegate_journal::JournalError;
+
+/// Why there is no backup, or no restored directory.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// The logs.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The world.
+    #[error("{}: cannot {doing}: {cause}", path.display())]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// To which file or directory.
+        path: PathBuf,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// A file of a backup is not what was written.
+    #[error("{}: {what}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it, and what to do.
+        what: String,
+    },
+    /// It cannot be done as it was asked.
+    #[error("{0}")]
+    Refused(String),
+}
+
+impl BackupError {
+    pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BackupError {
+        let path = path.to_path_buf();
+        move |cause| BackupError::Io { doing, path, cause }
+    }
+
+    pub(crate) fn damaged(path: &Path, what: impl Into<String>) -> BackupError {
+        BackupError::Damaged { path: path.to_path_buf(), what: what.into() }
+    }
+}

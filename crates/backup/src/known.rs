@@ -1,0 +1,34 @@
+//! What a program knows of the records of one family of logs.
+
+use tidegate_journal::Family;
+use tidegate_machines::{Machine, ShardIndex, Tie, TimeMs};
+use tidegate_shard::ShardFamily;
+
+/// A family, and what its machine says about single records.
+#[derive(Clone, Copy)]
+pub struct Known {
+    /// Whose logs.
+    pub family: Family,
+    /// When a record was decided, if it says so.
+    pub(crate) decided_at: fn(&[u8]) -> Option<TimeMs>,
+    /// How a record of a shard is tied to other shards.
+    pub(crate) ties: fn(&[u8], ShardIndex, &mut dyn FnMut(Tie)),
+}
+
+impl Known {
+    /// The family whose logs fold into the machine of `F`.
+    pub const fn of<F: ShardFamily>() -> Known {
+        Known { family: F::FAMILY, decided_at: decided_at::<F>, ties: ties::<F> }
+    }
+}
+
+fn decided_at<F: ShardFamily>(record: &[u8]) -> Option<TimeMs> {
+    F::Machine::decided_at(&F::Machine::decode(record).ok()?)
+}
+
+/// A record that is none of the machine's has no ties; whoever folds the log names it.
+fn ties<F: ShardFamily>(record: &[u8], shard: ShardIndex, each: &mut dyn FnMut(Tie)) {
+    if let Ok(event) = F::Machine::decode(record) {
+        F::Machine::ties(&event, shard, each);
+    }
+}

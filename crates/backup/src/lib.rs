@@ -1,0 +1,41 @@
+//! Backups of a data directory, taken while a server uses it, and their restore.
+//!
+//! ```text
+//!   data/journal/ledger-0/segment-…  ──┐ cuts: groups that are durable and whole, consistent between shards
+//!   data/journal/ledger-1/segment-…  ──┼─▶ DIR/journal/<log>/segment-…     shared by all backups, only ever longer
+//!   data/snapshots/topics-0/…        ──┘   DIR/backups/<name>/MANIFEST     which bytes of them this backup is
+//!                                                       │ restore [--at …]
+//!                                                       ▼
+//!                                          new data directory, each log ended by a notice
+//! ```
+//!
+//! Promise: a backup holds everything that was durable when it began; whatever in it rests on a record of another shard
+//! comes with that record; every byte was verified by chain hash when it was copied, and is verified again when it is
+//! put back. A backup that was taken stays what it is: a later one only adds.
+//!
+//! Invariant: nothing here knows what a record means; it asks the machine of the family ([`Known`]).
+
+mod archive;
+mod closure;
+mod cut;
+mod error;
+mod files;
+mod known;
+mod manifest;
+mod moment;
+mod place;
+mod restore;
+mod take;
+mod verify;
+
+pub use archive::{ArchiveTarget, DirectoryTarget, Moved, archive};
+pub use error::BackupError;
+pub use known::Known;
+pub use moment::{Moment, parse_moment};
+pub use place::At;
+pub use restore::{Restored, RestoredLog, restore};
+pub use take::{Taken, take};
+pub use verify::{Verified, verify};
+
+/// Told how many bytes of how many are done.
+pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);

@@ -1,0 +1,194 @@
+//! Changes of the ledger for the readers at one edge thread.
+//!
+//! ```text
+//!   handler ◀─ parts, one waits ─ task ─▶ blocking thread: ChangeReader::step
+//!                                  ├─ asks a shard what slots are called
+//!                                  ├─ waits its turn: all readers of the thread share a rate
+//!                                  └─ at the end: sleeps until a DurableMark advances
+//! ```
+//!
+//! Promise: a reader that does not read costs one part and one group in memory, and no time. Why a task for each: what
+//! it waits for must go on when a handler stops to listen, or a heartbeat would undo a step.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tidegate_ledger::changes::{After, ChangeFilter, ChangeLogs, ChangeReader, ChangesError, Step};
+use tidegate_ledger::message::Unavailable;
+use tidegate_ledger::operation::{Answer, Operation};
+use tidegate_ledger::room::OperationClient;
+use tidegate_machines::ShardIndex;
+use tidegate_machines::ledger::AccountSlot;
+use tidegate_runtime::Status;
+use tidegate_runtime::pump::EdgeHandle;
+use tidegate_runtime::recovery::NodeReader;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::Instant;
+
+use crate::ledger_http::limits::{CHANGE_BYTES_PER_S, CHANGE_STREAMS_MAX};
+use crate::ledger_http::{ChangePart, Changes, ChangesEnded};
+
+/// How long a reader at the end waits after it was woken, so that many small groups are one part.
+const GATHER: Duration = Duration::from_millis(2);
+/// How often a reader that waits looks whether the process stops.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What the readers of changes at one edge thread share.
+#[derive(Clone)]
+pub struct EdgeChanges {
+    logs: Arc<ChangeLogs<NodeReader>>,
+    names: EdgeHandle<OperationClient>,
+    status: Arc<Status>,
+    woken: Arc<Notify>,
+    places: Arc<Semaphore>,
+    pace: Pace,
+}
+
+impl EdgeChanges {
+    /// Reads `logs`, and asks shards for names with `names`.
+    pub fn new(
+        logs: Arc<ChangeLogs<NodeReader>>,
+        names: EdgeHandle<OperationClient>,
+        status: Arc<Status>,
+    ) -> EdgeChanges {
+        let woken = Arc::new(Notify::new());
+        let wake = woken.clone();
+        logs.listeners().add(Arc::new(move || wake.notify_waiters()));
+        let places = Arc::new(Semaphore::new(CHANGE_STREAMS_MAX));
+        EdgeChanges { logs, names, status, woken, places, pace: Pace::default() }
+    }
+
+    /// Begins to read; the first part says whether that went well.
+    pub fn read(&self, after: After, filter: ChangeFilter) -> Result<ChangeParts, Unavailable> {
+        let place = self.places.clone().try_acquire_owned().map_err(|_| Unavailable::Busy)?;
+        let (parts, reader) = mpsc::channel(1);
+        let changes = self.clone();
+        tokio::spawn(async move {
+            if let Err(ended) = changes.carry(after, filter, &parts).await {
+                // A handler that is gone wants no reason.
+                let _ = parts.send(Err(ended)).await;
+            }
+            drop::<OwnedSemaphorePermit>(place);
+        });
+        Ok(ChangeParts { reader })
+    }
+
+    async fn carry(&self, after: After, filter: ChangeFilter, parts: &Parts) -> Result<(), ChangesEnded> {
+        let logs = self.logs.clone();
+        let opened = on_blocking_thread(move || logs.read(after, filter)).await?;
+        let Some(mut reader) = opened.map_err(ChangesEnded::Unreadable)? else {
+            return Err(ChangesEnded::Unavailable(Unavailable::Recovering));
+        };
+        while !parts.is_closed() {
+            if self.status.is_stopping() {
+                return Err(ChangesEnded::Unavailable(Unavailable::Stopping));
+            }
+            let (back, step) = on_blocking_thread(move || {
+                let step = reader.step();
+                (reader, step)
+            })
+            .await?;
+            reader = back;
+            let part = match step.map_err(ChangesEnded::Unreadable)? {
+                Step::Names(shard, slots) => {
+                    self.name(&mut reader, shard, slots).await?;
+                    continue;
+                }
+                Step::Rows { rows, bytes } => {
+                    self.pace.wait_for(bytes).await;
+                    ChangePart { rows, cursor: reader.cursor(), is_at_end: false }
+                }
+                Step::AtEnd => ChangePart { rows: Vec::new(), cursor: reader.cursor(), is_at_end: true },
+            };
+            let is_at_end = part.is_at_end;
+            if parts.send(Ok(part)).await.is_err() {
+                return Ok(());
+            }
+            if is_at_end {
+                self.wait_for_more(&mut reader, parts).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Until more is durable, the process stops, or nobody wants it.
+    async fn wait_for_more(&self, reader: &mut ChangeReader, parts: &Parts) {
+        loop {
+            let woken = self.woken.notified();
+            tokio::pin!(woken);
+            woken.as_mut().enable();
+            self.logs.listeners().announce();
+            if self.logs.has_more_than(reader) {
+                tokio::time::sleep(GATHER).await;
+                return;
+            }
+            if self.status.is_stopping() || parts.is_closed() {
+                return;
+            }
+            tokio::select! {
+                () = woken => {}
+                () = parts.closed() => {}
+                () = tokio::time::sleep(LOOK) => {}
+            }
+        }
+    }
+
+    async fn name(
+        &self,
+        reader: &mut ChangeReader,
+        shard: ShardIndex,
+        slots: Vec<AccountSlot>,
+    ) -> Result<(), ChangesEnded> {
+        let count = slots.len();
+        let answer = self.names.ask((shard, Operation::NameAccounts(slots))).await;
+        let answer = answer.map_err(|unasked| ChangesEnded::Unavailable(unasked.into()))?;
+        match answer.map_err(ChangesEnded::Unavailable)? {
+            Answer::Names(names) if names.len() == count => {
+                reader.name(shard, names);
+                Ok(())
+            }
+            // A record of an account that the state does not have: the state is not the journal's.
+            _ => Err(ChangesEnded::Unreadable(ChangesError::Nameless { shard: shard.0, sequence: 0 })),
+        }
+    }
+}
+
+/// Where a reader's task leaves what it has found.
+type Parts = mpsc::Sender<Result<ChangePart, ChangesEnded>>;
+
+/// The changes that one reader gets, part by part.
+pub struct ChangeParts {
+    reader: mpsc::Receiver<Result<ChangePart, ChangesEnded>>,
+}
+
+impl Changes for ChangeParts {
+    async fn next(&mut self) -> Result<ChangePart, ChangesEnded> {
+        self.reader.recv().await.unwrap_or(Err(ChangesEnded::Unavailable(Unavailable::Stopping)))
+    }
+}
+
+/// When the next bytes may be read.
+#[derive(Clone, Default)]
+struct Pace {
+    free_at: Arc<Mutex<Option<Instant>>>,
+}
+
+impl Pace {
+    /// Waits until so many more bytes may be read at [`CHANGE_BYTES_PER_S`].
+    async fn wait_for(&self, bytes: usize) {
+        let cost = Duration::from_secs_f64(bytes as f64 / CHANGE_BYTES_PER_S as f64);
+        let until = {
+            let mut free_at = self.free_at.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = Instant::now();
+            let begins = free_at.map_or(now, |at| at.max(now));
+            *free_at = Some(begins + cost);
+            begins
+        };
+        tokio::time::sleep_until(until).await;
+    }
+}
+
+async fn on_blocking_thread<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> Result<T, ChangesEnded> {
+    // It ends without a result when the runtime ends, or by a panic, which is a bug and was reported.
+    tokio::task::spawn_blocking(run).await.map_err(|_| ChangesEnded::Unavailable(Unavailable::Stopping))
+}

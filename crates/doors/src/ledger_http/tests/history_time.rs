@@ -1,0 +1,92 @@
+//! Histories by time, and balances at a time.
+
+use serde_json::Value;
+
+use super::history_lines::begin;
+use super::server::{SERVICE, TestServer};
+use crate::ledger_http::limits::{HISTORY_PAGES_BACK_MAX, PAGE_ROWS_MAX};
+
+/// A server whose `wallet:dave` has so many rows, a thousand seconds apart; the first one is the sale of ten.
+fn dated(rows: usize) -> TestServer {
+    let server = TestServer::open();
+    server.backend.lengthen("wallet:dave", rows - 1);
+    server.backend.date("wallet:dave");
+    server
+}
+
+fn times(page: &Value) -> Vec<u64> {
+    page["transfers"].as_array().unwrap().iter().map(|row| row["time_ms"].as_u64().unwrap() / 1_000_000).collect()
+}
+
+const PATH: &str = "/v1/accounts/wallet:dave";
+
+#[test]
+fn a_span_of_time_is_read_page_by_page() {
+    let server = dated(3_500);
+    let page = |query: &str| server.ask(SERVICE, "GET", &format!("{PATH}/transfers?{query}"), "").json();
+    let span = "from_time=1970-01-01T00:33:20Z&to_time=1970-01-01T01%3A23%3A20Z";
+    assert_eq!(times(&page(span)), [5, 4, 3, 2], "2,000 to 5,000 seconds");
+    assert_eq!(page(span).get("next"), None);
+    let mut found = Vec::new();
+    let mut query = "from_time=500000000&to_time=2500000000&limit=999".to_owned();
+    loop {
+        let page = page(&query);
+        found.extend(times(&page));
+        let Some(next) = page["next"].as_str() else { break };
+        query = format!("from_time=500000000&to_time=2500000000&limit=999&before={next}");
+    }
+    assert!(found.iter().copied().eq((500..=2_500).rev()), "{} rows", found.len());
+    assert_eq!(times(&page("to_time=1000000")), [1]);
+    assert_eq!(times(&page("to_time=999999")), [] as [u64; 0]);
+    assert_eq!(times(&page("from_time=3499000000")), [3_500, 3_499]);
+
+    let (lines, is_whole) = begin(
+        server.connect(),
+        SERVICE,
+        &format!("{PATH}/transfers?from_time=1000000000&to_time=2999999999&limit=1500"),
+    )
+    .rows();
+    let seconds: Vec<u64> = lines.iter().map(|row| row["time_ms"].as_u64().unwrap() / 1_000_000).collect();
+    assert!(is_whole && seconds.iter().copied().eq((1_500..=2_999).rev()), "{} lines", lines.len());
+}
+
+#[test]
+fn the_balance_at_a_time_is_that_after_the_last_row_of_it() {
+    let server = dated(2_500);
+    let at = |query: &str| server.ask(SERVICE, "GET", &format!("{PATH}?{query}"), "");
+    let balance = |query: &str| {
+        let body = at(query).json();
+        (body["balance"].as_i64().unwrap(), body["last_time_ms"].as_u64().unwrap_or(0) / 1_000_000)
+    };
+    assert_eq!(balance("at=0"), (0, 0), "before the first row");
+    assert_eq!(balance("at=1970-01-01T00:16:40Z"), (10, 1), "the row of that very time counts");
+    assert_eq!(balance("at=2999999"), (11, 2));
+    assert_eq!(balance("at=1970-01-02T00:00:00Z"), (10 + 85, 86));
+    assert_eq!(balance("at=2400-01-01T00:00:00Z"), (10 + 2_499, 2_500), "a time to come");
+    let body = at("at=2999999").json();
+    assert_eq!((&body["id"], &body["at_ms"], body.get("held")), (&"wallet:dave".into(), &2_999_999.into(), None));
+
+    let dave = server.log_in("dave");
+    let path = "/v1/accounts/wallet:carol?at=1";
+    assert_eq!(server.ask(&dave, "GET", path, "").summary(), "403 forbidden");
+    assert_eq!(at("at=yesterday").summary(), "422 query_invalid");
+    assert_eq!(at("before=1").summary(), "422 query_invalid");
+    let history = |query: &str| server.ask(SERVICE, "GET", &format!("{PATH}/transfers?{query}"), "").summary();
+    assert_eq!(history("from_time=2&to_time=1"), "422 query_invalid");
+    assert_eq!(history("from_time=tomorrow"), "422 query_invalid");
+}
+
+#[test]
+fn what_is_far_back_takes_several_requests_and_each_says_where_to_go_on() {
+    let bound = HISTORY_PAGES_BACK_MAX * PAGE_ROWS_MAX as usize;
+    let server = dated(bound + 10);
+    let before = server.backend.asked();
+    let far = server.ask(SERVICE, "GET", &format!("{PATH}?at=5000000"), "");
+    assert_eq!(far.summary(), "422 history_too_long");
+    assert!(server.backend.asked() - before <= HISTORY_PAGES_BACK_MAX + 1, "one request costs so much and no more");
+    let next = far.json()["next"].as_str().unwrap().to_owned();
+    let found = server.ask(SERVICE, "GET", &format!("{PATH}?at=5000000&before={next}"), "").json();
+    assert_eq!((&found["balance"], &found["last_time_ms"]), (&14.into(), &5_000_000.into()));
+    let empty = server.ask(SERVICE, "GET", &format!("{PATH}/transfers?to_time=5000000"), "").json();
+    assert_eq!((times(&empty), empty["next"].as_str()), (vec![], Some(&*next)));
+}

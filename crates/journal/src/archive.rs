@@ -1,0 +1,210 @@
+//! Segments that were moved out of a data directory, and are read from where they are.
+//!
+//! ```text
+//!   data/ARCHIVE   which segments, where, and the hash of each
+//!   open ─▶ data/journal/<log>/segment-… ─missing─▶ listed in ARCHIVE? ─▶ a path: opened there
+//!                                                                      └─▶ a URL: fetched into data/archive-cache
+//! ```
+//!
+//! Promise: a segment that `ARCHIVE` lists belongs to the log as before. What is fetched is used only if its length and
+//! hash are those that were written down when it was moved.
+//!
+//! Why the log knows of it and not the disk: a start need not fetch what it only checks the place of. `ARCHIVE` has the
+//! cursors at both ends of each segment.
+//!
+//! Invariant: no network here. Whoever can fetch URLs says so with [`serve_with`].
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::disk::{Disk, DiskFile, RealDisk};
+use crate::segment::segment_name;
+use crate::{ChainHash, Cursor, JournalError, Position, Sequence};
+
+/// The list of what was moved, in the data directory.
+pub const ARCHIVE_FILE: &str = "ARCHIVE";
+/// Where fetched segments are kept for a while.
+pub const CACHE_FOLDER: &str = "archive-cache";
+/// So many fetched segments are kept.
+const CACHED_MAX: usize = 4;
+const TITLE: &str = "tidegate archive";
+const ARCHIVE_VERSION: u32 = 1;
+const ARCHIVE_BYTES_MAX: u64 = 1 << 28;
+
+/// What can fetch a segment by its URL. May wait; called on threads that may.
+pub trait ArchiveSource: Send + Sync {
+    /// Writes what is at `url` to a new file at `into`. `Err` in words for the operator.
+    fn fetch(&self, url: &str, into: &Path) -> Result<(), String>;
+}
+
+static SOURCE: OnceLock<Box<dyn ArchiveSource>> = OnceLock::new();
+
+/// Lets all logs of this process fetch archived segments with `source`. The first call counts: where an archive is
+/// says the data directory; what speaks a protocol is a property of the program.
+pub fn serve_with(source: Box<dyn ArchiveSource>) {
+    let _ = SOURCE.set(source);
+}
+
+/// A segment that was moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Archived {
+    /// Name of its log's folder, such as `ledger-0`.
+    pub log: String,
+    /// The place of its first group.
+    pub first: Cursor,
+    /// The place behind its last group.
+    pub end: Cursor,
+    /// Bytes of its file.
+    pub bytes: u64,
+    /// BLAKE3 of its file.
+    pub hash: [u8; 32],
+    /// Absolute path of its file, or a URL such as `s3://bucket/prefix/name`.
+    pub at: String,
+}
+
+/// What `ARCHIVE` says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Archive {
+    /// By log and position.
+    pub segments: Vec<Archived>,
+}
+
+impl Archive {
+    /// The archive of the data directory `data`; an empty one if nothing was moved.
+    pub fn read<D: Disk>(disk: &D, data: &Path) -> Result<Archive, JournalError> {
+        let path = data.join(ARCHIVE_FILE);
+        let failed = |cause| JournalError::io("read", &path, cause);
+        if !disk.exists(&path).map_err(failed)? {
+            return Ok(Archive::default());
+        }
+        let file = disk.open(&path).map_err(failed)?;
+        let mut bytes = vec![0; file.len().map_err(failed)?.min(ARCHIVE_BYTES_MAX) as usize];
+        file.read_exact_at(&mut bytes, 0).map_err(failed)?;
+        Archive::parse(&String::from_utf8_lossy(&bytes)).ok_or_else(|| {
+            let what = "its file ARCHIVE is damaged: restore it from a copy. It says where segments were moved to";
+            JournalError::Directory { path: data.to_path_buf(), what: what.into() }
+        })
+    }
+
+    /// Replaces what the data directory says, durably.
+    pub fn write(&self, data: &Path) -> Result<(), JournalError> {
+        let path = data.join(ARCHIVE_FILE);
+        let unfinished = data.join(format!("{ARCHIVE_FILE}.new"));
+        let write = || {
+            fs::write(&unfinished, self.text())?;
+            File::open(&unfinished)?.sync_all()?;
+            fs::rename(&unfinished, &path)?;
+            RealDisk.sync_dir(data)
+        };
+        write().map_err(|cause| JournalError::io("write", &path, cause))
+    }
+
+    /// The segments of one log, ascending.
+    pub fn of<'a>(&'a self, log: &'a str) -> impl Iterator<Item = &'a Archived> {
+        self.segments.iter().filter(move |segment| segment.log == log)
+    }
+
+    /// The segment of a log that begins at `first`.
+    pub fn segment(&self, log: &str, first: Position) -> Option<&Archived> {
+        self.segments.iter().find(|segment| segment.log == log && segment.first.position == first)
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("{TITLE}\nformat_version = {ARCHIVE_VERSION}\n");
+        for Archived { log, first, end, bytes, hash, at } in &self.segments {
+            let hash = blake3::Hash::from_bytes(*hash);
+            text += &format!("segment {log} {} {} {bytes} {hash} {at}\n", words(first), words(end));
+        }
+        let checksum = blake3::hash(text.as_bytes());
+        text + &format!("checksum = {checksum}\n")
+    }
+
+    /// Reads exactly what [`Archive::text`] writes.
+    fn parse(text: &str) -> Option<Archive> {
+        let mut archive = Archive::default();
+        for line in text.lines().filter_map(|line| line.strip_prefix("segment ")) {
+            let mut words = line.splitn(10, ' ');
+            archive.segments.push(Archived {
+                log: words.next()?.into(),
+                first: cursor(&mut words)?,
+                end: cursor(&mut words)?,
+                bytes: words.next()?.parse().ok()?,
+                hash: hash(words.next()?)?,
+                at: words.next()?.into(),
+            });
+        }
+        (archive.text() == text).then_some(archive)
+    }
+}
+
+fn words(cursor: &Cursor) -> String {
+    format!("{} {} {}", cursor.position, cursor.sequence, cursor.chain)
+}
+
+fn cursor<'a>(words: &mut impl Iterator<Item = &'a str>) -> Option<Cursor> {
+    Some(Cursor {
+        position: Position(words.next()?.parse().ok()?),
+        sequence: Sequence(words.next()?.parse().ok()?),
+        chain: ChainHash(hash(words.next()?)?),
+    })
+}
+
+fn hash(text: &str) -> Option<[u8; 32]> {
+    blake3::Hash::from_hex(text).ok().map(|hash| *hash.as_bytes())
+}
+
+/// A local file with the bytes of an archived segment: where it is, or a verified copy that was fetched.
+pub(crate) fn local_path(data: &Path, segment: &Archived) -> Result<PathBuf, JournalError> {
+    let path = PathBuf::from(&segment.at);
+    if path.is_absolute() {
+        return Ok(path);
+    }
+    let folder = data.join(CACHE_FOLDER);
+    let cached = folder.join(format!("{}-{}", segment.log, segment_name(segment.first.position)));
+    if cached.exists() {
+        return Ok(cached);
+    }
+    let failed = |cause| JournalError::Io { doing: "fetch", path: path.clone(), cause };
+    let source = SOURCE.get().ok_or_else(|| failed("this program fetches nothing from there".into()))?;
+    RealDisk.create_dir_all(&folder).map_err(|cause| JournalError::io("create", &folder, cause))?;
+    // Two threads may fetch the same segment; each into a file of its own, and either copy is good.
+    static FETCHES: AtomicU64 = AtomicU64::new(0);
+    let number = FETCHES.fetch_add(1, Ordering::Relaxed);
+    let unfinished = folder.join(format!("fetched-{}-{number}", std::process::id()));
+    let fetched = source.fetch(&segment.at, &unfinished).and_then(|()| verify(&unfinished, segment));
+    if let Err(cause) = fetched {
+        let _ = fs::remove_file(&unfinished);
+        return Err(failed(cause));
+    }
+    make_room(&folder);
+    fs::rename(&unfinished, &cached).map_err(|cause| JournalError::io("name", &cached, cause))?;
+    Ok(cached)
+}
+
+/// That the file has the bytes that were moved.
+fn verify(path: &Path, segment: &Archived) -> Result<(), String> {
+    let mut hasher = blake3::Hasher::new();
+    let copied = File::open(path).and_then(|mut file| io::copy(&mut file, &mut hasher));
+    let bytes = copied.map_err(|cause| cause.to_string())?;
+    if bytes != segment.bytes || *hasher.finalize().as_bytes() != segment.hash {
+        return Err(format!("what was fetched is not what was moved there: {bytes} bytes, of {}", segment.bytes));
+    }
+    Ok(())
+}
+
+/// Removes the fetched segments that were used longest ago. Whoever has one open goes on reading it.
+fn make_room(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    let used = |path: &PathBuf| fs::metadata(path).and_then(|file| file.modified()).ok();
+    let is_segment = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "tgj");
+    let mut cached: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_segment).collect();
+    cached.sort_by_key(used);
+    let excess = (cached.len() + 1).saturating_sub(CACHED_MAX);
+    cached.iter().take(excess).for_each(|path| _ = fs::remove_file(path));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::disk::FakeDisk;
+use crate::segment::{parse_segment_name, segment_name};
+use crate::step::{Step, StepLog, StepLogs};
+use crate::{Family, LogStore, Logs, Opened, Options, Retention};
+
+const WHOLE: Family = Family { number: 1, name: "ledger", retention: Retention::Whole };
+const SMALL: Options = Options::small(16 * 1024);
+const LOG: LogId = WHOLE.log(7, 0);
+
+fn data() -> &'static Path {
+    Path::new("data")
+}
+
+fn logs(disk: &FakeDisk) -> StepLogs<FakeDisk> {
+    StepLogs::new(disk.clone(), data(), &[WHOLE])
+}
+
+fn files(disk: &FakeDisk) -> LogFiles<FakeDisk> {
+    LogFiles::of(Folder::new(disk.clone(), data(), &WHOLE, LOG))
+}
+
+fn open(disk: &FakeDisk) -> StepLog<FakeDisk> {
+    let Opened { log, .. } = logs(disk).open(LOG, Cursor::START, SMALL).unwrap();
+    log
+}
+
+/// Appends so many groups, each made durable before the next.
+fn append(store: &mut StepLog<FakeDisk>, groups: usize) {
+    for number in 0..groups {
+        while store.ready().is_err() {
+            store.step().unwrap();
+        }
+        let mut group = store.begin_group();
+        group.append(|buffer| buffer.extend_from_slice(&[number as u8; 300]));
+        store.submit(group).unwrap();
+        while store.step().unwrap() != Step::Idle {}
+        store.poll_durable().unwrap();
+    }
+}
+
+fn last(disk: &FakeDisk) -> (Position, PathBuf) {
+    let first = *files(disk).segments().unwrap().last().unwrap();
+    assert_eq!(parse_segment_name(&segment_name(first)), Some(first));
+    (first, files(disk).path(first))
+}
+
+#[test]
+fn the_tail_of_a_closed_log_is_its_end_and_proven() {
+    let disk = FakeDisk::new(1);
+    let mut store = open(&disk);
+    append(&mut store, 120);
+    let durable = store.close().unwrap();
+    let files = files(&disk);
+    assert!(files.segments().unwrap().len() >= 3);
+    let tail = files.tail(Cursor::START).unwrap();
+    assert_eq!((tail.end.sequence, tail.proven), (durable, tail.end.position));
+    let begins = files.begins(*files.segments().unwrap().last().unwrap()).unwrap();
+    assert_eq!(files.tail(begins).unwrap(), tail);
+    assert_eq!(files.tail_again(tail.end).unwrap(), tail);
+}
+
+#[test]
+fn the_tail_of_a_log_in_use_has_all_that_is_durable_and_later_groups_prove_it() {
+    let disk = FakeDisk::new(2);
+    let mut store = open(&disk);
+    append(&mut store, 10);
+    let durable = store.poll_durable().unwrap();
+    let tail = files(&disk).tail(Cursor::START).unwrap();
+    assert!(tail.end.position >= durable.position());
+    append(&mut store, 60);
+    let later = files(&disk).tail_again(tail.end).unwrap();
+    assert!(later.proven >= tail.end.position && later.end.sequence.0 == 70, "{later:?}");
+}
+
+#[test]
+fn sealed_segments_say_where_they_end_and_the_last_one_does_not() {
+    let disk = FakeDisk::new(3);
+    let mut store = open(&disk);
+    append(&mut store, 120);
+    let files = files(&disk);
+    let segments = files.segments().unwrap();
+    for pair in segments.windows(2) {
+        assert_eq!(files.sealed_end(pair[0]).unwrap(), Some(files.begins(pair[1]).unwrap()));
+    }
+    assert_eq!(files.sealed_end(*segments.last().unwrap()).unwrap(), None);
+}
+
+#[test]
+fn a_bad_group_that_was_durable_is_damage_and_not_the_end() {
+    let disk = FakeDisk::new(4);
+    let mut store = open(&disk);
+    append(&mut store, 120);
+    store.close().unwrap();
+    let (first, path) = last(&disk);
+    let file = crate::disk::Disk::open(&disk, &path).unwrap();
+    let at = SEGMENT_HEADER_BYTES as u64 + 200;
+    let mut byte = [0];
+    file.read_exact_at(&mut byte, at).unwrap();
+    file.write_all_at(&[byte[0] ^ 1], at).unwrap();
+    let begins = files(&disk).begins(first).unwrap();
+    match files(&disk).tail(begins) {
+        Err(JournalError::Damaged { segment, .. }) => assert!(segment.ends_with(&segment_name(first)), "{segment}"),
+        other => panic!("damage expected: {other:?}"),
+    }
+}
+
+#[test]
+fn a_copy_that_is_cut_opens_at_its_end_and_goes_on() {
+    let disk = FakeDisk::new(5);
+    let mut store = open(&disk);
+    append(&mut store, 30);
+    store.close().unwrap();
+    let files = files(&disk);
+    let mut groups = files.groups(Cursor::START, files.tail(Cursor::START).unwrap().end).unwrap();
+    for _ in 0..20 {
+        groups.next_group().unwrap().unwrap();
+    }
+    let at = groups.cursor();
+    assert_eq!(at.sequence.0, 20);
+    let (first, _) = files.segment_of(at.position).unwrap();
+    for behind in files.segments().unwrap().into_iter().filter(|behind| *behind > first) {
+        crate::disk::Disk::remove(&disk, &files.path(behind)).unwrap();
+    }
+    files.cut(at).unwrap();
+    assert_eq!(files.tail(Cursor::START).unwrap(), Tail { end: at, proven: at.position });
+    let Opened { mut log, report } = logs(&disk).open(LOG, Cursor::START, SMALL).unwrap();
+    assert_eq!((report.end, report.bytes_cut), (at, 0));
+    append(&mut log, 3);
+    assert_eq!(log.last_sequence().0, 23);
+}

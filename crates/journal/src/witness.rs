@@ -1,0 +1,140 @@
+//! A witness: how far a log was durable, kept on another disk than the log.
+//!
+//! ```text
+//!   log on disk A ── synced ──▶ once a second, and at the end ──▶ file on disk B: place, timeline
+//!   next start:  the log ends before that place, in that timeline ─▶ it has lost records
+//! ```
+//!
+//! Why: a log that loses its end together with all that was derived from it looks like one that a crash tore. Bytes:
+//! `docs/formats/journal.md`.
+
+use std::path::{Path, PathBuf};
+
+use crate::disk::{Disk, DiskFile};
+use crate::group::{checksum, hash_at, u32_at, u64_at};
+use crate::{Cursor, Family, JournalError, LogId, Position, Sequence, Timeline};
+
+const MAGIC: [u8; 8] = *b"TGWITN\r\n";
+const VERSION: u8 = 1;
+const WITNESS_BYTES: usize = 108;
+const CHECKSUM_OFFSET: usize = WITNESS_BYTES - 4;
+
+/// What a witness says of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Testimony {
+    /// The log was durable up to here.
+    pub cursor: Cursor,
+    /// In this timeline.
+    pub timeline: Timeline,
+}
+
+impl Testimony {
+    fn encode(&self, log: LogId) -> [u8; WITNESS_BYTES] {
+        let mut bytes = [0; WITNESS_BYTES];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8] = VERSION;
+        bytes[9] = log.family;
+        bytes[10..12].copy_from_slice(&log.shard.to_le_bytes());
+        bytes[16..24].copy_from_slice(&log.directory.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.cursor.position.0.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.cursor.sequence.0.to_le_bytes());
+        bytes[40..72].copy_from_slice(&self.cursor.chain.0);
+        bytes[72..104].copy_from_slice(&self.timeline.0.0);
+        let checksum = checksum(&bytes[..CHECKSUM_OFFSET]);
+        bytes[CHECKSUM_OFFSET..].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8; WITNESS_BYTES], log: LogId) -> Option<Testimony> {
+        let is_sound = bytes[..8] == MAGIC
+            && bytes[8] == VERSION
+            && checksum(&bytes[..CHECKSUM_OFFSET]) == u32_at(bytes, CHECKSUM_OFFSET)
+            && bytes[9] == log.family
+            && u16::from_le_bytes([bytes[10], bytes[11]]) == log.shard
+            && u64_at(bytes, 16) == log.directory;
+        let cursor = Cursor {
+            position: Position(u64_at(bytes, 24)),
+            sequence: Sequence(u64_at(bytes, 32)),
+            chain: hash_at(bytes, 40),
+        };
+        is_sound.then(|| Testimony { cursor, timeline: Timeline(hash_at(bytes, 72)) })
+    }
+}
+
+/// The witness of one log.
+#[derive(Clone, Debug)]
+pub struct Witness<D: Disk> {
+    disk: D,
+    log: LogId,
+    path: PathBuf,
+}
+
+impl<D: Disk> Witness<D> {
+    /// The file of `log`, which is of `family`, in a folder that may have the witnesses of many directories.
+    pub fn new(disk: D, folder: &Path, family: &Family, log: LogId) -> Witness<D> {
+        let name = format!("{:016x}-{}-{}.witness", log.directory, family.name, log.shard);
+        Witness { disk, log, path: folder.join(name) }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it says; `None` if it says nothing yet. A file that is damaged, or of another log, is an error.
+    pub fn read(&self) -> Result<Option<Testimony>, JournalError> {
+        let failed = |cause| JournalError::io("read", &self.path, cause);
+        if !self.disk.exists(&self.path).map_err(failed)? {
+            return Ok(None);
+        }
+        let mut bytes = [0; WITNESS_BYTES];
+        self.disk.open(&self.path).and_then(|file| file.read_exact_at(&mut bytes, 0)).map_err(failed)?;
+        let testimony = Testimony::decode(&bytes, self.log).ok_or_else(|| {
+            failed(std::io::Error::other("it is damaged, or of another log: remove it if you know why"))
+        })?;
+        Ok(Some(testimony))
+    }
+
+    /// Replaces what it says, durably.
+    pub fn write(&self, testimony: &Testimony) -> Result<(), JournalError> {
+        let failed = |cause| JournalError::io("write", &self.path, cause);
+        let folder = self.path.parent().expect("it is in a folder");
+        let next = self.path.with_extension("next");
+        self.disk.create_dir_all(folder).map_err(failed)?;
+        if self.disk.exists(&next).map_err(failed)? {
+            self.disk.remove(&next).map_err(failed)?;
+        }
+        let file = self.disk.create_new(&next).map_err(failed)?;
+        file.write_all_at(&testimony.encode(self.log), 0).and_then(|()| file.sync_data()).map_err(failed)?;
+        self.disk.rename(&next, &self.path).and_then(|()| self.disk.sync_dir(folder)).map_err(failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::FakeDisk;
+    use crate::{ChainHash, Retention};
+
+    #[test]
+    fn it_says_what_was_written_last_and_nothing_that_is_damaged() {
+        let (disk, family) = (FakeDisk::new(1), Family { number: 1, name: "ledger", retention: Retention::Whole });
+        let witness = Witness::new(disk.clone(), Path::new("far"), &family, family.log(7, 3));
+        assert_eq!(witness.read().unwrap(), None);
+        for sequence in [4, 9] {
+            let cursor = Cursor { position: Position(70), sequence: Sequence(sequence), chain: ChainHash([3; 32]) };
+            let testimony = Testimony { cursor, timeline: Timeline(ChainHash([5; 32])) };
+            witness.write(&testimony).unwrap();
+            assert_eq!(witness.read().unwrap(), Some(testimony));
+        }
+        disk.crash();
+        assert!(witness.read().unwrap().is_some(), "it is durable");
+        for at in 0..WITNESS_BYTES as u64 {
+            disk.flip_bit(witness.path(), at, 1);
+            assert!(witness.read().is_err(), "byte {at}");
+            disk.flip_bit(witness.path(), at, 1);
+        }
+        let other = Witness { log: family.log(8, 3), ..witness };
+        assert!(other.read().is_err(), "of another directory");
+    }
+}

@@ -1,0 +1,91 @@
+use tidegate_machines::ledger::{AccountKind, Command};
+use tidegate_machines::{Decision, Machine, Place, RecordPosition, RecordSequence, ShardIndex};
+
+use super::*;
+
+/// A ledger and the announcer beside it.
+struct Pair {
+    ledger: Ledger,
+    announcer: Announcer,
+    records: u64,
+}
+
+impl Pair {
+    fn new(rules: &[&str]) -> Pair {
+        let accounts = rules.iter().map(|rule| Box::from(*rule)).collect();
+        let announcer = Announcer::new(AnnounceRules { accounts, interval_ms: 100 });
+        Pair { ledger: Ledger::new(ShardIndex(0), 1), announcer, records: 0 }
+    }
+
+    fn open(&mut self, id: &str) {
+        let command = Command::OpenAccount { id, asset: "credit", kind: AccountKind::Wallet };
+        let Decision::Append { event, .. } = Machine::decide(&self.ledger, &command, None, TimeMs(1)) else {
+            panic!("{id} was not opened")
+        };
+        self.records += 1;
+        let place = Place { position: RecordPosition(self.records), sequence: RecordSequence(self.records) };
+        Machine::apply(&mut self.ledger, &event, place);
+        self.announcer.note(&event, &self.ledger);
+    }
+
+    fn want(&mut self, account: Option<&str>, is_wanted: bool) {
+        self.announcer.want(&Want { account: account.map(Into::into), is_wanted }, &self.ledger);
+    }
+
+    fn heard(&mut self, now: u64) -> Vec<Box<str>> {
+        self.announcer.take(TimeMs(now), &self.ledger).into_iter().map(|account| account.id).collect()
+    }
+}
+
+#[test]
+fn nobody_wants_and_nothing_is_remembered() {
+    let mut pair = Pair::new(&["*"]);
+    (0..10_000).for_each(|n| pair.open(&format!("wallet:{n}")));
+    assert_eq!(pair.heard(0), [] as [Box<str>; 0]);
+    assert_eq!(pair.announcer.remembered(), 0);
+    assert!(!pair.announcer.is_behind(&pair.ledger));
+}
+
+#[test]
+fn one_account_is_wanted_before_it_is_there_and_after() {
+    let mut pair = Pair::new(&["wallet:*"]);
+    pair.want(Some("wallet:b"), true);
+    pair.want(Some("source:x"), true);
+    for id in ["wallet:a", "wallet:b", "source:x"] {
+        pair.open(id);
+    }
+    assert_eq!(pair.heard(0), ["wallet:b".into()], "the rules do not allow the source");
+    pair.want(Some("wallet:a"), true);
+    assert_eq!(pair.heard(0), ["wallet:a".into()], "who begins to want is told what is there");
+    pair.want(Some("wallet:b"), true);
+    assert_eq!(pair.heard(99), [] as [Box<str>; 0], "again, and within the interval");
+    assert_eq!(pair.heard(100), ["wallet:b".into()]);
+    for id in ["wallet:a", "wallet:b"] {
+        pair.want(Some(id), false);
+    }
+    assert_eq!(pair.heard(1_000), [] as [Box<str>; 0]);
+    assert_eq!(pair.announcer.remembered(), 0);
+}
+
+#[test]
+fn all_are_told_step_by_step_and_forgotten_when_quiet() {
+    let mut pair = Pair::new(&["wallet:*"]);
+    (0..3_000).for_each(|n| pair.open(&format!("wallet:{n}")));
+    pair.open("source:x");
+    pair.want(None, true);
+    let mut heard = Vec::new();
+    while pair.announcer.is_behind(&pair.ledger) {
+        let step = pair.heard(0);
+        assert!(step.len() <= ANNOUNCEMENTS_PER_STEP);
+        heard.extend(step);
+    }
+    heard.extend(pair.heard(0));
+    assert_eq!(heard.len(), 3_000);
+    pair.open("wallet:new");
+    assert_eq!(pair.heard(1), ["wallet:new".into()]);
+    assert_eq!(pair.heard(200), [] as [Box<str>; 0]);
+    assert_eq!(pair.announcer.remembered(), 0, "quiet accounts cost nothing");
+    pair.want(None, false);
+    pair.open("wallet:newer");
+    assert_eq!(pair.heard(300), [] as [Box<str>; 0]);
+}

@@ -1,0 +1,209 @@
+//! Readers over a journal that a test writes.
+
+use std::sync::{Arc, Mutex};
+
+use tidegate_disk::FakeDisk;
+use tidegate_journal::{Cursor, Durability, DurableMark, LocalLog, LocalLogs, LogStore, Logs, Opened, Options};
+use tidegate_machines::ledger::{AccountKind, AccountSlot, AccountStep, CreditStep, Event};
+use tidegate_machines::{Amount, RecordPosition, ShardIndex, TimeMs};
+
+use super::*;
+use crate::family::LEDGER;
+use crate::limits::{CHANGE_NAMES_MAX, CHANGE_RECORDS_PER_STEP};
+use crate::router::CursorKey;
+
+const KEY: CursorKey = CursorKey([1, 2]);
+const WALLETS: u32 = CHANGE_NAMES_MAX as u32 + 500;
+
+/// A journal: a source in slot 0, wallets behind it, and transfers to them.
+struct Journal {
+    log: LocalLog<FakeDisk>,
+    logs: ChangeLogs<<LocalLog<FakeDisk> as LogStore>::Reader>,
+    mark: Arc<DurableMark>,
+    time: u64,
+}
+
+fn id_of(slot: AccountSlot) -> String {
+    if slot.0 == 0 { "source".to_owned() } else { format!("wallet:{}", slot.0) }
+}
+
+impl Journal {
+    fn new() -> Journal {
+        let disk = FakeDisk::new(1);
+        let logs = LocalLogs::new(disk, std::path::Path::new("/data"), &[LEDGER]);
+        let id = LEDGER.log(7, 0);
+        let Opened { mut log, .. } = logs.open(id, Cursor::START, Options::small(256 << 10)).unwrap();
+        let changes = ChangeLogs::default();
+        let mark = Arc::new(DurableMark::new(&log.poll_durable().unwrap(), changes.listeners().clone()));
+        let reader = Mutex::new(log.reader().unwrap());
+        changes.open(vec![ChangeLog { reader, mark: mark.clone(), seen: Arc::default() }], KEY);
+        Journal { log, logs: changes, mark, time: 0 }
+    }
+
+    /// Writes these events in groups of `group`, and waits until they are durable.
+    fn write(&mut self, group: usize, count: u32, event: impl for<'a> Fn(u32, TimeMs, &'a str) -> Event<'a>) {
+        let numbers: Vec<u32> = (0..count).collect();
+        for some in numbers.chunks(group) {
+            while self.log.ready().is_err() {
+                self.settle();
+            }
+            let mut group = self.log.begin_group();
+            for number in some {
+                self.time += 1;
+                let text = format!("{number}");
+                let event = event(*number, TimeMs(self.time), &text);
+                group.append(|bytes| event.encode(bytes));
+            }
+            self.log.submit(group).unwrap();
+        }
+        while self.settle().sequence() < self.log.last_sequence() {
+            std::thread::yield_now();
+        }
+    }
+
+    fn settle(&mut self) -> Durability {
+        let durable = self.log.poll_durable().unwrap();
+        self.mark.advance(&durable);
+        durable
+    }
+
+    fn open_accounts(&mut self, count: u32) {
+        self.write(200, count, |number, time, _| Event::AccountOpened {
+            time,
+            slot: AccountSlot(number),
+            // A name must live as long as the event: the test's own are leaked, some hundred kilobytes.
+            id: id_of(AccountSlot(number)).leak(),
+            asset: "credit",
+            kind: AccountKind::Wallet,
+        });
+    }
+
+    /// Transfers from the source to the wallets behind `first`, one after the other.
+    fn transfer(&mut self, group: usize, count: u32, first: u32) {
+        let step = |slot, after| AccountStep { slot: AccountSlot(slot), prev: RecordPosition::NONE, after };
+        self.write(group, count, |number, time, id| Event::Transferred {
+            time,
+            id: format!("t{first}-{id}").leak(),
+            debit: step(0, -i64::from(number)),
+            credit: CreditStep::Here(step(1 + (first + number) % (WALLETS - 1), 7)),
+            amount: Amount::new(1).unwrap(),
+            memo: "",
+        });
+    }
+
+    fn read(&self, after: After, filter: ChangeFilter) -> Result<ChangeReader, ChangesError> {
+        self.logs.read(after, filter).map(|reader| reader.expect("it is open"))
+    }
+}
+
+fn all() -> ChangeFilter {
+    let interest = |_: &str| Interest { visible: true, wanted: true };
+    ChangeFilter { interest: Box::new(interest), without_account: true, kinds: ChangeKind::ALL.to_vec() }
+}
+
+/// Reads to the end; the rows, and how many names were asked for.
+fn rest(reader: &mut ChangeReader) -> (Vec<Change>, usize) {
+    let (mut rows, mut asked) = (Vec::new(), 0);
+    loop {
+        match reader.step().unwrap() {
+            Step::AtEnd => return (rows, asked),
+            Step::Rows { rows: some, .. } => {
+                assert!(some.len() <= CHANGE_RECORDS_PER_STEP);
+                rows.extend(some);
+            }
+            Step::Names(shard, slots) => {
+                assert!(shard == ShardIndex(0) && slots.len() <= 2 * CHANGE_RECORDS_PER_STEP && !slots.is_empty());
+                asked += slots.len();
+                reader.name(shard, slots.into_iter().map(|slot| (slot, id_of(slot).into(), "credit".into())));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reader_goes_on_behind_each_row_whatever_groups_there_are() {
+    let mut journal = Journal::new();
+    journal.open_accounts(50);
+    for group in [1, 3, 40] {
+        journal.transfer(group, 40, group as u32);
+    }
+    let (whole, asked) = rest(&mut journal.read(After::Start, all()).unwrap());
+    assert_eq!((whole.len(), asked), (50 + 120, asked.min(41)), "openings name accounts");
+    assert!(whole.iter().map(|row| row.sequence).eq(1..=170));
+    for row in &whole {
+        let mut reader = journal.read(After::Cursor(row.cursor.clone()), all()).unwrap();
+        let (rest, _) = rest(&mut reader);
+        assert_eq!(rest, whole[row.sequence as usize..], "behind row {}", row.sequence);
+        assert_eq!(reader.cursor(), whole[169].cursor, "and stands at the end");
+    }
+    assert!(rest(&mut journal.read(After::Now, all()).unwrap()).0.is_empty());
+    // A reader at the end goes on with what becomes durable, and not before.
+    let mut reader = journal.read(After::Now, all()).unwrap();
+    assert!(!journal.logs.has_more_than(&reader));
+    journal.transfer(5, 5, 0);
+    assert!(journal.logs.has_more_than(&reader));
+    assert_eq!(rest(&mut reader).0.iter().map(|row| row.sequence).collect::<Vec<_>>(), [171, 172, 173, 174, 175]);
+}
+
+#[test]
+fn names_are_bounded_and_asked_for_again() {
+    let mut journal = Journal::new();
+    journal.open_accounts(2);
+    let begin = journal.read(After::Now, all()).unwrap().cursor();
+    // Each wallet twice, over more wallets than names are kept.
+    journal.transfer(1_000, 2 * (WALLETS - 1), 0);
+    let (rows, asked) = rest(&mut journal.read(After::Cursor(begin), all()).unwrap());
+    assert_eq!(rows.len() as u32, 2 * (WALLETS - 1));
+    assert!(asked > CHANGE_NAMES_MAX, "{asked} names were asked for");
+    for (number, row) in rows.iter().enumerate() {
+        let credit = row.credit.as_ref().expect("a transfer credits");
+        assert_eq!(*credit.id, *id_of(AccountSlot(1 + number as u32 % (WALLETS - 1))));
+        assert_eq!(*row.debit.as_ref().expect("a transfer debits").id, *"source");
+    }
+}
+
+#[test]
+fn only_wanted_and_visible_changes_are_given_and_balances_of_others_are_not() {
+    let mut journal = Journal::new();
+    journal.open_accounts(50);
+    journal.transfer(7, 49, 0);
+    let filter = |visible: &'static str, wanted: &'static str| {
+        let interest = move |id: &str| Interest { visible: id.starts_with(visible), wanted: id.starts_with(wanted) };
+        ChangeFilter { interest: Box::new(interest), without_account: false, kinds: vec![ChangeKind::Transfer] }
+    };
+    let credits = |filter| -> Vec<(String, Option<i64>, Option<i64>)> {
+        let (rows, _) = rest(&mut journal.read(After::Start, filter).unwrap());
+        let credit = |row: &Change| {
+            let (debit, credit) = (row.debit.clone().unwrap(), row.credit.clone().unwrap());
+            (credit.id.to_string(), debit.balance_after, credit.balance_after)
+        };
+        rows.iter().map(credit).collect()
+    };
+    assert_eq!(credits(filter("wallet:4", "wallet:42")), [("wallet:42".to_owned(), None, Some(7))]);
+    assert_eq!(credits(filter("wallet:1", "wallet:42")), []);
+    assert_eq!(credits(filter("source", "")).len(), 49);
+    assert!(credits(filter("source", "")).iter().all(|(_, debit, credit)| debit.is_some() && credit.is_none()));
+    assert_eq!(credits(filter("source", "wallet")), [], "what is wanted is not visible");
+}
+
+#[test]
+fn a_cursor_of_another_journal_is_told_from_damage_and_from_nonsense() {
+    let mut here = Journal::new();
+    let mut there = Journal::new();
+    here.open_accounts(10);
+    there.open_accounts(10);
+    here.transfer(3, 30, 0);
+    there.transfer(3, 60, 1);
+    let (theirs, _) = rest(&mut there.read(After::Start, all()).unwrap());
+    let said = |cursor: &str| match here.read(After::Cursor(cursor.into()), all()).and_then(|mut reader| reader.step())
+    {
+        Ok(_) => "read".to_owned(),
+        Err(ChangesError::OtherHistory { shard: 0, .. }) => "other history".to_owned(),
+        Err(error) => format!("{error:?}"),
+    };
+    assert_eq!(said(&theirs[9].cursor), "read", "from before they parted");
+    for row in theirs.iter().skip(12) {
+        assert_eq!(said(&row.cursor), "other history", "row {}", row.sequence);
+    }
+    assert_eq!(said("AQEA"), "CursorInvalid");
+}

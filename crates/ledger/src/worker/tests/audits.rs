@@ -1,0 +1,287 @@
+//! The auditor sees every figure that drifts in the live state, a snapshot that was forged, and rot in old segments;
+//! and it says that all agree only after it has compared all.
+
+use tidegate_journal::LogStore;
+use tidegate_machines::OutboundNumber;
+use tidegate_machines::ledger::{HoldView, Ledger, PeerFigures};
+use tidegate_runtime::scrub::LogScrub;
+
+use super::*;
+use crate::auditor::{Audit, ShardAuditor, conservation};
+use crate::message::{AuditDifference, AuditReport, AuditState};
+use crate::operation::{Answer, Figures, Operation};
+
+type Reader = <StepLog<FakeDisk> as LogStore>::Reader;
+type Auditor = ShardAuditor<FakeDisk, Reader>;
+
+const HOUR_MS: u64 = 3_600_000;
+
+/// Two shards with accounts of two assets, sales between them, and open holds.
+fn show() -> TestWorker {
+    let of = |shard: u16, name: &str| {
+        let mut ids = (0..).map(|number| format!("{name}-{number}"));
+        ids.find(|id| shard_of(id, 2) == ShardIndex(shard)).expect("each shard is some id's home")
+    };
+    let mut node = TestWorker::open(2);
+    let (source, wallet, near) = (of(0, "source"), of(1, "wallet"), of(0, "near"));
+    node.ask_all(vec![
+        open(&source, AccountKind::Source),
+        open(&wallet, AccountKind::Wallet),
+        open(&near, AccountKind::Wallet),
+        Request::OpenAccount { id: of(0, "gold").into(), asset: "gold".into(), kind: AccountKind::Wallet },
+    ]);
+    let sales = (0..40).map(|number| (format!("sale-{number}"), source.clone(), wallet.clone()));
+    node.ask(transfers(&sales.collect::<Vec<_>>()));
+    let hold = |number: u64| HoldRequest {
+        id: format!("hold-{number}").into(),
+        debit: source.as_str().into(),
+        credit: near.as_str().into(),
+        amount: 2,
+        expires_in_ms: HOUR_MS + number,
+        memo: "".into(),
+    };
+    node.ask(Request::PlaceHolds((0..5).map(hold).collect()));
+    node.begin(Vec::new(), &mut Finished::new());
+    node
+}
+
+impl TestWorker {
+    /// Asks a shard itself.
+    fn call(&mut self, shard: usize, operation: Operation) -> Answer {
+        let me = self.worker.me;
+        let shard = &mut self.worker.shards_mut()[shard];
+        shard.call(Ticket::Call { from: me, ticket: 7 }, operation);
+        for _ in 0..64 {
+            shard.step(self.now);
+            let _ = shard.log_mut().step();
+            while let Some((ticket, answer)) = shard.released() {
+                if let Ticket::Call { ticket: 7, .. } = ticket {
+                    return answer.expect("the shard serves").into_inner().into_answer();
+                }
+            }
+        }
+        panic!("a shard answers")
+    }
+
+    fn auditor(&mut self, shard: usize) -> Auditor {
+        let Answer::DurableEnd { durable } = self.call(shard, Operation::ReadDurableEnd) else { unreachable!() };
+        let reader = logs(&self.disk).reader(log_id(shard as u16)).expect("the disk works");
+        let shards = self.worker.shards().len() as u16;
+        ShardAuditor::open(snapshots(&self.disk, shard as u16), reader, &durable, shards)
+    }
+
+    /// A reconciliation of a shard whose live answers are as `drift` makes them.
+    fn audit(&mut self, auditor: &mut Auditor, drift: impl Fn(&mut Answer)) -> AuditReport {
+        let mut next = auditor.begin();
+        loop {
+            match next {
+                Audit::Finished(report) => return report,
+                Audit::Ask(operation) => {
+                    let mut answer = self.call(auditor.shard().0.into(), operation);
+                    drift(&mut answer);
+                    next = auditor.take(answer, 5);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_is_said_to_agree_before_all_was_compared() {
+    assert_eq!(AuditReport::default().state(), AuditState::NeverRun);
+    let mut node = show();
+    let mut reports = Vec::new();
+    for shard in 0..2 {
+        let mut auditor = node.auditor(shard);
+        let report = node.audit(&mut auditor, |_| {});
+        assert_eq!((report.state(), &report.differences[..]), (AuditState::Agreed, &[][..]));
+        assert_eq!(report.sequence, node.worker.shards()[shard].appended().0);
+        reports.push(report);
+    }
+    assert_eq!((reports[0].accounts_compared, reports[0].holds_compared), (3, 5));
+    let sent = [0, 1].map(|shard| match node.call(shard, Operation::ReadPeers) {
+        Answer::Peers { peers, .. } => peers,
+        other => panic!("{other:?}"),
+    });
+    let mut totals: Vec<_> = reports.iter().map(|report| report.totals.clone()).collect();
+    let credit = |totals: &[_]| {
+        let all = conservation(totals, &sent);
+        let of = all.into_iter().find(|of| &*of.asset == "credit").expect("it is an asset");
+        (of.sum, of.in_transit)
+    };
+    assert_eq!(credit(&totals), (0, 0));
+    // More is taken in than was sent, and a balance comes out of nothing.
+    totals[1][0].received[0].1 += 1;
+    assert_eq!(credit(&totals), (-1, -1));
+    totals[0][0].balances += 3;
+    assert_eq!(credit(&totals), (2, -1));
+}
+
+/// Each live figure drifts in turn; the auditor names it, and agrees again when it is right again.
+#[test]
+fn every_figure_that_drifts_is_named() {
+    type Drift = fn(&mut Answer);
+    let drifts: &[(&str, Drift)] = &[
+        ("balance", |answer| with_figures(answer, |figures| figures[0].balance += 1)),
+        ("held", |answer| with_figures(answer, |figures| figures[0].held -= 1)),
+        ("credited", |answer| with_figures(answer, |figures| figures[1].credited += 1)),
+        ("debited", |answer| with_figures(answer, |figures| figures[0].debited -= 1)),
+        ("asset", |answer| with_figures(answer, |figures| figures[1].asset = "gold".into())),
+        ("kind", |answer| with_figures(answer, |figures| figures[1].kind = AccountKind::Collector)),
+        ("present", |answer| with_figures(answer, |figures| drop(figures.remove(1)))),
+        ("present", |answer| with_figures(answer, |figures| figures[1].id = "nobody".into())),
+        ("present", |answer| with_holds(answer, |holds| drop(holds.remove(2)))),
+        ("present", |answer| with_holds(answer, |holds| drop(holds.pop()))),
+        ("amount", |answer| with_holds(answer, |holds| holds[1].amount += 1)),
+        ("expires_at_ms", |answer| with_holds(answer, |holds| holds[4].expires_at.0 += 1)),
+        ("credit", |answer| with_holds(answer, |holds| holds[0].credit = "thief".into())),
+        ("watermark", |answer| with_peer(answer, |peer| peer.watermark = OutboundNumber(peer.watermark.0 + 1))),
+        ("outbound", |answer| with_peer(answer, |peer| peer.outbound = OutboundNumber(peer.outbound.0 - 1))),
+        ("confirmed", |answer| with_peer(answer, |peer| peer.confirmed = OutboundNumber(peer.confirmed.0 + 1))),
+        ("sent", |answer| with_peer(answer, |peer| peer.sent[0].1 += 1)),
+        ("received", |answer| with_peer(answer, |peer| peer.received.push(("gold".into(), 1)))),
+    ];
+    let mut node = show();
+    let mut auditor = node.auditor(0);
+    assert_eq!(node.audit(&mut auditor, |_| {}).state(), AuditState::Agreed);
+    for (number, (figure, drift)) in drifts.iter().enumerate() {
+        let report = node.audit(&mut auditor, drift);
+        assert_eq!(report.state(), AuditState::Differs, "{number}: {figure}");
+        let named: Vec<&AuditDifference> = report.differences.iter().filter(|of| of.figure == *figure).collect();
+        assert!(!named.is_empty(), "{number}: {figure} is not among {:?}", report.differences);
+        assert_eq!(named[0].agreed_at_sequence, report.sequence, "{number}: it was right a moment ago");
+        assert_eq!(node.audit(&mut auditor, |_| {}).state(), AuditState::Agreed);
+    }
+}
+
+fn with_figures(answer: &mut Answer, act: impl FnOnce(&mut Vec<Figures>)) {
+    if let Answer::Figures { figures, .. } = answer {
+        act(figures);
+    }
+}
+
+fn with_holds(answer: &mut Answer, act: impl FnOnce(&mut Vec<HoldView>)) {
+    if let Answer::OpenHolds { holds, .. } = answer {
+        act(holds);
+    }
+}
+
+fn with_peer(answer: &mut Answer, act: impl FnOnce(&mut PeerFigures)) {
+    if let Answer::Peers { peers, .. } = answer {
+        act(&mut peers[0]);
+    }
+}
+
+/// A node of one shard, its log of several segments, whose start began from a snapshot that `forge` made.
+fn restarted_from(forge: impl Fn(Ledger) -> Ledger) -> TestWorker {
+    let mut node = TestWorker::with_a_durable_vote();
+    for batch in 0..400 {
+        let items: Vec<_> = (0..50).map(|n| (format!("v-{batch}-{n}."), "source".into(), "wallet".into())).collect();
+        node.ask(transfers(&items));
+    }
+    node.worker.into_logs().into_iter().for_each(|log| _ = log.close().expect("the disk works"));
+    let disk = node.disk;
+    let open: OpenShard<LedgerFamily, _, _> =
+        OpenShard::open(&logs(&disk), snapshots(&disk, 0), SMALL).expect("the log is whole");
+    let end = open.recovered().end;
+    let back = open.replay(1, &mut NothingDerived, |_| {}).expect("the log is whole");
+    snapshots(&disk, 0)
+        .write(&tidegate_shard::Stand { cursor: end, ..tidegate_shard::Stand::default() }, &forge(back.state), |_| true)
+        .expect("there is room");
+    let mut node = TestWorker::over(disk, 1);
+    assert!(node.replayed.snapshot_sequence > 12_000, "{:?}", node.replayed);
+    node.ask(sale("after the start"));
+    node
+}
+
+/// Reads all of the log again, in small steps.
+fn read_all(auditor: &mut Auditor, scrub: &mut LogScrub<Reader>) {
+    let is_over = (0..10_000).any(|_| auditor.read_again(scrub, 20_000, 9));
+    assert!(is_over, "a pass comes to its end");
+}
+
+#[test]
+fn the_fold_from_the_first_record_agrees_with_a_true_snapshot() {
+    let mut node = restarted_from(|ledger| ledger);
+    let mut auditor = node.auditor(0);
+    let mut scrub = auditor.scrub(Default::default()).expect("the disk works");
+    let report = node.audit(&mut auditor, |_| {});
+    assert_eq!((report.state(), report.first_fold.agreed_at_sequence), (AuditState::Agreed, 0), "not shown yet");
+    read_all(&mut auditor, &mut scrub);
+    assert_eq!(auditor.rests_on_the_first_record(), Some(true));
+    let report = node.audit(&mut auditor, |_| {});
+    assert_eq!((report.state(), report.first_fold.agreed_at_sequence), (AuditState::Agreed, report.sequence));
+    assert_eq!(report.scrub.last_full_at_ms, 9);
+}
+
+#[test]
+fn a_forged_snapshot_is_found_by_the_fold_from_the_first_record() {
+    let mut node = restarted_from(forged);
+    let mut auditor = node.auditor(0);
+    let mut scrub = auditor.scrub(Default::default()).expect("the disk works");
+    let report = node.audit(&mut auditor, |_| {});
+    assert_eq!(report.state(), AuditState::Agreed, "both began from the same file: {:?}", report.differences);
+    read_all(&mut auditor, &mut scrub);
+    assert_eq!(auditor.rests_on_the_first_record(), Some(false));
+    let report = node.audit(&mut auditor, |_| {});
+    assert_eq!(report.state(), AuditState::Differs);
+    let wallet = report.differences.iter().find(|of| &*of.account == "wallet" && of.figure == "balance");
+    let wallet = wallet.unwrap_or_else(|| panic!("{:?}", report.differences));
+    assert_eq!((wallet.live - wallet.journal, wallet.agreed_at_sequence), (1_000, 0));
+    assert!(matches!(auditor.snapshot(), Ok(None)), "no snapshot is made of it");
+    let mut refreshed = AuditReport::default();
+    auditor.refresh(&mut refreshed);
+    assert_eq!(refreshed.state(), AuditState::Differs, "it is told at once");
+}
+
+/// A ledger with a thousand more in the wallet, issued by the source: no sum shows it.
+fn forged(true_one: Ledger) -> Ledger {
+    let zigzag = |value: i64| varint(((value << 1) ^ (value >> 63)) as u64 as u128);
+    let mut body = Vec::new();
+    true_one.write_snapshot(&mut |part| body.extend_from_slice(part));
+    for (id, more) in [("wallet", 1_000i64), ("source", -1_000)] {
+        let account = true_one.account(id).expect("it is open");
+        let figures = |balance: i64, credited: u128, debited: u128| {
+            [zigzag(balance), varint(0), varint(credited), varint(debited)].concat()
+        };
+        let (up, down) = (more.max(0) as u128, (-more).max(0) as u128);
+        let before = figures(account.balance, account.credited, account.debited);
+        let after = figures(account.balance + more, account.credited + up, account.debited + down);
+        let at = body.windows(before.len()).position(|window| window == before).expect("its figures stand there");
+        body.splice(at..at + before.len(), after);
+    }
+    Ledger::decode_snapshot(&body).expect("it breaks no rule")
+}
+
+fn varint(mut value: u128) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while value > 0x7f {
+        bytes.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+    bytes
+}
+
+#[test]
+fn rot_in_an_old_segment_is_found_named_and_taken_back_when_it_is_put_right() {
+    let mut node = restarted_from(|ledger| ledger);
+    let segments = node.disk.files().into_iter().filter(|(path, _)| path.to_string_lossy().contains("/segment-"));
+    assert!(segments.count() > 1, "some are sealed");
+    node.rot("memo of v-3-7.");
+    let mut auditor = node.auditor(0);
+    let mut scrub = auditor.scrub(Default::default()).expect("the disk works");
+    read_all(&mut auditor, &mut scrub);
+    let report = node.audit(&mut auditor, |_| {});
+    assert_eq!((report.state(), report.differences.len()), (AuditState::Damaged, 0));
+    let [place] = &report.scrub.damage[..] else { panic!("{:?}", report.scrub) };
+    assert!(place.file.starts_with("journal/ledger-0/segment-") && place.lost.starts_with("records "), "{place:?}");
+    assert_eq!(auditor.rests_on_the_first_record(), None, "it cannot be shown");
+    assert!(matches!(auditor.snapshot(), Ok(Some(_))), "the next start reads less of what is damaged");
+
+    node.heal();
+    read_all(&mut auditor, &mut scrub);
+    let report = node.audit(&mut auditor, |_| {});
+    assert_eq!(report.state(), AuditState::Agreed, "{:?} {:?}", report.damage, report.scrub);
+    assert_eq!(auditor.rests_on_the_first_record(), Some(true));
+}

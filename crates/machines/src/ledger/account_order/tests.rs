@@ -1,0 +1,55 @@
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::ledger::tests::node::Node;
+use crate::ledger::{AccountKind, Command};
+
+fn open(node: &mut Node, id: &str) {
+    node.outcome(Command::OpenAccount { id, asset: "credit", kind: AccountKind::Wallet });
+}
+
+fn listed(order: &AccountOrder, ledger: &Ledger, prefix: &str, after: Option<&str>, limit: usize) -> Vec<String> {
+    order.list(ledger, prefix, after, limit).into_iter().map(|account| account.id.into()).collect()
+}
+
+#[test]
+fn ids_in_order_fill_their_leaves() {
+    let mut node = Node::new(0, 1);
+    (0..1_280).for_each(|n| open(&mut node, &format!("wallet:{n:05}")));
+    let mut order = AccountOrder::default();
+    assert_eq!(order.catch_up(&node.ledger, 1_000), 280);
+    assert_eq!((order.reached(), order.catch_up(&node.ledger, 1_000)), (1_000, 0));
+    assert_eq!(order.leaves.len(), 10);
+    assert!(order.leaves.values().all(|leaf| leaf.len() == LEAF_SLOTS_MAX && leaf.capacity() == LEAF_SLOTS_MAX));
+    assert_eq!(listed(&order, &node.ledger, "wallet:0012", Some("wallet:00127"), 9), ["wallet:00128", "wallet:00129"]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    /// As a sorted set, however the catch-up is cut.
+    #[test]
+    fn lists_what_a_set_lists(
+        ids in proptest::collection::vec("[a-d]{1,5}", 1..1_500),
+        cut in 1u32..400,
+        (prefix, after) in ("[a-d]{0,2}", proptest::option::of("[a-d]{1,4}")),
+        limit in 1usize..50,
+    ) {
+        let (mut node, mut model, mut order) = (Node::new(0, 1), BTreeSet::new(), AccountOrder::default());
+        for id in ids {
+            if model.insert(id.clone()) {
+                open(&mut node, &id);
+            }
+            if model.len() as u32 % cut == 0 {
+                order.catch_up(&node.ledger, cut);
+            }
+        }
+        while order.catch_up(&node.ledger, cut) > 0 {}
+        let is_asked = |id: &&String| id.starts_with(&prefix) && after.as_ref().is_none_or(|after| *id > after);
+        let expected: Vec<String> = model.iter().filter(is_asked).take(limit).cloned().collect();
+        prop_assert_eq!(listed(&order, &node.ledger, &prefix, after.as_deref(), limit), expected);
+        let all: Vec<String> = model.into_iter().collect();
+        prop_assert_eq!(listed(&order, &node.ledger, "", None, usize::MAX), all);
+    }
+}

@@ -1,0 +1,136 @@
+//! All accounts of a shard by slot, found by id.
+//!
+//! ```text
+//!   id ─hash─▶ SlotTable ─▶ slot ─▶ chunk, place in it ─▶ Account, 72 bytes
+//!                                                     └─▶ turns: only of those whose debits have passed 64 bits
+//! ```
+//!
+//! Promise: to open an account moves no other account, and as many entries of the table as one segment has. So opening
+//! the ten millionth takes no longer than the first.
+
+use std::collections::BTreeMap;
+use std::hash::BuildHasher;
+
+use super::account::{Account, AccountSlot};
+use super::limits::ACCOUNTS_MAX;
+use super::slot_table::SlotTable;
+
+/// Accounts of a chunk, as a power of two: 288 KiB.
+const CHUNK_BITS: u32 = 12;
+const CHUNK_ACCOUNTS: usize = 1 << CHUNK_BITS;
+
+/// See the [module](self).
+#[derive(Clone, Debug, Default)]
+pub(super) struct Accounts {
+    /// Full ones, and behind them the one that fills. The first grows as it fills, for small ledgers; the others have
+    /// all their memory from the start.
+    chunks: Vec<Vec<Account>>,
+    len: u32,
+    /// Slots by id. Never iterated: its random seed, which keeps hostile ids from colliding, shows in no decision.
+    by_id: SlotTable,
+    hasher: foldhash::fast::RandomState,
+    /// How often the debits of an account have passed 2^64.
+    turns: BTreeMap<AccountSlot, u64>,
+}
+
+impl Accounts {
+    /// How many, so the next slot.
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    #[inline]
+    pub fn find(&self, id: &str) -> Option<AccountSlot> {
+        let hash = self.hasher.hash_one(id.as_bytes());
+        let is = |slot| self.get(AccountSlot(slot)).is_some_and(|account| account.id.as_bytes() == id.as_bytes());
+        self.by_id.find(hash, is).map(AccountSlot)
+    }
+
+    /// Brings the account that `id` most likely leads to into the cache, ahead of its use. The loads depend on nothing
+    /// that follows, so the core does not wait for them.
+    #[inline]
+    pub fn touch(&self, id: &str) {
+        let hash = self.hasher.hash_one(id.as_bytes());
+        if let Some(account) = self.by_id.find(hash, |_| true).and_then(|slot| self.get(AccountSlot(slot))) {
+            std::hint::black_box((account.credited, account.kind));
+        }
+    }
+
+    #[inline]
+    pub fn get(&self, slot: AccountSlot) -> Option<&Account> {
+        self.chunks.get((slot.0 >> CHUNK_BITS) as usize)?.get(slot.0 as usize % CHUNK_ACCOUNTS)
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, slot: AccountSlot) -> Option<&mut Account> {
+        self.chunks.get_mut((slot.0 >> CHUNK_BITS) as usize)?.get_mut(slot.0 as usize % CHUNK_ACCOUNTS)
+    }
+
+    /// The bytes of the id in a slot that is taken.
+    pub fn id_bytes(&self, slot: AccountSlot) -> &[u8] {
+        self.get(slot).expect("a slot that is taken").id.as_bytes()
+    }
+
+    /// Gross credits and debits of the account in a slot that is taken, minor units.
+    pub fn gross(&self, slot: AccountSlot) -> (u128, u128) {
+        let account = self.get(slot).expect("a slot that is taken");
+        let turns = self.turns.get(&slot).copied().unwrap_or(0);
+        account.gross(turns)
+    }
+
+    /// The debits of an account have passed 2^64 once more (or `times`, when a snapshot says so).
+    #[cold]
+    pub fn add_turns(&mut self, slot: AccountSlot, times: u64) {
+        assert!(slot.0 < self.len, "an account that is debited is there");
+        if times > 0 {
+            *self.turns.entry(slot).or_default() += times;
+        }
+    }
+
+    /// Adds an account whose id is new.
+    pub fn push(&mut self, account: Account) -> AccountSlot {
+        debug_assert!(self.find(&account.id).is_none(), "account {} is there", &*account.id);
+        let slot = self.len;
+        assert!(slot < ACCOUNTS_MAX, "there is no slot left");
+        self.by_id.insert(self.hasher.hash_one(account.id.as_bytes()), slot);
+        match self.chunks.last_mut() {
+            Some(filling) if filling.len() < CHUNK_ACCOUNTS => filling.push(account),
+            last => {
+                let mut chunk = if last.is_some() { Vec::with_capacity(CHUNK_ACCOUNTS) } else { Vec::new() };
+                chunk.push(account);
+                self.chunks.push(chunk);
+            }
+        }
+        self.len += 1;
+        assert!(self.by_id.len() == self.len as usize, "every account is found by its id");
+        AccountSlot(slot)
+    }
+
+    /// Walks all and panics if slots and ids do not fit each other.
+    pub fn assert_sound(&self) {
+        self.by_id.assert_sound();
+        assert_eq!(self.by_id.len(), self.len as usize, "every account is found by its id");
+        assert_eq!(self.iter().count(), self.len as usize, "chunks are filled without a gap");
+        for (slot, account) in (0..).map(AccountSlot).zip(self.iter()) {
+            let id = &*account.id;
+            assert_eq!(self.find(id), Some(slot), "account {id} is not found where it is");
+            account.assert_sound();
+        }
+        let are_there = |slot: &AccountSlot| slot.0 < self.len;
+        assert!(self.turns.keys().all(are_there), "an account that is not there was debited");
+    }
+
+    /// All, in the order of their slots.
+    pub fn iter(&self) -> impl Iterator<Item = &Account> {
+        self.chunks.iter().flatten()
+    }
+
+    /// Those from slot `first` on, at most `count`.
+    pub fn range(&self, first: u32, count: u32) -> impl Iterator<Item = (AccountSlot, &Account)> {
+        let end = first.saturating_add(count).min(self.len);
+        (first.min(end)..end).map(AccountSlot).map(|slot| (slot, self.get(slot).expect("slots have no gap")))
+    }
+}
+
+#[cfg(test)]
+mod tests;

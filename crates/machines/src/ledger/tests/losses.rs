@@ -1,0 +1,132 @@
+//! Losses between two shards, of which one was put back from an older copy: found, and booked so that sums hold.
+
+use super::cluster::Cluster;
+use super::shards::at_home_on;
+use crate::ledger::{AccountKind, Exchanged, Ledger, LossSide, PeerLoss, Transfer, losses};
+use crate::{Amount, Machine, OutboundNumber, Place, RecordPosition, RecordSequence, ShardIndex, TimeMs};
+
+/// Shard 0 sends `amounts` to shard 1, each of them delivered and confirmed; the states of both after each step.
+fn history(amounts: &[u64]) -> Vec<Cluster> {
+    let mut cluster = Cluster::new(2);
+    let (here, there) = (at_home_on(0), at_home_on(1));
+    cluster.open(&here, "credit", AccountKind::Source);
+    cluster.open(&there, "credit", AccountKind::Wallet);
+    let mut states = vec![cluster.clone()];
+    for (number, amount) in amounts.iter().enumerate() {
+        let id = format!("t{number}");
+        cluster.transfer(Transfer { id: &id, debit: &here, credit: &there, amount: *amount, memo: "" });
+        cluster.deliver(0, 1, number as u64, 9);
+        cluster.confirm(0, 1);
+        states.push(cluster.clone());
+    }
+    states
+}
+
+/// The place of the next record of a ledger.
+fn next(ledger: &Ledger) -> Place {
+    Place { position: RecordPosition(ledger.position().0 + 1), sequence: RecordSequence(1) }
+}
+
+/// Books all that `ledger` has lost against `other`, as a tool does; the accounts it was booked against.
+fn book(ledger: &mut Ledger, other: &Ledger) -> Vec<Box<str>> {
+    let found = ledger.losses_against(other).unwrap();
+    let mut accounts = Vec::new();
+    for loss in &found {
+        loop {
+            let (account, slot) = ledger.accepted_loss_account(&loss.asset);
+            let event = ledger.book_loss(loss, &account, TimeMs(1));
+            let mut bytes = Vec::new();
+            Ledger::encode(&event, &mut bytes);
+            let at = next(ledger);
+            ledger.apply_checked(&Ledger::decode(&bytes).unwrap(), at).unwrap();
+            if slot.is_some() {
+                accounts.push(account);
+                break;
+            }
+        }
+    }
+    accounts
+}
+
+fn check_between(one: &Ledger, other: &Ledger) {
+    for (here, there) in [(one, other), (other, one)] {
+        here.assert_sound();
+        assert_eq!(here.totals().iter().map(|totals| totals.imbalance()).collect::<Vec<_>>(), [0]);
+        assert_eq!(here.losses_against(there), Ok(Vec::new()));
+        assert_eq!(losses(here.exchanged(there.shard()), there.exchanged(here.shard())).count(), 0);
+    }
+    let all = |ledger: &Ledger| ledger.totals()[0].balances;
+    assert_eq!(all(one) + all(other), 0, "nothing is on its way, and no money came or went");
+}
+
+#[test]
+fn shards_of_one_history_have_lost_nothing() {
+    for state in history(&[5, 6, 7]) {
+        let [one, other] = [0, 1].map(|shard| &state.nodes[shard].ledger);
+        assert_eq!((one.losses_against(other), other.losses_against(one)), (Ok(Vec::new()), Ok(Vec::new())));
+    }
+}
+
+#[test]
+fn lost_debits_are_booked_as_money_that_nobody_paid() {
+    let states = history(&[5, 6, 7]);
+    let (mut old, new) = (states[1].nodes[0].ledger.clone(), &states[3].nodes[1].ledger);
+    let loss = PeerLoss {
+        peer: ShardIndex(1),
+        side: LossSide::Sent,
+        number: OutboundNumber(3),
+        asset: "credit".into(),
+        amount: Amount::new(13).unwrap(),
+    };
+    assert_eq!(old.losses_against(new), Ok(vec![loss]));
+    let accounts = book(&mut old, new);
+    assert!(accounts[0].starts_with("source:accepted-loss:credit:"), "{accounts:?}");
+    let source = old.account(&accounts[0]).unwrap();
+    assert_eq!((source.balance, source.kind), (-13, AccountKind::Source), "its balance is the loss");
+    check_between(&old, new);
+    assert_eq!(old.outbound_last(ShardIndex(1)), OutboundNumber(3), "numbers go on where the other stands");
+}
+
+#[test]
+fn lost_credits_are_booked_as_money_that_nobody_has() {
+    let states = history(&[5, 6, 7]);
+    let (mut old, new) = (states[1].nodes[1].ledger.clone(), &states[3].nodes[0].ledger);
+    let accounts = book(&mut old, new);
+    assert_eq!(old.account(&accounts[0]).unwrap().balance, 13);
+    check_between(&old, new);
+    assert_eq!(old.watermark(ShardIndex(0)), OutboundNumber(3));
+    // A snapshot of it is one.
+    let mut bytes = Vec::new();
+    old.write_snapshot(&mut |part| bytes.extend_from_slice(part));
+    assert!(Ledger::read_snapshot(&bytes).unwrap().account(&accounts[0]).is_some());
+}
+
+#[test]
+fn a_loss_is_booked_once_and_never_backwards() {
+    let states = history(&[5, 6, 7]);
+    let (mut old, new) = (states[1].nodes[0].ledger.clone(), &states[3].nodes[1].ledger);
+    let loss = old.losses_against(new).unwrap().remove(0);
+    let accounts = book(&mut old, new);
+    assert_eq!(book(&mut old, new), [] as [Box<str>; 0]);
+    let backwards = PeerLoss { number: OutboundNumber(2), ..loss.clone() };
+    let event = old.book_loss(&backwards, &accounts[0], TimeMs(1));
+    let refused = old.clone().apply_checked(&event, next(&old)).unwrap_err();
+    assert_eq!((refused.figure, refused.expected, refused.found), ("number at least", 3, 2));
+    let wallet = at_home_on(0);
+    let event = old.book_loss(&loss, &wallet, TimeMs(1));
+    assert!(old.clone().apply_checked(&event, next(&old)).is_ok(), "any source will do");
+}
+
+#[test]
+fn each_kind_of_loss_is_told_by_the_numbers_alone() {
+    let of = |sent, confirmed, watermark| Exchanged {
+        sent: OutboundNumber(sent),
+        confirmed: OutboundNumber(confirmed),
+        watermark: OutboundNumber(watermark),
+    };
+    let found = |here, there| losses(here, there).map(|(side, ..)| side).collect::<Vec<_>>();
+    assert_eq!(found(of(9, 5, 4), of(4, 4, 7)), [], "between confirmed and sent, all is well");
+    assert_eq!(found(of(6, 5, 4), of(4, 4, 7)), [LossSide::Sent]);
+    assert_eq!(found(of(9, 5, 3), of(4, 4, 7)), [LossSide::Received]);
+    assert_eq!(found(of(6, 5, 3), of(4, 4, 7)), [LossSide::Sent, LossSide::Received]);
+}

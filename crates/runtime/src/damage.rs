@@ -1,0 +1,223 @@
+//! The places of this process's files that were found damaged: told once, kept for all who ask, taken back when mended.
+//!
+//! ```text
+//!   fetch threads ──┐                        ┌─▶ log: an error for each place, once
+//!   scrub ──────────┼─ note ─▶ Damages ──────┼─▶ /healthz, metrics, audit reports
+//!   id index ───────┘   ▲ mend, forget       └─▶ &'static DamagedPlace, for the refusal of whoever needed it
+//! ```
+//!
+//! Why interned for ever: a refusal is copied with every outcome, so it can own no text. A place costs some hundred
+//! bytes once, and there are at most [`PLACES_MAX`] of them.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use tidegate_journal::{JournalError, LogId, LogReader, Position};
+use tidegate_machines::DamagedPlace;
+
+/// Places that are told apart; more damage than that is told as one.
+pub const PLACES_MAX: usize = 4_096;
+
+/// What all places beyond [`PLACES_MAX`] are.
+static MANY: LazyLock<DamagedPlace> = LazyLock::new(|| DamagedPlace {
+    file: "journal".into(),
+    offset: 0,
+    what: "more places are damaged than are told apart".into(),
+    lost: "see the server's log, and run `tidegate audit`".into(),
+});
+
+/// The damage that this process has met.
+#[derive(Debug, Default)]
+pub struct Damages {
+    places: Mutex<HashMap<(Box<str>, u64), Found>>,
+    /// The last pass over a log that was begun.
+    pass: AtomicU64,
+    /// Places that are damaged now: whoever must not wait looks here first.
+    damaged: AtomicUsize,
+}
+
+/// One place, in whose log, and whether it is still damaged.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    place: &'static DamagedPlace,
+    owner: Owner,
+    /// The pass that had begun last when it was last met; `None` once it was found sound.
+    seen: Option<u64>,
+}
+
+/// What a damaged file belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// A log.
+    Log(LogId),
+    /// The index of ids beside a log.
+    Ids(LogId),
+}
+
+/// Why a record cannot be had.
+#[derive(Clone, Debug)]
+pub enum Unreadable {
+    /// Its place is damaged. Whoever needs it is refused; everybody else is served.
+    Damaged(&'static DamagedPlace),
+    /// All is sound around it: no record begins there.
+    Nothing(&'static DamagedPlace),
+    /// The log as a whole has failed.
+    Failed(JournalError),
+}
+
+impl Damages {
+    fn places(&self) -> MutexGuard<'_, HashMap<(Box<str>, u64), Found>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps `place`, and says so in the log if it was not known to be damaged. `shard`: whose, for the log.
+    pub fn note(&self, owner: Owner, shard: u16, place: DamagedPlace) -> &'static DamagedPlace {
+        let mut places = self.places();
+        let key = (place.file.clone(), place.offset);
+        let is_new = places.get(&key).is_none_or(|found| found.seen.is_none());
+        if is_new {
+            let DamagedPlace { file, offset, what, lost } = &place;
+            let advice =
+                "a file is damaged: what needs it is refused, all else is served; restore the file from a copy";
+            tracing::error!(shard, %file, offset, %what, %lost, "{advice}");
+        }
+        if !places.contains_key(&key) && places.len() >= PLACES_MAX {
+            return &MANY;
+        }
+        let found = places.entry(key).or_insert_with(|| {
+            let place: &'static DamagedPlace = Box::leak(Box::new(place));
+            Found { place, owner, seen: None }
+        });
+        if found.seen.is_none() {
+            self.damaged.fetch_add(1, Ordering::SeqCst);
+        }
+        found.seen = Some(self.pass.load(Ordering::SeqCst));
+        found.place
+    }
+
+    /// The place at `offset` of `file`, if it is known to be damaged.
+    pub fn find(&self, file: &str, offset: u64) -> Option<&'static DamagedPlace> {
+        let places = self.places();
+        places.get(&(file.into(), offset)).filter(|found| found.seen.is_some()).map(|found| found.place)
+    }
+
+    /// A pass over some log begins; its number, for [`Damages::mend`].
+    pub fn begin_pass(&self) -> u64 {
+        self.pass.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    /// Forgets the damage of files of `owner` in which none was met since `pass` began: all of them were read again.
+    pub fn mend(&self, owner: Owner, pass: u64) {
+        let mut places = self.places();
+        let met = |found: &&Found| found.owner == owner && found.seen.is_some_and(|seen| seen >= pass);
+        let still: HashSet<&'static str> = places.values().filter(met).map(|found| &*found.place.file).collect();
+        for found in places.values_mut().filter(|found| found.owner == owner && found.seen.is_some()) {
+            if !still.contains(&*found.place.file) {
+                found.seen = None;
+                self.damaged.fetch_sub(1, Ordering::SeqCst);
+                let DamagedPlace { file, offset, .. } = found.place;
+                tracing::info!(%file, offset, "a file that was damaged is sound again");
+            }
+        }
+    }
+
+    /// What is damaged of `owner`, in order of files and offsets.
+    pub fn of(&self, owner: Owner) -> Vec<&'static DamagedPlace> {
+        if self.count() == 0 {
+            return Vec::new();
+        }
+        let places = self.places();
+        let is_its = |found: &&Found| found.owner == owner && found.seen.is_some();
+        let mut of: Vec<_> = places.values().filter(is_its).map(|found| found.place).collect();
+        of.sort_unstable_by_key(|place| (&place.file, place.offset));
+        of
+    }
+
+    /// Places that are damaged now, in all files.
+    pub fn count(&self) -> usize {
+        self.damaged.load(Ordering::SeqCst)
+    }
+
+    /// What `error` says about the record at `at`, whose log of `family` `reader` reads. May wait for the disk: the
+    /// first time that a place is met, all around it is read to say what is lost.
+    pub fn judge<R: LogReader>(
+        &self,
+        reader: &R,
+        (family, log): (&str, LogId),
+        at: Position,
+        error: JournalError,
+    ) -> Unreadable {
+        let (segment, offset, what) = match error {
+            JournalError::NoRecord { segment, offset, what, .. } => (segment, offset, what),
+            JournalError::Damaged { segment, offset, what, .. } => (segment, offset, what),
+            JournalError::Io { path, doing, cause } => {
+                let name = path.file_name().map_or_else(|| path.to_string_lossy(), |name| name.to_string_lossy());
+                (name.into_owned(), at.0, format!("cannot {doing}: {cause}"))
+            }
+            JournalError::Forgotten { .. } | JournalError::BadCursor { .. } => {
+                ("no segment".into(), at.0, error.to_string())
+            }
+            failed => return Unreadable::Failed(failed),
+        };
+        let file = file_of(family, log, &segment);
+        if let Some(known) = self.find(&file, offset) {
+            return Unreadable::Damaged(self.note(Owner::Log(log), log.shard, known.clone()));
+        }
+        let around = reader.examine(at);
+        let lost = match &around {
+            Ok(()) => format!("nothing: the log is sound there, but no record begins at position {at}"),
+            Err(JournalError::Damaged { lost, .. }) => lost.clone(),
+            Err(_) => format!("the record at position {at}"),
+        };
+        let place = DamagedPlace { file: file.into(), offset, what: what.into(), lost: lost.into() };
+        match around {
+            Ok(()) => Unreadable::Nothing(self.intern(Owner::Log(log), place)),
+            Err(_) => Unreadable::Damaged(self.note(Owner::Log(log), log.shard, place)),
+        }
+    }
+
+    /// Keeps what a reading of a whole log found at `place`, a segment's name and an offset: what is wrong, what is
+    /// lost.
+    pub fn note_at(
+        &self,
+        owner: Owner,
+        family: &str,
+        log: LogId,
+        (segment, offset): (&str, u64),
+        (what, lost): (String, String),
+    ) -> &'static DamagedPlace {
+        let file = file_of(family, log, segment).into();
+        self.note(owner, log.shard, DamagedPlace { file, offset, what: what.into(), lost: lost.into() })
+    }
+
+    /// Keeps that the record at `at` is not what it should be although its checksum is right.
+    pub fn note_record(&self, family: &str, log: LogId, at: Position, what: &str) -> &'static DamagedPlace {
+        let (file, lost) = (format!("journal/{family}-{}", log.shard), format!("the record at position {at}"));
+        let place = DamagedPlace { file: file.into(), offset: at.0, what: what.into(), lost: lost.into() };
+        self.note(Owner::Log(log), log.shard, place)
+    }
+
+    /// Text for a refusal that is no damage of a file.
+    fn intern(&self, owner: Owner, place: DamagedPlace) -> &'static DamagedPlace {
+        let mut places = self.places();
+        let key = (place.file.clone(), place.offset);
+        if let Some(found) = places.get(&key) {
+            return found.place;
+        }
+        if places.len() >= PLACES_MAX {
+            return &MANY;
+        }
+        let place: &'static DamagedPlace = Box::leak(Box::new(place));
+        places.insert(key, Found { place, owner, seen: None });
+        place
+    }
+}
+
+/// A segment's file, from the data directory on.
+pub fn file_of(family: &str, log: LogId, segment: &str) -> String {
+    format!("journal/{family}-{}/{segment}", log.shard)
+}
+
+#[cfg(test)]
+mod tests;

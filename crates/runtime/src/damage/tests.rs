@@ -1,0 +1,42 @@
+use super::*;
+
+fn log(shard: u16) -> LogId {
+    LogId { directory: 1, family: 1, shard }
+}
+
+fn place(file: &str, offset: u64) -> DamagedPlace {
+    DamagedPlace { file: file.into(), offset, what: "rot".into(), lost: "records 1 to 2".into() }
+}
+
+#[test]
+fn a_place_is_kept_once_and_taken_back_when_its_file_was_read_again_without_damage() {
+    let damages = Damages::default();
+    let (own, other) = (Owner::Log(log(0)), Owner::Log(log(1)));
+    let one = damages.note(own, 0, place("a", 1));
+    assert!(std::ptr::eq(one, damages.note(own, 0, place("a", 1))), "interned");
+    damages.note(own, 0, place("b", 1));
+    damages.note(other, 1, place("c", 1));
+    assert_eq!((damages.count(), damages.of(own).len(), damages.of(other).len()), (3, 2, 1));
+
+    // A pass finds another place of `a`, and nothing in `b`.
+    let pass = damages.begin_pass();
+    damages.note(own, 0, place("a", 7));
+    damages.mend(own, pass);
+    let left: Vec<_> = damages.of(own).iter().map(|place| (&*place.file, place.offset)).collect();
+    assert_eq!((left, damages.of(other).len(), damages.count()), (vec![("a", 1), ("a", 7)], 1, 3));
+    assert_eq!(damages.find("b", 1), None);
+
+    let pass = damages.begin_pass();
+    damages.mend(own, pass);
+    assert_eq!((damages.of(own).len(), damages.count()), (0, 1));
+    assert!(std::ptr::eq(one, damages.note(own, 0, place("a", 1))), "found again, it is the same");
+}
+
+#[test]
+fn more_places_than_are_told_apart_are_one() {
+    let damages = Damages::default();
+    let owner = Owner::Ids(log(0));
+    (0..PLACES_MAX as u64 + 10).for_each(|offset| _ = damages.note(owner, 0, place("a", offset)));
+    assert_eq!(damages.count(), PLACES_MAX);
+    assert!(damages.note(owner, 0, place("a", u64::MAX)).what.contains("more places"));
+}

@@ -1,0 +1,173 @@
+//! Reads one log again and again, so that damage is found while a copy that could repair it still exists.
+//!
+//! ```text
+//!   pass:  │ segment │ segment │ dam✗ged │ segment │ … settled end      a step reads so many bytes
+//!                                  └─ noted; goes on with the next segment
+//! ```
+//!
+//! Promise: a pass reads every segment that is no longer written. Damage in one keeps none of the others from being
+//! read.
+//!
+//! Invariant: no thread or clock here. Its owner says when, and how much.
+
+use std::sync::Arc;
+
+use tidegate_journal::{Cursor, Durability, GroupReader, JournalError, LogId, LogReader, Position};
+
+use crate::damage::{Damages, Owner, Unreadable};
+
+/// How far the reading of a log is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScrubFacts {
+    /// Position that the pass under way has reached.
+    pub position: u64,
+    /// Position at which it ends, as far as is known.
+    pub of: u64,
+    /// Bytes read, over all passes.
+    pub bytes: u64,
+    /// Passes that came to their end.
+    pub passes: u64,
+}
+
+/// The reading of one log, pass after pass.
+pub struct LogScrub<R> {
+    family: &'static str,
+    log: LogId,
+    reader: R,
+    damages: Arc<Damages>,
+    at: Cursor,
+    /// The number of the pass under way; `None` between two.
+    pass: Option<u64>,
+    facts: ScrubFacts,
+}
+
+/// Reads on by one group. False at the end of what may be read.
+pub type ReadGroup<'a> = dyn FnMut(&mut GroupReader) -> Result<bool, JournalError> + 'a;
+
+impl<R: LogReader> LogScrub<R> {
+    /// A reading of the log of `family` that `reader` reads; damage is told to `damages`.
+    pub fn new(family: &'static str, log: LogId, reader: R, damages: Arc<Damages>) -> LogScrub<R> {
+        LogScrub { family, log, reader, damages, at: Cursor::START, pass: None, facts: ScrubFacts::default() }
+    }
+
+    /// Which log.
+    pub fn log(&self) -> LogId {
+        self.log
+    }
+
+    /// Where it is.
+    pub fn at(&self) -> Cursor {
+        self.at
+    }
+
+    /// How far it is.
+    pub fn facts(&self) -> ScrubFacts {
+        self.facts
+    }
+
+    /// Whom it tells of damage.
+    pub fn damages(&self) -> &Arc<Damages> {
+        &self.damages
+    }
+
+    /// Reads about `bytes` more, at least one group, with `read`, up to `up_to` or else to where the log is settled.
+    /// Whether the pass has ended with that.
+    pub fn step(&mut self, bytes: u64, up_to: Option<Durability>, read: &mut ReadGroup<'_>) -> bool {
+        let damages = &self.damages;
+        self.pass.get_or_insert_with(|| damages.begin_pass());
+        match self.try_step(bytes, up_to, read) {
+            Ok(is_over) => is_over,
+            // Its beginning was forgotten while it was read.
+            Err(JournalError::Forgotten { .. }) => self.skip(),
+            Err(error) => {
+                self.note(error);
+                self.skip()
+            }
+        }
+    }
+
+    fn try_step(
+        &mut self,
+        bytes: u64,
+        up_to: Option<Durability>,
+        read: &mut ReadGroup<'_>,
+    ) -> Result<bool, JournalError> {
+        let settled = self.reader.settled_end()?;
+        let end = up_to.filter(|up_to| up_to.position() > settled.position()).unwrap_or(settled);
+        self.facts.of = end.position().0;
+        if self.at.position >= end.position() {
+            return Ok(self.end_pass());
+        }
+        let mut groups = self.reader.groups(self.at, &end)?;
+        let began = self.at.position;
+        loop {
+            let went_on = read(&mut groups);
+            let reached = groups.cursor();
+            self.facts.bytes += self.reader.bytes_between(self.at.position, reached.position);
+            self.at = reached;
+            self.facts.position = reached.position.0;
+            if !went_on? || reached.position >= end.position() {
+                return Ok(self.end_pass());
+            }
+            if self.reader.bytes_between(began, reached.position) >= bytes {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Goes on behind what cannot be read. Whether the pass has ended with that.
+    fn skip(&mut self) -> bool {
+        match self.reader.next_readable(self.at.position) {
+            Ok(Some(next)) => {
+                self.at = next;
+                self.facts.position = next.position.0;
+                false
+            }
+            Ok(None) | Err(_) => self.end_pass(),
+        }
+    }
+
+    fn note(&self, error: JournalError) {
+        let (file, offset, what, lost) = match error {
+            JournalError::Damaged { segment, offset, what, lost } => (segment, offset, what, lost),
+            other => {
+                let judged = self.damages.judge(&self.reader, (self.family, self.log), self.at.position, other);
+                if let Unreadable::Failed(error) = judged {
+                    tracing::warn!(family = self.family, shard = self.log.shard, %error, "a log cannot be read again");
+                }
+                return;
+            }
+        };
+        self.damages.note_at(Owner::Log(self.log), self.family, self.log, (&file, offset), (what, lost));
+    }
+
+    /// The next pass begins with the first record.
+    fn end_pass(&mut self) -> bool {
+        if let Some(pass) = self.pass.take() {
+            self.damages.mend(Owner::Log(self.log), pass);
+        }
+        self.facts.passes += 1;
+        self.at = Cursor::START;
+        true
+    }
+
+    /// Begins again with the first record, whatever was read.
+    pub fn restart(&mut self) {
+        self.at = Cursor::START;
+    }
+
+    /// What is damaged of the log.
+    pub fn damage(&self) -> Vec<&'static tidegate_machines::DamagedPlace> {
+        self.damages.of(Owner::Log(self.log))
+    }
+
+    /// The place of the first byte that may be read, for callers that compare positions.
+    pub fn position(&self) -> Position {
+        self.at.position
+    }
+}
+
+/// Verifies the next group and each of its records.
+pub fn verify(groups: &mut GroupReader) -> Result<bool, JournalError> {
+    Ok(groups.next_group()?.is_some())
+}

@@ -1,0 +1,220 @@
+//! Whether a log still has everything that was durable once.
+//!
+//! ```text
+//!   log:       │ … groups … │ end
+//!   snapshot,  ───────────────────▶ place       same timeline, behind the end: records are lost, the start is refused
+//!   id index,                                   a timeline that the log has left: what remains of it is set aside
+//!   witness
+//! ```
+//!
+//! Promise: whatever is derived from a log and names a place of it was made of durable records only. So when it stands
+//! behind the end of the log, and the log did not leave that timeline by a notice, then the log has lost its end: it
+//! was cut, or put back from an older copy. Nothing of such a log is served, and nothing in it is changed.
+//!
+//! Why the log alone cannot tell: a log that ends early looks like one whose last batch was torn by a crash.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use tidegate_disk::Disk;
+use tidegate_journal::{
+    Cursor, JournalError, LogId, LogReader, Logs, Notice, Position, RecoveryReport, Sequence, Timeline, Timelines,
+};
+use tidegate_machines::{Machine, ShardIndex};
+use tidegate_planted::{Bug, is_planted};
+
+use crate::fold::{Fold, FoldError, check_place};
+use crate::replay::OpenError;
+use crate::service::ShardFamily;
+use crate::snapshot::{Snapshots, Stand};
+
+/// Something beside a log that names a place up to which the log was durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Its file or folder.
+    pub source: PathBuf,
+    /// In which timeline the place is.
+    pub timeline: Timeline,
+    /// The place.
+    pub position: Position,
+    /// The last record before it, where that is known.
+    pub sequence: Option<Sequence>,
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} was made when the log reached ", self.source.display())?;
+        match self.sequence {
+            Some(sequence) => write!(f, "sequence {sequence}"),
+            None => write!(f, "position {}", self.position),
+        }
+    }
+}
+
+/// What is lost, and what proves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LossProven {
+    /// Which log.
+    pub log: LogId,
+    /// The folder that has its segments, as its data directory has it.
+    pub journal: String,
+    /// Where the log ends.
+    pub end: Cursor,
+    /// What stands behind that; at least one.
+    pub proofs: Vec<Claim>,
+}
+
+impl LossProven {
+    /// The last record that is proven to have been durable; `None` if only a position is.
+    pub fn last(&self) -> Option<Sequence> {
+        self.proofs.iter().filter_map(|claim| claim.sequence).max()
+    }
+}
+
+impl LossProven {
+    /// What is lost and what proves it, in words.
+    pub fn what(&self) -> String {
+        let from = self.end.sequence.0 + 1;
+        let lost = match self.last() {
+            Some(last) if last.0 >= from => format!("records {from} to {last} are lost"),
+            _ => format!("records from {from} on are lost"),
+        };
+        let proofs: Vec<String> = self.proofs.iter().map(ToString::to_string).collect();
+        let Cursor { sequence, position, .. } = self.end;
+        format!(
+            "{lost}: {} ends at sequence {sequence}, position {position}, but {}",
+            self.journal,
+            proofs.join(", and ")
+        )
+    }
+}
+
+impl fmt::Display for LossProven {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}. Nothing is served and nothing was changed. Put back the segment files of {} that have these records; \
+             or, to go on without them for ever, run `tidegate accept-loss --data DIR --reason TEXT`",
+            self.what(),
+            self.journal
+        )
+    }
+}
+
+impl std::error::Error for LossProven {}
+
+/// What a log has, compared with what is beside it.
+#[derive(Clone, Debug)]
+pub struct Examined {
+    /// What opening the log would find.
+    pub report: RecoveryReport,
+    /// The newest snapshot that stands on the log; [`Cursor::START`] without one. The log can be opened with it.
+    pub since: Cursor,
+    /// The timelines of the log up to its end.
+    pub timelines: Timelines,
+    /// The notices behind `since`.
+    pub notices: Vec<Notice>,
+    /// What proves that records are lost.
+    pub proofs: Vec<Claim>,
+}
+
+impl Examined {
+    /// The refusal of a log that has lost records.
+    pub fn loss<F: ShardFamily>(&self, log: LogId) -> Option<LossProven> {
+        let journal = format!("journal/{}-{}", F::FAMILY.name, log.shard);
+        let proven = LossProven { log, journal, end: self.report.end, proofs: self.proofs.clone() };
+        (!self.proofs.is_empty()).then_some(proven)
+    }
+}
+
+/// Looks at a log and at what is beside it: its snapshots, and what `others` claim. Changes nothing.
+pub fn examine<F: ShardFamily, D: Disk, G: Logs>(
+    logs: &G,
+    snapshots: &Snapshots<F, D>,
+    others: &[Claim],
+) -> Result<Examined, OpenError> {
+    let id = snapshots.log();
+    let mut passed_over = Vec::new();
+    let mut base = None;
+    for snapshot in snapshots.newest_first().into_iter().flatten() {
+        let stand = match snapshot {
+            Ok((stand, _)) => stand,
+            Err(error) => {
+                passed_over.push(error.to_string());
+                continue;
+            }
+        };
+        match logs.inspect(id, stand.cursor) {
+            Ok(report) if check_place(&logs.reader(id)?, stand.cursor, &report.durability()).is_ok() => {
+                base = Some((stand, report));
+                break;
+            }
+            Ok(_) => {}
+            Err(JournalError::BadCursor { what, .. }) => {
+                passed_over.push(format!("the snapshot at sequence {} cannot be used: {what}", stand.cursor.sequence));
+            }
+            Err(error) => return Err(OpenError::Journal(error)),
+        }
+    }
+    let (stand, report) = match base {
+        Some(base) => base,
+        None => {
+            let inspected = logs.inspect(id, Cursor::START).map_err(|error| OpenError::of(error, passed_over))?;
+            (Stand::default(), inspected)
+        }
+    };
+    let since = stand.cursor;
+    let mut timelines = stand.timelines;
+    let mut notices = Vec::new();
+    let mut groups = logs.reader(id)?.groups(since, &report.durability())?;
+    while let Some(group) = groups.next_group()? {
+        if let Some(notice) = group.notice {
+            notices.push(notice);
+            timelines.begin(&groups.cursor());
+        }
+    }
+    let claims = snapshots.claims_behind(report.end.position).into_iter().chain(others.iter().cloned());
+    let is_proof = |claim: &Claim| claim.position > report.end.position && !timelines.is_abandoned(claim.timeline);
+    let proofs = claims.filter(is_proof).collect();
+    Ok(Examined { report, since, timelines, notices, proofs })
+}
+
+/// The state at the end of a log that was examined, from the newest snapshot that stands on it. Changes nothing.
+pub fn fold_to_end<F: ShardFamily, D: Disk, G: Logs>(
+    logs: &G,
+    snapshots: &Snapshots<F, D>,
+    shards: u16,
+    examined: &Examined,
+) -> Result<F::Machine, FoldError> {
+    let (id, end) = (snapshots.log(), examined.report.durability());
+    let reader = logs.reader(id)?;
+    // Those that cannot be used were passed over when the log was examined.
+    let begin = snapshots.newest_standing(&reader, &end, &mut Vec::new()).ok().flatten();
+    let (stand, state) = begin.unwrap_or_else(|| (Stand::default(), F::Machine::new(ShardIndex(id.shard), shards)));
+    let from = stand.cursor;
+    let mut fold = Fold::new(id, from, stand, state);
+    let mut groups = reader.groups(from, &end)?;
+    while fold.next_group(&mut groups, |_, _| {})?.is_some() {}
+    fold.into_state()
+}
+
+/// Refuses a log that has lost records. Quick when nothing can be wrong: when all that is beside the log stands before
+/// its last segment.
+pub(crate) fn check<F: ShardFamily, D: Disk, G: Logs>(
+    logs: &G,
+    snapshots: &Snapshots<F, D>,
+    others: &[Claim],
+) -> Result<(), OpenError> {
+    if is_planted(Bug::LossNotSeen) {
+        return Ok(());
+    }
+    let newest = snapshots.newest_place().into_iter().chain(others.iter().map(|claim| claim.position)).max();
+    let Some(newest) = newest else { return Ok(()) };
+    // Where the last segment is bad, the opening itself says so best.
+    let settled = logs.reader(snapshots.log()).and_then(|reader| reader.settled_end());
+    if settled.is_ok_and(|settled| newest <= settled.position()) {
+        return Ok(());
+    }
+    let examined = examine(logs, snapshots, others)?;
+    examined.loss::<F>(snapshots.log()).map_or(Ok(()), |loss| Err(OpenError::Loss(loss)))
+}

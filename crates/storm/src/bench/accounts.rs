@@ -1,0 +1,161 @@
+//! `storm bench-accounts`: opens accounts in batches, the first half over the binary port, the rest over HTTP; then
+//! what an account costs in memory once the auditor has compared all, and how long a restart takes.
+
+use crate::load::{self, Pressure, Tally};
+use crate::machine;
+use crate::report::Report;
+use crate::tidegate::http::figure_max;
+use crate::tidegate::opening::{BinaryOpenings, HttpOpenings, Openings};
+use crate::tidegate::server::{Configuration, Paths, Tidegate};
+use crate::tidegate::session::Session;
+use anyhow::{Context, Result, ensure};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tidegate_wire::limits::TRANSFERS_MAX;
+
+/// A batch for each connection is on its way while another is decided.
+const PRESSURE: Pressure = Pressure { connections: 2, in_flight: 2 };
+/// For what the server does on a schedule of its own.
+const SERVER_ACTS_MAX: Duration = Duration::from_secs(300);
+/// Longest turn of a worker's loop of late; the metric without the prefix that all have.
+const LONGEST_TURN: &str = "worker_longest_turn_us";
+/// So long the server shows a turn.
+const LONGEST_TURN_SHOWN: Duration = Duration::from_secs(10);
+
+/// What to measure and how.
+#[derive(clap::Args)]
+pub struct Settings {
+    /// The server to measure.
+    #[arg(long, default_value = "target/release/tidegate")]
+    pub tidegate: PathBuf,
+    /// Where results, logs and the servers' data go: on a real disk, as syncs are part of what is measured.
+    #[arg(long, default_value = "target/bench")]
+    pub out: PathBuf,
+    /// Runs; the median is reported.
+    #[arg(long, env = "RUNS", default_value_t = 1)]
+    pub runs: u32,
+    /// Accounts to open.
+    #[arg(long, env = "ACCOUNTS", default_value_t = 10_000_000)]
+    pub accounts: u32,
+    /// Ledger shards of the server.
+    #[arg(long, default_value_t = 2)]
+    pub shards: u16,
+}
+
+/// Runs and reports.
+pub fn run(settings: &Settings) -> Result<()> {
+    std::fs::create_dir_all(&settings.out)?;
+    let out = settings.out.canonicalize().with_context(|| format!("no folder {}", settings.out.display()))?;
+    let mut report = Report::default();
+    for run in 1..=settings.runs {
+        eprintln!("run {run} of {}", settings.runs);
+        one(settings, &out, &mut report)?;
+    }
+    let version = Tidegate::version(&settings.tidegate)?;
+    let command = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
+    let text = format!(
+        "machine: {}\nversions: {version}\ncommand: storm {command}\n\n{}",
+        machine::describe(),
+        report.table()
+    );
+    print!("{text}");
+    std::fs::write(out.join("accounts.txt"), text)?;
+    report.write_json(&out.join("accounts.json"))
+}
+
+fn one(settings: &Settings, out: &Path, report: &mut Report) -> Result<()> {
+    let program = settings.tidegate.canonicalize();
+    let program = program.with_context(|| format!("no server at {}", settings.tidegate.display()))?;
+    let configuration = Configuration::Ledger { shards: settings.shards };
+    let paths = Paths { program, directory: out.join("tidegate"), configuration };
+    let tidegate = Tidegate::start_fresh(&paths)?;
+    std::thread::sleep(LONGEST_TURN_SHOWN);
+    let empty = tidegate.resident_bytes()?;
+
+    let half = settings.accounts / 2;
+    let mut stall_us = 0.0f64;
+    let mut watch = |_| {
+        stall_us = stall_us.max(figure_max(tidegate.http(), LONGEST_TURN)?);
+        Ok(())
+    };
+    let mut binary = BinaryOpenings(Openings::new(0..half));
+    let by_binary = load::run_watched(tidegate.binary(), PRESSURE, &mut binary, &mut watch)?;
+    let mut http = HttpOpenings::new(Openings::new(half..settings.accounts));
+    let by_http = load::run_watched(tidegate.http(), PRESSURE, &mut http, &mut watch)?;
+    watch(0)?;
+    all_opened(&by_binary, half)?;
+    all_opened(&by_http, settings.accounts - half)?;
+    report.add("open_accounts_per_s", by_binary.per_second().min(by_http.per_second()));
+    for (door, tally) in [("binary", &by_binary), ("http", &by_http)] {
+        report.add(&format!("open_{door}_accounts_per_s"), tally.per_second());
+        report.add(&format!("open_{door}_first_million_per_s"), tally.first_million_per_second());
+        report.add(&format!("open_{door}_last_million_per_s"), tally.last_million_per_second());
+        report.add(&format!("open_{door}_latency_p99_ms"), tally.latency_ms(0.99));
+    }
+    report.add("open_stall_max_ms", stall_us / 1e3);
+
+    wait_for_the_auditor(&tidegate, settings.accounts)?;
+    report
+        .add("account_bytes", (tidegate.resident_bytes()?.saturating_sub(empty)) as f64 / f64::from(settings.accounts));
+    wait_for("snapshots of all accounts", || Ok(newest_sequences(&tidegate.data())? >= u64::from(settings.accounts)))?;
+    report.add("accounts_rss_bytes", tidegate.resident_bytes()? as f64);
+
+    let (tidegate, time) = tidegate.restart(|_| Ok(()))?;
+    report.add("restart_accounts_s", time.as_secs_f64());
+    if settings.accounts >= 10_000_000 {
+        report.add("restart_10m_accounts_s", time.as_secs_f64());
+    }
+    // All are there: to open them again is to open none.
+    let last = settings.accounts.saturating_sub(TRANSFERS_MAX as u32)..settings.accounts;
+    for numbers in [0..(TRANSFERS_MAX as u32).min(settings.accounts), last] {
+        let count = numbers.len() as u64;
+        let again = load::run(tidegate.binary(), PRESSURE, &mut BinaryOpenings(Openings::new(numbers)))?;
+        ensure!(again.outcomes().duplicate == count, "after the restart: {}", again.outcomes());
+    }
+    Ok(())
+}
+
+fn all_opened(tally: &Tally, accounts: u32) -> Result<()> {
+    ensure!(tally.outcomes().applied == u64::from(accounts), "not all were opened: {}", tally.outcomes());
+    Ok(())
+}
+
+/// Waits until it has compared all accounts of all shards, and found no difference.
+fn wait_for_the_auditor(tidegate: &Tidegate, accounts: u32) -> Result<()> {
+    wait_for("an audit of all accounts", || {
+        let shards = Session::open(tidegate.binary())?.audit()?;
+        for shard in &shards {
+            ensure!(shard.damage.is_empty() && shard.differences.is_empty(), "the auditor found: {shard:?}");
+        }
+        Ok(shards.iter().map(|shard| shard.accounts_compared).sum::<u64>() >= u64::from(accounts))
+    })
+}
+
+/// The sum over all shards of the sequence of the newest snapshot, which its file's name has.
+fn newest_sequences(data: &Path) -> Result<u64> {
+    let mut sum = 0;
+    let Ok(shards) = std::fs::read_dir(data.join("snapshots")) else { return Ok(0) };
+    for shard in shards {
+        let shard = shard?;
+        if !shard.file_name().to_string_lossy().starts_with("ledger-") {
+            continue;
+        }
+        let mut newest = 0;
+        for file in std::fs::read_dir(shard.path())? {
+            let name = file?.file_name().to_string_lossy().into_owned();
+            let sequence = name.strip_prefix("snapshot-").and_then(|rest| rest.strip_suffix(".tgs"));
+            newest = newest.max(sequence.and_then(|digits| digits.parse().ok()).unwrap_or(0));
+        }
+        sum += newest;
+    }
+    Ok(sum)
+}
+
+fn wait_for(what: &str, mut happened: impl FnMut() -> Result<bool>) -> Result<()> {
+    let started = Instant::now();
+    while !happened()? {
+        ensure!(started.elapsed() < SERVER_ACTS_MAX, "{what} did not come within {SERVER_ACTS_MAX:?}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    Ok(())
+}

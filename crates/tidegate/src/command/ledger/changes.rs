@@ -1,0 +1,101 @@
+//! `tidegate changes`: follows the journal, and goes on where it was when the server comes back.
+
+use std::time::Duration;
+
+use anyhow::anyhow;
+use clap::Args;
+use serde_json::Value;
+
+use super::Output;
+use super::door::{Door, Failure, query};
+use super::table::{Columns, Shown};
+use crate::output::complain;
+
+/// How long to wait before the server is asked again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Which changes.
+#[derive(Args)]
+pub struct ChangesArguments {
+    /// Only those behind this cursor; `start`, or `now`.
+    #[arg(long, value_name = "CURSOR", default_value = "start")]
+    after: String,
+    /// Only of these accounts: `wallet:*`, or one id.
+    #[arg(long, value_name = "PATTERN")]
+    accounts: Option<String>,
+    /// Only these kinds, separated by commas: transfer,hold_placed,refused …
+    #[arg(long, value_name = "KINDS")]
+    kinds: Option<String>,
+    /// At most so many.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+    /// Go on with what happens, also over restarts of the server, until Ctrl-C.
+    #[arg(long)]
+    follow: bool,
+}
+
+/// Shows changes until they end, or nobody reads them.
+pub(super) fn run(door: &Door, output: Output, mut arguments: ChangesArguments) -> Result<(), Failure> {
+    let shown = Shown::new(output);
+    let mut is_first = true;
+    let mut has_begun = false;
+    loop {
+        let ended = read(door, &shown, &mut arguments, &mut is_first, &mut has_begun);
+        let again = match ended {
+            Ok(()) => return Ok(()),
+            Err(Failure::Refused(refusal)) if refusal.is_passing() && has_begun => refusal.to_string(),
+            Err(Failure::Failed(error)) if has_begun => format!("{error:#}"),
+            Err(other) => return Err(other),
+        };
+        if !arguments.follow {
+            return Err(anyhow!("{again}; go on with --after {}", arguments.after).into());
+        }
+        complain(format_args!("tidegate: {again}; trying again"));
+        std::thread::sleep(RETRY);
+    }
+}
+
+/// Reads one stream. Where it has come is in `arguments`.
+fn read(
+    door: &Door,
+    shown: &Shown,
+    arguments: &mut ChangesArguments,
+    is_first: &mut bool,
+    has_begun: &mut bool,
+) -> Result<(), Failure> {
+    let ChangesArguments { after, accounts, kinds, limit, follow } = arguments;
+    let number = limit.map(|limit| limit.to_string());
+    let path = query(
+        "/v1/changes",
+        &[
+            ("after", Some(after)),
+            ("accounts", accounts.as_deref()),
+            ("kinds", kinds.as_deref()),
+            ("limit", number.as_deref()),
+            ("follow", Some(if *follow { "true" } else { "false" })),
+        ],
+    );
+    for line in door.lines(&path)? {
+        let line = line.map_err(|error| anyhow!("the stream has broken: {error}"))?;
+        // What is broken off in a line will be sent again.
+        let row: Value = serde_json::from_str(&line).map_err(|error| anyhow!("the stream has broken: {error}"))?;
+        *has_begun = true;
+        match row["kind"].as_str() {
+            Some("end") => return Ok(()),
+            Some("heartbeat") => {}
+            _ => {
+                shown.rows(Columns::CHANGE, std::slice::from_ref(&row), std::mem::take(is_first))?;
+                if let Some(left) = limit {
+                    *left -= 1;
+                    if *left == 0 {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+        if let Some(cursor) = row["cursor"].as_str() {
+            *after = cursor.to_owned();
+        }
+    }
+    Err(anyhow!("the stream has ended").into())
+}

@@ -1,0 +1,36 @@
+//! `tidegate restore`: makes a new data directory of a backup, or of a beginning of one.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use tidegate_backup::{At, Moment, restore};
+use tidegate_runtime::threads::now_ms;
+
+use crate::extension::{Extension, KnownFamily};
+use crate::output::{say, with_bytes_bar};
+
+/// Restores the backup of this name, or the newest, into `data`.
+pub fn run<P>(
+    from: &Path,
+    data: &Path,
+    backup: Option<&str>,
+    at: &At,
+    extensions: &[&dyn Extension<P>],
+) -> Result<ExitCode> {
+    let known: Vec<_> = KnownFamily::all(extensions).iter().map(|known| known.copied).collect();
+    let now = Moment(now_ms().0);
+    let restored = with_bytes_bar("restoring", |progress| restore(from, data, backup, at, &known, now, progress))?;
+    for log in &restored.logs {
+        let (name, end, backup_end) = (&log.name, log.end, log.backup_end);
+        let left = backup_end.0.saturating_sub(end.0);
+        match left {
+            0 => say(format_args!("{name}: up to sequence {end}, the end of the backup")),
+            _ => say(format_args!("{name}: up to sequence {end}; the {left} records behind it are left out")),
+        }
+    }
+    let data = data.display();
+    say(format_args!("{data} is backup {} of {}, on a timeline of its own", restored.backup, restored.taken_at));
+    say(format_args!("check it with: tidegate audit --data {data}"));
+    Ok(ExitCode::SUCCESS)
+}

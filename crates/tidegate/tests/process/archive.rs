@@ -1,0 +1,148 @@
+//! Segments that were moved out of the data directory: what is read from there, and what is missing without them.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::http::Http;
+use crate::support::server::command;
+use crate::votes::{connect, ids, open_show, votes};
+use crate::{Ended, Server, Settings, audit, folder};
+
+/// Votes of a request, and requests: some four segments.
+const VOTES: usize = 8_000;
+const REQUESTS: usize = 24;
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a test's folder has a plain name")
+}
+
+fn archive(data: &Path, to: &str, keep: &str) -> Ended {
+    command(&["archive", "--data", text(data), "--to", to, "--keep-segments", keep])
+}
+
+/// All segment files below a folder.
+fn segments(root: &Path) -> Vec<PathBuf> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(root).expect("it is there").flatten() {
+        match entry.path() {
+            path if path.is_dir() => paths.extend(segments(&path)),
+            path => paths.push(path),
+        }
+    }
+    paths.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("segment-")));
+    paths.sort();
+    paths
+}
+
+/// A server whose ledger has several sealed segments.
+fn filled(settings: &Settings) -> Server {
+    let server = Server::start(settings);
+    let mut client = connect(&server);
+    open_show(&mut client);
+    for number in 0..REQUESTS {
+        let ids = ids(&format!("vote-{number}"), VOTES);
+        assert!(client.transfers(&votes(&ids)).expect("it serves").iter().all(|outcome| outcome.is_done()));
+    }
+    server
+}
+
+/// The first record of the ledger about this wallet, however far back it is.
+fn first_row(server: &Server) -> String {
+    let mut http = Http::connect(server.http).expect("the door is open");
+    let mut path = "/v1/accounts/wallet:carol/transfers?limit=5".to_owned();
+    loop {
+        let page = http.get(&path).expect("the door answers");
+        assert_eq!(page.status, 200, "{page:?}");
+        let rows = page.body["transfers"].as_array().expect("rows").clone();
+        match page.body["next"].as_str() {
+            Some(next) => path = format!("/v1/accounts/wallet:carol/transfers?limit=5&before={next}"),
+            None => return rows.last().expect("a row")["id"].as_str().expect("an id").to_owned(),
+        }
+    }
+}
+
+/// A vote from the first request, asked again: its record is read.
+fn repeats(server: &Server) {
+    let outcomes = connect(server).transfers(&votes(&ids("vote-0", 3))).expect("it serves");
+    assert!(outcomes.iter().all(|outcome| outcome.is_done()), "{outcomes:?}");
+}
+
+#[test]
+fn what_was_archived_while_serving_is_read_from_there_and_missing_without() {
+    let folder = folder();
+    let settings = Settings { snapshot_interval_s: 1, ..Settings::new(folder.path()) };
+    let store = folder.path().join("store");
+    let server = filled(&settings);
+    let journal = settings.data.join("journal/ledger-0");
+    let before = segments(&journal).len();
+    assert!(before >= 4, "{before}");
+
+    let ended = archive(&settings.data, text(&store), "1");
+    assert!(ended.status.success() && ended.log.contains(&format!("{} segments", before - 2)), "{ended}");
+    assert_eq!((segments(&journal).len(), segments(&store).len()), (2, before - 2));
+    assert_eq!(first_row(&server), "wallet:carol");
+    repeats(&server);
+    assert!(server.terminate().status.success());
+    let audited = audit(&settings.data);
+    assert!(audited.status.success(), "{audited}");
+
+    // Also after a start, also without anything derived.
+    for derived in ["snapshots", "ids"] {
+        let path = settings.data.join(derived);
+        if path.exists() {
+            fs::remove_dir_all(&path).expect("nobody uses it");
+        }
+    }
+    let server = Server::start(&settings);
+    assert_eq!(first_row(&server), "wallet:carol");
+    repeats(&server);
+    let balance = connect(&server).account("candidate:1").expect("it is there").balance;
+    assert_eq!(balance, (VOTES * REQUESTS) as i64);
+
+    // A backup has what was archived, and needs no archive when it is restored.
+    let (backups, restored) = (folder.path().join("backups"), folder.path().join("restored"));
+    let taken = command(&["backup", "--data", text(&settings.data), "--to", text(&backups)]);
+    assert!(taken.status.success(), "{taken}");
+    server.kill();
+    let hidden = folder.path().join("hidden");
+    fs::rename(&store, &hidden).expect("nobody uses it");
+    let ended = command(&["restore", "--from", text(&backups), "--data", text(&restored)]);
+    assert!(ended.status.success(), "{ended}");
+    let audited = audit(&restored);
+    assert!(audited.status.success(), "{audited}");
+
+    let audited = audit(&settings.data);
+    assert!(!audited.status.success() && audited.log.contains(text(&store)), "{audited}");
+    fs::rename(&hidden, &store).expect("it is put back");
+    // A bit of an archived segment is found, and named with its file.
+    let victim = segments(&store).remove(0);
+    let mut bytes = fs::read(&victim).expect("it is there");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&victim, bytes).expect("it can be written");
+    let audited = audit(&settings.data);
+    assert!(!audited.status.success() && audited.log.contains("damaged at offset"), "{audited}");
+}
+
+#[test]
+fn nothing_is_removed_that_was_not_read_back() {
+    let folder = folder();
+    let settings = Settings::new(folder.path());
+    let server = filled(&settings);
+    assert!(server.terminate().status.success());
+    let journal = settings.data.join("journal/ledger-0");
+    let before = segments(&journal);
+    for to in ["gs://bucket/x", "/dev/null/archive"] {
+        let refused = archive(&settings.data, to, "0");
+        assert!(!refused.status.success() && refused.log.contains(to), "{refused}");
+        assert_eq!(segments(&journal), before);
+    }
+    // A segment that is damaged stays where it is, and is named.
+    let mut bytes = fs::read(&before[1]).expect("it is there");
+    bytes[5_000] ^= 1;
+    fs::write(&before[1], bytes).expect("it can be written");
+    let store = folder.path().join("store");
+    let refused = archive(&settings.data, text(&store), "0");
+    assert!(!refused.status.success() && refused.log.contains(text(&before[1])), "{refused}");
+    assert_eq!((segments(&journal), segments(&store).len()), (before[1..].to_vec(), 1));
+}

@@ -1,0 +1,296 @@
+//! The operator's commands against a real server: what they print, their exit codes, and what they do when something is
+//! wrong.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::votes::{CREDITS, connect, ids, open_show, votes};
+use crate::{SERVICE, Server, Settings, folder, wait_for};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_tidegate");
+
+fn command(server: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(BINARY);
+    command.args(arguments).env("TIDEGATE_SERVER", server).env("TIDEGATE_TOKEN", SERVICE).env("NO_COLOR", "1");
+    command.stdin(Stdio::null());
+    command
+}
+
+struct Operator {
+    server: String,
+}
+
+impl Operator {
+    fn of(server: &Server) -> Operator {
+        Operator { server: format!("http://{}", server.http) }
+    }
+
+    /// Exit code, standard output and standard error.
+    fn run(&self, arguments: &[&str]) -> (i32, String, String) {
+        let Output { status, stdout, stderr } = command(&self.server, arguments).output().expect("it runs");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        (status.code().expect("no signal"), text(stdout), text(stderr))
+    }
+
+    /// What is printed by a command that does what it should.
+    fn done(&self, arguments: &[&str]) -> String {
+        let (code, out, error) = self.run(arguments);
+        assert_eq!(code, 0, "{arguments:?}: {out}{error}");
+        out
+    }
+
+    fn json(&self, arguments: &[&str]) -> Vec<Value> {
+        let out = self.done(&[arguments, &["--output", "json"]].concat());
+        out.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
+    }
+}
+
+#[test]
+fn an_operator_opens_moves_holds_and_looks() {
+    let folder = folder();
+    let server = Server::start(&Settings::new(folder.path()));
+    let operator = Operator::of(&server);
+    for (id, kind) in [("source:till", "source"), ("wallet:eve", "wallet"), ("wallet:fay", "wallet")] {
+        operator.done(&["account", "open", id, "--asset", "point", "--kind", kind]);
+    }
+    let movement = ["--debit", "source:till", "--credit", "wallet:eve", "--amount", "20", "--memo", "a gift"];
+    let make = [&["transfer", "make", "order 1/ü"], &movement[..]].concat();
+    assert_eq!(operator.done(&make), "id         outcome  code\norder 1/ü  applied  -\n");
+    assert_eq!(operator.json(&make)[0]["outcome"], "duplicate");
+    let between = ["--debit", "wallet:eve", "--credit", "wallet:fay", "--amount"];
+    let hold = |id| [&["hold", "place", id, "--expires-in-ms", "3600000"], &between[..], &["5"]].concat();
+    operator.done(&hold("h1"));
+    operator.done(&hold("h/2"));
+    operator.done(&["hold", "post", "h1", "--amount", "3"]);
+    operator.done(&["hold", "void", "h/2"]);
+
+    let table =
+        "id          asset  kind    balance  held  available\nwallet:eve  point  wallet       17     0         17\n";
+    assert_eq!(operator.done(&["account", "get", "wallet:eve"]), table);
+    let listed: Vec<Value> = operator.json(&["account", "list", "--prefix", "wallet:"]);
+    assert_eq!(listed.iter().map(|row| row["id"].as_str().unwrap()).collect::<Vec<_>>(), ["wallet:eve", "wallet:fay"]);
+    let history = operator.json(&["account", "history", "wallet:eve"]);
+    let kinds: Vec<_> = history.iter().map(|row| row["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["void", "post", "hold", "hold", "transfer"]);
+    assert_eq!(operator.json(&["transfer", "list", "--account", "wallet:eve", "--limit", "2"]), history[..2]);
+    let first = history[4]["time_ms"].to_string();
+    assert_eq!(operator.json(&["account", "history", "wallet:eve", "--to", &first]), history[4..]);
+    assert_eq!(operator.json(&["account", "get", "wallet:eve", "--at", &first])[0]["balance"], 20);
+    assert_eq!(operator.json(&["account", "get", "wallet:eve", "--at", "1970-01-01T00:00:00Z"])[0]["balance"], 0);
+    let changes = operator.json(&["changes"]);
+    assert_eq!(changes.len(), 3 + 1 + 4);
+    let after = changes[4]["cursor"].as_str().unwrap();
+    assert_eq!(operator.json(&["changes", "--after", after, "--kinds", "hold_posted"]).len(), 1);
+    assert_eq!(operator.done(&["changes", "--limit", "2"]).lines().count(), 3, "a head and two rows");
+
+    let refused = |arguments: &[&str], code: &str| {
+        let (exit, out, error) = operator.run(arguments);
+        assert_eq!((exit, out.as_str()), (3, ""), "{error}");
+        assert!(error.contains(code), "{error}");
+    };
+    refused(&[&["transfer", "make", "much"], &between[..], &["100"]].concat(), "409 insufficient_funds");
+    refused(&["account", "get", "wallet:none"], "404 account_not_found");
+    refused(&["account", "get", "wallet:eve", "--token", "somebody-elses-token"], "401 token_invalid");
+    refused(&["changes", "--after", "yesterday"], "422 cursor_unknown");
+}
+
+#[test]
+fn a_wrong_command_line_and_a_server_that_is_not_there_are_said_in_words() {
+    let nowhere = Operator { server: "http://127.0.0.1:1".to_owned() };
+    let (code, out, error) = nowhere.run(&["account", "list"]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(error.contains("http://127.0.0.1:1") && error.contains("is it serving"), "{error}");
+    let (code, _, error) = nowhere.run(&["acount", "list"]);
+    assert!(code == 2 && error.contains("'account'"), "{error}");
+    let (code, _, error) = nowhere.run(&["account", "open", "a", "--asset", "x", "--kind", "walet"]);
+    assert!(code == 2 && error.contains("wallet"), "{error}");
+    let (code, _, error) = nowhere.run(&["transfer", "make", "t", "--debit", "a", "--credit", "b", "--amount", "0"]);
+    assert!(code == 2 && error.contains("--amount"), "{error}");
+    let (code, _, error) = nowhere.run(&["account", "list", "--server", "localhost:8080"]);
+    assert!(code == 1 && error.contains("http://127.0.0.1:8080"), "{error}");
+    let (code, _, error) = nowhere.run(&["import", "no-such-file.csv"]);
+    assert!(code == 1 && error.contains("no-such-file.csv"), "{error}");
+}
+
+#[test]
+fn changes_end_with_their_reader_and_go_on_when_the_server_comes_back() {
+    let folder = folder();
+    let settings = Settings::new(folder.path());
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    let operator = Operator::of(&server);
+    let vote = |server: &Server, name: &str| {
+        assert!(connect(server).transfers(&votes(&ids(name, 2_000))).expect("votes").iter().all(|vote| vote.is_done()));
+    };
+    vote(&server, "first");
+    let follow = |more: &[&str]| -> Child {
+        let arguments = [&["changes", "--follow"], more].concat();
+        let mut command = command(&operator.server, &arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs")
+    };
+    // `| head -n 3`
+    let mut child = follow(&[]);
+    let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    assert_eq!(lines.by_ref().take(3).flatten().count(), 3);
+    drop(lines);
+    let ended = wait_for("it ends with its reader", || child.try_wait().expect("it is our child"));
+    assert!(ended.success(), "{ended}");
+
+    let mut child = follow(&["--output", "json"]);
+    let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+    let mut next = || -> u64 {
+        let line = lines.next().expect("it goes on").expect("it can be read");
+        serde_json::from_str::<Value>(&line).expect("JSON")["sequence"].as_u64().expect("a number")
+    };
+    let mut sequences: Vec<u64> = (0..1_000).map(|_| next()).collect();
+    vote(&server, "second");
+    let again = Settings { http: server.http.to_string(), ..settings };
+    server.kill();
+    let server = Server::start(&again);
+    vote(&server, "third");
+    sequences.extend((0..6 + 3 * 2_000 - 1_000).map(|_| next()));
+    assert!(sequences.iter().copied().eq(1..=6 + 3 * 2_000), "without a gap, and none twice");
+    child.kill().expect("it is our child");
+    child.wait().expect("it is our child");
+}
+
+#[test]
+fn an_import_is_done_once_and_names_the_lines_that_are_refused() {
+    let folder = folder();
+    let server = Server::start(&Settings::new(folder.path()));
+    let operator = Operator::of(&server);
+    let write = |name: &str, text: String| -> String {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("there is room");
+        path.display().to_string()
+    };
+    let mut accounts = "id,asset,kind\nsource:till,point,source\n".to_owned();
+    (0..20).for_each(|number| accounts += &format!("wallet:{number},point,wallet\n"));
+    let accounts = write("accounts.csv", accounts);
+    assert_eq!(operator.done(&["import", &accounts]), "21 rows: 21 applied, 0 done before, 0 refused\n");
+
+    let mut transfers = String::new();
+    for number in 0..20_000 {
+        let (debit, amount) = if number == 12_345 { ("wallet:7", CREDITS) } else { ("source:till", 3) };
+        let credit = number % 20;
+        let credit = if number == 77 { "wallet:none".to_owned() } else { format!("wallet:{credit}") };
+        let credit = if number == 12_345 { "wallet:8".to_owned() } else { credit };
+        transfers +=
+            &format!("{{\"id\":\"row-{number}\",\"debit\":\"{debit}\",\"credit\":\"{credit}\",\"amount\":{amount}}}\n");
+        if number == 15_000 {
+            // An id that no server takes: the request that has it is refused as a whole or in part.
+            transfers += &format!("{{\"id\":\"{}\",\"debit\":\"a\",\"credit\":\"b\",\"amount\":1}}\n", "x".repeat(65));
+            transfers += "{\"id\":\"no-amount\",\"debit\":\"a\",\"credit\":\"b\"}\n";
+        }
+    }
+    let transfers = write("transfers.ndjson", transfers);
+    let (code, out, error) = operator.run(&["import", &transfers, "--dry-run"]);
+    assert_eq!((code, out.as_str()), (3, "20002 rows read, 1 of them not good; nothing was sent\n"), "{error}");
+    let (code, out, error) = operator.run(&["import", &transfers]);
+    assert_eq!((code, out.as_str()), (3, "20002 rows: 19998 applied, 0 done before, 4 refused\n"), "{error}");
+    for wrong in [
+        ":78: credit_account_not_found",
+        ":12346: insufficient_funds: only ",
+        ":15002: ",
+        ":15003: \"amount\" is missing",
+    ] {
+        assert!(error.contains(&format!("transfers.ndjson{wrong}")), "{wrong}: {error}");
+    }
+    let again = operator.run(&["import", &transfers, "--output", "json"]);
+    let summary: Value = serde_json::from_str(again.1.lines().last().expect("a summary")).expect("JSON");
+    assert_eq!((again.0, &summary["duplicates"], &summary["refused"]), (3, &19_998.into(), &4.into()), "{}", again.1);
+    let rest = operator.json(&["import", &transfers, "--from-line", "19003"]);
+    assert_eq!(
+        rest,
+        [serde_json::json!({"rows": 1_000, "applied": 0, "duplicates": 1_000, "refused": 0, "dry_run": false})]
+    );
+    let source = operator.json(&["account", "get", "source:till"]);
+    assert_eq!(source[0]["debited"], 19_998 * 3);
+    assert!(Path::new(&transfers).exists());
+}
+
+/// A server that answers every request with the same JSON, and gives each request's line and body.
+fn recorder(answer: &'static str) -> (String, std::sync::mpsc::Receiver<(String, String)>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it listens");
+    let (sender, requests) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.expect("a connection"));
+            let (mut head, mut length) = (Vec::new(), 0);
+            loop {
+                let mut line = String::new();
+                stream.read_line(&mut line).expect("a head");
+                if line.trim().is_empty() {
+                    break;
+                }
+                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                    length = value.trim().parse().expect("a number");
+                }
+                head.push(line.trim_end().to_owned());
+            }
+            let mut body = vec![0; length];
+            stream.read_exact(&mut body).expect("a body");
+            let text = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+                 connection: close\r\n\r\n{answer}",
+                answer.len()
+            );
+            stream.get_mut().write_all(text.as_bytes()).expect("the client reads");
+            let body = String::from_utf8(body).expect("text");
+            if sender.send((head[0].clone(), body)).is_err() {
+                return;
+            }
+        }
+    });
+    (format!("http://{address}"), requests)
+}
+
+#[test]
+fn settings_and_look_ups_are_asked_as_the_door_takes_them() {
+    let (server, requests) =
+        recorder(r#"{"id":"a","status":"frozen","holds":[],"assets":[{"name":"x","decimals":2}]}"#);
+    let operator = Operator { server };
+    let asked = |arguments: &[&str]| {
+        operator.done(arguments);
+        let (line, body) = requests.recv().expect("it was asked");
+        format!("{} {body}", line.trim_end_matches(" HTTP/1.1")).trim_end().to_owned()
+    };
+    for (arguments, expected) in [
+        (&["account", "freeze", "a/b"][..], r#"PATCH /v1/accounts/a%2Fb {"status":"frozen"}"#),
+        (&["account", "freeze", "a", "--debits-only"], r#"PATCH /v1/accounts/a {"status":"debits_frozen"}"#),
+        (&["account", "unfreeze", "a"], r#"PATCH /v1/accounts/a {"status":"open"}"#),
+        (&["account", "close", "a"], r#"PATCH /v1/accounts/a {"status":"closed"}"#),
+        (
+            &[
+                "account",
+                "set",
+                "a",
+                "--balance-min",
+                "-5",
+                "--balance-max",
+                "none",
+                "--metadata",
+                "k=v=w",
+                "--unset",
+                "o",
+            ],
+            r#"PATCH /v1/accounts/a {"balance_max":null,"balance_min":-5,"metadata":{"k":"v=w","o":null}}"#,
+        ),
+        (&["account", "holds", "a"], "GET /v1/accounts/a/holds?limit=1000"),
+        (&["transfer", "get", "t 1"], "GET /v1/transfers/t%201"),
+        (&["hold", "get", "h"], "GET /v1/holds/h"),
+        (&["asset", "list"], "GET /v1/assets"),
+        (&["asset", "declare", "x", "--decimals", "2"], r#"POST /v1/assets {"decimals":2,"name":"x"}"#),
+    ] {
+        assert_eq!(asked(arguments), expected, "{arguments:?}");
+    }
+    let (code, _, error) = operator.run(&["account", "set", "a"]);
+    assert!(code == 2 && error.contains("--balance-min"), "{error}");
+    let (code, _, error) = operator.run(&["account", "set", "a", "--metadata", "k"]);
+    assert!(code == 2 && error.contains("KEY=VALUE"), "{error}");
+}

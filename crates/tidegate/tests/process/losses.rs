@@ -1,0 +1,238 @@
+//! Logs that were put back from an older copy, or have lost their end: the start is refused with what is lost, until an
+//! operator accepts it; then all sums hold, and the loss has a name.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
+
+use tidegate_client::{AccountKind, Transfer};
+use tidegate_journal::segment::SEGMENT_HEADER_BYTES;
+use tidegate_machines::ShardIndex;
+use tidegate_machines::ledger::shard_of;
+
+use crate::timeline::{VOTES, copy, snapshots, vote};
+use crate::votes::{CREDITS, connect, open_show};
+use crate::{Ended, Server, Settings, audit, folder, tool, wait_for};
+
+const WHY: &str = "disk 2 was replaced";
+
+/// All files of a directory with their bytes, but for the lock, which says who looked.
+fn files(data: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(data).expect("it is there").flatten() {
+        let path = entry.path();
+        match path.is_dir() {
+            true => found.extend(files(&path)),
+            false if entry.file_name() == "LOCK" => {}
+            false => found.push((path.clone(), fs::read(&path).expect("it can be read"))),
+        }
+    }
+    found.sort();
+    found
+}
+
+fn put(from: &Path, to: &Path) {
+    fs::remove_dir_all(to).expect("nobody uses it");
+    copy(from, to);
+}
+
+/// The start and an acceptance without "yes" are refused with these words, and change nothing. Then it is accepted.
+fn refused_until_accepted(settings: &Settings, words: &[&str]) -> Ended {
+    let before = files(&settings.data);
+    let refused = Server::refused(settings);
+    assert!(!refused.status.success(), "{refused}");
+    let listed = tool(&settings.data, &["accept-loss", "--reason", WHY]);
+    assert_eq!(listed.status.code(), Some(2), "{listed}");
+    for words in words {
+        assert!(refused.log.contains(words), "{words}: {refused}");
+        assert!(listed.log.contains(words), "{words}: {listed}");
+    }
+    assert!(refused.log.contains("tidegate accept-loss --data DIR --reason TEXT"), "{refused}");
+    assert!(files(&settings.data) == before, "nothing was changed");
+    let accepted = tool(&settings.data, &["accept-loss", "--yes", "--reason", WHY]);
+    assert!(accepted.status.success(), "{accepted}");
+    let again = tool(&settings.data, &["accept-loss", "--yes", "--reason", WHY]);
+    assert!(again.status.success() && again.log.contains("nothing is proven lost"), "{again}");
+    accepted
+}
+
+/// The audit agrees, and names what was accepted.
+fn audited(settings: &Settings) -> Ended {
+    let audited = audit(&settings.data);
+    assert!(audited.status.success(), "{audited}");
+    assert!(audited.log.contains("an operator wrote: loss accepted at ") && audited.log.contains(WHY), "{audited}");
+    audited
+}
+
+#[test]
+fn a_log_that_ends_before_its_snapshot_is_refused_until_the_loss_is_accepted() {
+    let folder = folder();
+    let quiet = Settings { snapshot_interval_s: 0, ..Settings::new(folder.path()) };
+    let settings = Settings { snapshot_interval_s: 1, audit_interval_s: 1, ..quiet.clone() };
+    let (journal, backup) = (settings.data.join("journal"), folder.path().join("backup"));
+    let server = Server::start(&quiet);
+    open_show(&mut connect(&server));
+    assert!(server.terminate().status.success());
+    copy(&journal, &backup);
+    let server = Server::start(&settings);
+    vote(&server, "spent");
+    wait_for("a snapshot is written", || (snapshots(&settings.data) > 0).then_some(()));
+    assert!(server.terminate().status.success());
+
+    put(&backup, &journal);
+    let accepted = refused_until_accepted(&settings, &["are lost: journal/ledger-0 ends at sequence", ".tgs was made"]);
+    assert!(accepted.log.contains(".tgs is set aside as "), "{accepted}");
+    let server = Server::start(&quiet);
+    assert!(server.log().contains("an operator wrote into this log"), "{}", server.log());
+    assert_eq!(connect(&server).account("wallet:dave").expect("it is there").balance, CREDITS as i64);
+    vote(&server, "spent");
+    assert!(server.terminate().status.success());
+    audited(&settings);
+    let server = Server::start(&quiet);
+    assert_eq!(connect(&server).account("wallet:dave").expect("it is there").balance, CREDITS as i64 - VOTES as i64);
+    server.kill();
+}
+
+#[test]
+fn a_file_that_ends_inside_a_group_is_no_torn_tail_if_a_snapshot_has_more() {
+    let folder = folder();
+    let settings = Settings { snapshot_interval_s: 1, audit_interval_s: 1, ..Settings::new(folder.path()) };
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    vote(&server, "spent");
+    wait_for("a snapshot is written", || (snapshots(&settings.data) > 0).then_some(()));
+    server.kill();
+    let segment = settings.data.join("journal/ledger-0/segment-00000000000000000000.tgj");
+    let bytes = fs::read(&segment).expect("it is there");
+    let used = bytes.iter().rposition(|byte| *byte != 0).expect("it has groups");
+    fs::OpenOptions::new().write(true).open(&segment).and_then(|file| file.set_len(used as u64 - 5_000)).unwrap();
+    assert!(used > SEGMENT_HEADER_BYTES + 5_000);
+    refused_until_accepted(&settings, &["are lost: journal/ledger-0 ends at sequence"]);
+    Server::start(&settings).kill();
+}
+
+#[test]
+fn a_witness_on_another_disk_proves_what_nothing_on_this_one_can() {
+    let folder = folder();
+    let (backup, witness) = (folder.path().join("backup"), folder.path().join("far"));
+    let unseen = Settings { snapshot_interval_s: 0, ..Settings::new(folder.path()) };
+    let data_keys = format!("witness = {:?}\n", witness.display().to_string());
+    let settings = Settings { data_keys, ..unseen };
+    let journal = settings.data.join("journal");
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    assert!(server.terminate().status.success());
+    copy(&journal, &backup);
+    // Also after a kill it is at most a second behind.
+    let server = Server::start(&settings);
+    vote(&server, "spent");
+    sleep(Duration::from_millis(2_500));
+    server.kill();
+
+    put(&backup, &journal);
+    let refused = Server::refused(&settings);
+    assert!(refused.log.contains(" are lost: journal/ledger-0 ends at sequence"), "{refused}");
+    assert!(refused.log.contains("-ledger-0.witness was made when the log reached sequence"), "{refused}");
+    let witness = witness.display().to_string();
+    let accepted = tool(&settings.data, &["accept-loss", "--yes", "--witness", &witness, "--reason", WHY]);
+    assert!(accepted.status.success() && accepted.log.contains(".witness is set aside as"), "{accepted}");
+    let server = Server::start(&settings);
+    vote(&server, "spent");
+    assert!(server.terminate().status.success());
+    Server::start(&settings).kill();
+}
+
+/// Two shards with a wallet on each; the first sends to the second.
+struct Two {
+    settings: Settings,
+    payer: &'static str,
+    receiver: String,
+    /// Their shards.
+    from: u16,
+    to: u16,
+}
+
+impl Two {
+    fn new(root: &Path) -> Two {
+        let settings = Settings { shards: 2, workers: 2, snapshot_interval_s: 0, ..Settings::new(root) };
+        let payer = "wallet:dave";
+        let ShardIndex(from) = shard_of(payer, 2);
+        let elsewhere = |id: &String| shard_of(id, 2) != ShardIndex(from);
+        let receiver = (0..).map(|number| format!("wallet:far{number}")).find(elsewhere).expect("half of them");
+        Two { settings, payer, receiver, from, to: 1 - from }
+    }
+
+    /// Sends so many credits, one by one, and waits until they are received and confirmed.
+    fn send(&self, server: &Server, name: &str, count: usize, then: i64) {
+        let mut client = connect(server);
+        for number in 0..count {
+            let id = format!("{name}-{number}");
+            let transfer = Transfer { id: &id, debit: self.payer, credit: &self.receiver, amount: 1, memo: "" };
+            assert!(client.transfer(&transfer).expect("it is decided").is_done());
+        }
+        wait_for("the credits are there", || (self.balance(server, &self.receiver) == then).then_some(()));
+        // The receiver's next question is its confirmation.
+        sleep(Duration::from_millis(300));
+    }
+
+    fn balance(&self, server: &Server, account: &str) -> i64 {
+        connect(server).account(account).expect("it is there").balance
+    }
+
+    fn log(&self, shard: u16) -> PathBuf {
+        self.settings.data.join(format!("journal/ledger-{shard}"))
+    }
+
+    /// Five credits, a copy, and seven more.
+    fn story(&self, backup: &Path) {
+        let server = Server::start(&self.settings);
+        open_show(&mut connect(&server));
+        connect(&server).open_account(&self.receiver, "credit", AccountKind::Wallet).expect("accounts open");
+        self.send(&server, "kept", 5, 5);
+        assert!(server.terminate().status.success());
+        copy(&self.settings.data.join("journal"), backup);
+        let server = Server::start(&self.settings);
+        self.send(&server, "later", 7, 12);
+        assert!(server.terminate().status.success());
+        assert!(audit(&self.settings.data).status.success());
+    }
+
+    /// Serves, sends three more, and audits: figures before that, of payer, receiver and loss.
+    fn goes_on(&self) -> (i64, i64, i64) {
+        let server = Server::start(&self.settings);
+        let loss = connect(&server).accounts("source:accepted-loss:credit:", "", 9).expect("it is listed");
+        assert_eq!(loss.len(), 1, "{loss:?}");
+        let figures = (self.balance(&server, self.payer), self.balance(&server, &self.receiver), loss[0].balance);
+        self.send(&server, "new", 3, figures.1 + 3);
+        assert!(server.terminate().status.success());
+        let audited = audited(&self.settings);
+        assert!(audited.log.contains("accepted loss: source:accepted-loss:credit:"), "{audited}");
+        Server::start(&self.settings).kill();
+        figures
+    }
+}
+
+#[test]
+fn debits_that_one_of_two_shards_has_lost_stop_the_start_and_are_booked_when_accepted() {
+    let folder = folder();
+    let (two, backup) = (Two::new(folder.path()), folder.path().join("backup"));
+    two.story(&backup);
+    put(&backup.join(format!("ledger-{}", two.from)), &two.log(two.from));
+    let words =
+        format!("records of ledger shard {} are lost: shard {} has taken in its credits up to ", two.from, two.to);
+    refused_until_accepted(&two.settings, &[&words]);
+    assert_eq!(two.goes_on(), (CREDITS as i64 - 5, 12, -7), "what is at the receiver's was paid by nobody");
+}
+
+#[test]
+fn credits_that_one_of_two_shards_has_lost_stop_the_start_and_are_booked_when_accepted() {
+    let folder = folder();
+    let (two, backup) = (Two::new(folder.path()), folder.path().join("backup"));
+    two.story(&backup);
+    put(&backup.join(format!("ledger-{}", two.to)), &two.log(two.to));
+    let words =
+        format!("records of ledger shard {} are lost: it has confirmed the credits of shard {}", two.to, two.from);
+    refused_until_accepted(&two.settings, &[&words]);
+    assert_eq!(two.goes_on(), (CREDITS as i64 - 12, 5, 7), "what was paid is at nobody's");
+}
