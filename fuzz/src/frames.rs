@@ -38,8 +38,8 @@ fn read_request(frame: &[u8]) {
             });
         }
         BodyRef::Holds(holds) => drop(holds.read(|_| {})),
-        BodyRef::PostHolds(posts) => drop(posts.read(|_, _| {})),
-        BodyRef::VoidHolds(voids) => drop(voids.read(|_| {})),
+        BodyRef::PostHolds(posts) => drop((posts.id_space(), posts.read(|_, _| {}))),
+        BodyRef::VoidHolds(voids) => drop((voids.id_space(), voids.read(|_| {}))),
         BodyRef::Room(room) => assert!(room.body.is_empty() || frame.as_ptr_range().contains(&room.body.as_ptr())),
         _ => {}
     }

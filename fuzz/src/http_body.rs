@@ -5,13 +5,14 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
+use tidegate_doors::auth::quota::QuotaLimits;
 use tidegate_doors::auth::{
     AuthSettings, Authenticator, Grant, LoginLimits, Rights, Secret, ServiceSettings, TopicAccess, service_token_hash,
 };
 use tidegate_doors::http::{DrainStatus, Edge, EdgeOptions, Health, HttpLimits, HttpMetrics, Operations};
 use tidegate_doors::ledger_http::{Backend, LedgerHttpMetrics, LedgerRoom, Replies};
 use tidegate_ledger::message::{Reply, Request, Unavailable};
-use tidegate_machines::ledger::{AccountKind, AccountView, Outcome};
+use tidegate_machines::ledger::{AccountKind, AccountView, IdSpace, Outcome};
 use tidegate_telemetry::Registry;
 
 const TOKEN: &str = "fuzz";
@@ -138,6 +139,8 @@ fn open_door() -> SocketAddr {
         name: "fuzz".into(),
         token_sha256: service_token_hash(TOKEN),
         rights: Rights::Service { grants: vec![Grant::Everything] },
+        id_space: IdSpace::default(),
+        quota: None,
     };
     let settings = AuthSettings {
         users: Vec::new(),
@@ -146,6 +149,8 @@ fn open_door() -> SocketAddr {
         token_ttl: Duration::from_secs(60),
         login_limits: LoginLimits { concurrent_max: 1, waiting_max: 8 },
         topics: TopicAccess::default(),
+        viewer_quota: QuotaLimits::NONE,
+        service_quota: QuotaLimits::NONE,
     };
     let (never_stops, stop) = tokio::sync::watch::channel(false);
     let registry = Registry::of(&[HttpMetrics::ROWS, LedgerHttpMetrics::ROWS]);

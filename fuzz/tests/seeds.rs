@@ -264,7 +264,8 @@ fn frames() {
         |id: &str| proto::OpenAccount { id: id.into(), asset: "credit".into(), kind: AccountKind::Wallet as i32 };
     encode_request(&mut out, 1, request_frame::Body::Hello(proto::Hello { token: "token".into() }));
     encode_request(&mut out, 2, request_frame::Body::OpenAccount(account("wallet:dave")));
-    encode_request(&mut out, 3, request_frame::Body::VoidHolds(proto::VoidHolds { ids: vec!["a".into(), "b".into()] }));
+    let voids = proto::VoidHolds { ids: vec!["a".into(), "b".into()], id_space: None };
+    encode_request(&mut out, 3, request_frame::Body::VoidHolds(voids));
     let history = proto::ReadHistory { id: "wallet:dave".into(), before: "x".into(), limit: 5 };
     encode_request(&mut out, 4, request_frame::Body::ReadHistory(history));
     write("frames", "conversation", &out);

@@ -105,7 +105,8 @@ impl<S: Read + Write> Client<S> {
 
     /// Sends voids. Answered by [`Reply::Outcomes`].
     pub fn send_voids(&mut self, ids: &[&str]) -> Result<u64, ClientError> {
-        let body = Body::VoidHolds(proto::VoidHolds { ids: ids.iter().map(|id| (*id).to_owned()).collect() });
+        let body =
+            Body::VoidHolds(proto::VoidHolds { ids: ids.iter().map(|id| (*id).to_owned()).collect(), id_space: None });
         self.send(ids.len(), |out, correlation| encode_request(out, correlation, body))
     }
 

@@ -12,7 +12,7 @@
 //! let vote = Transfer { id: "vote-4711", debit: "wallet:eve", credit: "candidate:3", amount: 1, memo: "" };
 //! match client.transfer(&vote)? {
 //!     Outcome::Applied | Outcome::Duplicate => println!("counted"),
-//!     Outcome::Refused { code, available } => println!("not counted: {code}, {available} left"),
+//!     Outcome::Refused { code, available, .. } => println!("not counted: {code}, {available} left"),
 //! }
 //! # Ok::<(), tidegate_client::ClientError>(())
 //! ```

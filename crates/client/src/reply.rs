@@ -16,8 +16,10 @@ pub enum Outcome {
     Refused {
         /// Stable name: `insufficient_funds`, `id_reused` ...
         code: String,
-        /// Of `insufficient_funds`: what was available, in minor units. Otherwise zero.
+        /// Of `insufficient_funds`: what was available when it was decided, in minor units. Otherwise zero.
         available: u64,
+        /// If the id was refused before, by the same content: when, milliseconds since the epoch.
+        remembered: Option<u64>,
     },
 }
 
@@ -109,7 +111,9 @@ impl Reply {
                         OutcomeKind::Applied => Ok(Outcome::Applied),
                         OutcomeKind::Duplicate => Ok(Outcome::Duplicate),
                         OutcomeKind::Refused => {
-                            Ok(Outcome::Refused { code: outcome.code.to_owned(), available: outcome.available })
+                            let remembered = outcome.remembered.then_some(outcome.decided_at);
+                            let (code, available) = (outcome.code.to_owned(), outcome.available);
+                            Ok(Outcome::Refused { code, available, remembered })
                         }
                         OutcomeKind::Unspecified => {
                             Err(ClientError::ReplyMismatch("an outcome that this version does not know".into()))

@@ -3,16 +3,20 @@
 //! ```text
 //!   ask(identity, request) ─▶ gate ─┬─ allowed ───────────────────────────▶ start ─▶ … ─▶ reply ─▶ purpose
 //!                                   ├─ needs kinds ─▶ parked, kinds asked ─▶ (again to the gate)
-//!                                   └─ denied, or too many parked ─▶ said at once
+//!                                   └─ denied, too many, or too many parked ─▶ said at once
 //! ```
+//!
+//! What is let on has the ids of its caller's id space, and a place among the caller's requests under way.
 //!
 //! Promise: every purpose that was taken is returned exactly once, with the answer to its request. The number of parked
 //! requests is bounded.
 
 use slab::Slab;
 use tidegate_ledger::message::{Reply, Request, Unavailable};
+use tidegate_machines::ledger::IdSpace;
 
 use crate::auth::gate::{Verdict, check, not_found};
+use crate::auth::quota::{Exceeded, InFlight};
 use crate::auth::{AccountKinds, Identity};
 
 /// What became of a request.
@@ -22,21 +26,25 @@ pub enum Answered {
     Reply(Reply),
     /// The caller may not ask this, for this reason.
     Denied(String),
+    /// The caller asks more than it may.
+    TooMany(Exceeded),
 }
 
 /// What a request to the shards is for.
 enum Purpose<P> {
     /// It is a client's request.
-    Client(P),
+    Client { purpose: P, from: Option<Identity>, _place: InFlight },
     /// The kind of an account is needed before a parked request can go on.
     Kind { parked: usize, account: Box<str> },
 }
 
-/// A request that waits for kinds of accounts.
+/// A request whose rights are looked at, and that may have to wait for kinds of accounts.
 struct Parked<P> {
     purpose: P,
     identity: Identity,
+    id_space: IdSpace,
     request: Request,
+    place: InFlight,
     awaited: usize,
     /// What to answer instead, if an account is missing or could not be looked at.
     instead: Option<Reply>,
@@ -64,29 +72,60 @@ impl<P> AuthorizedRequests<P> {
         purpose: P,
         start: &mut impl FnMut(u64, Request),
     ) -> Option<(P, Answered)> {
-        match check(identity, &request, &mut self.kinds) {
+        self.ask_in(identity, identity.id_space().clone(), request, purpose, start)
+    }
+
+    /// The same with ids of another id space than the sender's.
+    pub fn ask_in(
+        &mut self,
+        identity: &Identity,
+        id_space: IdSpace,
+        request: Request,
+        purpose: P,
+        start: &mut impl FnMut(u64, Request),
+    ) -> Option<(P, Answered)> {
+        match identity.admit(&request) {
+            Ok(place) => {
+                let identity = identity.clone();
+                let asked = Parked { purpose, identity, id_space, request, place, awaited: 0, instead: None };
+                self.check(asked, start)
+            }
+            Err(exceeded) => Some((purpose, Answered::TooMany(exceeded))),
+        }
+    }
+
+    fn check(&mut self, mut asked: Parked<P>, start: &mut impl FnMut(u64, Request)) -> Option<(P, Answered)> {
+        match check(&asked.identity, &asked.request, &mut self.kinds) {
             Verdict::Allowed => {
-                self.ask_unchecked(request, purpose, start);
+                let Parked { purpose, identity, id_space, request, place, .. } = asked;
+                let request = identity.send_in(request, &id_space);
+                self.insert(Purpose::Client { purpose, from: Some(identity), _place: place }, request, start);
                 None
             }
-            Verdict::Denied(reason) => Some((purpose, Answered::Denied(reason))),
+            Verdict::Denied(reason) => {
+                asked.identity.denied();
+                Some((asked.purpose, Answered::Denied(reason)))
+            }
             Verdict::NeedsKinds(accounts) if self.parked.len() < self.parked_max => {
-                let waiting =
-                    Parked { purpose, identity: identity.clone(), request, awaited: accounts.len(), instead: None };
-                let parked = self.parked.insert(waiting);
+                asked.awaited = accounts.len();
+                let parked = self.parked.insert(asked);
                 for account in accounts {
-                    let token = self.asked.insert(Purpose::Kind { parked, account: account.clone() });
-                    start(token as u64, Request::ReadAccount { id: account });
+                    let read = Request::ReadAccount { id: account.clone() };
+                    self.insert(Purpose::Kind { parked, account }, read, start);
                 }
                 None
             }
-            Verdict::NeedsKinds(_) => Some((purpose, Answered::Reply(Reply::Unavailable(Unavailable::Busy)))),
+            Verdict::NeedsKinds(_) => Some((asked.purpose, Answered::Reply(Reply::Unavailable(Unavailable::Busy)))),
         }
     }
 
     /// Sends a request of the server itself, for which no client's rights are checked.
     pub fn ask_unchecked(&mut self, request: Request, purpose: P, start: &mut impl FnMut(u64, Request)) {
-        let token = self.asked.insert(Purpose::Client(purpose));
+        self.insert(Purpose::Client { purpose, from: None, _place: InFlight::default() }, request, start);
+    }
+
+    fn insert(&mut self, purpose: Purpose<P>, request: Request, start: &mut impl FnMut(u64, Request)) {
+        let token = self.asked.insert(purpose);
         start(token as u64, request);
     }
 
@@ -94,12 +133,17 @@ impl<P> AuthorizedRequests<P> {
     /// sets free.
     pub fn reply(&mut self, token: u64, reply: Reply, start: &mut impl FnMut(u64, Request)) -> Option<(P, Answered)> {
         match self.asked.remove(token as usize) {
-            Purpose::Client(purpose) => Some((purpose, Answered::Reply(reply))),
+            Purpose::Client { purpose, from, .. } => {
+                if let Some(identity) = from {
+                    identity.answered(&reply);
+                }
+                Some((purpose, Answered::Reply(reply)))
+            }
             Purpose::Kind { parked, account } => {
                 let waiting = &mut self.parked[parked];
                 waiting.awaited -= 1;
                 match reply {
-                    Reply::Account(found) => self.kinds.learn(&account, found.kind),
+                    Reply::Account(found) if self.kinds.learn(&account, found.kind) => {}
                     Reply::Unavailable(reason) => waiting.instead = Some(Reply::Unavailable(reason)),
                     _ => {
                         let refusal = Reply::Refused(not_found(&waiting.request));
@@ -109,10 +153,13 @@ impl<P> AuthorizedRequests<P> {
                 if waiting.awaited > 0 {
                     return None;
                 }
-                let Parked { purpose, identity, request, instead, .. } = self.parked.remove(parked);
-                match instead {
-                    Some(reply) => Some((purpose, Answered::Reply(reply))),
-                    None => self.ask(&identity, request, purpose, start),
+                let mut waiting = self.parked.remove(parked);
+                match waiting.instead.take() {
+                    Some(reply) => {
+                        waiting.identity.answered(&reply);
+                        Some((waiting.purpose, Answered::Reply(reply)))
+                    }
+                    None => self.check(waiting, start),
                 }
             }
         }

@@ -22,7 +22,7 @@ use tidegate_machines::ledger::{AccountKind, AccountView};
 
 use crate::auth::Identity;
 use crate::authorized::{Answered, AuthorizedRequests};
-use crate::json::Problem;
+use crate::json::{Problem, codes};
 use crate::ledger_json::{TransferCall, account_json};
 pub use crate::topic_names::{ACCOUNTS, ALL_ACCOUNTS, PREFIX, TRANSFERS};
 use wanted::Wanted;
@@ -53,6 +53,8 @@ pub enum LedgerAnswer {
         ticket: RequestTicket,
         /// An outcome, or a problem.
         body: Vec<u8>,
+        /// Whether the caller asked more than it may, and nothing was decided.
+        is_too_many: bool,
     },
     /// Whether an account is a collector; one that is missing is none.
     Collector {
@@ -112,10 +114,15 @@ impl LedgerTopics {
         payload: &[u8],
         start: &mut impl FnMut(u64, Request),
     ) -> Option<LedgerAnswer> {
-        let refused = |problem: Problem| Some(LedgerAnswer::Transfer { ticket, body: problem.body() });
+        let refused = |problem: Problem| {
+            Some(LedgerAnswer::Transfer { ticket, body: problem.body(), is_too_many: is_too_many(&problem) })
+        };
         let Some(identity) = identity else {
             return refused(Problem::forbidden("an anonymous client may not make transfers"));
         };
+        if let Err(exceeded) = identity.arrive() {
+            return refused(exceeded.into());
+        }
         match TransferCall::read(payload) {
             Err(problem) => refused(problem),
             Ok(call) => {
@@ -208,15 +215,21 @@ fn whole(parts: &[(ShardIndex, AccountView)]) -> AccountView {
     sum
 }
 
+fn is_too_many(problem: &Problem) -> bool {
+    problem.code() == codes::TOO_MANY_REQUESTS
+}
+
 fn worded(question: Question, answered: Answered) -> LedgerAnswer {
     match question {
         Question::Transfer { ticket, call } => {
             let answer = match answered {
                 Answered::Reply(reply) => call.answer(reply),
                 Answered::Denied(reason) => Err(Problem::forbidden(reason)),
+                Answered::TooMany(exceeded) => Err(exceeded.into()),
             };
+            let is_too_many = answer.as_ref().is_err_and(is_too_many);
             let body = answer.map_or_else(|problem| problem.body(), |(_, body)| body);
-            LedgerAnswer::Transfer { ticket, body }
+            LedgerAnswer::Transfer { ticket, body, is_too_many }
         }
         Question::Announce(_) => unreachable!("it is the server's own"),
         Question::Collector { key, account } => {

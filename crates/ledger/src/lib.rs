@@ -19,6 +19,7 @@ pub mod auditor;
 pub mod changes;
 pub mod family;
 pub mod ids;
+mod in_space;
 pub mod limits;
 pub mod mend;
 pub mod message;
@@ -28,6 +29,7 @@ pub mod protocol;
 pub mod room;
 pub mod router;
 pub mod service;
+mod weight;
 pub mod worker;
 
 pub use family::{LEDGER, LedgerFamily};

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 use tidegate_machines::DamagedPlace;
-use tidegate_machines::ledger::{AccountKind, AccountView, AssetTotals, HistoryRow, Hold, Outcome, Refusal, Transfer};
+use tidegate_machines::ledger::{
+    AccountKind, AccountView, AssetTotals, HistoryRow, Hold, IdSpace, Outcome, Refusal, Transfer,
+};
 pub use tidegate_shard::Unavailable;
 
 use crate::announcer::Want;
@@ -80,6 +82,17 @@ impl TransferBatch {
             })
             .collect();
         TransferBatch { text: text.into(), items }
+    }
+
+    /// The same batch; of an id that names an id space nothing is left.
+    pub(crate) fn without_spaces(mut self) -> TransferBatch {
+        for index in 0..self.items.len() {
+            let id = self.str(self.items[index].id);
+            if IdSpace::checked(id).len() != id.len() {
+                self.items[index].id = Span::default();
+            }
+        }
+        self
     }
 
     /// How many transfers.
@@ -214,6 +227,8 @@ pub struct HoldRequest {
     pub expires_in_ms: u64,
     /// Memo, empty for none.
     pub memo: Box<str>,
+    /// The hold is refused if its account has so many open holds. A door sets it for its caller.
+    pub open_holds_max: u32,
 }
 
 impl HoldRequest {

@@ -8,6 +8,7 @@
 mod audit_loop;
 mod exchanges;
 mod operation_client;
+mod seeds;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -15,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Result, anyhow};
 use tidegate_disk::RealDisk;
 use tidegate_journal::{DurableMark, Family, LogReader, LogStore, Options};
-use tidegate_machines::ledger::{Ledger, Outcome};
+use tidegate_machines::ledger::Ledger;
 use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_planted::{BalanceChange, Tampering};
 use tidegate_runtime::background::Background;
@@ -29,7 +30,6 @@ use crate::changes::{ChangeLog, ChangeLogs};
 use crate::family::{LEDGER, LedgerFamily};
 use crate::ids::{self, IdIndex, IdSeed, IdsOptions};
 use crate::limits::{DAY_MS, LEDGER_AHEAD_MS_MAX, LEDGER_BEHIND_MS_MAX};
-use crate::message::{Reply, Request};
 use crate::metrics::LedgerMetrics;
 use crate::operation::Message;
 use crate::protocol::LedgerProtocol;
@@ -41,6 +41,7 @@ pub use audit_loop::Schedule;
 use audit_loop::{AuditLoop, AuditedLog};
 pub use exchanges::{Exchanges, in_words as loss_in_words};
 pub use operation_client::OperationClient;
+pub use seeds::{Seed, SeedKind};
 
 /// Threads that read for one shard: a cold read of one history does not keep the next one waiting.
 const FETCH_THREADS: usize = 2;
@@ -60,7 +61,7 @@ pub struct LedgerOptions {
     /// When to audit.
     pub schedule: Schedule,
     /// What to ask before anyone else may.
-    pub seed: Vec<Request>,
+    pub seed: Vec<Seed>,
 }
 
 /// The ledger of a node.
@@ -88,22 +89,6 @@ impl LedgerRoom {
     /// The journals of its shards, for readers of changes; they can be read when the node serves.
     pub fn changes(&self) -> Arc<ChangeLogs<NodeReader>> {
         self.changes.clone()
-    }
-
-    /// Asks the seeds, as any client would.
-    fn seed<P: Carries<Message>>(&mut self, background: &mut Background<P, Router>) -> Result<()> {
-        for request in std::mem::take(&mut self.options.seed) {
-            let asked = format!("{request:?}");
-            match background.ask(request, &|| false) {
-                Some(Reply::AccountOpened { .. }) => {}
-                Some(Reply::Outcomes(outcomes)) if outcomes.iter().all(|o| !matches!(o, Outcome::Refused(_))) => {}
-                // Not a reason to refuse to start: a client may have used a seed's id, or opened its account with other
-                // settings.
-                Some(other) => tracing::error!(asked, answer = ?other, "a seed of the configuration was refused"),
-                None => return Err(anyhow!("the shards did not answer {asked}")),
-            }
-        }
-        Ok(())
     }
 }
 
@@ -139,10 +124,14 @@ impl<P: Carries<Message>> Room<P> for LedgerRoom {
 
     fn begin(&mut self, site: &mut Site<P>) -> Result<()> {
         let endpoint = site.take_endpoint();
-        let mut background = Background::new(endpoint, |me| client(site, me));
-        self.seed(&mut background)?;
         let shards = site.placement().shards(LEDGER);
-        let background = background.with_client(|me| OperationClient::new(me, shards));
+        let (shard_count, of_audits) = (shards.count(), shards.clone());
+        let mut background = Background::new(endpoint, |me| OperationClient::new(me, shards));
+        let seeds = std::mem::take(&mut self.options.seed);
+        let before = seeds::look_for_ids(&seeds, shard_count, &mut background)?;
+        let mut background = background.with_client(|me| client(site, me));
+        seeds::sow(seeds, before, shard_count, &mut background)?;
+        let background = background.with_client(|me| OperationClient::new(me, of_audits));
         let mut audited = std::mem::take(&mut *self.audited.lock().expect("recovery is over"));
         audited.sort_by_key(|audited| audited.log.shard);
         let follow = |log: &AuditedLog| {

@@ -340,7 +340,7 @@ impl<D: Disk> LedgerService<D> {
         match outcome {
             Outcome::Applied => self.facts.applied += 1,
             Outcome::Duplicate => self.facts.duplicates += 1,
-            Outcome::Refused(refusal) => {
+            Outcome::Refused(refusal) | Outcome::RefusedBefore { refusal, .. } => {
                 self.facts.refused += 1;
                 *self.refusals.entry(refusal.code()).or_default() += 1;
             }

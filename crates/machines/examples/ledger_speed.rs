@@ -118,7 +118,11 @@ fn main() {
         if n < HOLDS {
             let (debit, credit) = (&wallets[pairs[n].0], &wallets[pairs[n].1]);
             let hold = Hold { id: &hold_ids[n], debit, credit, amount: 10, expires_in_ms: 60_000, memo: "" };
-            records.append(&mut ledger, &Command::PlaceHold { hold, credit_missing: false }, None);
+            records.append(
+                &mut ledger,
+                &Command::PlaceHold { hold, credit_missing: false, open_holds_max: u32::MAX },
+                None,
+            );
         }
         if n >= HOLDS_OPEN {
             // While both are asked for, a placement is every second record.

@@ -216,6 +216,8 @@ impl Damages {
 
 /// A segment's file, from the data directory on.
 pub fn file_of(family: &str, log: LogId, segment: &str) -> String {
+    // Whoever asked from outside need not know where the data directory is.
+    let segment = segment.rsplit('/').next().unwrap_or(segment);
     format!("journal/{family}-{}/{segment}", log.shard)
 }
 

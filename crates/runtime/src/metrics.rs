@@ -14,8 +14,8 @@ metrics! {
         ring_depth: Gauge "tidegate_ring_depth" "Messages waiting in all rings to a worker.";
         busy_nanoseconds: Counter
             "tidegate_worker_busy_seconds_total" "Time that a worker's loop did not wait for events.";
-        longest_turn_us: Gauge "tidegate_worker_longest_turn_us"
-            "The longest turn of a worker's loop in the last seconds, in microseconds: everybody on it waited so long.";
+        longest_turn_nanoseconds: Gauge "tidegate_worker_longest_turn_seconds"
+            "The longest turn of a worker's loop in the last seconds: everybody on it waited so long.";
     }
 }
 

@@ -147,7 +147,7 @@ impl<P: Send> Worker<P> {
                     collected = Instant::now();
                     longest_before = std::mem::take(&mut longest);
                 }
-                self.metrics.longest_turn_us.set(longest.max(longest_before).as_micros() as i64);
+                self.metrics.longest_turn_nanoseconds.set(longest.max(longest_before).as_nanos() as i64);
                 self.follow_drain(&mut drained_per_second, now);
             }
             if stopping.is_none() && self.group.status.is_stopping() {

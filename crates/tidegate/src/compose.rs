@@ -11,21 +11,21 @@ use tidegate_broker::{BrokerMessage, TOPICS};
 use tidegate_doors::auth::{Authenticator, Secret};
 use tidegate_doors::binary::{BinaryRoom, BinarySettings};
 use tidegate_doors::http_room::{HttpDoor, HttpSettings, WebSockets, open_ledger};
+use tidegate_doors::listener;
 use tidegate_doors::mqtt::{Arrival, MqttListener, MqttRoom, MqttSettings, WebSocketSettings};
 use tidegate_doors::tls::{server_config, server_config_with_clients};
 use tidegate_journal::directory::{Directory, ShardCount, Wanted};
-use tidegate_ledger::message::{Request, TransferBatch};
 use tidegate_ledger::operation::Message;
-use tidegate_ledger::room::Schedule;
+use tidegate_ledger::room::{Schedule, Seed as LedgerSeed, SeedKind};
 use tidegate_ledger::{LEDGER, LedgerOptions, LedgerRoom};
-use tidegate_machines::ledger::Transfer;
 use tidegate_runtime::threads::now_ms;
 use tidegate_runtime::{Address, Carries, Node, NodeOptions, Room, Status};
 
 use crate::command::reload::Files;
-use crate::config::{Config, Door, Seed};
+use crate::config::{Config, Door, Seed, TopicsKeys};
 use crate::extension::{Extension, Opened};
 use crate::metrics;
+use crate::private;
 
 /// Parcels that can carry the messages of all rooms of the server.
 pub trait Parcels: Carries<Message> + Carries<BrokerMessage> + Carries<Box<Arrival>> {}
@@ -59,7 +59,15 @@ pub fn start<P: Parcels>(
     let opened: Vec<Opened<P>> = opened.collect::<Result<_>>()?;
     let mut wanted = Vec::from(wanted(config, mqtt.as_ref()));
     wanted.extend(opened.iter().flat_map(|extension| &extension.logs).copied());
+    // A port in use is found before anything is made.
+    let addresses = [config.listen.http, config.listen.binary, config.listen.mqtt, config.listen.mqtts];
+    addresses.into_iter().flatten().try_for_each(|address| listener::listen(address, 1).map(drop))?;
     let directory = Directory::open_or_create(&config.data.dir, &wanted, now_ms().0)?;
+    let data = config.data.dir.display();
+    if let Some(mode) = private::close(&config.data.dir).with_context(|| format!("the mode of {data}"))? {
+        tracing::warn!("{data} had mode {mode:o}: others could read it; it has 700 now");
+    }
+    told_of_kept_shards(config, &directory);
     // Not before the directory is locked: it may hold the key.
     let secret = Secret::load_or_create(&config.auth.jwt_secret_file)
         .with_context(|| format!("the key that signs tokens, {}", config.auth.jwt_secret_file.display()))?;
@@ -74,6 +82,18 @@ pub fn start<P: Parcels>(
     let rooms = rooms(config, files, mqtt, &authenticator, opened)?;
     let node = Node::start(&options, directory, rooms, progress)?;
     Ok(Served { node, authenticator, secret })
+}
+
+/// Says which settings of a new directory this one, which has its own, does not follow.
+fn told_of_kept_shards(config: &Config, directory: &Directory) {
+    let wanted = config.document().section::<TopicsKeys>().map_or(0, |keys| keys.shards);
+    let kept = directory.shards(TOPICS);
+    if wanted != 0 && kept != wanted {
+        tracing::warn!(
+            kept,
+            "topics.shards = {wanted} holds for new data directories; this one keeps its {kept} shards of topics"
+        );
+    }
 }
 
 /// The logs of a new directory; one that has its own keeps its number of topic shards.
@@ -106,7 +126,7 @@ fn rooms<P: Parcels>(
         ids_filter_bytes_max: config.limits.ids_filter_bytes_max,
         announce,
         schedule: Schedule { audit_interval: config.audit_interval, snapshot_interval: config.data.snapshot_interval },
-        seed: seed_requests(&config.seed),
+        seed: seeds(&config.seed),
     });
     let at_http = vec![open_ledger(ledger.changes())];
     let (mut others, mut at_http, mut at_binary) = (Vec::new(), at_http, Vec::new());
@@ -193,21 +213,20 @@ fn mqtt(config: &Config, files: &Files) -> Result<Option<MqttSettings>> {
     }))
 }
 
-fn seed_requests(seed: &Seed) -> Vec<Request> {
-    let accounts = seed.accounts.iter().map(|account| Request::OpenAccount {
-        id: account.id.clone(),
-        asset: account.asset.clone(),
-        kind: account.kind,
+fn seeds(seed: &Seed) -> Vec<LedgerSeed> {
+    let accounts = seed.accounts.iter().zip(&seed.account_places).map(|(account, at)| LedgerSeed {
+        at: at.clone(),
+        what: SeedKind::Account { id: account.id.clone(), asset: account.asset.clone(), kind: account.kind },
     });
-    let transfers = seed.transfers.iter().map(|transfer| Request::Transfers {
-        linked: false,
-        batch: TransferBatch::copy_of([Transfer {
-            id: &transfer.id,
-            debit: &transfer.debit,
-            credit: &transfer.credit,
+    let transfers = seed.transfers.iter().zip(&seed.transfer_places).map(|(transfer, at)| LedgerSeed {
+        at: at.clone(),
+        what: SeedKind::Transfer {
+            id: transfer.id.clone(),
+            debit: transfer.debit.clone(),
+            credit: transfer.credit.clone(),
             amount: transfer.amount,
-            memo: &transfer.memo,
-        }]),
+            memo: transfer.memo.clone(),
+        },
     });
     accounts.chain(transfers).collect()
 }

@@ -15,8 +15,8 @@ mod huge_pages;
 mod metrics;
 mod object_storage;
 mod output;
+mod private;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -50,18 +50,18 @@ enum Command {
         /// Data directory; created if it does not exist.
         #[arg(long, value_name = "DIR")]
         data: Option<PathBuf>,
-        /// Address of the HTTP door.
+        /// Address of the HTTP door, or off.
         #[arg(long, value_name = "ADDR")]
-        http: Option<SocketAddr>,
-        /// Address of the binary door.
+        http: Option<config::Address>,
+        /// Address of the binary door, or off.
         #[arg(long, value_name = "ADDR")]
-        binary: Option<SocketAddr>,
-        /// Address of MQTT over TCP.
+        binary: Option<config::Address>,
+        /// Address of MQTT over TCP, or off.
         #[arg(long, value_name = "ADDR")]
-        mqtt: Option<SocketAddr>,
-        /// Address of MQTT over TLS; needs certificates in the configuration.
+        mqtt: Option<config::Address>,
+        /// Address of MQTT over TLS, or off; needs certificates in the configuration.
         #[arg(long, value_name = "ADDR")]
-        mqtts: Option<SocketAddr>,
+        mqtts: Option<config::Address>,
     },
     /// Send the MQTT clients of a running server away, so many per second, and wait until nobody is left.
     Drain {
@@ -212,7 +212,9 @@ enum Command {
 /// of all of them.
 pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
     tidegate_journal::archive::serve_with(Box::new(object_storage::Fetcher));
-    let outcome = match Arguments::parse().command {
+    let arguments = Arguments::parse();
+    private::keep_private();
+    let outcome = match arguments.command {
         Command::Serve { config, data, http, binary, mqtt, mqtts } => {
             command::serve::run(config.as_deref(), &config::Overrides { data, http, binary, mqtt, mqtts }, extensions)
         }

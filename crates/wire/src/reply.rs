@@ -21,8 +21,12 @@ pub struct OutcomeRef<'a> {
     pub outcome: OutcomeKind,
     /// Of a refusal: its stable name. Empty otherwise.
     pub code: &'a str,
-    /// Of `insufficient_funds`: what was available, in minor units.
+    /// Of `insufficient_funds`: what was available when it was decided, in minor units.
     pub available: u64,
+    /// Whether the id was refused before.
+    pub remembered: bool,
+    /// Of a remembered refusal: when it was decided, milliseconds since the epoch.
+    pub decided_at: u64,
 }
 
 /// The item of an outcome without code, but for its last byte, the kind.

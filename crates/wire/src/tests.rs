@@ -36,10 +36,11 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn outcome()(kind in 0..4i32, code in text(), available in number()) -> Outcome {
+    fn outcome()(kind in 0..4i32, code in text(), available in number(), at in prop::option::of(number())) -> Outcome {
         let refused = kind == OutcomeKind::Refused as i32;
-        let (code, available) = if refused { (code, available) } else { Default::default() };
-        Outcome { id: String::new(), outcome: kind, code, available }
+        let (code, available, at) = if refused { (code, available, at) } else { Default::default() };
+        let (remembered, decided_at) = (at.is_some(), at.unwrap_or(0));
+        Outcome { id: String::new(), outcome: kind, code, available, remembered, decided_at }
     }
 }
 
@@ -50,11 +51,13 @@ fn request_body() -> impl Strategy<Value = request_frame::Body> {
         (prop::collection::vec(transfer(), items.clone()), any::<bool>())
             .prop_map(|(transfers, linked)| Body::Transfers(Transfers { transfers, linked })),
         prop::collection::vec(hold(), items.clone()).prop_map(|holds| Body::Holds(Holds { holds })),
-        prop::collection::vec((text(), prop::option::of(number())), items.clone()).prop_map(|posts| {
-            let posts = posts.into_iter().map(|(id, amount)| PostHold { id, amount }).collect();
-            Body::PostHolds(PostHolds { posts })
-        }),
-        prop::collection::vec(text(), items.clone()).prop_map(|ids| Body::VoidHolds(VoidHolds { ids })),
+        (prop::collection::vec((text(), prop::option::of(number())), items.clone()), prop::option::of(text()))
+            .prop_map(|(posts, id_space)| {
+                let posts = posts.into_iter().map(|(id, amount)| PostHold { id, amount }).collect();
+                Body::PostHolds(PostHolds { posts, id_space })
+            }),
+        (prop::collection::vec(text(), items.clone()), prop::option::of(text()))
+            .prop_map(|(ids, id_space)| Body::VoidHolds(VoidHolds { ids, id_space })),
         prop::collection::vec((text(), text(), 0..5i32), items).prop_map(|accounts| {
             let open = |(id, asset, kind)| OpenAccount { id, asset, kind };
             Body::OpenAccounts(OpenAccounts { accounts: accounts.into_iter().map(open).collect() })
@@ -132,12 +135,12 @@ fn to_proto(frame: &[u8]) -> Result<RequestFrame, DecodeError> {
         BodyRef::PostHolds(batch) => {
             let mut posts = vec![];
             batch.read(|id, amount| posts.push(PostHold { id: owned(id), amount }))?;
-            Body::PostHolds(PostHolds { posts })
+            Body::PostHolds(PostHolds { posts, id_space: batch.id_space()?.map(owned) })
         }
         BodyRef::VoidHolds(batch) => {
             let mut ids = vec![];
             batch.read(|id| ids.push(owned(id)))?;
-            Body::VoidHolds(VoidHolds { ids })
+            Body::VoidHolds(VoidHolds { ids, id_space: batch.id_space()?.map(owned) })
         }
         BodyRef::ReadAccount { id } => Body::ReadAccount(ReadAccount { id: owned(id) }),
         BodyRef::ListAccounts { prefix, after, limit } => {
@@ -192,6 +195,7 @@ fn encode_by_hand(out: &mut Vec<u8>, correlation: u64, body: &request_frame::Bod
         Body::PostHolds(batch) => {
             let mut frame = PostHoldsEncoder::begin(out, correlation);
             batch.posts.iter().for_each(|post| frame.push(post.id.as_bytes(), post.amount));
+            batch.id_space.iter().for_each(|id_space| frame.in_space(id_space.as_bytes()));
             frame.finish();
         }
         Body::Room(RoomFrame { family, body }) => encode_room(out, correlation, RoomRef { family: *family, body }),
@@ -245,6 +249,9 @@ proptest! {
             match outcome.outcome() {
                 OutcomeKind::Applied => encoder.applied(),
                 OutcomeKind::Duplicate => encoder.duplicate(),
+                _ if outcome.remembered => {
+                    encoder.refused_before(&outcome.code, outcome.available, outcome.decided_at);
+                }
                 _ => encoder.refused(&outcome.code, outcome.available),
             }
         }

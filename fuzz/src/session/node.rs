@@ -287,7 +287,7 @@ impl Node {
                 assert!(client >= WITNESSES, "witness {client} is sent away for what others did: {rest:02x?}");
                 self.clients[client].closed();
             }
-            Action::Request { ticket, payload, .. } => broker.respond(ticket, Ok(&payload), now),
+            Action::Request { ticket, payload, .. } => broker.respond(ticket, Some(&payload), ReasonCode::SUCCESS, now),
             Action::Confirm { key, condition } => {
                 broker.confirm(key, &condition, condition.starts_with("candidate"), now);
             }

@@ -73,15 +73,16 @@ impl<L: LogStore> Broker<L> {
         Progress::Taken
     }
 
-    /// The answer to [`Action::Request`]: the payload of the response, or why there is none.
-    pub fn respond(&mut self, ticket: RequestTicket, response: Result<&[u8], ReasonCode>, now: TimeMs) {
+    /// The answer to [`Action::Request`]: the payload of the response, if there is one, and the reason of the
+    /// acknowledgement.
+    pub fn respond(&mut self, ticket: RequestTicket, response: Option<&[u8]>, reason: ReasonCode, now: TimeMs) {
         let Some(request) = self.requests.remove(&ticket.0) else { return };
         assert!(ticket.0 <= self.tickets, "an answer is to a request that was made");
-        if let (Ok(payload), Some(topic)) = (response, &request.response_topic) {
+        if let (Some(payload), Some(topic)) = (response, &request.response_topic) {
             self.deliver_response(&request, topic, payload, now);
         }
         if let Some(AckTo { ticket: asked @ Ticket::Answer { .. }, .. }) = request.ack_to {
-            self.take_ack(asked, response.err().unwrap_or(ReasonCode::SUCCESS), now);
+            self.take_ack(asked, reason, now);
         }
     }
 

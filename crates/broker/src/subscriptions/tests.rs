@@ -319,9 +319,10 @@ proptest! {
                     prop_assert_eq!(found.picked().len(), groups.len());
                     let online = |entry: &Entry| entry.options.has(EntryOptions::ONLINE);
                     for members in groups.values() {
-                        let pick = found.picked().iter().find(|pick| members.contains(pick));
-                        prop_assert!(pick.is_some(), "each group has a pick");
-                        prop_assert!(pick.is_some_and(online) || !members.iter().any(online));
+                        // Another group with the same members may have picked otherwise.
+                        let picks: Vec<_> = found.picked().iter().filter(|pick| members.contains(pick)).collect();
+                        prop_assert!(!picks.is_empty(), "each group has a pick");
+                        prop_assert!(picks.into_iter().any(online) || !members.iter().any(online));
                     }
                 }
             }

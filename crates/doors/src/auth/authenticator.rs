@@ -5,12 +5,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
 use sha2::{Digest, Sha256};
+use tidegate_machines::ledger::IdSpace;
 
 use super::acl::ClientRights;
 use super::identity::{Identity, Rights};
 use super::login::{IssuedToken, LoginError, LoginLimits, PasswordChecker};
 use super::password::PasswordHash;
 use super::principals::{Principals, TopicAccess, User};
+use super::quota::QuotaLimits;
 use super::secret::Secret;
 use super::token::{Claims, Signer};
 
@@ -29,12 +31,16 @@ pub struct AuthSettings {
     pub login_limits: LoginLimits,
     /// Who may use which topics of MQTT.
     pub topics: TopicAccess,
+    /// What each viewer may use up.
+    pub viewer_quota: QuotaLimits,
+    /// What each service may use up that has no bounds of its own.
+    pub service_quota: QuotaLimits,
 }
 
 /// A person.
 #[derive(Clone, Debug)]
 pub struct UserSettings {
-    /// Log-in name.
+    /// Log-in name; of a viewer, the name of the id space, too.
     pub name: Box<str>,
     /// Hash of the password.
     pub password_hash: PasswordHash,
@@ -51,6 +57,10 @@ pub struct ServiceSettings {
     pub token_sha256: [u8; 32],
     /// What it may do.
     pub rights: Rights,
+    /// In which space its ids are unique.
+    pub id_space: IdSpace,
+    /// What it may use up; `None` for what services may.
+    pub quota: Option<QuotaLimits>,
 }
 
 /// Why a request is not let in.
@@ -89,14 +99,15 @@ impl Authenticator {
         Authenticator {
             signer: Signer::new(&settings.secret),
             password_checker: PasswordChecker::open(settings.login_limits),
-            principals: Arc::new(ArcSwap::from_pointee(Principals::new(settings, 0))),
+            principals: Arc::new(ArcSwap::from_pointee(Principals::new(settings, None))),
         }
     }
 
-    /// Replaces users, services and rules. The key that signs tokens and the threads that check passwords stay.
+    /// Replaces users, services, bounds and rules. What a caller has used up of bounds that stay stays so. The key that
+    /// signs tokens and the threads that check passwords stay.
     pub fn reload(&self, settings: AuthSettings) {
-        let generation = self.principals.load().generation + 1;
-        self.principals.store(Arc::new(Principals::new(settings, generation)));
+        let before = self.principals.load_full();
+        self.principals.store(Arc::new(Principals::new(settings, Some(&before))));
     }
 
     /// The number of reloads. A cached identity is valid only as long as this number stays the same.

@@ -1,8 +1,9 @@
 //! Checks whether a caller may make a request to the ledger. All doors use this one check.
 //!
 //! A viewer's rights depend on the kind of the account that is credited or read, which only the ledger knows. The door
-//! then reads those accounts, enters their kinds into [`AccountKinds`], and checks again. If an account does not exist,
-//! the door answers with [`not_found`] and does not send the request to the ledger.
+//! then reads those accounts and enters the collectors into [`AccountKinds`]. If one is no collector or does not exist,
+//! the door answers with [`not_found`] and does not send the request to the ledger: whether others have an account of
+//! this id is nothing that a viewer may learn. Else it checks again.
 
 use tidegate_ledger::message::Request;
 use tidegate_machines::ledger::Refusal;
@@ -58,7 +59,7 @@ pub fn check(identity: &Identity, request: &Request, kinds: &mut AccountKinds) -
     }
 }
 
-/// What to answer when an account named by [`Verdict::NeedsKinds`] does not exist.
+/// What to answer when an account named by [`Verdict::NeedsKinds`] does not exist, or is no collector.
 pub fn not_found(request: &Request) -> Refusal {
     match request {
         Request::Transfers { .. } | Request::PlaceHolds(_) => Refusal::CreditAccountNotFound,

@@ -2,30 +2,118 @@
 
 use std::sync::Arc;
 
-use tidegate_machines::ledger::{AccountKind, AccountView};
+use tidegate_ledger::message::{Reply, Request};
+use tidegate_machines::ledger::{AccountKind, AccountView, IdSpace};
 
 use super::grant::{Action, Grant, Pattern};
+use super::quota::{Exceeded, InFlight, Quota};
 
 /// A caller. Cheap to clone; the same object for all requests of one user or service.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    inner: Arc<(Box<str>, Rights)>,
+    inner: Arc<Inner>,
+}
+
+#[derive(Clone, Debug)]
+struct Inner {
+    name: Box<str>,
+    rights: Rights,
+    id_space: IdSpace,
+    quota: Option<Arc<Quota>>,
+    open_holds_max: u32,
 }
 
 impl Identity {
-    /// A caller of this name with these rights.
+    /// A caller of this name with these rights and without bounds. A viewer's ids are of a space of its own; those of a
+    /// service are of the empty one.
+    ///
+    /// # Panics
+    /// If a viewer's name cannot be the name of an id space.
     pub fn new(name: impl Into<Box<str>>, rights: Rights) -> Identity {
-        Identity { inner: Arc::new((name.into(), rights)) }
+        let name = name.into();
+        let id_space = match rights {
+            Rights::Viewer { .. } => IdSpace::new(&name).filter(|space| !space.is_empty()),
+            Rights::Service { .. } => Some(IdSpace::default()),
+        };
+        let id_space = id_space.unwrap_or_else(|| panic!("the viewer's name {name:?} is no name of an id space"));
+        let inner = Inner { name, rights, id_space, quota: None, open_holds_max: u32::MAX };
+        Identity { inner: Arc::new(inner) }
+    }
+
+    /// The same, with ids of `id_space`.
+    pub fn with_id_space(self, id_space: IdSpace) -> Identity {
+        Identity { inner: Arc::new(Inner { id_space, ..Inner::clone(&self.inner) }) }
+    }
+
+    /// The same, with what it may use up.
+    pub fn with_quota(self, quota: Option<Arc<Quota>>, open_holds_max: u32) -> Identity {
+        Identity { inner: Arc::new(Inner { quota, open_holds_max, ..Inner::clone(&self.inner) }) }
+    }
+
+    /// In which space the ids that they choose are unique.
+    pub fn id_space(&self) -> &IdSpace {
+        &self.inner.id_space
+    }
+
+    /// What an answer says of the space of an id: its name for a service, if it is not the service's own. A viewer
+    /// learns no names of others.
+    pub fn shown_space<'s>(&self, name: &'s str) -> Option<&'s str> {
+        let is_service = matches!(self.rights(), Rights::Service { .. });
+        (is_service && name != self.id_space().name()).then_some(name)
+    }
+
+    /// One more request of theirs has come. Every door asks this before it looks at the request.
+    pub fn arrive(&self) -> Result<(), Exceeded> {
+        self.quota().map_or(Ok(()), |quota| quota.arrive())
+    }
+
+    /// A request that has come is to be asked of the ledger: a place for it among those under way.
+    pub fn admit(&self, request: &Request) -> Result<InFlight, Exceeded> {
+        let bytes = |request: &Request| u32::try_from(request.journal_bytes()).unwrap_or(u32::MAX);
+        self.quota().map_or(Ok(InFlight::default()), |quota| quota.admit(request.items() as u32, bytes(request)))
+    }
+
+    /// What the ledger said to it.
+    pub fn answered(&self, reply: &Reply) {
+        if let Some(quota) = self.quota() {
+            quota.charge_refusals(reply.refusals() as u32);
+        }
+    }
+
+    /// A request was refused before the ledger was asked.
+    pub fn denied(&self) {
+        if let Some(quota) = self.quota() {
+            quota.charge_refusals(1);
+        }
+    }
+
+    /// What they have used up; `None` for a caller without bounds.
+    pub(super) fn quota(&self) -> Option<&Arc<Quota>> {
+        self.inner.quota.as_ref()
+    }
+
+    /// The request as the ledger gets it: with ids of their space, and their bound of open holds.
+    pub fn send(&self, request: Request) -> Request {
+        self.send_in(request, self.id_space())
+    }
+
+    /// The same, with ids of another space, for a service that settles holds of others.
+    pub fn send_in(&self, request: Request, id_space: &IdSpace) -> Request {
+        let mut request = request.in_space(id_space);
+        if let Request::PlaceHolds(holds) = &mut request {
+            holds.iter_mut().for_each(|hold| hold.open_holds_max = self.inner.open_holds_max);
+        }
+        request
     }
 
     /// The user's or service's name.
     pub fn name(&self) -> &str {
-        &self.inner.0
+        &self.inner.name
     }
 
     /// What they may do.
     pub fn rights(&self) -> &Rights {
-        &self.inner.1
+        &self.inner.rights
     }
 
     /// Whether they may do this in `room` with what has this `name` there. Viewers may not: their rights are about

@@ -1,5 +1,6 @@
-//! A cache of the kinds of accounts. A kind never changes and an account is never deleted, so an entry is never stale.
-//! That an account is missing is not cached, because the next request may open it.
+//! A cache of the accounts that are collectors. A kind never changes and an account is never deleted, so an entry is
+//! never stale. That an account is missing is not cached, because the next request may open it; that it is of another
+//! kind is not cached either, so that both take a viewer the same time.
 
 use tidegate_machines::ledger::AccountKind;
 
@@ -22,10 +23,12 @@ impl AccountKinds {
         self.kinds.get(account)
     }
 
-    /// Remembers what a reply of the ledger said.
-    pub fn learn(&mut self, account: &str, kind: AccountKind) {
-        if self.kinds.peek(account).is_none() {
+    /// Remembers what a reply of the ledger said. Returns whether the account is a collector.
+    pub fn learn(&mut self, account: &str, kind: AccountKind) -> bool {
+        let is_collector = kind == AccountKind::Collector;
+        if is_collector && self.kinds.peek(account).is_none() {
             self.kinds.insert(account.into(), kind);
         }
+        is_collector
     }
 }

@@ -32,6 +32,7 @@ mod kinds;
 mod login;
 mod password;
 mod principals;
+pub mod quota;
 mod secret;
 mod token;
 mod token_cache;

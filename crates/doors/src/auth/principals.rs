@@ -8,6 +8,7 @@ use super::acl::{Acl, ClientRights, Holder};
 use super::authenticator::{AuthError, AuthSettings, Session, service_token_hash};
 use super::identity::{Identity, Rights};
 use super::password::PasswordHash;
+use super::quota::{Quota, QuotaLimits};
 use super::token::{Signer, TOKEN_BYTES_MAX, password_stamp};
 
 /// A user or service, and the rights that all its MQTT clients share.
@@ -58,23 +59,30 @@ pub(super) struct Principals {
 }
 
 impl Principals {
-    /// Takes all users and services from `settings`.
-    pub(super) fn new(settings: AuthSettings, generation: u64) -> Principals {
+    /// Takes all users and services from `settings`. What they had used up `before` stays used up.
+    pub(super) fn new(settings: AuthSettings, before: Option<&Principals>) -> Principals {
+        let generation = before.map_or(0, |before| before.generation + 1);
+        let (viewers, all_services) = (settings.viewer_quota, settings.service_quota);
         let acl = Arc::new(settings.topics.acl);
         let costliest = settings.users.iter().map(|user| &user.password_hash).max_by_key(|hash| hash.cost()).cloned();
-        let known = |name: Box<str>, rights: Rights, holder: &dyn Fn(Identity) -> Holder| {
-            let identity = Identity::new(name, rights);
+        let known = |identity: Identity, holder: &dyn Fn(Identity) -> Holder| {
             let rights = Arc::new(ClientRights::new(holder(identity.clone()), acl.clone()));
             Known { identity, rights }
         };
         let users = settings.users.into_iter().map(|user| {
-            let known = known(user.name.clone(), user.rights, &Holder::User);
+            let limits = if matches!(user.rights, Rights::Viewer { .. }) { viewers } else { all_services };
+            let before = before.and_then(|before| before.user(&user.name)).map(|user| &user.known);
+            let identity = bounded(Identity::new(user.name.clone(), user.rights), limits, before);
+            let known = known(identity, &Holder::User);
             let stamp = password_stamp(&user.password_hash);
             (user.name, User { known, stamp, password_hash: user.password_hash })
         });
         let services = settings.services.into_iter().map(|service| {
             let hash = service.token_sha256;
-            (hash, known(service.name, service.rights, &|identity| Holder::Service(identity, hash)))
+            let before = before.and_then(|before| before.services.get(&hash));
+            let identity = Identity::new(service.name, service.rights).with_id_space(service.id_space);
+            let identity = bounded(identity, service.quota.unwrap_or(all_services), before);
+            (hash, known(identity, &|identity| Holder::Service(identity, hash)))
         });
         Principals {
             generation,
@@ -134,6 +142,14 @@ impl Principals {
             Holder::Anonymous => Some(self.anonymous.clone()),
         }
     }
+}
+
+/// The caller with `limits`, and with what it has used up of the same ones `before`.
+fn bounded(identity: Identity, limits: QuotaLimits, before: Option<&Known>) -> Identity {
+    let used = before.and_then(|before| before.identity.quota()).filter(|quota| *quota.limits() == limits);
+    let quota = used.cloned().or_else(|| Quota::new(limits));
+    let open_holds_max = if limits.open_holds_max == 0 { u32::MAX } else { limits.open_holds_max };
+    identity.with_quota(quota, open_holds_max)
 }
 
 impl Known {

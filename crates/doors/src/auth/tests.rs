@@ -4,9 +4,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use tidegate_ledger::message::{Request, TransferBatch};
-use tidegate_machines::ledger::{AccountKind, Transfer};
+use tidegate_machines::ledger::{AccountKind, IdSpace, Transfer};
 
 use super::gate::{Verdict, check};
+use super::quota::QuotaLimits;
 use super::token::{Claims, Signer, password_stamp};
 use super::*;
 
@@ -21,11 +22,15 @@ fn settings(hash: &PasswordHash) -> AuthSettings {
             name: "dev".into(),
             token_sha256: service_token_hash("dev-service-token"),
             rights: Rights::Service { grants: vec![Grant::Everything] },
+            id_space: IdSpace::default(),
+            quota: None,
         }],
         secret: Secret::from_bytes(&[1; 32]).unwrap(),
         token_ttl: Duration::from_secs(100),
         login_limits: LoginLimits { concurrent_max: 1, waiting_max: 1 },
         topics: TopicAccess::default(),
+        viewer_quota: QuotaLimits::NONE,
+        service_quota: QuotaLimits::NONE,
     }
 }
 
@@ -150,8 +155,8 @@ fn kinds_are_asked_for_once_and_each_account_once() {
     assert_eq!(check(&viewer, &request, &mut kinds), Verdict::Allowed);
     let request = Request::ReadAccount { id: "wallet:carol".into() };
     kinds.learn("wallet:carol", AccountKind::Wallet);
-    let denied = Verdict::Denied("this token may not read account \"wallet:carol\"".to_owned());
-    assert_eq!(check(&viewer, &request, &mut kinds), denied);
+    let unknown = Verdict::NeedsKinds(vec!["wallet:carol".into()]);
+    assert_eq!(check(&viewer, &request, &mut kinds), unknown, "only collectors are remembered");
 }
 
 #[test]

@@ -17,10 +17,12 @@ pub mod room_call;
 pub mod session;
 mod translate;
 
+use tidegate_machines::ledger::Refusal;
 use tidegate_shard::Unavailable;
 use tidegate_wire::DecodeError;
 
-use crate::json::Problem;
+use crate::auth::quota::Exceeded;
+use crate::json::{Problem, codes};
 
 pub use metrics::{BINARY, BinaryMetrics};
 pub use room::{BinaryRoom, BinarySettings};
@@ -32,19 +34,32 @@ pub struct Refused {
     pub code: &'static str,
     /// For people.
     pub detail: String,
+    /// When asking again makes sense, milliseconds; 0 when it does not.
+    pub retry_after_ms: u32,
 }
 
 impl Refused {
     /// Refused, with this code and this sentence.
     pub fn new(code: &'static str, detail: impl Into<String>) -> Refused {
-        Refused { code, detail: detail.into() }
+        Refused { code, detail: detail.into(), retry_after_ms: 0 }
     }
 }
 
 impl From<Unavailable> for Refused {
     fn from(reason: Unavailable) -> Refused {
-        let (code, detail, _) = translate::unavailable(reason);
-        Refused::new(code, detail)
+        let (code, detail, retry_after_ms) = translate::unavailable(reason);
+        Refused { retry_after_ms, ..Refused::new(code, detail) }
+    }
+}
+
+impl From<Exceeded> for Refused {
+    fn from(exceeded: Exceeded) -> Refused {
+        match exceeded {
+            Exceeded::Rate { retry_after_ms, .. } => {
+                Refused { retry_after_ms, ..Refused::new(codes::BUSY.name(), exceeded.to_string()) }
+            }
+            Exceeded::AtOnce { .. } => Refused::new(Refusal::BatchSizeInvalid.code(), exceeded.to_string()),
+        }
     }
 }
 

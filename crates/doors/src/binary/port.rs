@@ -16,6 +16,7 @@ use tidegate_ledger::message::{Reply, Request};
 use tidegate_ledger::operation::Message;
 use tidegate_ledger::router::Router;
 use tidegate_machines::TimeMs;
+use tidegate_machines::ledger::IdSpace;
 use tidegate_runtime::{Address, Asker, Carries, Context, Port, PortSockets, Resident};
 use tidegate_wire::limits::{FRAME_BYTES_MAX, TRANSFERS_MAX};
 use tidegate_wire::proto::{self, reply_frame::Body};
@@ -29,7 +30,9 @@ use super::room_call::RoomCall;
 use super::session::{Life, Session};
 use super::{BinaryMetrics, BinarySettings, Refused, translate};
 use crate::auth::Authenticator;
+use crate::auth::quota::Exceeded;
 use crate::authorized::{Answered, AuthorizedRequests};
+use crate::json::codes;
 use crate::stream::{Scratch, Stream};
 
 /// The token of the listening socket.
@@ -195,6 +198,9 @@ impl<P> BinaryPort<P> {
                 Ok(Some(frame)) => {
                     served += 1;
                     self.serve_frame(key, frame);
+                    if std::mem::take(&mut self.sessions[key].over_quota) {
+                        break;
+                    }
                 }
                 Ok(None) => {
                     self.sessions[key].backlog = false;
@@ -228,6 +234,11 @@ impl<P> BinaryPort<P> {
             }
         };
         let correlation = request.correlation;
+        if let (Life::Serving(identity), false) = (&self.sessions[key].life, is_unbounded(&request.body))
+            && let Err(exceeded) = identity.arrive()
+        {
+            return self.refuse_too_many(key, correlation, exceeded);
+        }
         match (&self.sessions[key].life, request.body) {
             (Life::Draining, _) => {}
             (_, BodyRef::Hello { token }) => self.greet(key, correlation, token),
@@ -247,10 +258,14 @@ impl<P> BinaryPort<P> {
                 let call = RoomCall::of(room, &frame);
                 self.ask_room(key, correlation, call);
             }
-            (Life::Serving(_), body) => match translate::to_request(body, &frame) {
-                Ok(request) => self.admit(key, correlation, request),
-                Err(refused) => self.refuse(key, correlation, refused),
-            },
+            (Life::Serving(_), body) => {
+                let asked = translate::id_space(&body)
+                    .and_then(|id_space| translate::to_request(body, &frame).map(|request| (id_space, request)));
+                match asked {
+                    Ok((id_space, request)) => self.admit(key, correlation, id_space, request),
+                    Err(refused) => self.refuse(key, correlation, refused),
+                }
+            }
         }
     }
 
@@ -276,7 +291,7 @@ impl<P> BinaryPort<P> {
     }
 
     /// Lets a request on to the shards if its sender may make it.
-    fn admit(&mut self, key: usize, correlation: u64, request: Request) {
+    fn admit(&mut self, key: usize, correlation: u64, id_space: Option<IdSpace>, request: Request) {
         let Life::Serving(identity) = &self.sessions[key].life else { return };
         let identity = identity.clone();
         self.metrics.requests.increment(kind_of(&request));
@@ -286,7 +301,8 @@ impl<P> BinaryPort<P> {
         let purpose = Purpose { session: key, correlation, since: Instant::now(), page };
         let asker = &mut self.asker;
         let mut start = |token, request| asker.start(token, request);
-        if let Some((purpose, answered)) = self.authorized.ask(&identity, request, purpose, &mut start) {
+        let id_space = id_space.unwrap_or_else(|| identity.id_space().clone());
+        if let Some((purpose, answered)) = self.authorized.ask_in(&identity, id_space, request, purpose, &mut start) {
             self.answer(purpose, answered);
         }
     }
@@ -355,6 +371,7 @@ impl<P> BinaryPort<P> {
         match answered {
             Answered::Reply(reply) => self.encode(key, correlation, reply),
             Answered::Denied(reason) => self.refuse(key, correlation, Refused::new("forbidden", reason)),
+            Answered::TooMany(exceeded) => self.refuse_too_many(key, correlation, exceeded),
         }
         self.look_again(key);
     }
@@ -379,12 +396,22 @@ impl<P> BinaryPort<P> {
         if let Reply::Unavailable(reason) = &reply {
             self.metrics.unavailable.increment(translate::unavailable(*reason).0);
         }
-        translate::encode_page(session.outbox(), correlation, reply, next);
+        let reader = session.identity().cloned();
+        translate::encode_page(session.outbox(), correlation, reply, reader.as_ref(), next);
+    }
+
+    /// Refuses what is over a bound of the caller. The rest of what the connection has sent waits for its next turn, so
+    /// that those who flood take turns with those who do not.
+    fn refuse_too_many(&mut self, key: usize, correlation: u64, exceeded: Exceeded) {
+        self.metrics.refusals.increment(codes::TOO_MANY_REQUESTS.name());
+        translate::encode_error(self.sessions[key].outbox(), correlation, &exceeded.into());
+        self.sessions[key].over_quota = true;
+        self.unsent.push(key);
     }
 
     fn refuse(&mut self, key: usize, correlation: u64, refused: Refused) {
         self.metrics.refusals.increment(refused.code);
-        translate::encode_error(self.sessions[key].outbox(), correlation, refused.code, &refused.detail);
+        translate::encode_error(self.sessions[key].outbox(), correlation, &refused);
         self.unsent.push(key);
     }
 
@@ -542,6 +569,11 @@ impl<P: Carries<Message>> Port<P> for BinaryPort<P> {
             poll.deregister(&mut listener);
         }
     }
+}
+
+/// Whether it costs nothing that a caller could use up.
+fn is_unbounded(body: &BodyRef<'_>) -> bool {
+    matches!(body, BodyRef::Hello { .. } | BodyRef::Ping)
 }
 
 fn kind_of(request: &Request) -> &'static str {

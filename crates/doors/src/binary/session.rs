@@ -53,6 +53,8 @@ pub struct Session {
     input: BytesMut,
     outbox: Vec<u8>,
     sent: usize,
+    /// The frame that was just served was over a bound of the caller.
+    pub over_quota: bool,
     /// Requests under way.
     pub in_flight: usize,
     /// Those of them that ask for a page, whose replies are large.
@@ -83,6 +85,7 @@ impl Session {
             input: BytesMut::new(),
             outbox: Vec::new(),
             sent: 0,
+            over_quota: false,
             in_flight: 0,
             pages_in_flight: 0,
             readable: true,

@@ -7,12 +7,13 @@ use tidegate_ledger::message::{
     Unavailable,
 };
 use tidegate_machines::DamagedPlace;
-use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, Outcome, Refusal, RowKind};
+use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, IdSpace, Outcome, Refusal, RowKind};
 use tidegate_wire::proto::{self, reply_frame::Body};
 use tidegate_wire::{BodyRef, DecodeError, OutcomesEncoder, TextSpan, encode_reply};
 
 use super::Refused;
 use super::room_call::RoomCall;
+use crate::auth::Identity;
 use crate::json::codes;
 
 /// What a frame asks of the ledger; `frame` is shared by the transfers read from it, not copied.
@@ -59,6 +60,7 @@ pub fn to_request(body: BodyRef<'_>, frame: &Bytes) -> Result<Request, Refused> 
                     amount: hold.amount,
                     expires_in_ms: hold.expires_in_ms,
                     memo: hold.memo.into(),
+                    open_holds_max: 0,
                 })
             })?;
             Request::PlaceHolds(requests)
@@ -94,8 +96,20 @@ fn kind_invalid() -> Refused {
     Refused::new("account_kind_invalid", "kind must be wallet (1), source (2) or collector (3)")
 }
 
-/// Appends the frame that carries `reply`; `next` is where the page after a list of accounts begins.
-pub fn encode_page(out: &mut Vec<u8>, correlation: u64, reply: Reply, next: String) {
+/// The id space that a frame names; `None` for the sender's own.
+pub fn id_space(body: &BodyRef<'_>) -> Result<Option<IdSpace>, Refused> {
+    let named = match body {
+        BodyRef::PostHolds(posts) => posts.id_space()?,
+        BodyRef::VoidHolds(voids) => voids.id_space()?,
+        _ => None,
+    };
+    let space = |name| IdSpace::new(name).ok_or_else(|| Refused::new("id_invalid", "id_space: no space has this name"));
+    named.map(space).transpose()
+}
+
+/// Appends the frame that carries `reply`, as `reader` may see it; `next` is where the page after a list of accounts
+/// begins.
+pub fn encode_page(out: &mut Vec<u8>, correlation: u64, reply: Reply, reader: Option<&Identity>, next: String) {
     let body = match reply {
         Reply::Outcomes(outcomes) => return encode_outcomes(out, correlation, &outcomes),
         Reply::AccountOpened { created, account } => {
@@ -106,7 +120,7 @@ pub fn encode_page(out: &mut Vec<u8>, correlation: u64, reply: Reply, next: Stri
             Body::Accounts(proto::Accounts { accounts: accounts.into_iter().map(to_account).collect(), next })
         }
         Reply::History { rows, next } => Body::History(proto::History {
-            rows: rows.into_iter().map(to_row).collect(),
+            rows: rows.into_iter().map(|row| to_row(row, reader)).collect(),
             next: next.map(String::from).unwrap_or_default(),
         }),
         Reply::Announced => unreachable!("no client may ask it"),
@@ -121,7 +135,7 @@ pub fn encode_page(out: &mut Vec<u8>, correlation: u64, reply: Reply, next: Stri
                 Refusal::Damaged(place) => place.to_string(),
                 _ => String::new(),
             };
-            return encode_error(out, correlation, refusal.code(), &detail);
+            return encode_error(out, correlation, &Refused::new(refusal.code(), &detail));
         }
         Reply::Unavailable(reason) => {
             let (code, detail, retry_after_ms) = unavailable(reason);
@@ -132,8 +146,9 @@ pub fn encode_page(out: &mut Vec<u8>, correlation: u64, reply: Reply, next: Stri
 }
 
 /// Appends an error frame.
-pub fn encode_error(out: &mut Vec<u8>, correlation: u64, code: &str, detail: &str) {
-    let error = proto::Error { code: code.into(), detail: detail.into(), retry_after_ms: 0 };
+pub fn encode_error(out: &mut Vec<u8>, correlation: u64, refused: &Refused) {
+    let Refused { code, detail, retry_after_ms } = refused;
+    let error = proto::Error { code: (*code).into(), detail: detail.clone(), retry_after_ms: *retry_after_ms };
     encode_reply(out, correlation, Body::Error(error));
 }
 
@@ -143,16 +158,20 @@ fn encode_outcomes(out: &mut Vec<u8>, correlation: u64, outcomes: &[Outcome]) {
         match outcome {
             Outcome::Applied => frame.applied(),
             Outcome::Duplicate => frame.duplicate(),
-            Outcome::Refused(refusal) => {
-                let available = match refusal {
-                    Refusal::InsufficientFunds { available } => *available,
-                    _ => 0,
-                };
-                frame.refused(refusal.code(), available);
+            Outcome::Refused(refusal) => frame.refused(refusal.code(), available(*refusal)),
+            Outcome::RefusedBefore { refusal, decided_at } => {
+                frame.refused_before(refusal.code(), available(*refusal), decided_at.0);
             }
         }
     }
     frame.finish();
+}
+
+fn available(refusal: Refusal) -> u64 {
+    match refusal {
+        Refusal::InsufficientFunds { available } => available,
+        _ => 0,
+    }
 }
 
 /// Code, text, and milliseconds until the client should ask again.
@@ -212,7 +231,7 @@ fn to_account(account: AccountView) -> proto::Account {
     }
 }
 
-fn to_row(row: HistoryRow) -> proto::HistoryRow {
+fn to_row(row: HistoryRow, reader: Option<&Identity>) -> proto::HistoryRow {
     let kind = match row.kind {
         RowKind::Transfer => proto::RowKind::Transfer,
         RowKind::Hold => proto::RowKind::Hold,
@@ -221,6 +240,7 @@ fn to_row(row: HistoryRow) -> proto::HistoryRow {
         RowKind::Expire => proto::RowKind::Expire,
     };
     proto::HistoryRow {
+        id_space: reader.and_then(|reader| reader.shown_space(&row.id_space)).map(str::to_owned),
         id: row.id.into(),
         kind: kind.into(),
         debit: row.debit.into(),

@@ -7,11 +7,15 @@ use crate::auth::{AuthError, Identity, now_s};
 use crate::json::{Problem, codes};
 
 impl Door {
-    /// Who sends the request with these headers. What they may do is for the room to ask of the [`Identity`].
+    /// Who sends the request with these headers, once for each request: it is counted. What they may do is for the room
+    /// to ask of the [`Identity`].
     pub fn caller(&self, headers: &HeaderMap) -> Result<Identity, Problem> {
         let bearer = bearer(headers)?;
         let mut tokens = self.tokens.lock().expect("no thread panics while it holds the cache");
-        Ok(tokens.authenticate(&self.authenticator, bearer, now_s())?)
+        let caller = tokens.authenticate(&self.authenticator, bearer, now_s())?;
+        drop(tokens);
+        caller.arrive()?;
+        Ok(caller)
     }
 }
 

@@ -67,6 +67,9 @@ pub enum GuardProblems {
     /// The token may not do this
     #[response(status = 403, content_type = "application/problem+json")]
     Forbidden(ProblemBody),
+    /// The caller asks more than it may; `Retry-After` says when to ask again, with the same id
+    #[response(status = 429, content_type = "application/problem+json")]
+    TooMany(ProblemBody),
 }
 
 /// Answers to bodies that cannot be read.

@@ -52,6 +52,8 @@ codes! {
     QUERY_INVALID = UNPROCESSABLE_ENTITY "query_invalid";
     /// A rate is out of its bounds.
     RATE_INVALID = UNPROCESSABLE_ENTITY "rate_invalid";
+    /// The caller has used up what it may.
+    TOO_MANY_REQUESTS = TOO_MANY_REQUESTS "too_many_requests";
     /// Only WebSockets are served here.
     UPGRADE_REQUIRED = UPGRADE_REQUIRED "upgrade_required";
     /// An answer does not fit its request: a bug of the server.

@@ -70,6 +70,10 @@ pub enum RowWord {
 pub struct RowBody<'a> {
     /// Transfer or hold id.
     id: &'a str,
+    /// In which id space it is unique, for a service if that is not its own; empty for the empty one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false, example = "dave")]
+    id_space: Option<&'a str>,
     /// What happened.
     kind: RowWord,
     /// Account that was, or would be, debited.
@@ -342,13 +346,13 @@ pub async fn history<B: Backend>(
     let limit = page_rows(limit)?;
     if !times.are_all() {
         let (rows, next) = history_time::page(&ledger, &caller, &id, before, limit, times).await?;
-        let transfers = rows.iter().map(RowBody::from).collect();
+        let transfers = rows.iter().map(|row| RowBody::new(row, &caller)).collect();
         return Ok(json(StatusCode::OK, &HistoryBody { transfers, next: next.as_deref() }));
     }
     let request = Request::ReadHistory { id: id.clone(), before, limit };
     match ledger.ask_for(&caller, request).await? {
         Reply::History { rows, next } => {
-            let transfers = rows.iter().map(RowBody::from).collect();
+            let transfers = rows.iter().map(|row| RowBody::new(row, &caller)).collect();
             Ok(json(StatusCode::OK, &HistoryBody { transfers, next: next.as_deref() }))
         }
         Reply::Refused(refusal) => Err(Problem::from(refusal).with("id", &*id)),
@@ -423,6 +427,7 @@ pub fn path_id(path: Result<Path<String>, PathRejection>) -> Result<Box<str>, Pr
     }
 }
 
+/// What a query of another form is answered.
 pub(super) fn query_problem(rejection: QueryRejection) -> Problem {
     Problem::new(codes::QUERY_INVALID, rejection.body_text())
 }
@@ -445,8 +450,9 @@ fn rows_max(limit: Option<u32>) -> Result<Option<u64>, Problem> {
     }
 }
 
-impl<'a> From<&'a HistoryRow> for RowBody<'a> {
-    fn from(row: &'a HistoryRow) -> RowBody<'a> {
+impl<'a> RowBody<'a> {
+    /// The row as `reader` may see it.
+    pub fn new(row: &'a HistoryRow, reader: &Identity) -> RowBody<'a> {
         let kind = match row.kind {
             RowKind::Transfer => RowWord::Transfer,
             RowKind::Hold => RowWord::Hold,
@@ -456,6 +462,7 @@ impl<'a> From<&'a HistoryRow> for RowBody<'a> {
         };
         RowBody {
             id: &row.id,
+            id_space: reader.shown_space(&row.id_space),
             kind,
             debit: &row.debit,
             credit: &row.credit,

@@ -15,7 +15,7 @@ use axum::extract::{Query, State};
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, Version, header};
 use serde::{Deserialize, Serialize};
 use tidegate_ledger::changes::{After, Change, ChangeFilter, ChangeKind, ChangesError, Interest};
-use tidegate_machines::ledger::Refusal;
+use tidegate_machines::ledger::{IdSpace, Refusal};
 use tokio::time::{Duration, Instant};
 use utoipa::{IntoParams, ToSchema};
 
@@ -62,7 +62,7 @@ pub struct ChangeBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     id: Option<&'a str>,
-    /// The id space of that id, if it is not the common one.
+    /// For a service: the id space of that id, if it is not the service's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     id_space: Option<&'a str>,
@@ -210,7 +210,7 @@ pub async fn changes<B: Backend>(
     let Some(format) = format else {
         let limit = page_rows(query.limit)?;
         let _place = ledger.place_for_stream(&caller)?;
-        return page(&ledger, ledger.changes(after, filter)?, limit).await;
+        return page(&ledger, &caller, ledger.changes(after, filter)?, limit).await;
     };
     if query.limit == Some(0) {
         return Err(invalid("limit", "limit = 0: expected 1 or more".to_owned()));
@@ -241,6 +241,7 @@ pub async fn changes<B: Backend>(
 /// One page. It looks at a bounded number of records: a page of a quiet account comes back short, with a cursor.
 async fn page<B: Backend>(
     ledger: &Ledger<B>,
+    caller: &Identity,
     mut changes: B::Changes,
     limit: usize,
 ) -> Result<Response<Body>, Problem> {
@@ -260,7 +261,7 @@ async fn page<B: Backend>(
             break;
         }
     }
-    let changes = rows.iter().map(ChangeBody::from).collect();
+    let changes = rows.iter().map(|row| ChangeBody::new(row, caller)).collect();
     Ok(json(StatusCode::OK, &ChangesBody { changes, next: &next, at_end }))
 }
 
@@ -287,13 +288,13 @@ impl Format {
         }
     }
 
-    fn row(self, change: &Change, into: &mut Vec<u8>) {
+    fn row(self, change: &Change, reader: &Identity, into: &mut Vec<u8>) {
         if self == Format::Events {
             into.extend_from_slice(b"id: ");
             into.extend_from_slice(change.cursor.as_bytes());
             into.extend_from_slice(b"\ndata: ");
         }
-        serde_json::to_writer(&mut *into, &ChangeBody::from(change)).expect("a change is plain JSON");
+        serde_json::to_writer(&mut *into, &ChangeBody::new(change, reader)).expect("a change is plain JSON");
         into.extend_from_slice(if self == Format::Events { b"\n\n" } else { b"\n" });
     }
 
@@ -347,7 +348,7 @@ impl<B: Backend> Parts for ChangeStream<B> {
             if !part.rows.is_empty() {
                 self.is_first = false;
                 let mut bytes = Vec::with_capacity(part.rows.len() * 384);
-                part.rows.iter().for_each(|row| self.format.row(row, &mut bytes));
+                part.rows.iter().for_each(|row| self.format.row(row, &self.caller, &mut bytes));
                 return Ok(Part { bytes, is_last: self.rows_left == Some(0) });
             }
             if part.is_at_end && !self.follows {
@@ -455,14 +456,10 @@ impl From<ChangesEnded> for Problem {
     }
 }
 
-impl<'a> From<&'a Change> for ChangeBody<'a> {
-    fn from(change: &'a Change) -> ChangeBody<'a> {
-        // The server writes the space of an id before it; see the ledger's id spaces.
-        let (id_space, id) = match change.id.as_deref().map(|id| (id, id.split_once('\u{1f}'))) {
-            Some((_, Some((space, id)))) => (Some(space), Some(id)),
-            Some((id, None)) => (None, Some(id)),
-            None => (None, None),
-        };
+impl<'a> ChangeBody<'a> {
+    fn new(change: &'a Change, reader: &Identity) -> ChangeBody<'a> {
+        let (id_space, id) = change.id.as_deref().map(IdSpace::split).unzip();
+        let id_space = id_space.and_then(|space| reader.shown_space(space));
         ChangeBody {
             cursor: &change.cursor,
             shard: change.shard,

@@ -63,12 +63,15 @@ pub async fn answer<B: Backend>(
         // Rows of other times are read and do not count.
         rows_max: if times.are_all() { rows_max } else { None },
     };
+    let _place = caller.admit(&request)?;
     if let Some(refusal) = ledger.permit(caller, &request).await? {
+        caller.answered(&Reply::Refused(refusal));
         return Err(Problem::from(refusal).with("id", &*account));
     }
     let place = ledger.place_for_stream(caller)?;
     let replies = ledger.open(request, HISTORY_PARTS_UNREAD_MAX)?;
-    let mut lines = HistoryLines { replies, account, times, rows_left: rows_max, _place: place };
+    let caller = caller.clone();
+    let mut lines = HistoryLines { replies, account, times, rows_left: rows_max, caller, _place: place };
     let first = ledger.door.in_time(lines.next()).await??;
     let mut response = Response::new(ledger.door.body_in_parts(first, lines));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(NDJSON));
@@ -81,6 +84,7 @@ struct HistoryLines<B: Backend> {
     account: Box<str>,
     times: Times,
     rows_left: Option<u64>,
+    caller: Identity,
     _place: StreamPlace<B>,
 }
 
@@ -94,7 +98,7 @@ impl<B: Backend> Parts for HistoryLines<B> {
                     rows.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
                     *left -= rows.len() as u64;
                 }
-                Ok(Part { bytes: lines(&rows), is_last: is_last || is_over || self.rows_left == Some(0) })
+                Ok(Part { bytes: lines(&rows, &self.caller), is_last: is_last || is_over || self.rows_left == Some(0) })
             }
             Some(Reply::Refused(refusal)) => Err(Problem::from(refusal).with("id", &*self.account)),
             Some(Reply::Unavailable(unavailable)) => Err(unavailable.into()),
@@ -105,10 +109,10 @@ impl<B: Backend> Parts for HistoryLines<B> {
     }
 }
 
-fn lines(rows: &[HistoryRow]) -> Vec<u8> {
+fn lines(rows: &[HistoryRow], reader: &Identity) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(rows.len() * 256);
     for row in rows {
-        serde_json::to_writer(&mut bytes, &RowBody::from(row)).expect("a row is plain JSON");
+        serde_json::to_writer(&mut bytes, &RowBody::new(row, reader)).expect("a row is plain JSON");
         bytes.push(b'\n');
     }
     bytes

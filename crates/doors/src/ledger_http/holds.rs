@@ -1,21 +1,21 @@
 //! `/v1/holds`: reserving, posting and voiding.
 
 use axum::body::Body;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Request as HttpRequest, State};
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, Request as HttpRequest, State};
 use axum::http::{Response, StatusCode};
 use serde::Deserialize;
 use tidegate_ledger::message::{HoldRequest, Reply, Request};
-use tidegate_machines::ledger::Outcome;
-use utoipa::ToSchema;
+use tidegate_machines::ledger::{IdSpace, Outcome};
+use utoipa::{IntoParams, ToSchema};
 
-use super::accounts::path_id;
+use super::accounts::{path_id, query_problem};
 use super::backend::Backend;
 use super::openapi::LedgerProblems;
 use super::room::Ledger;
 use crate::auth::Identity;
 use crate::http::{BodyProblems, GuardProblems};
-use crate::json::{Problem, Text, Whole, decode, json, present, response};
+use crate::json::{Problem, Text, Whole, codes, decode, json, present, response};
 use crate::ledger_json::outcome::{OutcomeBody, single_body};
 use crate::ledger_json::schemas::{credit_schema, debit_schema, memo_schema, transfer_id_schema};
 
@@ -62,6 +62,16 @@ pub struct PostBody {
 #[serde(deny_unknown_fields)]
 pub struct VoidBody {}
 
+/// Whose hold it is.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct HoldQuery {
+    /// Id space of the hold, if it is not the caller's own: the user name of the viewer who placed it.
+    #[param(max_length = 64, example = "dave")]
+    id_space: Option<String>,
+}
+
 /// Reserve money for a later post
 #[utoipa::path(
     post,
@@ -91,8 +101,9 @@ pub async fn place<B: Backend>(
         amount: hold.amount.0,
         expires_in_ms: hold.expires_in_ms.0,
         memo: hold.memo.boxed(),
+        open_holds_max: 0,
     }]);
-    let outcome = ledger.one_outcome(&caller, request).await?;
+    let outcome = ledger.one_outcome(&caller, caller.id_space(), request).await?;
     placed(&hold.id, outcome)
 }
 
@@ -101,7 +112,10 @@ pub async fn place<B: Backend>(
     post,
     path = "/v1/holds/{id}/post",
     tag = "holds",
-    params(("id" = inline(String), Path, description = "Hold id", example = "hold-1", min_length = 1, max_length = 64)),
+    params(
+        ("id" = inline(String), Path, description = "Hold id", example = "hold-1", min_length = 1, max_length = 64),
+        HoldQuery
+    ),
     request_body = PostBody,
     responses(
         (status = 200, description = "Posted, by this request or before", body = OutcomeBody),
@@ -113,15 +127,17 @@ pub async fn place<B: Backend>(
 pub async fn post<B: Backend>(
     State(ledger): State<Ledger<B>>,
     path: Result<Path<String>, PathRejection>,
+    query: Result<Query<HoldQuery>, QueryRejection>,
     request: HttpRequest,
 ) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
     let caller = ledger.door.caller(&head.headers)?;
     let id = path_id(path)?;
+    let id_space = id_space(query, &caller)?;
     let body = ledger.door.read_optional_json(&head.headers, body).await?;
     let PostBody { amount } = if body.is_empty() { PostBody::default() } else { decode(&body)? };
     let request = Request::PostHolds(vec![(id.clone(), amount.map(|amount| amount.0))]);
-    settled(&id, ledger.one_outcome(&caller, request).await?)
+    settled(&id, ledger.one_outcome(&caller, &id_space, request).await?)
 }
 
 /// Make what was held available again
@@ -129,7 +145,10 @@ pub async fn post<B: Backend>(
     post,
     path = "/v1/holds/{id}/void",
     tag = "holds",
-    params(("id" = inline(String), Path, description = "Hold id", example = "hold-1", min_length = 1, max_length = 64)),
+    params(
+        ("id" = inline(String), Path, description = "Hold id", example = "hold-1", min_length = 1, max_length = 64),
+        HoldQuery
+    ),
     request_body = VoidBody,
     responses(
         (status = 200, description = "Voided, by this request or before", body = OutcomeBody),
@@ -141,25 +160,39 @@ pub async fn post<B: Backend>(
 pub async fn void<B: Backend>(
     State(ledger): State<Ledger<B>>,
     path: Result<Path<String>, PathRejection>,
+    query: Result<Query<HoldQuery>, QueryRejection>,
     request: HttpRequest,
 ) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
     let caller = ledger.door.caller(&head.headers)?;
     let id = path_id(path)?;
+    let id_space = id_space(query, &caller)?;
     let body = ledger.door.read_optional_json(&head.headers, body).await?;
     if !body.is_empty() {
         let VoidBody {} = decode(&body)?;
     }
-    settled(&id, ledger.one_outcome(&caller, Request::VoidHolds(vec![id.clone()])).await?)
+    let request = Request::VoidHolds(vec![id.clone()]);
+    settled(&id, ledger.one_outcome(&caller, &id_space, request).await?)
 }
 
 impl<B: Backend> Ledger<B> {
-    async fn one_outcome(&self, caller: &Identity, request: Request) -> Result<Outcome, Problem> {
-        match self.ask_for(caller, request).await? {
+    async fn one_outcome(&self, caller: &Identity, id_space: &IdSpace, request: Request) -> Result<Outcome, Problem> {
+        match self.ask_in(caller, id_space, request).await? {
             Reply::Outcomes(outcomes) if outcomes.len() == 1 => Ok(outcomes[0]),
             Reply::Refused(refusal) => Ok(Outcome::Refused(refusal)),
             _ => Err(Problem::unexpected_reply()),
         }
+    }
+}
+
+/// The id space that the query names, or the caller's own.
+fn id_space(query: Result<Query<HoldQuery>, QueryRejection>, caller: &Identity) -> Result<IdSpace, Problem> {
+    match query.map_err(query_problem)?.0.id_space {
+        None => Ok(caller.id_space().clone()),
+        Some(name) => IdSpace::new(&name).ok_or_else(|| {
+            let detail = "id_space: expected the name of a user or id space, at most 64 bytes of printable UTF-8";
+            Problem::new(codes::QUERY_INVALID, detail).with("field", "id_space")
+        }),
     }
 }
 
@@ -171,7 +204,7 @@ fn placed(id: &str, outcome: Outcome) -> Result<Response<Body>, Problem> {
 /// Posting and voiding make nothing new, so both first time and again are 200.
 fn settled(id: &str, outcome: Outcome) -> Result<Response<Body>, Problem> {
     match outcome {
-        Outcome::Refused(_) => placed(id, outcome),
+        Outcome::Refused(_) | Outcome::RefusedBefore { .. } => placed(id, outcome),
         Outcome::Applied | Outcome::Duplicate => Ok(json(StatusCode::OK, &OutcomeBody::new(id, outcome))),
     }
 }

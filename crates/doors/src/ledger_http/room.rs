@@ -10,7 +10,7 @@ use axum::response::IntoResponse;
 use axum::routing::{get, post};
 use tidegate_ledger::changes::{After, ChangeFilter};
 use tidegate_ledger::message::{Reply, Request, Unavailable};
-use tidegate_machines::ledger::{AccountView, Refusal};
+use tidegate_machines::ledger::{AccountView, IdSpace, Refusal};
 
 use super::backend::Backend;
 use super::limits::STREAMS_OF_CALLER_MAX;
@@ -138,10 +138,18 @@ impl<B: Backend> Ledger<B> {
 
     /// Asks the ledger on behalf of `caller`, if they may.
     pub async fn ask_for(&self, caller: &Identity, request: Request) -> Result<Reply, Problem> {
-        match self.permit(caller, &request).await? {
-            Some(refusal) => Ok(Reply::Refused(refusal)),
-            None => self.ask(request).await,
-        }
+        self.ask_in(caller, caller.id_space(), request).await
+    }
+
+    /// The same with ids of another id space than the caller's.
+    pub async fn ask_in(&self, caller: &Identity, id_space: &IdSpace, request: Request) -> Result<Reply, Problem> {
+        let _place = caller.admit(&request)?;
+        let reply = match self.permit(caller, &request).await? {
+            Some(refusal) => Reply::Refused(refusal),
+            None => self.ask(caller.send_in(request, id_space)).await?,
+        };
+        caller.answered(&reply);
+        Ok(reply)
     }
 
     /// A place for one more stream of `caller`. One caller has few at once, so that others find room as well.
@@ -166,12 +174,15 @@ impl<B: Backend> Ledger<B> {
         self.backend.changes(after, filter).map_err(Problem::from)
     }
 
-    /// Looks whether `caller` may ask `request`. `Some` when an account whose kind decides it does not exist: what the
-    /// request is refused with.
+    /// Looks whether `caller` may ask `request`. `Some` when an account whose kind decides it does not exist, or is
+    /// none that they may know: what the request is refused with.
     pub async fn permit(&self, caller: &Identity, request: &Request) -> Result<Option<Refusal>, Problem> {
         match self.verdict(caller, request) {
             Verdict::Allowed => return Ok(None),
-            Verdict::Denied(detail) => return Err(Problem::forbidden(detail)),
+            Verdict::Denied(detail) => {
+                caller.denied();
+                return Err(Problem::forbidden(detail));
+            }
             Verdict::NeedsKinds(accounts) => {
                 if let Some(refusal) = self.learn_kinds(accounts, request).await? {
                     return Ok(Some(refusal));
@@ -191,19 +202,19 @@ impl<B: Backend> Ledger<B> {
         gate::check(caller, request, &mut kinds)
     }
 
-    /// Finds out the kinds of `accounts`. `Some` when one is missing: what the request is refused with.
+    /// Finds out the kinds of `accounts`. `Some` when one is missing or no collector: what the request is refused with.
     async fn learn_kinds(&self, accounts: Vec<Box<str>>, request: &Request) -> Result<Option<Refusal>, Problem> {
         for id in accounts {
             match self.ask(Request::ReadAccount { id: id.clone() }).await? {
-                Reply::Account(account) => self.learn(&account),
-                Reply::Refused(_) => return Ok(Some(gate::not_found(request))),
+                Reply::Account(account) if self.learn(&account) => {}
+                Reply::Account(_) | Reply::Refused(_) => return Ok(Some(gate::not_found(request))),
                 _ => return Err(Problem::unexpected_reply()),
             }
         }
         Ok(None)
     }
 
-    fn learn(&self, account: &AccountView) {
-        self.kinds.lock().expect("no thread panics while it holds the cache").learn(&account.id, account.kind);
+    fn learn(&self, account: &AccountView) -> bool {
+        self.kinds.lock().expect("no thread panics while it holds the cache").learn(&account.id, account.kind)
     }
 }

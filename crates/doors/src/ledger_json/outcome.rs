@@ -19,10 +19,18 @@ pub struct OutcomeBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false, example = "insufficient_funds")]
     pub code: Option<&'static str>,
-    /// With `insufficient_funds`: what was available, in minor units.
+    /// With `insufficient_funds`: what was available when it was decided, in minor units.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub available: Option<u64>,
+    /// `true` if it was not decided by this request: the id was refused before, and stays so. Send a new id.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    pub remembered: bool,
+    /// With `remembered`: when it was decided, milliseconds since the epoch.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
+    pub decided_at: Option<u64>,
 }
 
 /// The word for an outcome.
@@ -47,16 +55,19 @@ pub struct OutcomesBody<'a> {
 impl<'a> OutcomeBody<'a> {
     /// The line for `id`.
     pub fn new(id: &'a str, outcome: Outcome) -> OutcomeBody<'a> {
-        let (outcome, code) = match outcome {
+        let code = outcome.refusal();
+        let (outcome, decided_at) = match outcome {
             Outcome::Applied => (OutcomeWord::Applied, None),
             Outcome::Duplicate => (OutcomeWord::Duplicate, None),
-            Outcome::Refused(refusal) => (OutcomeWord::Refused, Some(refusal)),
+            Outcome::Refused(_) => (OutcomeWord::Refused, None),
+            Outcome::RefusedBefore { decided_at, .. } => (OutcomeWord::Refused, Some(decided_at.0)),
         };
         let available = match code {
             Some(Refusal::InsufficientFunds { available }) => Some(available),
             _ => None,
         };
-        OutcomeBody { id, outcome, code: code.map(Refusal::code), available }
+        let remembered = decided_at.is_some();
+        OutcomeBody { id, outcome, code: code.map(Refusal::code), available, remembered, decided_at }
     }
 }
 
@@ -66,6 +77,10 @@ pub fn single_body(id: &str, outcome: Outcome) -> Result<(StatusCode, Vec<u8>), 
         Outcome::Applied => StatusCode::CREATED,
         Outcome::Duplicate => StatusCode::OK,
         Outcome::Refused(refusal) => return Err(Problem::from(refusal).with("id", id).with("outcome", "refused")),
+        Outcome::RefusedBefore { refusal, decided_at } => {
+            let problem = Problem::remembered(refusal, decided_at);
+            return Err(problem.with("id", id).with("outcome", "refused"));
+        }
     };
     Ok((status, encode(&OutcomeBody::new(id, outcome))))
 }

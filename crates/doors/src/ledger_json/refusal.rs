@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use axum::http::StatusCode;
 use tidegate_ledger::message::Unavailable;
+use tidegate_machines::TimeMs;
 use tidegate_machines::ledger::Refusal;
 
 use crate::json::{Problem, ProblemCode, codes};
@@ -51,18 +52,20 @@ macro_rules! refusals {
 
 refusals! {
     IdReused = CONFLICT "this id was used before with other content; choose a new id for a new transfer or hold";
-    AccountNotFound = NOT_FOUND "there is no account of this id";
+    AccountNotFound = NOT_FOUND "there is no account of this id that this token may see";
     DebitAccountNotFound = NOT_FOUND "the account to debit does not exist";
-    CreditAccountNotFound = NOT_FOUND "the account to credit does not exist";
+    CreditAccountNotFound = NOT_FOUND "there is no account to credit of this id that this token may credit";
     AccountExists = CONFLICT "the account exists with another asset or kind";
     AssetMismatch = CONFLICT "the two accounts hold different assets";
     SameAccount = CONFLICT "the account to debit and the account to credit are the same";
     CollectorCreditOnly = CONFLICT "a collector can only be credited";
     Overflow = CONFLICT "the amount would take a total beyond what 64 bits hold";
     AmountInvalid = UNPROCESSABLE_ENTITY "the amount must be 1 to 9223372036854775807 minor units";
-    IdInvalid = UNPROCESSABLE_ENTITY "a transfer or hold id is 1 to 64 bytes of printable UTF-8";
-    AccountIdInvalid = UNPROCESSABLE_ENTITY "an account id is 1 to 128 bytes of printable UTF-8 without '/'";
-    AssetInvalid = UNPROCESSABLE_ENTITY "an asset is 1 to 32 bytes of printable UTF-8";
+    IdInvalid = UNPROCESSABLE_ENTITY
+        "a transfer or hold id is 1 to 64 bytes of visible UTF-8, and no space at its ends";
+    AccountIdInvalid = UNPROCESSABLE_ENTITY
+        "an account id is 1 to 128 bytes of visible UTF-8 without '/', and no space at its ends";
+    AssetInvalid = UNPROCESSABLE_ENTITY "an asset is 1 to 32 bytes of visible UTF-8, and no space at its ends";
     MemoTooLong = UNPROCESSABLE_ENTITY "a memo is at most 256 bytes";
     ExpiryInvalid = UNPROCESSABLE_ENTITY "expires_in_ms must be 1 to one hundred years";
     HoldNotFound = NOT_FOUND "there is no hold of this id";
@@ -70,6 +73,7 @@ refusals! {
     HoldVoided = CONFLICT "the hold was voided already";
     HoldExpired = CONFLICT "the hold has expired, and its amount is available again";
     PostExceedsHold = CONFLICT "a post may take at most what was held";
+    TooManyHolds = CONFLICT "the account has as many open holds as it may; post or void some, and choose a new id";
     LinkedFailed = CONFLICT "another transfer of the linked group was refused, so none was applied";
     LinkedAcrossShards = UNPROCESSABLE_ENTITY
         "the debit accounts of a linked group must share a shard; give them a common {tag}";
@@ -82,6 +86,25 @@ pub fn refusal_codes() -> Vec<ProblemCode> {
     let all = [Refusal::InsufficientFunds { available: 0 }].iter().chain(PLAIN);
     let worded = all.map(|refusal| ProblemCode::new(worded(*refusal).0, refusal.code()));
     worded.chain([ProblemCode::new(StatusCode::INTERNAL_SERVER_ERROR, "damaged")]).collect()
+}
+
+impl Problem {
+    /// A refusal of an earlier request with the same id and content.
+    pub(crate) fn remembered(refusal: Refusal, decided_at: TimeMs) -> Problem {
+        let (status, detail) = worded(refusal);
+        let detail = match refusal {
+            Refusal::InsufficientFunds { available } => format!(
+                "this id was refused before: the account to debit had only {available} available then; choose a new id"
+            ),
+            _ => format!("this id was refused before, for what was so then: {detail}; choose a new id"),
+        };
+        let problem = Problem::new(ProblemCode::new(status, refusal.code()), detail);
+        let problem = problem.with("remembered", true).with("decided_at", decided_at.0);
+        match refusal {
+            Refusal::InsufficientFunds { available } => problem.with("available", available),
+            _ => problem,
+        }
+    }
 }
 
 impl From<Refusal> for Problem {

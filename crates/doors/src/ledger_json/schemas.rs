@@ -3,27 +3,41 @@
 use tidegate_machines::ledger::{ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, MEMO_BYTES_MAX, TRANSFER_ID_BYTES_MAX};
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 
+/// At most so many visible characters that are neither a space nor one of `$but`.
+macro_rules! visible {
+    ($but:literal, $most:literal) => {
+        concat!(
+            "[^",
+            $but,
+            "\\x00-\\x20\\x7f-\\xa0\\xad\\u034f\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u0890\\u0891\\u08e2",
+            "\\u115f\\u1160\\u1680\\u17b4\\u17b5\\u180b-\\u180f\\u2000-\\u200f\\u2028-\\u202f\\u205f-\\u206f",
+            "\\u2800\\u3000\\u3164\\ud800-\\uf8ff\\ufdd0-\\ufdef\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\uffff",
+            "]{1,",
+            $most,
+            "}"
+        )
+    };
+}
+
 // JSON Schema counts characters where the ledger counts bytes. Each pattern describes ASCII up to the bound, and other
 // scripts up to a quarter of it, which always fits; the ledger takes longer ones as long as their bytes fit.
-const TRANSFER_ID: &str =
-    "^([ -~]{1,64}|[^\\x00-\\x1f\\x7f-\\x9f\\xad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]{1,16})$";
-const ACCOUNT_ID: &str = "^([ -.0-~]{1,128}|\
-    [^/\\x00-\\x1f\\x7f-\\x9f\\xad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]{1,32})$";
-const ASSET: &str =
-    "^([ -~]{1,32}|[^\\x00-\\x1f\\x7f-\\x9f\\xad\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufeff]{1,8})$";
+// They leave out, as the ledger does, characters that nobody sees (and, to be short, all beyond U+FFFF).
+const TRANSFER_ID: &str = concat!("^([!-~]([ -~]{0,62}[!-~])?|", visible!("", 16), ")$");
+const ACCOUNT_ID: &str = concat!("^([!-.0-~]([ -.0-~]{0,126}[!-.0-~])?|", visible!("/", 32), ")$");
+const ASSET: &str = concat!("^([!-~]([ -~]{0,30}[!-~])?|", visible!("", 8), ")$");
 const MEMO: &str = "^([ -~]{0,256}|[\\s\\S]{0,64})$";
 
 /// Schema of a transfer or hold id.
 pub fn transfer_id_schema() -> ObjectBuilder {
     let text = text(TRANSFER_ID).min_length(Some(1)).max_length(Some(TRANSFER_ID_BYTES_MAX));
-    text.description(Some("Chosen by the client, unique for ever: 1 to 64 bytes of printable UTF-8."))
+    text.description(Some("Chosen by the client, unique for ever in its id space: 1 to 64 bytes of visible UTF-8."))
         .examples(["vote-1"])
 }
 
 /// Schema of an account id.
 pub fn account_id_schema() -> ObjectBuilder {
     let text = text(ACCOUNT_ID).min_length(Some(1)).max_length(Some(ACCOUNT_ID_BYTES_MAX));
-    text.description(Some("1 to 128 bytes of printable UTF-8 without '/'."))
+    text.description(Some("1 to 128 bytes of visible UTF-8 without '/'."))
 }
 
 /// Schema of the account to debit.
@@ -39,7 +53,7 @@ pub fn credit_schema() -> ObjectBuilder {
 /// Schema of a unit of measure.
 pub fn asset_schema() -> ObjectBuilder {
     let text = text(ASSET).min_length(Some(1)).max_length(Some(ASSET_BYTES_MAX));
-    text.description(Some("Unit of measure: 1 to 32 bytes of printable UTF-8.")).examples(["credit"])
+    text.description(Some("Unit of measure: 1 to 32 bytes of visible UTF-8.")).examples(["credit"])
 }
 
 /// Schema of a memo.

@@ -5,6 +5,7 @@ use tidegate_machines::ledger::{Outcome, Refusal};
 
 use super::*;
 use crate::auth::Rights;
+use crate::auth::quota::{Quota, QuotaLimits, Rate};
 
 const VOTE: &str = r#"{"id":"vote-1","debit":"wallet:dave","credit":"candidate:3","amount":1}"#;
 
@@ -46,7 +47,7 @@ impl Exchange {
 
 fn body(answer: &LedgerAnswer) -> Value {
     match answer {
-        LedgerAnswer::Transfer { ticket, body } if *ticket == RequestTicket(7) => {
+        LedgerAnswer::Transfer { ticket, body, .. } if *ticket == RequestTicket(7) => {
             serde_json::from_slice(body).expect("an answer is JSON")
         }
         other => panic!("{other:?} does not answer the transfer"),
@@ -121,6 +122,25 @@ fn a_collectors_parts_are_announced_as_one_account() {
         topics.announcement(ShardIndex(0), account("a+b", AccountKind::Wallet, 1)).is_none(),
         "no topic has this name"
     );
+}
+
+#[test]
+fn who_asks_more_than_it_may_is_told_so_and_the_ledger_is_not_asked() {
+    let requests = Rate { per_s: 1, burst: 2 };
+    let quota = Quota::new(QuotaLimits { requests, ..QuotaLimits::NONE });
+    let dave = dave().with_quota(quota, u32::MAX);
+    let mut exchange = Exchange::new();
+    for _ in 0..2 {
+        assert!(exchange.transfer(Some(&dave), VOTE).is_none(), "the ledger is asked");
+    }
+    let asked = exchange.asked.len();
+    let Exchange { topics, asked: questions } = &mut exchange;
+    let mut start = |token, request| questions.push((token, request));
+    let answer = topics.request(RequestTopic(0), RequestTicket(7), Some(&dave), VOTE.as_bytes(), &mut start);
+    let answer = answer.expect("it is answered at once");
+    assert!(matches!(answer, LedgerAnswer::Transfer { is_too_many: true, .. }), "{answer:?}");
+    assert_eq!(body(&answer)["code"], "too_many_requests");
+    assert_eq!(exchange.asked.len(), asked);
 }
 
 #[test]

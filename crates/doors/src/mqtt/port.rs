@@ -23,7 +23,9 @@ use std::time::{Duration, Instant};
 
 use mio::Interest;
 use mio::unix::SourceFd;
-use tidegate_broker::{Action, Broker, BrokerMessage, ConnectionKey, ConnectionTraits, DrainPlan, SharedFacts, TOPICS};
+use tidegate_broker::{
+    Action, Broker, BrokerMessage, ConnectionKey, ConnectionTraits, DrainPlan, ReasonCode, SharedFacts, TOPICS,
+};
 use tidegate_journal::LogStore;
 use tidegate_ledger::message::Reply;
 use tidegate_ledger::operation::Message;
@@ -384,7 +386,10 @@ impl<L: LogStore> MqttPort<L> {
 
     fn answer(&mut self, answer: LedgerAnswer, now: TimeMs) {
         match answer {
-            LedgerAnswer::Transfer { ticket, body } => self.broker.respond(ticket, Ok(&body), now),
+            LedgerAnswer::Transfer { ticket, body, is_too_many } => {
+                let reason = if is_too_many { ReasonCode::QUOTA_EXCEEDED } else { ReasonCode::SUCCESS };
+                self.broker.respond(ticket, Some(&body), reason, now);
+            }
             LedgerAnswer::Collector { key, account, is_collector } => {
                 self.broker.confirm(key, &account, is_collector, now);
             }

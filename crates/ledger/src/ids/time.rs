@@ -12,6 +12,8 @@
 /// Seconds by which the clock of a client may differ from the ledger's for its ids to be kept by their times.
 const CLOCK_WINDOW: u32 = 60;
 const DAY: u32 = 86_400;
+/// Ends the id space; no client's id has it.
+const BEHIND_SPACE: u8 = 0x1f;
 
 /// The time in an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,9 +24,17 @@ pub(super) struct IdTime {
     pub(super) window: u32,
 }
 
-/// The time in `id`, if it has a shape that is known.
+/// The time in `id`, if it has a shape that is known. The id space that it may begin with has none.
 #[inline]
 pub(super) fn time_in(id: &[u8]) -> Option<IdTime> {
+    match id.iter().position(|byte| *byte == BEHIND_SPACE) {
+        Some(at) => shaped(&id[at + 1..]),
+        None => shaped(id),
+    }
+}
+
+#[inline]
+fn shaped(id: &[u8]) -> Option<IdTime> {
     match id.len() {
         26 => ulid(id).or_else(|| dated(id)),
         36 => uuid7(id).or_else(|| dated(id)),
@@ -103,6 +113,8 @@ fn days_since_1970(year: u32, month: u32, day: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_machines::ledger::IdSpace;
+
     use super::*;
 
     fn seconds(id: &str) -> Option<u32> {
@@ -119,6 +131,15 @@ mod tests {
             assert_eq!(seconds(id), Some(1_795_305_600 + DAY / 2), "{id}");
         }
         assert_eq!(seconds("a:20000229:1"), Some(951_782_400 + DAY / 2));
+    }
+
+    #[test]
+    fn an_id_space_hides_no_time() {
+        let whole = |space: &str, id: &str| IdSpace::new(space).expect("a name").whole(id).into_string();
+        assert_eq!(seconds(&whole("dave", "01ARZ3NDEKTSV4RRFFQ69G5FAV")), Some(1_469_922_850));
+        assert_eq!(seconds(&whole("", "017F22E2-79B0-7CC3-98C4-DC0C0C07398F")), Some(1_645_557_742));
+        assert_eq!(seconds(&whole("shop:1:2", "017F22E2-79B0-7CC3-98C4-DC0C0C07398F")), Some(1_645_557_742));
+        assert_eq!(seconds(&whole("a:20000229:x", "vote-1")), None, "a time in the name of a space is none of its ids");
     }
 
     #[test]

@@ -201,14 +201,16 @@ impl<D: Disk> LedgerService<D> {
                 return Ok(PAUSED);
             }
             let n = progress.outcomes.len();
-            let hold = holds[selection.index(n)].borrow();
+            let request = &holds[selection.index(n)];
+            let (hold, open_holds_max) = (request.borrow(), request.open_holds_max);
             if self.needs_credit(turn.state(), hold.credit, facts) {
                 progress.need_credit.push(n as u32);
                 progress.outcomes.push(Outcome::Refused(Refusal::CreditAccountNotFound));
                 continue;
             }
             let credit_missing = is_missing(hold.credit, facts);
-            let outcome = self.decide_one(turn, &Command::PlaceHold { hold, credit_missing }, Some(hold.id))?;
+            let outcome =
+                self.decide_one(turn, &Command::PlaceHold { hold, credit_missing, open_holds_max }, Some(hold.id))?;
             progress.outcomes.push(outcome);
         }
         Ok(done(progress.answer(count)))
@@ -509,7 +511,7 @@ fn opened(ledger: &Ledger, id: &str, outcome: Outcome) -> Answer {
     match (outcome, ledger.account(id)) {
         (Outcome::Applied, Some(account)) => Answer::Opened { created: true, account },
         (Outcome::Duplicate, Some(account)) => Answer::Opened { created: false, account },
-        (Outcome::Refused(refusal), _) => Answer::Refused(refusal),
+        (Outcome::Refused(refusal) | Outcome::RefusedBefore { refusal, .. }, _) => Answer::Refused(refusal),
         (_, None) => unreachable!("an open account is there"),
     }
 }

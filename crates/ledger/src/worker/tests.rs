@@ -304,6 +304,7 @@ fn holds_expire_though_their_records_are_cold() {
         amount: 2,
         expires_in_ms: 1_000,
         memo: "".into(),
+        open_holds_max: u32::MAX,
     };
     let placed = node.ask(Request::PlaceHolds((0..HOLDS).map(hold).collect()));
     assert_eq!(placed, Reply::Outcomes(vec![Outcome::Applied; HOLDS]));

@@ -19,7 +19,7 @@ use super::hold::{HoldId, OpenHold};
 use super::mismatch::Mismatch;
 use super::request::AccountKind;
 use super::state::Ledger;
-use super::validity::{check_expiry, is_account_id, is_asset};
+use super::validity::{check_expiry, is_known_account_id, is_known_asset};
 use crate::{Amount, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
 /// A failed check, without the position of the record yet.
@@ -230,7 +230,7 @@ impl Ledger {
         if let Some(known) = self.accounts.find(id) {
             return Err(wrong(Some(known), "slot", known.0, slot.0));
         }
-        if !is_account_id(id) || !is_asset(asset) {
+        if !is_known_account_id(id) || !is_known_asset(asset) {
             return Err(wrong(None, "valid id and asset", 1, 0));
         }
         let asset = self.assets.find_or_add(asset);

@@ -6,7 +6,7 @@
 use super::account::AccountSlot;
 use super::event::{AccountStep, CreditStep, Event, HoldFacts};
 use super::limits::{
-    ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, EVENT_BYTES_MAX, MEMO_BYTES_MAX, TIME_MS_MAX, TRANSFER_ID_BYTES_MAX,
+    ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, EVENT_BYTES_MAX, MEMO_BYTES_MAX, TIME_MS_MAX, WHOLE_ID_BYTES_MAX,
 };
 use super::loss::LossSide;
 use super::outcome::Refusal;
@@ -62,7 +62,7 @@ impl<'a> Event<'a> {
         let start = out.len();
         match *self {
             Event::Transferred { time, id, debit, credit, amount, memo } => {
-                debug_assert!(!id.is_empty() && id.len() <= TRANSFER_ID_BYTES_MAX, "an id of {} bytes", id.len());
+                debug_assert!(!id.is_empty() && id.len() <= WHOLE_ID_BYTES_MAX, "an id of {} bytes", id.len());
                 put_head(out, TRANSFERRED | memo_flag(memo) | outbound_flag(credit), time);
                 put_text(out, id);
                 put_step(out, debit);
@@ -283,7 +283,7 @@ fn get_time(reader: &mut Reader<'_>) -> Parsed<TimeMs> {
 
 #[inline]
 fn get_id<'a>(reader: &mut Reader<'a>) -> Parsed<&'a str> {
-    reader.text(1, TRANSFER_ID_BYTES_MAX, "id")
+    reader.text(1, WHOLE_ID_BYTES_MAX, "id")
 }
 
 fn memo_flag(memo: &str) -> u8 {
@@ -365,7 +365,7 @@ fn get_credit(reader: &mut Reader<'_>, tag: u8, slot: AccountSlot) -> Parsed<Cre
 }
 
 fn put_hold(out: &mut Vec<u8>, tag: u8, time: TimeMs, hold: &HoldFacts<'_>, debit: AccountStep) {
-    debug_assert!(!hold.id.is_empty() && hold.id.len() <= TRANSFER_ID_BYTES_MAX, "an id of {} bytes", hold.id.len());
+    debug_assert!(!hold.id.is_empty() && hold.id.len() <= WHOLE_ID_BYTES_MAX, "an id of {} bytes", hold.id.len());
     put_head(out, tag | memo_flag(hold.memo), time);
     put_text(out, hold.id);
     put_step(out, debit);
@@ -420,6 +420,7 @@ fn put_refusal(out: &mut Vec<u8>, refusal: Refusal) {
         Refusal::CollectorCreditOnly => 5,
         Refusal::Overflow => 6,
         Refusal::LinkedFailed => 7,
+        Refusal::TooManyHolds => 16,
         other => panic!("{} is never journaled", other.code()),
     });
     if let Refusal::InsufficientFunds { available } = refusal {
@@ -436,6 +437,7 @@ fn get_refusal(reader: &mut Reader<'_>) -> Parsed<Refusal> {
         5 => Refusal::CollectorCreditOnly,
         6 => Refusal::Overflow,
         7 => Refusal::LinkedFailed,
+        16 => Refusal::TooManyHolds,
         _ => return Err(Malformed { what: "refusal" }),
     })
 }

@@ -29,6 +29,8 @@ pub enum Command<'a> {
         hold: Hold<'a>,
         /// As for a transfer.
         credit_missing: bool,
+        /// It is refused if its account has so many open holds already.
+        open_holds_max: u32,
     },
     /// Move all (`None`) or part of what a hold reserved, and release the rest.
     PostHold {

@@ -16,7 +16,8 @@ use super::request::{AccountKind, Hold, Transfer};
 use super::rules::Verdict;
 use super::state::Ledger;
 use super::validity::{
-    check_accounts, check_expiry, check_form, check_transfer, is_account_id, is_asset, is_transfer_id,
+    check_expiry, check_form, check_known_accounts, check_transfer, is_account_id, is_asset, is_known_account_id,
+    is_known_asset, is_known_id, is_transfer_id,
 };
 use crate::{Amount, Decision, OutboundNumber, ShardIndex, TimeMs};
 
@@ -24,6 +25,10 @@ type Decided<'a> = Decision<Event<'a>, Ruling>;
 
 const fn refused<'a>(refusal: Refusal) -> Decided<'a> {
     Decision::Answer(Ruling::Outcome(Outcome::Refused(refusal)))
+}
+
+const fn remembered<'a>(refusal: Refusal, decided_at: TimeMs) -> Decided<'a> {
+    Decision::Answer(Ruling::Outcome(Outcome::RefusedBefore { refusal, decided_at }))
 }
 
 const DUPLICATE: Decided<'static> = Decision::Answer(Ruling::Outcome(Outcome::Duplicate));
@@ -39,7 +44,7 @@ impl Ledger {
         now: TimeMs,
     ) -> Decided<'a> {
         let Transfer { id, debit, credit, amount, memo } = *transfer;
-        let amount = match check_form(id, debit, credit, amount, memo) {
+        let amount = match check_form(id, prior.is_some(), debit, credit, amount, memo) {
             Ok(amount) => amount,
             Err(refusal) => return refused(refusal),
         };
@@ -58,7 +63,7 @@ impl Ledger {
     #[cold]
     fn repeat_transfer<'a>(&self, transfer: &Transfer<'a>, prior: &Event<'a>) -> Decided<'a> {
         assert_eq!(prior.id(), Some(transfer.id), "the prior event is about another id");
-        if let Err(refusal) = check_accounts(transfer.debit, transfer.credit) {
+        if let Err(refusal) = check_known_accounts(transfer.debit, transfer.credit) {
             return refused(refusal);
         }
         match *prior {
@@ -69,7 +74,9 @@ impl Ledger {
                     && memo == transfer.memo;
                 if same { DUPLICATE } else { refused(Refusal::IdReused) }
             }
-            Event::Refused { digest, refusal, .. } if digest == content_digest(transfer) => refused(refusal),
+            Event::Refused { time, digest, refusal, .. } if digest == content_digest(transfer) => {
+                remembered(refusal, time)
+            }
             _ => refused(Refusal::IdReused),
         }
     }
@@ -78,12 +85,13 @@ impl Ledger {
         &self,
         hold: &Hold<'a>,
         credit_missing: bool,
+        open_holds_max: u32,
         prior: Option<&Event<'a>>,
         now: TimeMs,
     ) -> Decided<'a> {
         let Hold { id, debit, credit, amount, expires_in_ms, memo } = *hold;
-        let form =
-            check_form(id, debit, credit, amount, memo).and_then(|amount| check_expiry(expires_in_ms).map(|()| amount));
+        let form = check_form(id, prior.is_some(), debit, credit, amount, memo)
+            .and_then(|amount| check_expiry(expires_in_ms).map(|()| amount));
         let amount = match form {
             Ok(amount) => amount,
             Err(refusal) => return refused(refusal),
@@ -92,6 +100,9 @@ impl Ledger {
             return self.repeat_place(hold, prior);
         }
         let (debit, credit) = match self.weigh(debit, credit, amount, credit_missing, self) {
+            Verdict::Admit { debit, .. } if self.holds.of_account(debit) >= open_holds_max => {
+                return not_admitted(Verdict::Refuse(Refusal::TooManyHolds), id, hold.into(), now);
+            }
             Verdict::Admit { debit, credit } => (debit, credit),
             verdict => return not_admitted(verdict, id, hold.into(), now),
         };
@@ -107,7 +118,7 @@ impl Ledger {
 
     fn repeat_place<'a>(&self, asked: &Hold<'a>, prior: &Event<'a>) -> Decided<'a> {
         assert_eq!(prior.id(), Some(asked.id), "the prior event is about another id");
-        if let Err(refusal) = check_accounts(asked.debit, asked.credit) {
+        if let Err(refusal) = check_known_accounts(asked.debit, asked.credit) {
             return refused(refusal);
         }
         match *prior {
@@ -122,7 +133,9 @@ impl Ledger {
                     && hold.memo == asked.memo;
                 if same { DUPLICATE } else { refused(Refusal::IdReused) }
             }
-            Event::Refused { digest, refusal, .. } if digest == content_digest(asked) => refused(refusal),
+            Event::Refused { time, digest, refusal, .. } if digest == content_digest(asked) => {
+                remembered(refusal, time)
+            }
             _ => refused(Refusal::IdReused),
         }
     }
@@ -134,7 +147,7 @@ impl Ledger {
         prior: Option<&Event<'a>>,
         now: TimeMs,
     ) -> Decided<'a> {
-        if !is_transfer_id(id) {
+        if !is_known_id(id) {
             return refused(Refusal::IdInvalid);
         }
         let asked = match amount.map(Amount::new) {
@@ -169,7 +182,7 @@ impl Ledger {
     }
 
     pub(super) fn decide_void<'a>(&self, id: &'a str, prior: Option<&Event<'a>>, now: TimeMs) -> Decided<'a> {
-        if !is_transfer_id(id) {
+        if !is_known_id(id) {
             return refused(Refusal::IdInvalid);
         }
         let (open, facts) = match self.open_hold(id, prior) {
@@ -274,7 +287,8 @@ impl Ledger {
         if let Some(slot) = self.accounts.find(id) {
             return self.repeat_open(slot, asset, kind);
         }
-        assert!(is_account_id(id) && is_asset(asset), "the home of {id:?} says that it has the asset {asset:?}");
+        let is_account = is_known_account_id(id) && is_known_asset(asset);
+        assert!(is_account, "the home of {id:?} says that it has the asset {asset:?}");
         assert!(home != self.shard && home == shard_of(id, self.shard_count), "shard {home} is not the home of {id}");
         let slot = AccountSlot(self.accounts.len());
         Decision::Append { event: Event::AccountAdopted { time: now, slot, id, asset, kind, home }, outcome: APPLIED }
@@ -298,7 +312,7 @@ impl Ledger {
             return Decision::Answer(Ruling::Gap { expected });
         }
         let Some(slot) = self.accounts.find(credit) else { return refused(Refusal::CreditAccountNotFound) };
-        let amount = match check_form(id, debit, credit, amount, memo) {
+        let amount = match check_form(id, true, debit, credit, amount, memo) {
             Ok(amount) => amount,
             Err(refusal) => return refused(refusal),
         };

@@ -1,6 +1,7 @@
 //! An account's history, newest first, by following `prev` from the account's newest event.
 
 use super::event::Event;
+use super::id_space::IdSpace;
 use super::loss::LossSide;
 use super::request::{HistoryRow, RowKind};
 use super::state::Ledger;
@@ -40,6 +41,7 @@ impl Ledger {
             Event::LossBooked { time, peer, side, number, account, amount } => {
                 let (source, other) = (id(account.slot)?, format!("shard:{peer}").into());
                 let row = HistoryRow {
+                    id_space: "".into(),
                     id: format!("accepted-loss:{peer}:{}", number.0).into(),
                     kind: RowKind::Transfer,
                     debit: if side == LossSide::Sent { source.clone() } else { Box::clone(&other) },
@@ -59,8 +61,10 @@ impl Ledger {
             | Event::TimeMended { .. } => return None,
         };
         let (id, kind, debit, credit, amount, memo, time) = row;
+        let (id_space, id) = IdSpace::split(id);
         let row = HistoryRow {
             id: id.into(),
+            id_space: id_space.into(),
             kind,
             debit,
             credit,

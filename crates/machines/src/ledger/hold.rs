@@ -5,25 +5,25 @@ use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::ops::Bound;
 
-use hashbrown::HashTable;
+use hashbrown::{HashMap, HashTable};
 
 use super::account::AccountSlot;
-use super::limits::TRANSFER_ID_BYTES_MAX;
+use super::limits::WHOLE_ID_BYTES_MAX;
 use crate::{Amount, RecordPosition, TimeMs};
 
 /// A hold id kept in place: holds come and go 400,000 times a second, and an allocation each would be most of their
 /// cost.
 #[derive(Clone, Debug)]
 pub(super) struct HoldId {
-    bytes: [u8; TRANSFER_ID_BYTES_MAX],
+    bytes: [u8; WHOLE_ID_BYTES_MAX],
     length: u8,
 }
 
 impl HoldId {
-    /// Takes an id of at most [`TRANSFER_ID_BYTES_MAX`] bytes.
+    /// Takes an id of at most [`WHOLE_ID_BYTES_MAX`] bytes.
     pub fn new(id: &str) -> HoldId {
-        assert!(!id.is_empty() && id.len() <= TRANSFER_ID_BYTES_MAX, "an id of {} bytes", id.len());
-        let mut bytes = [0; TRANSFER_ID_BYTES_MAX];
+        assert!(!id.is_empty() && id.len() <= WHOLE_ID_BYTES_MAX, "an id of {} bytes", id.len());
+        let mut bytes = [0; WHOLE_ID_BYTES_MAX];
         bytes[..id.len()].copy_from_slice(id.as_bytes());
         HoldId { bytes, length: id.len() as u8 }
     }
@@ -68,6 +68,8 @@ pub(super) struct OpenHolds {
     by_id: HashTable<u32>,
     hasher: foldhash::fast::RandomState,
     by_expiry: BTreeMap<(TimeMs, RecordPosition), u32>,
+    /// How many each account has; only accounts that have some.
+    by_debit: HashMap<AccountSlot, u32, foldhash::fast::RandomState>,
 }
 
 impl OpenHolds {
@@ -82,10 +84,16 @@ impl OpenHolds {
         Some(&self.entries[*entry as usize])
     }
 
+    /// How many open holds reserve money of this account.
+    pub fn of_account(&self, debit: AccountSlot) -> u32 {
+        self.by_debit.get(&debit).copied().unwrap_or(0)
+    }
+
     /// Adds a hold whose id is not open.
     pub fn insert(&mut self, hold: OpenHold) {
         let hash = self.hasher.hash_one(hold.id.as_bytes());
         let key = hold.key();
+        *self.by_debit.entry(hold.debit).or_insert(0) += 1;
         let entry = match self.free.pop() {
             Some(entry) => {
                 self.entries[entry as usize] = hold;
@@ -113,6 +121,8 @@ impl OpenHolds {
     /// Walks all and panics if the two indices and the entries do not fit each other.
     pub fn assert_sound(&self) {
         self.assert_counts();
+        let counted: usize = self.by_debit.values().map(|&count| count as usize).sum();
+        assert!(counted == self.len(), "{counted} holds are counted for accounts, of {}", self.len());
         for (key, &entry) in &self.by_expiry {
             let hold = &self.entries[entry as usize];
             assert_eq!(hold.key(), *key, "hold {} stands elsewhere in the order of expiry", hold.id.as_str());
@@ -132,6 +142,12 @@ impl OpenHolds {
         let (entry, _) = found.remove();
         let by_expiry = self.by_expiry.remove(&self.entries[entry as usize].key());
         assert!(by_expiry == Some(entry), "an open hold is in the order of expiry");
+        let debit = self.entries[entry as usize].debit;
+        let count = self.by_debit.get_mut(&debit).expect("an open hold is counted for its account");
+        *count -= 1;
+        if *count == 0 {
+            self.by_debit.remove(&debit);
+        }
         self.free.push(entry);
         self.assert_counts();
     }

@@ -5,8 +5,12 @@ use crate::encoding::VARINT_BYTES_MAX;
 
 /// Longest account id, in bytes of UTF-8.
 pub const ACCOUNT_ID_BYTES_MAX: usize = 128;
-/// Longest transfer or hold id, in bytes of UTF-8.
+/// Longest transfer or hold id that a client chooses, in bytes of UTF-8.
 pub const TRANSFER_ID_BYTES_MAX: usize = 64;
+/// Longest name of an [id space](super::IdSpace), in bytes of UTF-8.
+pub const ID_SPACE_BYTES_MAX: usize = 64;
+/// Longest transfer or hold id with its space, in bytes: as it stands in records.
+pub const WHOLE_ID_BYTES_MAX: usize = ID_SPACE_BYTES_MAX + 1 + TRANSFER_ID_BYTES_MAX;
 /// Longest asset name, in bytes of UTF-8.
 pub const ASSET_BYTES_MAX: usize = 32;
 /// Longest memo, in bytes of UTF-8.
@@ -30,7 +34,7 @@ pub const EVENT_BYTES_MAX: usize = 1024;
 pub(super) const EVENT_HEAD_BYTES_MAX: usize = 1 + 6 + 6 + 16 + 12 * VARINT_BYTES_MAX;
 
 const _: () = assert!(
-    EVENT_HEAD_BYTES_MAX + (2 + TRANSFER_ID_BYTES_MAX) + (2 + ACCOUNT_ID_BYTES_MAX) + (2 + MEMO_BYTES_MAX)
+    EVENT_HEAD_BYTES_MAX + (2 + WHOLE_ID_BYTES_MAX) + (2 + ACCOUNT_ID_BYTES_MAX) + (2 + MEMO_BYTES_MAX)
         <= EVENT_BYTES_MAX
 );
 const _: () = assert!(EVENT_HEAD_BYTES_MAX + (2 + ACCOUNT_ID_BYTES_MAX) + (2 + ASSET_BYTES_MAX) <= EVENT_BYTES_MAX);
@@ -39,6 +43,6 @@ const _: () = assert!(TIME_MS_MAX.checked_add(HOLD_EXPIRES_IN_MS_MAX).is_some())
 // A linked group is decided as one, and each of its credits may wait for the same shard.
 const _: () = assert!(TRANSFERS_PER_REQUEST_MAX <= OUTBOUND_PENDING_MAX);
 // An id is kept in place with its length in one byte.
-const _: () = assert!(TRANSFER_ID_BYTES_MAX <= u8::MAX as usize);
+const _: () = assert!(WHOLE_ID_BYTES_MAX <= u8::MAX as usize);
 // The length of an id and of an asset fits one byte of a varint or two.
 const _: () = assert!(ACCOUNT_ID_BYTES_MAX < 1 << 14 && MEMO_BYTES_MAX < 1 << 14);

@@ -71,7 +71,7 @@ impl Ledger {
 impl Overlay<'_> {
     fn admit(&mut self, transfer: &Transfer<'_>) -> Result<(), Refusal> {
         let Transfer { id, debit, credit, amount, memo } = *transfer;
-        let amount: Amount = check_form(id, debit, credit, amount, memo)?;
+        let amount: Amount = check_form(id, false, debit, credit, amount, memo)?;
         match self.ledger.weigh(debit, credit, amount, true, self) {
             Verdict::Admit { debit, credit } => {
                 self.change(debit, -i128::from(amount.get()));

@@ -41,7 +41,9 @@ impl Machine for Ledger {
             Command::Transfer { ref transfer, credit_missing } => {
                 self.decide_transfer(transfer, credit_missing, prior, now)
             }
-            Command::PlaceHold { ref hold, credit_missing } => self.decide_place(hold, credit_missing, prior, now),
+            Command::PlaceHold { ref hold, credit_missing, open_holds_max } => {
+                self.decide_place(hold, credit_missing, open_holds_max, prior, now)
+            }
             Command::PostHold { id, amount } => self.decide_post(id, amount, prior, now),
             Command::VoidHold { id } => self.decide_void(id, prior, now),
             Command::ExpireHold { id } => self.decide_expire(id, prior, now),

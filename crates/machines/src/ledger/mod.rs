@@ -37,6 +37,7 @@ mod event;
 mod hash;
 mod history;
 mod hold;
+mod id_space;
 mod limits;
 mod linked;
 mod loss;
@@ -52,6 +53,7 @@ mod sound;
 mod state;
 mod ties;
 mod validity;
+mod visible;
 
 #[cfg(test)]
 mod tests;
@@ -63,9 +65,11 @@ pub use command::{Command, InboundCredit};
 pub use compared::{HoldView, PeerFigures};
 pub use event::{AccountStep, CreditStep, Event, HoldFacts};
 pub use hash::{Content, ContentDigest, content_digest, id_hash, id_hash_keyed, shard_of};
+pub use id_space::IdSpace;
 pub use limits::{
-    ACCOUNT_ID_BYTES_MAX, ACCOUNTS_MAX, ASSET_BYTES_MAX, EVENT_BYTES_MAX, HOLD_EXPIRES_IN_MS_MAX, MEMO_BYTES_MAX,
-    OUTBOUND_PENDING_MAX, TIME_MS_MAX, TRANSFER_ID_BYTES_MAX, TRANSFERS_PER_REQUEST_MAX,
+    ACCOUNT_ID_BYTES_MAX, ACCOUNTS_MAX, ASSET_BYTES_MAX, EVENT_BYTES_MAX, HOLD_EXPIRES_IN_MS_MAX, ID_SPACE_BYTES_MAX,
+    MEMO_BYTES_MAX, OUTBOUND_PENDING_MAX, TIME_MS_MAX, TRANSFER_ID_BYTES_MAX, TRANSFERS_PER_REQUEST_MAX,
+    WHOLE_ID_BYTES_MAX,
 };
 pub use loss::{ACCEPTED_LOSS_PREFIX, Exchanged, LossSide, PeerLoss, losses};
 pub use mismatch::Mismatch;
@@ -74,4 +78,4 @@ pub use peer::OutboundCredit;
 pub use request::{AccountKind, AccountView, HistoryRow, Hold, RowKind, Transfer};
 pub use snapshot::SnapshotError;
 pub use state::{AssetTotals, Ledger};
-pub use validity::{check_hold, check_transfer, is_account_id};
+pub use validity::{check_hold, check_transfer, is_account_id, is_asset, is_transfer_id};

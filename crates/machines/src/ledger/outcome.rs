@@ -1,6 +1,6 @@
 //! The outcome of a request to the ledger. A refusal is a value and not an error: the system worked and refused.
 
-use crate::{DamagedPlace, OutboundNumber};
+use crate::{DamagedPlace, OutboundNumber, TimeMs};
 
 /// The outcome of one transfer, hold, post or void.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,8 +9,35 @@ pub enum Outcome {
     Applied,
     /// The same id with the same content was applied before; nothing was done again.
     Duplicate,
-    /// Refused. A refusal that depends on state (funds, accounts) is journaled under its id, and every retry gets it.
+    /// Refused. A refusal that depends on state (funds, accounts) is journaled under its id, and every retry gets it as
+    /// [`Outcome::RefusedBefore`].
     Refused(Refusal),
+    /// The same id with the same content was refused before, for what the state was then; nothing was decided again.
+    RefusedBefore {
+        /// Why, with the figures of then.
+        refusal: Refusal,
+        /// When.
+        decided_at: TimeMs,
+    },
+}
+
+impl Outcome {
+    /// Why it was refused, now or before.
+    pub const fn refusal(self) -> Option<Refusal> {
+        match self {
+            Outcome::Refused(refusal) | Outcome::RefusedBefore { refusal, .. } => Some(refusal),
+            Outcome::Applied | Outcome::Duplicate => None,
+        }
+    }
+
+    /// The same without whether a refusal is remembered.
+    #[must_use]
+    pub const fn as_if_new(self) -> Outcome {
+        match self.refusal() {
+            Some(refusal) => Outcome::Refused(refusal),
+            None => self,
+        }
+    }
 }
 
 /// What the ledger says to one command: the answer to a request, or what other shards need to know.
@@ -85,6 +112,8 @@ pub enum Refusal {
     HoldExpired,
     /// A post asks more than was held.
     PostExceedsHold,
+    /// The account has as many open holds as this caller's holds may be.
+    TooManyHolds,
     /// Another transfer of the linked group was refused, so none was applied.
     LinkedFailed,
     /// The debit accounts of a linked group live on different shards; co-locate them with a `{tag}`.
@@ -124,6 +153,7 @@ impl Refusal {
             Refusal::HoldVoided => "hold_voided",
             Refusal::HoldExpired => "hold_expired",
             Refusal::PostExceedsHold => "post_exceeds_hold",
+            Refusal::TooManyHolds => "too_many_holds",
             Refusal::LinkedFailed => "linked_failed",
             Refusal::LinkedAcrossShards => "linked_across_shards",
             Refusal::BatchSizeInvalid => "batch_size_invalid",
@@ -142,6 +172,7 @@ impl Refusal {
                 | Refusal::AssetMismatch
                 | Refusal::CollectorCreditOnly
                 | Refusal::Overflow
+                | Refusal::TooManyHolds
                 | Refusal::LinkedFailed
         )
     }

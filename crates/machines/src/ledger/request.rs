@@ -88,8 +88,10 @@ pub enum RowKind {
 /// One row of an account's history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryRow {
-    /// Transfer or hold id.
+    /// Transfer or hold id, as its client chose it.
     pub id: Box<str>,
+    /// Name of the [id space](super::IdSpace) in which that id is unique; empty for the empty one.
+    pub id_space: Box<str>,
     /// What happened.
     pub kind: RowKind,
     /// Account that was (or would be) debited.

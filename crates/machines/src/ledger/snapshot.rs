@@ -11,11 +11,11 @@ use super::account::{Account, AccountSlot};
 use super::asset::AssetIndex;
 use super::codec::get_account_kind;
 use super::hold::{HoldId, OpenHold};
-use super::limits::{ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, TIME_MS_MAX, TRANSFER_ID_BYTES_MAX};
+use super::limits::{ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, TIME_MS_MAX, WHOLE_ID_BYTES_MAX};
 use super::peer::Peer;
 use super::request::AccountKind;
 use super::state::Ledger;
-use super::validity::{check_expiry, is_account_id, is_asset, is_transfer_id};
+use super::validity::{check_expiry, is_known_account_id, is_known_asset, is_known_id};
 use super::{hash::shard_of, limits::ACCOUNTS_MAX};
 use crate::chunks::Chunks;
 use crate::encoding::{Malformed, Parsed, Reader, put_text, put_varint, put_varint_128, put_zigzag, require};
@@ -134,7 +134,7 @@ fn get_ledger(reader: &mut Reader<'_>) -> Parsed<Ledger> {
     ledger.position = reader.position("position")?;
     for _ in 0..reader.u32("count of assets")? {
         let name = reader.text(1, ASSET_BYTES_MAX, "asset")?;
-        require(is_asset(name) && ledger.assets.find(name).is_none(), "asset")?;
+        require(is_known_asset(name) && ledger.assets.find(name).is_none(), "asset")?;
         ledger.assets.find_or_add(name);
     }
     let accounts = reader.u32("count of accounts")?;
@@ -160,7 +160,7 @@ fn get_ledger(reader: &mut Reader<'_>) -> Parsed<Ledger> {
 fn get_account(reader: &mut Reader<'_>, ledger: &mut Ledger) -> Parsed<()> {
     let kind = get_account_kind(reader)?;
     let id = reader.text(1, ACCOUNT_ID_BYTES_MAX, "account id")?;
-    require(is_account_id(id), "account id")?;
+    require(is_known_account_id(id), "account id")?;
     require(ledger.accounts.find(id).is_none(), "account id twice")?;
     let asset = get_asset(reader, ledger)?;
     let mut account = Account {
@@ -233,8 +233,8 @@ fn put_hold(out: &mut Vec<u8>, hold: &OpenHold) {
 }
 
 fn get_hold(reader: &mut Reader<'_>, ledger: &Ledger) -> Parsed<OpenHold> {
-    let id = reader.text(1, TRANSFER_ID_BYTES_MAX, "hold id")?;
-    require(is_transfer_id(id) && ledger.holds.find(id).is_none(), "hold id")?;
+    let id = reader.text(1, WHOLE_ID_BYTES_MAX, "hold id")?;
+    require(is_known_id(id) && ledger.holds.find(id).is_none(), "hold id")?;
     let debit = AccountSlot(reader.u32("debit account of a hold")?);
     let credit = AccountSlot(reader.u32("credit account of a hold")?);
     let hold = OpenHold {

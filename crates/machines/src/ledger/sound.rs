@@ -9,7 +9,7 @@ use super::asset::AssetIndex;
 use super::hash::shard_of;
 use super::peer::Peer;
 use super::state::Ledger;
-use super::validity::{check_expiry, is_account_id, is_asset};
+use super::validity::{check_expiry, is_known_account_id, is_known_asset};
 use crate::{OutboundNumber, RecordPosition, ShardIndex};
 
 impl Ledger {
@@ -39,7 +39,7 @@ impl Ledger {
         self.accounts.assert_sound();
         for account in self.accounts.iter() {
             let id = &*account.id;
-            assert!(is_account_id(id), "account {id:?} has no valid id");
+            assert!(is_known_account_id(id), "account {id:?} has no valid id");
             assert_eq!(account.home, shard_of(id, self.shard_count), "account {id} is at home elsewhere");
             assert!(account.asset.0 < self.assets.len(), "account {id} has an asset that is not there");
             assert!(account.last <= self.position, "the history of {id} goes beyond the newest event");
@@ -57,7 +57,7 @@ impl Ledger {
             reserves[account.asset.0 as usize] += account.reserve();
         }
         for (index, asset) in self.assets.iter() {
-            assert!(is_asset(&asset.name), "asset {:?} has no valid name", asset.name);
+            assert!(is_known_asset(&asset.name), "asset {:?} has no valid name", asset.name);
             assert_eq!(asset.reserve, reserves[index.0 as usize], "what sources of {} may still owe", asset.name);
             assert!(asset.reserve <= self.issuance_cap(), "sources of {} issued more than the cap", asset.name);
         }

@@ -4,6 +4,7 @@ mod cases;
 mod cluster;
 mod codec;
 mod damage;
+mod limits;
 mod losses;
 mod model;
 pub(super) mod node;

@@ -131,5 +131,6 @@ fn hold_request(item: &Item) -> HoldRequest {
         amount: content.amount,
         expires_in_ms: content.expires_in_ms.expect("a hold has a lifetime"),
         memo: content.memo.as_str().into(),
+        open_holds_max: u32::MAX,
     }
 }

@@ -195,7 +195,7 @@ impl Model {
             })?;
         }
         for (item, outcome) in items.iter().zip(outcomes).filter(|(_, outcome)| !is_damaged(outcome)) {
-            self.item_answered(item, *outcome, linked, sent)?;
+            self.item_answered(item, outcome.as_if_new(), linked, sent)?;
         }
         if linked {
             self.check_group(items).map_err(|violation| Violation {

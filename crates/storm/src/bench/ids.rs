@@ -154,7 +154,7 @@ fn measure(tidegate: &Tidegate, names: &Names, transfers: u64, kind: Kind, serie
             let mut longest = 0.0f64;
             loop {
                 let last = done.load(Ordering::SeqCst);
-                longest = longest.max(figure_max(tidegate.http(), "worker_longest_turn_us")? / 1000.0);
+                longest = longest.max(figure_max(tidegate.http(), "worker_longest_turn_seconds")? * 1000.0);
                 if last {
                     return Ok(longest);
                 }

@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 
 use crate::huge_pages::HugePages;
 use crate::output::say;
+use crate::private;
 
 /// Open files below which a few thousand clients meet "too many open files".
 const OPEN_FILES_WISHED: u64 = 65_536;
@@ -40,6 +41,7 @@ pub fn run(data: &Path) -> Result<ExitCode> {
         port_range(),
         clock_source(),
         sync_time(data)?,
+        data_mode(data),
         numa(),
         huge_pages(),
     ];
@@ -86,15 +88,26 @@ fn clock_source() -> Finding {
     Finding { what: "clock source", found, advice }
 }
 
+/// Whether others on this host may look into the data directory. A start closes it.
+fn data_mode(data: &Path) -> Finding {
+    let open = private::open_mode(data).filter(|_| data.join("DIRECTORY").exists());
+    let advice = open.map(|_| format!("others may read balances, messages and keys: chmod 700 {}", data.display()));
+    let found = open.map_or("closed to others".into(), |mode| format!("mode {mode:o}"));
+    Finding { what: "data directory", found, advice }
+}
+
 fn sync_time(data: &Path) -> Result<Finding> {
-    fs::create_dir_all(data).with_context(|| format!("cannot use {}", data.display()))?;
-    let path = data.join(".tidegate-doctor");
+    // A directory that is not there yet will be made on the disk of the nearest one above it. It is not made here.
+    let there = data.ancestors().map(|part| if part.as_os_str().is_empty() { Path::new(".") } else { part });
+    let there = there.into_iter().find(|part| part.is_dir());
+    let there = there.with_context(|| format!("no directory above {} is there", data.display()))?;
+    let path = there.join(".tidegate-doctor");
     let mut file = OpenOptions::new()
         .create(true)
         .truncate(true)
         .write(true)
         .open(&path)
-        .with_context(|| format!("cannot write to {}", data.display()))?;
+        .with_context(|| format!("cannot write to {}", there.display()))?;
     let mut times: Vec<u128> = Vec::with_capacity(SYNCS);
     for _ in 0..SYNCS {
         let began = Instant::now();

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use tidegate_config::{ConfigError, Document, NoDefault, Optional, Required, Text, Texts, config, words};
 use tidegate_doors::auth::{Grant, PasswordHash, Rights, ServiceSettings, UserSettings, service_token_hash};
+use tidegate_machines::ledger::IdSpace;
 
 /// Least length of a service's token, in bytes: it is a password that no person has to remember.
 const TOKEN_BYTES_MIN: usize = 16;
@@ -25,7 +26,8 @@ words! {
 config! {
     /// `[[user]]`
     pub struct UserKeys in [["user"]] {
-        name: Required<Text> = NoDefault, .., live, "log-in name";
+        name: Required<Text> = NoDefault, .., live,
+            "log-in name; a viewer's ids are unique under it";
         password_hash: Required<Text> = NoDefault, .., live, "argon2id hash; `tidegate hash-password` makes one";
         role: Required<UserRoleWord> = NoDefault, .., live,
             "\"viewer\" reads own wallets and all collectors, debits only own wallets, credits only collectors; \
@@ -43,6 +45,8 @@ config! {
         token_sha256: Optional<Text> = NoDefault, .., live,
             "SHA-256 of the token in 64 hex digits: printf %s TOKEN | sha256sum";
         grants: Texts = &[], .., live, "what it may do";
+        id_space: Text = "", .., live,
+            "in which space the ids of its transfers and holds are unique; services of one space share their ids";
     }
 }
 
@@ -60,6 +64,13 @@ pub fn users(document: &Document) -> Result<Vec<UserSettings>, ConfigError> {
         let password_hash = PasswordHash::parse(&user.password_hash)
             .map_err(|error| document.error_at(&at("password_hash"), format!("user.password_hash: {error}")))?;
         let rights = user_rights(document, &at, &user)?;
+        if user.role == UserRole::Viewer && IdSpace::new(name).is_none_or(|space| space.is_empty()) {
+            let message = format!(
+                "user.name = {name:?}: the name of a viewer is 1 to 64 bytes of visible characters, without spaces at \
+                 its ends: it is part of the ids of the viewer's transfers"
+            );
+            return Err(document.error_at(&at("name"), message));
+        }
         Ok(UserSettings { name: user.name, password_hash, rights })
     };
     users.into_iter().enumerate().map(user).collect()
@@ -84,7 +95,7 @@ fn user_rights(document: &Document, at: &impl Fn(&str) -> String, user: &UserKey
 }
 
 /// Checks `[[service]]`.
-pub fn services(document: &Document) -> Result<Vec<ServiceSettings>, ConfigError> {
+pub fn services(document: &Document, users: &[UserSettings]) -> Result<Vec<ServiceSettings>, ConfigError> {
     let services: Vec<ServiceKeys> = document.list()?;
     let mut tokens = HashSet::new();
     let service = |(index, service): (usize, ServiceKeys)| {
@@ -95,7 +106,16 @@ pub fn services(document: &Document) -> Result<Vec<ServiceSettings>, ConfigError
             return Err(document.error_at(&at("name"), format!("service {name:?} has the token of another service")));
         }
         let grants = parse_grants(document, &at("grants"), &service.grants)?;
-        Ok(ServiceSettings { name, token_sha256, rights: Rights::Service { grants } })
+        let wrong = |what: &str| {
+            document.error_at(&at("id_space"), format!("service.id_space = {:?}: {what}", service.id_space))
+        };
+        let id_space = IdSpace::new(&service.id_space)
+            .ok_or_else(|| wrong("expected at most 64 bytes of visible characters, without spaces at the ends"))?;
+        let is_viewer = |user: &UserSettings| matches!(user.rights, Rights::Viewer { .. });
+        if users.iter().any(|user| is_viewer(user) && *user.name == *service.id_space) {
+            return Err(wrong("this is the id space of the viewer of this name; choose another"));
+        }
+        Ok(ServiceSettings { name, token_sha256, rights: Rights::Service { grants }, id_space, quota: None })
     };
     services.into_iter().enumerate().map(service).collect()
 }

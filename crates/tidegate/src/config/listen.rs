@@ -43,10 +43,10 @@ pub struct Listen {
 pub fn settle(document: &Document, overrides: &Overrides) -> Result<Listen, ConfigError> {
     let (keys, mqtt): (ListenKeys, MqttListenKeys) = (document.section()?, document.section()?);
     Ok(Listen {
-        http: overrides.http.or(keys.http),
-        binary: overrides.binary.or(keys.binary),
-        mqtt: overrides.mqtt.or(mqtt.mqtt),
-        mqtts: overrides.mqtts.or(mqtt.mqtts),
+        http: overrides.http.map_or(keys.http, |flag| flag.0),
+        binary: overrides.binary.map_or(keys.binary, |flag| flag.0),
+        mqtt: overrides.mqtt.map_or(mqtt.mqtt, |flag| flag.0),
+        mqtts: overrides.mqtts.map_or(mqtt.mqtts, |flag| flag.0),
     })
 }
 

@@ -23,6 +23,7 @@ mod ledger;
 mod listen;
 mod listeners;
 mod mqtt;
+mod quota;
 mod seed;
 mod settled;
 mod tls;
@@ -36,7 +37,8 @@ use tidegate_config::{Schema, Section};
 
 pub use listeners::Door;
 pub use seed::Seed;
-pub use settled::{Config, Overrides};
+pub use settled::{Address, Config, Overrides};
+pub use topics::TopicsKeys;
 
 /// The rows of all owners, in the order in which people read about them.
 const OWNERS: &[&[Section]] = &[
@@ -58,6 +60,8 @@ const OWNERS: &[&[Section]] = &[
     topics::TopicsKeys::SECTIONS,
     access::AclKeys::SECTIONS,
     auth::AuthKeys::SECTIONS,
+    quota::ViewerQuotaKeys::SECTIONS,
+    quota::ServiceQuotaKeys::SECTIONS,
     accounts::UserKeys::SECTIONS,
     accounts::ServiceKeys::SECTIONS,
     seed::SeedAccountKeys::SECTIONS,

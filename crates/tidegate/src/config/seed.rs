@@ -41,9 +41,24 @@ pub struct Seed {
     pub accounts: Vec<SeedAccountKeys>,
     /// Transfers to make, in this order.
     pub transfers: Vec<SeedTransferKeys>,
+    /// File and line of each account.
+    pub account_places: Vec<String>,
+    /// File and line of each transfer.
+    pub transfer_places: Vec<String>,
 }
 
-/// The ledger checks ids and amounts, when it is seeded.
+/// The ledger checks all of them before it is seeded.
 pub fn settle(document: &Document) -> Result<Seed, ConfigError> {
-    Ok(Seed { accounts: document.list()?, transfers: document.list()? })
+    let (accounts, transfers): (Vec<SeedAccountKeys>, Vec<SeedTransferKeys>) = (document.list()?, document.list()?);
+    let places = |section: &str, count: usize| {
+        let place = |index| {
+            let path = format!("{section}[{index}].id");
+            let at = document.error_at(&path, "");
+            at.line.map_or(at.place.clone(), |line| format!("{}:{line}", at.place))
+        };
+        (0..count).map(place).collect()
+    };
+    let account_places = places("seed.account", accounts.len());
+    let transfer_places = places("seed.transfer", transfers.len());
+    Ok(Seed { accounts, transfers, account_places, transfer_places })
 }

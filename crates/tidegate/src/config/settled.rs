@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use tidegate_config::{ConfigError, Document, Schema};
@@ -15,9 +16,10 @@ use super::data::{Data, interval};
 use super::ledger::LedgerKeys;
 use super::listen::Listen;
 use super::mqtt::Mqtt;
+use super::quota::Quotas;
 use super::seed::Seed;
 use super::tls::Tls;
-use super::{access, accounts, auth, data, http, listen, seed, tls, workers};
+use super::{access, accounts, auth, data, http, listen, quota, seed, tls, workers};
 
 /// Everything that can be set, as the server uses it.
 #[derive(Clone, Debug)]
@@ -38,6 +40,8 @@ pub struct Config {
     pub mqtt: Mqtt,
     /// Who may use which topics.
     pub topics: TopicAccess,
+    /// What callers may use up.
+    pub quotas: Quotas,
     /// People.
     pub users: Vec<UserSettings>,
     /// Programs.
@@ -69,19 +73,37 @@ pub struct Limits {
     pub logins: LoginLimits,
 }
 
+/// An address of a door on the command line: `None` for `off`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Address(pub Option<SocketAddr>);
+
+impl FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Address, String> {
+        match text {
+            "off" => Ok(Address(None)),
+            _ => text
+                .parse()
+                .map(|address| Address(Some(address)))
+                .map_err(|_| "expected an IP address and port such as 127.0.0.1:8080, or off".to_owned()),
+        }
+    }
+}
+
 /// Flags of the command line, which go before the file.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     /// `--data DIR`
     pub data: Option<PathBuf>,
     /// `--http ADDR`
-    pub http: Option<SocketAddr>,
+    pub http: Option<Address>,
     /// `--binary ADDR`
-    pub binary: Option<SocketAddr>,
+    pub binary: Option<Address>,
     /// `--mqtt ADDR`
-    pub mqtt: Option<SocketAddr>,
+    pub mqtt: Option<Address>,
     /// `--mqtts ADDR`
-    pub mqtts: Option<SocketAddr>,
+    pub mqtts: Option<Address>,
 }
 
 impl Overrides {
@@ -114,6 +136,7 @@ impl Config {
         let data = data::settle(&document, overrides)?;
         let listen = listen::settle(&document, overrides)?;
         let limits = limits(&document, cores)?;
+        let users = accounts::users(&document)?;
         Ok(Config {
             audit_interval: interval(document.section::<AuditKeys>()?.audit_interval_s),
             scrub_bytes_per_s: document.section::<AuditKeys>()?.scrub_bytes_per_s,
@@ -123,8 +146,9 @@ impl Config {
             topics: access::topics(&document)?,
             limits,
             listen,
-            users: accounts::users(&document)?,
-            services: accounts::services(&document)?,
+            quotas: quota::settle(&document)?,
+            services: accounts::services(&document, &users)?,
+            users,
             seed: seed::settle(&document)?,
             data,
             document,
@@ -146,6 +170,8 @@ impl Config {
             token_ttl: self.auth.token_ttl,
             login_limits: self.limits.logins,
             topics: self.topics.clone(),
+            viewer_quota: self.quotas.viewer,
+            service_quota: self.quotas.service,
         }
     }
 

@@ -233,7 +233,10 @@ fn clash(question: &Question) -> Question {
 pub fn same_again(first: &Outcome, again: &Outcome) -> Result<(), String> {
     let fits = match first {
         Outcome::Applied | Outcome::Duplicate => *again == Outcome::Duplicate,
-        Outcome::Refused { .. } => again == first,
+        Outcome::Refused { code, available, .. } => matches!(
+            again,
+            Outcome::Refused { code: same, available: then, .. } if same == code && then == available
+        ),
     };
     if fits { Ok(()) } else { Err(format!("the first answer was {first:?}, now it is {again:?}")) }
 }
@@ -246,6 +249,7 @@ fn http_outcome(answer: &Answer) -> Result<Option<Outcome>, String> {
         404 | 409 => Ok(Some(Outcome::Refused {
             code: answer.code().to_owned(),
             available: answer.body["available"].as_u64().unwrap_or(0),
+            remembered: answer.body["decided_at"].as_u64(),
         })),
         503 => Ok(None),
         _ => Err(format!("HTTP answered {answer:?}")),

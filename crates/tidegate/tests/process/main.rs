@@ -18,6 +18,7 @@ mod full_disk;
 mod history_lines;
 mod hostile;
 mod huge_pages;
+mod limits;
 mod losses;
 mod metrics;
 mod mqtt_hostile;

@@ -42,8 +42,8 @@ fn a_viewer_may_vote_and_nothing_else() {
 
     forbidden(dave.transfer(&transfer("theft", "wallet:carol", "candidate:1")));
     forbidden(dave.transfer(&transfer("print", "source:shop", "candidate:1")));
-    forbidden(dave.transfer(&transfer("gift", "wallet:dave", "wallet:carol")));
-    forbidden(dave.transfer(&transfer("refund", "wallet:dave", "source:shop")));
+    refused(dave.transfer(&transfer("gift", "wallet:dave", "wallet:carol")), "credit_account_not_found");
+    refused(dave.transfer(&transfer("refund", "wallet:dave", "source:shop")), "credit_account_not_found");
     // If one transfer is forbidden, nothing of the request is done.
     let mixed = [transfer("good", "wallet:dave", "candidate:1"), transfer("bad", "wallet:carol", "candidate:1")];
     forbidden(dave.transfers(&mixed));
@@ -51,8 +51,8 @@ fn a_viewer_may_vote_and_nothing_else() {
     forbidden(dave.hold(&Hold { transfer: transfer("hold", "wallet:carol", "candidate:1"), expires_in_ms: 1_000 }));
     forbidden(dave.post("hold", None));
     forbidden(dave.void("hold"));
-    forbidden(dave.account("wallet:carol"));
-    forbidden(dave.history("source:shop", "", 10));
+    refused(dave.account("wallet:carol"), "account_not_found");
+    refused(dave.history("source:shop", "", 10), "account_not_found");
     forbidden(dave.open_account("wallet:eve", "credit", tidegate_client::AccountKind::Wallet));
     forbidden(dave.audit());
     let seen: Vec<_> = dave.accounts("", "", 0).expect("a list").into_iter().map(|account| account.id).collect();
@@ -121,8 +121,12 @@ pub fn log_in(server: &Server, user: &str, password: &str) -> String {
 }
 
 fn forbidden<T: Debug>(answer: Result<T, ClientError>) {
+    refused(answer, "forbidden");
+}
+
+fn refused<T: Debug>(answer: Result<T, ClientError>, code: &str) {
     match answer {
-        Err(ClientError::Server(error)) if error.code == "forbidden" => {}
-        other => panic!("forbidden expected, {other:?}"),
+        Err(ClientError::Server(error)) if error.code == code => {}
+        other => panic!("{code} expected, {other:?}"),
     }
 }

@@ -100,7 +100,7 @@ impl<'a> OutcomesRef<'a> {
     pub fn to_proto(&self) -> Result<proto::Outcomes, DecodeError> {
         let mut outcomes = Vec::new();
         for outcome in self.clone() {
-            let OutcomeRef { outcome, code, available } = outcome?;
+            let OutcomeRef { outcome, code, available, remembered, decided_at } = outcome?;
             if outcomes.len() == TRANSFERS_MAX {
                 return Err(DecodeError::TooManyItems);
             }
@@ -109,6 +109,8 @@ impl<'a> OutcomesRef<'a> {
                 outcome: outcome as i32,
                 code: code.to_owned(),
                 available,
+                remembered,
+                decided_at,
             });
         }
         Ok(proto::Outcomes { outcomes })
@@ -157,6 +159,8 @@ fn outcome(item: Value<'_>) -> Result<OutcomeRef<'_>, DecodeError> {
             2 => outcome.outcome = OutcomeKind::try_from(value.varint()? as i32).unwrap_or_default(),
             3 => outcome.code = value.text()?,
             4 => outcome.available = value.varint()?,
+            5 => outcome.remembered = value.varint()? != 0,
+            6 => outcome.decided_at = value.varint()?,
             _ => {}
         }
         Ok(())

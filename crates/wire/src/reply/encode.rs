@@ -58,19 +58,38 @@ impl<'o> OutcomesEncoder<'o> {
     /// Appends a refusal with its stable name, and for `insufficient_funds` what was available (zero otherwise).
     #[inline]
     pub fn refused(&mut self, code: &str, available: u64) {
+        self.refusal(code, available, None);
+    }
+
+    /// Appends a refusal that was decided at `decided_at`, milliseconds since the epoch, for an earlier request.
+    pub fn refused_before(&mut self, code: &str, available: u64, decided_at: u64) {
+        self.refusal(code, available, Some(decided_at));
+    }
+
+    #[inline]
+    fn refusal(&mut self, code: &str, available: u64, decided_at: Option<u64>) {
         let code_width = if code.is_empty() { 0 } else { 1 + varint::width(code.len() as u64) + code.len() };
-        let available_width = if available == 0 { 0 } else { 1 + varint::width(available) };
+        let width = |number: u64| if number == 0 { 0 } else { 1 + varint::width(number) };
+        let remembered_width = decided_at.map_or(0, |decided_at| 2 + width(decided_at));
         self.out.push(BARE[0]);
-        varint::write(self.out, (2 + code_width + available_width) as u64);
+        varint::write(self.out, (2 + code_width + width(available) + remembered_width) as u64);
         self.out.extend_from_slice(&[BARE[2], OutcomeKind::Refused as u8]);
         if !code.is_empty() {
             self.out.push(0x1a);
             varint::write(self.out, code.len() as u64);
             self.out.extend_from_slice(code.as_bytes());
         }
-        if available != 0 {
-            self.out.push(0x20);
-            varint::write(self.out, available);
+        self.number(0x20, available);
+        if let Some(decided_at) = decided_at {
+            self.number(0x28, 1);
+            self.number(0x30, decided_at);
+        }
+    }
+
+    fn number(&mut self, tag: u8, number: u64) {
+        if number != 0 {
+            self.out.push(tag);
+            varint::write(self.out, number);
         }
     }
 

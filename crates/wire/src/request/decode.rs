@@ -397,6 +397,11 @@ pub struct PostHoldsRef<'a> {
 }
 
 impl<'a> PostHoldsRef<'a> {
+    /// The id space of the holds; `None` for the sender's own.
+    pub fn id_space(self) -> Result<Option<&'a str>, DecodeError> {
+        id_space(self.bytes)
+    }
+
     /// Gives each hold's id and amount (`None` for all of it) to `sink`, in order. After an error, what the sink was
     /// given must be dropped.
     pub fn read(self, mut sink: impl FnMut(&'a str, Option<u64>)) -> Result<(), DecodeError> {
@@ -416,6 +421,18 @@ impl<'a> PostHoldsRef<'a> {
     }
 }
 
+/// The field behind a list of holds.
+fn id_space(bytes: &[u8]) -> Result<Option<&str>, DecodeError> {
+    let mut found = None;
+    for_each(bytes, |number, value| {
+        if number == 2 {
+            found = Some(value.text()?);
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
 /// The voids of a request, not read yet.
 #[derive(Clone, Copy, Debug)]
 pub struct VoidHoldsRef<'a> {
@@ -423,6 +440,11 @@ pub struct VoidHoldsRef<'a> {
 }
 
 impl<'a> VoidHoldsRef<'a> {
+    /// The id space of the holds; `None` for the sender's own.
+    pub fn id_space(self) -> Result<Option<&'a str>, DecodeError> {
+        id_space(self.bytes)
+    }
+
     /// Gives each hold's id to `sink`, in order. After an error, what the sink was given must be dropped.
     pub fn read(self, mut sink: impl FnMut(&'a str)) -> Result<(), DecodeError> {
         for_each_item(self.bytes, |item| {

@@ -187,6 +187,15 @@ impl<'o> PostHoldsEncoder<'o> {
         }
     }
 
+    /// Says that the holds are of another id space than the sender's.
+    pub fn in_space(&mut self, id_space: &[u8]) {
+        let out = &mut *self.0.out;
+        // An optional text is written even when it is empty.
+        out.push(0x12);
+        varint::write(out, id_space.len() as u64);
+        out.extend_from_slice(id_space);
+    }
+
     /// How long the frame is so far, in bytes.
     pub fn frame_bytes(&self) -> usize {
         self.0.frame_bytes()

@@ -320,7 +320,7 @@ impl World {
             Action::Request { ticket, topic, payload, .. } => {
                 let who: &[u8] = if topic == RequestTopic(0) { b"ok:" } else { b"other:" };
                 let response = [who, &payload[..]].concat();
-                self.brokers[worker].respond(ticket, Ok(&response), now);
+                self.brokers[worker].respond(ticket, Some(&response), ReasonCode::SUCCESS, now);
             }
             Action::Confirm { key, condition } => {
                 self.brokers[worker].confirm(key, &condition, condition.starts_with("candidate"), now);

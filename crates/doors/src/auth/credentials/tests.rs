@@ -6,8 +6,10 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use rcgen::{CertificateParams, DnType, KeyPair};
+use tidegate_machines::ledger::IdSpace;
 
 use super::*;
+use crate::auth::quota::QuotaLimits;
 use crate::auth::{
     AuthSettings, CertificateUsers, Grant, LoginLimits, PasswordHash, Rights, Secret, ServiceSettings, TopicAccess,
     UserSettings, hash_password, service_token_hash,
@@ -30,11 +32,15 @@ fn settings(users: &[&str], certificate_users: CertificateUsers) -> AuthSettings
             name: "dev".into(),
             token_sha256: service_token_hash(TOKEN),
             rights: Rights::Service { grants: vec![Grant::Everything] },
+            id_space: IdSpace::default(),
+            quota: None,
         }],
         secret: Secret::from_bytes(&[1; 32]).unwrap(),
         token_ttl: Duration::from_secs(100),
         login_limits: LoginLimits { concurrent_max: 1, waiting_max: 1 },
         topics: TopicAccess { certificate_users, ..TopicAccess::default() },
+        viewer_quota: QuotaLimits::NONE,
+        service_quota: QuotaLimits::NONE,
     }
 }
 

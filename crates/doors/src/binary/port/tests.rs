@@ -20,6 +20,7 @@ use tidegate_wire::{
 };
 
 use super::*;
+use crate::auth::quota::QuotaLimits;
 use crate::auth::{AuthSettings, LoginLimits, Rights, Secret, TopicAccess, UserSettings, hash_password};
 use crate::binary::BINARY;
 
@@ -57,6 +58,8 @@ impl Door {
             token_ttl: Duration::from_secs(100),
             login_limits: LoginLimits { concurrent_max: 1, waiting_max: 1 },
             topics: TopicAccess::default(),
+            viewer_quota: QuotaLimits::NONE,
+            service_quota: QuotaLimits::NONE,
         }));
         let metrics = BinaryMetrics::register(&Metrics::of(&[BinaryMetrics::ROWS]), BINARY, 0);
         let settings = BinarySettings { address: None, tls: None, connections_max: 10 };

@@ -252,21 +252,21 @@ fn the_openapi_document_has_every_route_and_its_answers() {
     routes.sort();
     expect_test::expect![[r#"
         get /healthz: 200 503
-        get /metrics: 200 401 403
-        get /openapi.json: 200 401 403
-        get /v1/accounts/{id}/transfers: 200 400 401 403 404 422 500 503
-        get /v1/accounts/{id}: 200 400 401 403 404 422 500 503
-        get /v1/accounts: 200 400 401 403 404 422 500 503
-        get /v1/audit: 200 400 401 403 404 422 500 503
-        get /v1/changes: 200 400 401 403 404 410 422 500 503
-        get /v1/drain: 200 401 403
-        post /v1/accounts: 200 201 400 401 403 404 408 409 413 415 422 500 503
-        post /v1/drain: 202 400 401 403 408 413 415 422
-        post /v1/holds/{id}/post: 200 400 401 403 404 408 409 413 415 422 500 503
-        post /v1/holds/{id}/void: 200 400 401 403 404 408 409 413 415 422 500 503
-        post /v1/holds: 200 201 400 401 403 404 408 409 413 415 422 500 503
+        get /metrics: 200 401 403 429
+        get /openapi.json: 200 401 403 429
+        get /v1/accounts/{id}/transfers: 200 400 401 403 404 422 429 500 503
+        get /v1/accounts/{id}: 200 400 401 403 404 422 429 500 503
+        get /v1/accounts: 200 400 401 403 404 422 429 500 503
+        get /v1/audit: 200 400 401 403 404 422 429 500 503
+        get /v1/changes: 200 400 401 403 404 410 422 429 500 503
+        get /v1/drain: 200 401 403 429
+        post /v1/accounts: 200 201 400 401 403 404 408 409 413 415 422 429 500 503
+        post /v1/drain: 202 400 401 403 408 413 415 422 429
+        post /v1/holds/{id}/post: 200 400 401 403 404 408 409 413 415 422 429 500 503
+        post /v1/holds/{id}/void: 200 400 401 403 404 408 409 413 415 422 429 500 503
+        post /v1/holds: 200 201 400 401 403 404 408 409 413 415 422 429 500 503
         post /v1/login: 200 400 401 408 413 415 422 503
-        post /v1/transfers: 200 201 400 401 403 404 408 409 413 415 422 500 503"#]]
+        post /v1/transfers: 200 201 400 401 403 404 408 409 413 415 422 429 500 503"#]]
     .assert_eq(&routes.join("\n"));
     let history = &document["paths"]["/v1/accounts/{id}/transfers"]["get"]["responses"]["200"]["content"];
     let reference = |content_type: &str| history[content_type]["schema"]["$ref"].as_str().unwrap().to_owned();

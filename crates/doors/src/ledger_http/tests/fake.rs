@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use tidegate_ledger::changes::{After, Change, ChangeFilter, ChangeKind, ChangedAccount, ChangesError};
 use tidegate_ledger::message::{AuditReport, HoldRequest, Reply, Request, Unavailable};
 use tidegate_machines::ledger::{
-    AccountKind, AccountView, HistoryRow, Hold, Outcome, Refusal, RowKind, Transfer, check_hold, check_transfer,
-    is_account_id,
+    AccountKind, AccountView, HistoryRow, Hold, IdSpace, Outcome, Refusal, RowKind, Transfer, check_hold,
+    check_transfer, is_account_id,
 };
 use tidegate_telemetry::{Registry, render_prometheus};
 use tokio::sync::oneshot;
@@ -440,8 +440,10 @@ impl State {
             } else {
                 view.credited += u128::from(amount);
             }
+            let (id_space, id) = IdSpace::split(id);
             rows.push(HistoryRow {
                 id: id.into(),
+                id_space: id_space.into(),
                 kind,
                 debit: debit.into(),
                 credit: credit.into(),
@@ -454,7 +456,7 @@ impl State {
     }
 
     fn hold(&mut self, hold: HoldRequest) -> Outcome {
-        let HoldRequest { id, debit, credit, amount, expires_in_ms, memo } = &hold;
+        let HoldRequest { id, debit, credit, amount, expires_in_ms, memo, .. } = &hold;
         let (amount, expires_in_ms) = (*amount, *expires_in_ms);
         if let Err(refusal) = check_hold(&Hold { id, debit, credit, amount, expires_in_ms, memo }) {
             return Outcome::Refused(refusal);
@@ -473,6 +475,9 @@ impl State {
     }
 
     fn post(&mut self, id: &str, amount: Option<u64>) -> Outcome {
+        if id.is_empty() {
+            return Outcome::Refused(Refusal::IdInvalid);
+        }
         let Some((hold, state)) = self.holds.get_mut(id) else { return Outcome::Refused(Refusal::HoldNotFound) };
         let posted = amount.unwrap_or(hold.amount);
         match *state {

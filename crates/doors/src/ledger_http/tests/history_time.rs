@@ -68,7 +68,7 @@ fn the_balance_at_a_time_is_that_after_the_last_row_of_it() {
 
     let dave = server.log_in("dave");
     let path = "/v1/accounts/wallet:carol?at=1";
-    assert_eq!(server.ask(&dave, "GET", path, "").summary(), "403 forbidden");
+    assert_eq!(server.ask(&dave, "GET", path, "").summary(), "404 account_not_found");
     assert_eq!(at("at=yesterday").summary(), "422 query_invalid");
     assert_eq!(at("before=1").summary(), "422 query_invalid");
     let history = |query: &str| server.ask(SERVICE, "GET", &format!("{PATH}/transfers?{query}"), "").summary();

@@ -8,5 +8,7 @@ mod history_lines;
 mod history_time;
 mod hostile;
 mod outside_room;
+mod quotas;
 mod rights;
 mod server;
+mod spaces;

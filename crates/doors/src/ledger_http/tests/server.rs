@@ -7,10 +7,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use serde_json::Value;
+use tidegate_machines::ledger::IdSpace;
 use tidegate_telemetry::Registry;
 use tokio::sync::watch;
 
 use super::fake::FakeBackend;
+use crate::auth::quota::QuotaLimits;
 use crate::auth::{
     AuthSettings, Authenticator, Grant, LoginLimits, PasswordHash, Rights, Secret, ServiceSettings, TopicAccess,
     UserSettings, hash_password, service_token_hash,
@@ -40,6 +42,8 @@ pub fn settings() -> AuthSettings {
         name: name.into(),
         token_sha256: service_token_hash(token),
         rights: Rights::Service { grants: grants.iter().map(|grant| grant.parse::<Grant>().unwrap()).collect() },
+        id_space: IdSpace::default(),
+        quota: None,
     };
     AuthSettings {
         users: vec![viewer("dave"), viewer("carol")],
@@ -52,6 +56,8 @@ pub fn settings() -> AuthSettings {
         token_ttl: Duration::from_secs(60),
         login_limits: LoginLimits { concurrent_max: 1, waiting_max: 4 },
         topics: TopicAccess::default(),
+        viewer_quota: QuotaLimits::NONE,
+        service_quota: QuotaLimits::NONE,
     }
 }
 
@@ -88,6 +94,21 @@ impl TestServer {
         tls: Option<Arc<rustls::ServerConfig>>,
         others: Vec<Box<dyn HttpRoom>>,
     ) -> Result<TestServer, RoomsError> {
+        TestServer::start(settings(), limits, tls, others)
+    }
+
+    /// A server whose viewers may use up so much.
+    pub fn with_quota(viewer_quota: QuotaLimits) -> TestServer {
+        let settings = AuthSettings { viewer_quota, ..settings() };
+        TestServer::start(settings, HttpLimits::default(), None, Vec::new()).unwrap()
+    }
+
+    fn start(
+        settings: AuthSettings,
+        limits: HttpLimits,
+        tls: Option<Arc<rustls::ServerConfig>>,
+        others: Vec<Box<dyn HttpRoom>>,
+    ) -> Result<TestServer, RoomsError> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let registry = Registry::of(&[HttpMetrics::ROWS, LedgerHttpMetrics::ROWS]);
@@ -100,7 +121,7 @@ impl TestServer {
         let options = EdgeOptions {
             listener,
             tls,
-            authenticator: Arc::new(Authenticator::new(settings())),
+            authenticator: Arc::new(Authenticator::new(settings)),
             operations: Arc::new(backend.clone()),
             rooms: std::iter::once(ledger).chain(others).collect(),
             limits,

@@ -112,7 +112,7 @@ impl<L: LogStore> MqttPort<L> {
         now: TimeMs,
     ) {
         if !self.asker.has_room() {
-            return self.broker.respond(ticket, Err(ReasonCode::SERVER_BUSY), now);
+            return self.broker.respond(ticket, None, ReasonCode::SERVER_BUSY, now);
         }
         let identity = self.authenticator.identity(rights);
         let asker = &mut self.asker;

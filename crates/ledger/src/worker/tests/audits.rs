@@ -39,6 +39,7 @@ fn show() -> TestWorker {
         amount: 2,
         expires_in_ms: HOUR_MS + number,
         memo: "".into(),
+        open_holds_max: u32::MAX,
     };
     node.ask(Request::PlaceHolds((0..5).map(hold).collect()));
     node.begin(Vec::new(), &mut Finished::new());

@@ -114,7 +114,8 @@ fn nothing_is_journaled_for_a_linked_group_that_meets_damage() {
 
 fn hold(id: &str, memo: &str) -> HoldRequest {
     let (debit, credit) = ("source".into(), "wallet".into());
-    HoldRequest { id: id.into(), debit, credit, amount: 2, expires_in_ms: 1_000, memo: memo.into() }
+    let (id, memo) = (id.into(), memo.into());
+    HoldRequest { id, debit, credit, amount: 2, expires_in_ms: 1_000, memo, open_holds_max: u32::MAX }
 }
 
 #[test]

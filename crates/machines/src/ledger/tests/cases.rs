@@ -34,7 +34,7 @@ fn run(node: &mut Node, step: &str) -> String {
         ["hold", id, accounts, amount, "for", ms] => {
             let Transfer { id, debit, credit, amount, memo } = transfer(&[id, accounts, amount]);
             let hold = Hold { id, debit, credit, amount, expires_in_ms: number(ms), memo };
-            Command::PlaceHold { hold, credit_missing: false }
+            Command::PlaceHold { hold, credit_missing: false, open_holds_max: u32::MAX }
         }
         ["clock", ms] => {
             node.now = number(ms);
@@ -84,13 +84,14 @@ fn number(word: &str) -> u64 {
 }
 
 fn word(outcome: Outcome) -> String {
-    match outcome {
+    match outcome.as_if_new() {
         Outcome::Applied => "applied".into(),
         Outcome::Duplicate => "duplicate".into(),
         Outcome::Refused(Refusal::InsufficientFunds { available }) => {
             format!("refused: insufficient_funds available={available}")
         }
         Outcome::Refused(refusal) => format!("refused: {}", refusal.code()),
+        Outcome::RefusedBefore { .. } => unreachable!("taken as if new"),
     }
 }
 

@@ -41,7 +41,7 @@ impl Cluster {
             return Outcome::Refused(refusal);
         }
         match self.nodes[shard].ask(Command::Transfer { transfer, credit_missing: false }) {
-            Ruling::Outcome(outcome) => outcome,
+            Ruling::Outcome(outcome) => outcome.as_if_new(),
             Ruling::NeedAccount => {
                 let credit_missing = !self.adopt(transfer.credit, shard);
                 self.nodes[shard].outcome(Command::Transfer { transfer, credit_missing })
@@ -58,11 +58,11 @@ impl Cluster {
         if let Err(refusal) = self.claim(hold.id, shard, content_digest(&hold)) {
             return Outcome::Refused(refusal);
         }
-        match self.nodes[shard].ask(Command::PlaceHold { hold, credit_missing: false }) {
-            Ruling::Outcome(outcome) => outcome,
+        match self.nodes[shard].ask(Command::PlaceHold { hold, credit_missing: false, open_holds_max: u32::MAX }) {
+            Ruling::Outcome(outcome) => outcome.as_if_new(),
             Ruling::NeedAccount => {
                 let credit_missing = !self.adopt(hold.credit, shard);
-                self.nodes[shard].outcome(Command::PlaceHold { hold, credit_missing })
+                self.nodes[shard].outcome(Command::PlaceHold { hold, credit_missing, open_holds_max: u32::MAX })
             }
             other => panic!("{hold:?} came to {other:?}"),
         }
@@ -98,7 +98,7 @@ impl Cluster {
         }
         match self.nodes[home].outcome(Command::ClaimId { id, owner: ShardIndex(owner as u16), digest }) {
             Outcome::Applied | Outcome::Duplicate => Ok(()),
-            Outcome::Refused(refusal) => Err(refusal),
+            refused => Err(refused.refusal().expect("all other outcomes are refusals")),
         }
     }
 

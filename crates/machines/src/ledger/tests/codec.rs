@@ -42,6 +42,7 @@ fn refusal() -> impl Strategy<Value = Refusal> {
         Just(Refusal::CollectorCreditOnly),
         Just(Refusal::Overflow),
         Just(Refusal::LinkedFailed),
+        Just(Refusal::TooManyHolds),
     ]
 }
 

@@ -52,7 +52,7 @@ impl Node {
 
     pub fn outcome(&mut self, command: Command<'_>) -> Outcome {
         match self.ask(command) {
-            Ruling::Outcome(outcome) => outcome,
+            Ruling::Outcome(outcome) => outcome.as_if_new(),
             other => panic!("{command:?} came to {other:?}"),
         }
     }
@@ -62,6 +62,12 @@ impl Node {
         if let Some(id) = event.id() {
             self.latest.insert(id.into(), self.records.len() - 1);
         }
+    }
+
+    /// Appends an event that nobody decided here.
+    pub fn append(&mut self, event: &Event<'_>) {
+        machine::append(&mut self.ledger, &mut self.records, event);
+        self.note(event);
     }
 
     /// Sets the time, as an operator does with a stopped shard.

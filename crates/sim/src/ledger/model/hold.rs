@@ -59,7 +59,8 @@ impl HoldEnd {
             Close::Post(asked) => Fate::Posted(Some(asked.unwrap_or(amount))),
             Close::Void => Fate::Voided,
         };
-        match outcome {
+        match outcome.as_if_new() {
+            Outcome::RefusedBefore { .. } => unreachable!("taken as if new"),
             Outcome::Applied => {
                 self.applied_answers += 1;
                 let known_before = self.fate.is_some_and(|(_, since)| since < sent);

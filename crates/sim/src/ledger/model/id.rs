@@ -117,7 +117,8 @@ impl IdStory {
         let asked = &mut self.asked[which];
         let known_before = asked.verdict.is_some_and(|(verdict, since)| verdict == Verdict::Applied && since < sent);
         let told = format!("{id} {content:?} was answered {outcome:?}, known: {:?}", asked.verdict);
-        let verdict = match outcome {
+        let verdict = match outcome.as_if_new() {
+            Outcome::RefusedBefore { .. } => unreachable!("taken as if new"),
             Outcome::Applied => {
                 asked.applied_answers += 1;
                 let once = asked.applied_answers == 1 && !known_before;

@@ -122,6 +122,7 @@ fn each_lie_is_noticed() {
 fn row(id: &str, amount: u64, balance_after: i64) -> HistoryRow {
     HistoryRow {
         id: id.into(),
+        id_space: "".into(),
         kind: RowKind::Transfer,
         debit: "wallet:a".into(),
         credit: "wallet:b".into(),

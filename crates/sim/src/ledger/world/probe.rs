@@ -91,7 +91,7 @@ impl<S: Store> LedgerWorld<S> {
     fn must_refuse(&mut self, ask: Ask, available: u64) -> Result<(), Violation> {
         let outcome = self.outcome_of(ask.clone())?;
         let refused = Outcome::Refused(Refusal::InsufficientFunds { available });
-        must(outcome == refused, "nothing is spent that is not available", || {
+        must(outcome.as_if_new() == refused, "nothing is spent that is not available", || {
             format!("{ask:?} was answered {outcome:?}, {available} was available")
         })
     }

@@ -46,7 +46,7 @@ fn the_defaults_are_those_of_the_libraries() {
 #[test]
 fn live_is_what_a_reload_hands_to_the_doors() {
     let live = |section: &str, key: &str| match section {
-        "acl" | "user" | "service" => true,
+        "acl" | "user" | "service" | "quota.viewer" | "quota.service" => true,
         "tls" => matches!(key, "cert_file" | "key_file" | "client_ca_file" | "client_certificate"),
         "mqtt" => matches!(key, "ordinary_topics" | "certificate_users"),
         "auth" => key == "token_ttl_s",
@@ -79,5 +79,8 @@ fn a_change_that_waits_for_a_restart_is_named_by_its_key() {
 
 #[test]
 fn what_must_be_written_and_is_empty_is_missing() {
-    refused("[[user]]\nname = \"\"", "test.toml:2: user[0].name is missing: log-in name");
+    refused(
+        "[[user]]\nname = \"\"",
+        "test.toml:2: user[0].name is missing: log-in name; a viewer's ids are unique under it",
+    );
 }

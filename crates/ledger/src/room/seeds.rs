@@ -1,0 +1,319 @@
+//! The seeds of the configuration: what the ledger is asked before anyone else may ask.
+//!
+//! ```text
+//!   seeds ─▶ which ids are used? which accounts are there? ─▶ check all ─▶ ask all, in order
+//!                                                              └── one is wrong: the start stops, nothing was asked
+//! ```
+//!
+//! Promise: a seed that would be refused stops the start with its file and line, and uses up no id.
+
+use std::collections::{HashMap, HashSet};
+
+use anyhow::{Result, anyhow, bail};
+use tidegate_machines::ledger::{
+    AccountKind, AccountView, MEMO_BYTES_MAX, Outcome, Transfer, is_account_id, is_asset, is_transfer_id, shard_of,
+};
+use tidegate_runtime::Carries;
+use tidegate_runtime::background::Background;
+
+use super::OperationClient;
+use crate::message::{Reply, Request, TransferBatch};
+use crate::operation::{Answer, Message, Operation};
+use crate::router::Router;
+
+/// One thing that the ledger begins with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seed {
+    /// Where the configuration says it: file and line.
+    pub at: String,
+    /// What.
+    pub what: SeedKind,
+}
+
+/// What a seed asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SeedKind {
+    /// An account to open.
+    Account {
+        /// Account id.
+        id: Box<str>,
+        /// Unit of measure.
+        asset: Box<str>,
+        /// What it may do.
+        kind: AccountKind,
+    },
+    /// A transfer to make.
+    Transfer {
+        /// Transfer id.
+        id: Box<str>,
+        /// Account to take from.
+        debit: Box<str>,
+        /// Account to give to.
+        credit: Box<str>,
+        /// Minor units.
+        amount: u64,
+        /// Free text for the history.
+        memo: Box<str>,
+    },
+}
+
+/// What is known of the ledger before it is seeded.
+#[derive(Default)]
+pub(super) struct Before {
+    /// Ids of transfers that stand for something already.
+    used: HashSet<Box<str>>,
+    accounts: HashMap<Box<str>, Known>,
+}
+
+/// An account, as it will be after the seeds that were checked.
+struct Known {
+    asset: Box<str>,
+    kind: AccountKind,
+    available: i128,
+    is_seeded: bool,
+}
+
+impl From<AccountView> for Known {
+    fn from(account: AccountView) -> Known {
+        let available = account.available();
+        Known { asset: account.asset, kind: account.kind, available, is_seeded: false }
+    }
+}
+
+/// Which ids of `seeds` are used.
+pub(super) fn look_for_ids<P: Carries<Message>>(
+    seeds: &[Seed],
+    shard_count: u16,
+    background: &mut Background<P, OperationClient>,
+) -> Result<Before> {
+    let mut before = Before::default();
+    for seed in seeds {
+        let SeedKind::Transfer { id, .. } = &seed.what else { continue };
+        let find = Operation::FindOwners(vec![id.clone()]);
+        match background.ask((shard_of(id, shard_count), find), &|| false) {
+            Some(Ok(Answer::Owners(owners))) => match owners[0] {
+                Ok(Some(_)) => drop(before.used.insert(id.clone())),
+                Ok(None) => {}
+                Err(refusal) => bail!("{}: nobody can tell whether {id:?} is used: {}", seed.at, refusal.code()),
+            },
+            other => bail!("{}: the shards did not say whether {id:?} is used: {other:?}", seed.at),
+        }
+    }
+    Ok(before)
+}
+
+/// Checks all seeds, then asks them.
+pub(super) fn sow<P: Carries<Message>>(
+    seeds: Vec<Seed>,
+    mut before: Before,
+    shard_count: u16,
+    background: &mut Background<P, Router>,
+) -> Result<()> {
+    for seed in &seeds {
+        let named: [Option<&Box<str>>; 2] = match &seed.what {
+            SeedKind::Account { id, .. } => [Some(id), None],
+            SeedKind::Transfer { debit, credit, .. } => [Some(debit), Some(credit)],
+        };
+        for id in named.into_iter().flatten() {
+            if before.accounts.contains_key(id) {
+                continue;
+            }
+            match background.ask(Request::ReadAccount { id: id.clone() }, &|| false) {
+                Some(Reply::Account(account)) => drop(before.accounts.insert(id.clone(), account.into())),
+                Some(Reply::Refused(_)) => {}
+                other => bail!("{}: the shards did not say what {id:?} is: {other:?}", seed.at),
+            }
+        }
+    }
+    before.check(&seeds, shard_count)?;
+    for Seed { at, what } in seeds {
+        let (name, request) = what.request();
+        match background.ask(request, &|| false) {
+            Some(Reply::AccountOpened { .. }) => {}
+            Some(Reply::Outcomes(outcomes)) if outcomes.iter().all(|outcome| outcome.refusal().is_none()) => {}
+            Some(Reply::Outcomes(outcomes)) => return Err(refused(&at, &name, outcomes[0])),
+            Some(Reply::Refused(refusal)) => return Err(refused(&at, &name, Outcome::Refused(refusal))),
+            other => bail!("{at}: the shards did not answer the seed of {name:?}: {other:?}"),
+        }
+    }
+    Ok(())
+}
+
+fn refused(at: &str, name: &str, outcome: Outcome) -> anyhow::Error {
+    let code = outcome.refusal().map_or("unknown", |refusal| refusal.code());
+    let advice = match outcome {
+        Outcome::RefusedBefore { .. } => "its id was refused at an earlier start, and stays so: give it another id",
+        _ => "an id stands for one content for ever: give a seed with other content another id",
+    };
+    anyhow!("{at}: the seed of {name:?} is refused: {code}; {advice}")
+}
+
+impl SeedKind {
+    fn request(self) -> (Box<str>, Request) {
+        match self {
+            SeedKind::Account { id, asset, kind } => (id.clone(), Request::OpenAccount { id, asset, kind }),
+            SeedKind::Transfer { id, debit, credit, amount, memo } => {
+                let transfer = Transfer { id: &id, debit: &debit, credit: &credit, amount, memo: &memo };
+                let batch = TransferBatch::copy_of([transfer]);
+                (id, Request::Transfers { linked: false, batch })
+            }
+        }
+    }
+}
+
+impl Before {
+    /// Whether the ledger will take all seeds, in order.
+    fn check(&mut self, seeds: &[Seed], shard_count: u16) -> Result<()> {
+        let mut ids = HashSet::new();
+        for Seed { at, what } in seeds {
+            let wrong = match what {
+                SeedKind::Account { id, asset, kind } => self.check_account(id, asset, *kind),
+                SeedKind::Transfer { id, .. } if !ids.insert(id) => Err(format!("the id {id:?} stands twice")),
+                SeedKind::Transfer { id, debit, credit, amount, memo } => {
+                    self.check_transfer(id, [debit, credit], *amount, memo, shard_count)
+                }
+            };
+            wrong.map_err(|wrong| anyhow!("{at}: {wrong}; nothing was seeded"))?;
+        }
+        Ok(())
+    }
+
+    fn check_account(&mut self, id: &str, asset: &str, kind: AccountKind) -> Result<(), String> {
+        match self.accounts.get_mut(id) {
+            Some(known) if known.is_seeded => Err(format!("the account {id:?} stands twice")),
+            Some(known) if *known.asset != *asset || known.kind != kind => Err(format!(
+                "the account {id:?} is there as a {:?} of {:?}, which never changes",
+                known.kind, known.asset
+            )),
+            Some(known) => {
+                known.is_seeded = true;
+                Ok(())
+            }
+            None if !is_account_id(id) => {
+                Err(format!("{id:?} is no account id: 1 to 128 bytes of visible characters without '/'"))
+            }
+            None if !is_asset(asset) => Err(format!("{asset:?} is no asset: 1 to 32 bytes of visible characters")),
+            None => {
+                self.accounts.insert(id.into(), Known { asset: asset.into(), kind, available: 0, is_seeded: true });
+                Ok(())
+            }
+        }
+    }
+
+    fn check_transfer(
+        &mut self,
+        id: &str,
+        [debit, credit]: [&str; 2],
+        amount: u64,
+        memo: &str,
+        shard_count: u16,
+    ) -> Result<(), String> {
+        if !is_transfer_id(id) {
+            return Err(format!("{id:?} is no transfer id: 1 to 64 bytes of visible characters"));
+        }
+        if amount == 0 || amount > i64::MAX as u64 {
+            return Err(format!("amount = {amount}: expected 1 to {}", i64::MAX));
+        }
+        if memo.len() > MEMO_BYTES_MAX {
+            return Err(format!("the memo has {} bytes: expected at most {MEMO_BYTES_MAX}", memo.len()));
+        }
+        if debit == credit {
+            return Err(format!("debit and credit are both {debit:?}"));
+        }
+        let missing = [debit, credit].into_iter().find(|id| !self.accounts.contains_key(*id));
+        if let Some(missing) = missing {
+            return Err(format!("there is no account {missing:?}; write a [[seed.account]] for it"));
+        }
+        if self.used.contains(id) {
+            return Ok(());
+        }
+        let (from, to) = (&self.accounts[debit], &self.accounts[credit]);
+        if from.asset != to.asset {
+            return Err(format!("{debit:?} holds {:?}, and {credit:?} holds {:?}", from.asset, to.asset));
+        }
+        let least = match from.kind {
+            AccountKind::Wallet => 0,
+            AccountKind::Source => -(i128::from(i64::MAX) / i128::from(shard_count)),
+            AccountKind::Collector => return Err(format!("{debit:?} is a collector, which is only credited")),
+        };
+        let amount = i128::from(amount);
+        if from.available - amount < least {
+            return Err(format!("{debit:?} has {} left, not {amount}", from.available - least));
+        }
+        self.accounts.get_mut(debit).expect("it is there").available -= amount;
+        self.accounts.get_mut(credit).expect("it is there").available += amount;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account(id: &str, kind: AccountKind) -> Seed {
+        Seed { at: "dev.toml:1".into(), what: SeedKind::Account { id: id.into(), asset: "credit".into(), kind } }
+    }
+
+    fn transfer(id: &str, debit: &str, credit: &str, amount: u64) -> Seed {
+        let (id, debit, credit, memo) = (id.into(), debit.into(), credit.into(), "".into());
+        Seed { at: "dev.toml:9".into(), what: SeedKind::Transfer { id, debit, credit, amount, memo } }
+    }
+
+    fn checked(more: &[Seed]) -> Result<(), String> {
+        checked_after(Before::default(), more)
+    }
+
+    fn checked_after(mut before: Before, more: &[Seed]) -> Result<(), String> {
+        let mut seeds = vec![
+            account("source", AccountKind::Source),
+            account("wallet", AccountKind::Wallet),
+            account("collector", AccountKind::Collector),
+        ];
+        seeds.extend_from_slice(more);
+        before.check(&seeds, 1).map_err(|error| error.to_string())
+    }
+
+    #[track_caller]
+    fn wrong(seeds: &[Seed], says: &str) {
+        let said = checked(seeds).expect_err(says);
+        assert!(said.contains(says) && said.starts_with("dev.toml:"), "{said}");
+    }
+
+    #[test]
+    fn what_the_ledger_takes_is_right() {
+        let seeds = [transfer("a", "source", "wallet", 10), transfer("b", "wallet", "collector", 10)];
+        assert_eq!(checked(&seeds), Ok(()));
+    }
+
+    #[test]
+    fn what_the_ledger_would_refuse_is_found_before_it_is_asked() {
+        wrong(&[transfer("a", "source", "walet", 10)], "there is no account \"walet\"");
+        wrong(&[transfer("a", "wallet", "collector", 1)], "\"wallet\" has 0 left, not 1");
+        wrong(&[transfer("a", "source", "wallet", 0)], "amount = 0");
+        wrong(&[transfer("a", "source", "wallet", u64::MAX)], "amount = 18446744073709551615");
+        wrong(&[transfer("a\u{3164}", "source", "wallet", 1)], "is no transfer id");
+        wrong(&[transfer("a", "source", "source", 1)], "debit and credit are both");
+        wrong(&[transfer("a", "collector", "wallet", 1)], "only credited");
+        wrong(&[transfer("a", "source", "wallet", 1), transfer("a", "source", "wallet", 1)], "stands twice");
+        wrong(&[account("wallet", AccountKind::Wallet)], "stands twice");
+        wrong(&[account("a/b", AccountKind::Wallet)], "is no account id");
+        let mut other = account("points", AccountKind::Wallet);
+        if let SeedKind::Account { asset, .. } = &mut other.what {
+            *asset = "point".into();
+        }
+        wrong(&[other, transfer("a", "source", "points", 1)], "holds \"point\"");
+    }
+
+    #[test]
+    fn what_was_seeded_before_is_not_weighed_again() {
+        let spent = || {
+            let known = |kind, available| Known { asset: "credit".into(), kind, available, is_seeded: false };
+            let wallet = ("wallet".into(), known(AccountKind::Wallet, 0));
+            Before { used: HashSet::from(["gift".into()]), accounts: HashMap::from([wallet]) }
+        };
+        assert_eq!(checked_after(spent(), &[transfer("gift", "wallet", "collector", 10)]), Ok(()));
+        assert!(checked_after(spent(), &[transfer("new", "wallet", "collector", 10)]).is_err());
+        let other = [transfer("gift", "source", "wallet", 10), account("x", AccountKind::Wallet)];
+        assert_eq!(checked_after(spent(), &other), Ok(()));
+    }
+}

@@ -1,0 +1,50 @@
+//! What a request is worth: how many things it asks, how many bytes of the journal they may take, and how many of them
+//! were refused.
+
+use crate::limits::RECORD_OVERHEAD_BYTES;
+use crate::message::{Reply, Request};
+
+impl Request {
+    /// Transfers, holds, posts or voids; any other request is one.
+    pub fn items(&self) -> usize {
+        match self {
+            Request::Transfers { batch, .. } => batch.len(),
+            Request::OpenAccounts(batch) => batch.len(),
+            Request::PlaceHolds(holds) => holds.len(),
+            Request::PostHolds(posts) => posts.len(),
+            Request::VoidHolds(ids) => ids.len(),
+            _ => 1,
+        }
+    }
+
+    /// Bytes of its records in the journal, about: zero for what only reads.
+    pub fn journal_bytes(&self) -> usize {
+        let texts = match self {
+            // Accounts are journaled as small numbers.
+            Request::Transfers { batch, .. } => batch.iter().map(|item| item.id.len() + item.memo.len()).sum(),
+            Request::PlaceHolds(holds) => holds.iter().map(|hold| hold.id.len() + hold.memo.len()).sum(),
+            Request::PostHolds(posts) => posts.iter().map(|(id, _)| id.len()).sum(),
+            Request::VoidHolds(ids) => ids.iter().map(|id| id.len()).sum(),
+            Request::OpenAccount { id, asset, .. } => id.len() + asset.len(),
+            Request::OpenAccounts(batch) => batch.ids().map(str::len).sum(),
+            Request::Announce(_)
+            | Request::ReadAccount { .. }
+            | Request::ListAccounts { .. }
+            | Request::ReadHistory { .. }
+            | Request::StreamHistory { .. }
+            | Request::ReadAudit => return 0,
+        };
+        texts + self.items() * RECORD_OVERHEAD_BYTES / 2
+    }
+}
+
+impl Reply {
+    /// How many items were refused.
+    pub fn refusals(&self) -> usize {
+        match self {
+            Reply::Refused(_) => 1,
+            Reply::Outcomes(outcomes) => outcomes.iter().filter(|outcome| outcome.refusal().is_some()).count(),
+            _ => 0,
+        }
+    }
+}

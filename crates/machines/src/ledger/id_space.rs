@@ -1,0 +1,109 @@
+//! Id spaces: the id that a client chooses is unique among the ids of its space, not among those of everybody.
+//!
+//! ```text
+//!   client's id    space of the client      the ledger's id
+//!   order-17       (empty)             ─▶   order-17
+//!   vote-1         dave                ─▶   dave U+001F vote-1
+//! ```
+//!
+//! Why in the id: index, records, hashes and shards then know nothing of spaces. No space and no id that a client
+//! chooses has a control character, so no id of one space reads as one of another.
+
+use super::limits::{ID_SPACE_BYTES_MAX, TRANSFER_ID_BYTES_MAX};
+use super::validity::is_plain_id;
+
+/// Between the name of a space and the client's id.
+const SEPARATOR: char = '\u{1f}';
+
+/// A space of ids. The empty one is that of services whose configuration names no other.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct IdSpace(Box<str>);
+
+impl IdSpace {
+    /// The space of this name: none or 1 to 64 bytes of printable UTF-8. `None` if it cannot be one.
+    pub fn new(name: &str) -> Option<IdSpace> {
+        let is_name = name.is_empty() || is_plain_id(name, ID_SPACE_BYTES_MAX);
+        is_name.then(|| IdSpace(name.into()))
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether it is the empty one.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Appends the ledger's id of the client's `id`. Of an id that would read as one of another space nothing is left,
+    /// so that the ledger refuses it as any malformed id.
+    pub fn put(&self, id: &str, out: &mut Vec<u8>) {
+        if self.is_empty() {
+            out.extend_from_slice(IdSpace::checked(id).as_bytes());
+        } else {
+            out.extend_from_slice(self.0.as_bytes());
+            out.push(SEPARATOR as u8);
+            out.extend_from_slice(id.as_bytes());
+        }
+    }
+
+    /// The ledger's id of the client's `id`, as [`IdSpace::put`].
+    pub fn whole(&self, id: &str) -> Box<str> {
+        if self.is_empty() { IdSpace::checked(id).into() } else { format!("{}{SEPARATOR}{id}", self.0).into() }
+    }
+
+    /// What the client of the empty space sent, unless it names a space.
+    #[inline]
+    pub fn checked(id: &str) -> &str {
+        if id.as_bytes().contains(&(SEPARATOR as u8)) { "" } else { id }
+    }
+
+    /// The name of the space and the client's id in an id of the ledger.
+    pub fn split(whole: &str) -> (&str, &str) {
+        whole.split_once(SEPARATOR).unwrap_or(("", whole))
+    }
+}
+
+// The separator is one byte of UTF-8.
+const _: () = assert!((SEPARATOR as u32) < 0x80);
+const _: () = assert!(ID_SPACE_BYTES_MAX <= TRANSFER_ID_BYTES_MAX);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::validity::{is_known_id, is_transfer_id};
+
+    #[test]
+    fn an_id_is_the_same_in_no_two_spaces() {
+        let (empty, dave, carol) = (IdSpace::default(), IdSpace::new("dave").unwrap(), IdSpace::new("carol").unwrap());
+        let wholes = [&empty, &dave, &carol].map(|space| space.whole("vote-1"));
+        assert_eq!(
+            wholes.each_ref().map(|whole| IdSpace::split(whole)),
+            [("", "vote-1"), ("dave", "vote-1"), ("carol", "vote-1")]
+        );
+        assert!(wholes.iter().all(|whole| is_transfer_id(whole)), "{wholes:?}");
+    }
+
+    #[test]
+    fn a_client_cannot_name_a_space() {
+        for space in ["", "carol"] {
+            let space = IdSpace::new(space).unwrap();
+            let whole = space.whole("dave\u{1f}vote-1");
+            assert!(!is_transfer_id(&whole) && !is_known_id(&whole), "{whole:?}");
+            let mut put = Vec::new();
+            space.put("dave\u{1f}vote-1", &mut put);
+            assert_eq!(put, whole.as_bytes());
+        }
+    }
+
+    #[test]
+    fn names_are_ids() {
+        for name in ["", "dave", "ünï", &"x".repeat(64)] {
+            assert!(IdSpace::new(name).is_some(), "{name:?}");
+        }
+        for name in ["a\u{1f}b", " dave", "da\u{a0}ve", "\u{3164}", &"x".repeat(65)] {
+            assert_eq!(IdSpace::new(name), None, "{name:?}");
+        }
+    }
+}
