@@ -246,7 +246,7 @@ impl<D: Disk> LedgerService<D> {
             histories: HashMap::new(),
             order: AccountOrder::default(),
             opens_left: OPENS_PER_STEP,
-            decisions_left: decisions_per_step(),
+            decisions_left: DECISIONS_PER_STEP,
             announcer: None,
             durable_mark: None,
             last_audit: AuditReport { shard: index.0, ..AuditReport::default() },
@@ -397,7 +397,7 @@ impl<D: Disk> Service for LedgerService<D> {
 
     fn before<L: LogStore>(&mut self, turn: &mut LedgerTurn<'_, L>) -> Result<bool, ShardError> {
         self.opens_left = OPENS_PER_STEP;
-        self.decisions_left = decisions_per_step();
+        self.decisions_left = DECISIONS_PER_STEP;
         self.apply_received(turn)
     }
 
@@ -509,11 +509,6 @@ impl<D: Disk> Service for LedgerService<D> {
 #[inline]
 fn may_append<L: LogStore>(turn: &LedgerTurn<'_, L>) -> bool {
     turn.room(EVENT_BYTES_MAX) == Room::Available
-}
-
-fn decisions_per_step() -> usize {
-    static N: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
-    *N.get_or_init(|| std::env::var("X_DECISIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(DECISIONS_PER_STEP))
 }
 
 /// Whole seconds, as the id index takes them.

@@ -16,6 +16,11 @@ use super::open::delete_manifests;
 use super::{IdIndex, IdsError};
 
 impl<D: Disk> IdIndex<D> {
+    /// Whether it goes on with what was found when it was opened.
+    pub fn has_inherited(&self) -> bool {
+        self.has_inherited
+    }
+
     /// Hears the timeline of the journal, whose records it all has. False if what was found when it was opened is of
     /// another one: the index is empty now, and is to have all records inserted again.
     pub fn belong_to(&mut self, timeline: Timeline) -> Result<bool, IdsError> {

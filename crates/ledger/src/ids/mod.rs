@@ -26,6 +26,7 @@ mod entry;
 mod error;
 mod filter;
 mod hash;
+pub mod hostile;
 mod invariants;
 mod lookup;
 pub mod make;

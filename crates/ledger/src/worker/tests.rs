@@ -645,3 +645,32 @@ fn a_turn_decides_no_more_than_others_can_wait_for() {
     let most = decided_in_turns(&mut node, vec![batch("a"), batch("b"), batch("c")]);
     assert_eq!(most, crate::limits::DECISIONS_PER_STEP as u64);
 }
+
+#[test]
+fn an_id_index_of_a_timeline_that_was_left_is_built_again_by_the_start() {
+    let mut node = TestWorker::with_a_durable_vote();
+    for n in 0..5 {
+        assert_eq!(node.ask(sale(&format!("before-{n}"))), Reply::Outcomes(vec![Outcome::Applied]));
+    }
+    write_snapshot(&node.disk);
+    cover_ids(&mut node);
+    let TestWorker { worker, disk, .. } = node;
+    worker.into_logs().into_iter().for_each(|log| _ = log.close().expect("the disk works"));
+    let folder = Path::new(DATA).join("ids").join("ledger-0");
+    let timeline_of_index = |disk: &FakeDisk| crate::ids::claim(disk, &folder).expect("there is an index").1;
+    assert_eq!(timeline_of_index(&disk), Timeline::FIRST);
+    let notice = Notice { kind: NoticeKind::LossAccepted, time_ms: 7, lost: None, text: "gone for ever".into() };
+    logs(&disk).append_notice(log_id(0), Cursor::START, SMALL, &notice).expect("it is written");
+
+    let mut node = TestWorker::over(disk, 1);
+    let report = node.replayed.clone();
+    assert_ne!(report.timelines.current(), Timeline::FIRST);
+    assert_eq!((report.snapshot_sequence, report.events, report.derived_only), (8, 0, 8), "all ids are read again");
+    for id in ["vote", "before-0", "before-4"] {
+        assert_eq!(node.ask(sale(id)), Reply::Outcomes(vec![Outcome::Duplicate]), "{id}");
+    }
+    cover_ids(&mut node);
+    assert_eq!(timeline_of_index(&node.disk), report.timelines.current());
+    let node = TestWorker::over(node.disk, 1);
+    assert_eq!((node.replayed.snapshot_sequence, node.replayed.derived_only), (8, 0), "once");
+}
