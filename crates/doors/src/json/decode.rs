@@ -211,7 +211,7 @@ mod tests {
             "[1]",
             "{}",
         ] {
-            let problem = decode::<Amount>(format!(r#"{{"amount":{text}}}"#).as_bytes()).err().expect(text);
+            let problem = decode::<Amount>(format!(r#"{{"amount":{text}}}"#).as_bytes()).expect_err(text);
             assert_eq!(problem.code(), codes::FIELD_INVALID, "{text}");
             assert!(problem.detail().starts_with("amount: "), "{}", problem.detail());
         }

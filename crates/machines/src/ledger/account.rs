@@ -69,11 +69,12 @@ pub(super) fn reserve(kind: AccountKind, balance: i64, held: u64) -> u64 {
 }
 
 impl Account {
-    /// Gross credits and debits, of an account whose debits have passed 2^64 so many times. The credits follow: they
-    /// are the debits and the balance.
+    /// Gross credits and debits, of an account whose debits have passed 2^64 so many times. How often its credits have
+    /// follows from debits and balance; the rest of them is read, so that an audit names the figure that is wrong.
     pub fn gross(&self, turns: u64) -> (u128, u128) {
         let debited = u128::from(turns) << 64 | u128::from(self.debited);
-        (debited.wrapping_add_signed(self.balance.into()), debited)
+        let credit_turns = debited.wrapping_add_signed(self.balance.into()) >> 64;
+        (credit_turns << 64 | u128::from(self.credited), debited)
     }
 
     pub fn view(&self, asset: &str, gross: (u128, u128)) -> AccountView {

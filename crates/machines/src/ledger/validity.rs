@@ -39,7 +39,7 @@ pub(super) fn check_form(
     amount: u64,
     memo: &str,
 ) -> Result<Amount, Refusal> {
-    if !is_transfer_id(id) && !(is_known && is_known_id(id)) {
+    if !(is_transfer_id(id) || is_known && is_known_id(id)) {
         return Err(Refusal::IdInvalid);
     }
     let Some(amount) = Amount::new(amount) else { return Err(Refusal::AmountInvalid) };
