@@ -50,7 +50,8 @@ fn run(header: &RunHeader, content: &[u8]) {
     let right = crc_fast::crc32_iscsi(&image[tail..sum]);
     image[sum..].copy_from_slice(&right.to_le_bytes());
 
-    let (disk, path) = (FakeDisk::new(1), Path::new("/a.run"));
+    let (disk, path) = (FakeDisk::new(1), Path::new("/ids/a.run"));
+    disk.create_dir_all(Path::new("/ids")).expect("the disk is new");
     let file = disk.create_new(path).expect("the disk is new");
     file.write_all_at(&image, 0).expect("the disk works");
     verify_header(&file, path, header).expect("it was written so");
@@ -104,10 +105,22 @@ pub fn samples() -> Vec<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
     fn samples_are_taken_and_what_was_changed_breaks_nothing() {
         let samples = super::samples();
-        assert!(samples.len() >= 4, "a manifest twice, and runs");
+        let (manifests, runs) = samples.split_at(2);
+        assert!(manifests.iter().zip([true, false]).all(|(bytes, whole)| Manifest::decode(bytes).is_ok() == whole));
+        assert!(runs.len() >= 2, "{} runs", runs.len());
+        for sample in runs {
+            let header =
+                RunHeader::decode_fields(sample.first_chunk().expect("it has fields")).expect("they are sound");
+            assert_eq!(
+                (header.file_bytes(), header.file_bytes() <= RUN_BYTES_MAX),
+                (sample.len() as u64 + 4_008, true)
+            );
+        }
         for sample in samples {
             super::decode(&sample);
             for at in (0..sample.len().min(400)).chain((400..sample.len()).step_by(511)) {
