@@ -23,7 +23,7 @@ use crate::ledger_json::moves::{HoldStateBody, HoldsBody};
 /// What to change on an account; what is absent stays as it is.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ChangeBody {
+pub struct AccountChangeBody {
     /// Refuse unless the account is at this revision (0: never changed).
     #[serde(default, deserialize_with = "present")]
     #[schema(value_type = u64, required = false)]
@@ -83,7 +83,7 @@ pub struct HoldsQuery {
             max_length = 128
         )
     ),
-    request_body = ChangeBody,
+    request_body = AccountChangeBody,
     responses(
         (status = 200, description = "The account, changed by this request or so already", body = AccountBody),
         GuardProblems,
@@ -100,7 +100,7 @@ pub async fn change_account<B: Backend>(
     let caller = ledger.door.caller(&head.headers)?;
     let id = path_id(path)?;
     let body = ledger.door.read_json(&head.headers, body).await?;
-    let ChangeBody { if_revision, status, balance_min, balance_max, metadata } = decode(&body)?;
+    let AccountChangeBody { if_revision, status, balance_min, balance_max, metadata } = decode(&body)?;
     let mut patch = Vec::new();
     if let Err(refusal) = MetadataPatch::write(&metadata, &mut patch) {
         return Err(Problem::from(refusal).with("id", &*id));
