@@ -1,7 +1,7 @@
 #!/bin/bash
 # Makes one tool available, or says in one line what to install:  setup.sh
-# rust|python|clients|golang|redis|postgres|mosquitto|mochi|fuzz|miri Idempotent and quick when the tool is there, because most
-# make targets call it.
+# rust|python|clients|golang|redis|postgres|mosquitto|mochi|fuzz|miri Idempotent and quick when the tool is there,
+because most # make targets call it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
