@@ -13,7 +13,8 @@ use crate::votes::{connect, open_show};
 use crate::{Server, Settings, folder};
 
 const MEMO: &str = "the memo that rots";
-const VOTE: Transfer<'_> = Transfer { id: "vote", debit: "wallet:dave", credit: "candidate:1", amount: 1, memo: MEMO };
+const VOTE: Transfer<'_> =
+    Transfer { id: "vote", debit: "wallet:dave", credit: "candidate:1", amount: 1, memo: MEMO, code: 0, user_data: "" };
 
 #[test]
 fn a_repeated_vote_whose_record_has_rotted_is_refused_and_nobody_else_is() {
