@@ -10,9 +10,9 @@ mod streams;
 use std::path::{Path, PathBuf};
 
 use tidegate_disk::{Disk, DiskFile, FakeDisk};
-use tidegate_journal::{Cursor, LogId, Logs, Notice, NoticeKind, Options, Position, StepLog, StepLogs, Timeline};
-use tidegate_machines::ledger::{AccountKind, Event, Ledger, Outcome, Refusal, Transfer, shard_of};
-use tidegate_machines::{Place, ShardIndex};
+use tidegate_journal::{Cursor, LogId, Logs, Notice, NoticeKind, Options, StepLog, StepLogs};
+use tidegate_machines::ShardIndex;
+use tidegate_machines::ledger::{AccountKind, Outcome, Refusal, Transfer, shard_of};
 
 use super::*;
 use crate::announcer::{AnnounceRules, Want};
@@ -20,8 +20,7 @@ use crate::family::LEDGER;
 use crate::family::LedgerFamily;
 use crate::ids::{BuilderKind, IdIndex, IdSeed, IdsOptions};
 use crate::message::{HoldRequest, OpenBatch, Reply, TransferBatch};
-use crate::operation::{Message, Operation};
-use tidegate_shard::{Derived, NothingDerived, OpenShard, ReplayReport, Service, Snapshots};
+use tidegate_shard::{NothingDerived, OpenShard, ReplayReport, Service, Snapshots};
 
 const DATA: &str = "/data";
 const START: TimeMs = TimeMs(1_000);
