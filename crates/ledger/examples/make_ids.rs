@@ -1,5 +1,5 @@
-//! Replaces the id index of a stopped ledger by one of very many ids that no request has brought: `storm bench-ids` asks
-//! this, because a billion requests would take an hour and a hundred gigabytes.
+//! Replaces the id index of a stopped ledger by one of very many ids that no request has brought: `storm bench-ids`
+//! asks this, because a billion requests would take an hour and a hundred gigabytes.
 //!
 //! ```text
 //!   make_ids DATA/ids/ledger-0 --ids 1e9 --kind random|ordered

@@ -1,4 +1,5 @@
-//! A Bloom filter of the younger ids that grows by generations: answers "never seen" with one cache line per generation.
+//! A Bloom filter of the younger ids that grows by generations: answers "never seen" with one cache line per
+//! generation.
 //!
 //! ```text
 //!   generation 0      1 M ids   ▐▌                 positions  1 ..  x

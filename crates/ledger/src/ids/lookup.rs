@@ -1,13 +1,13 @@
 //! Looks into pages of runs: begun by the shard's thread, done by another one that may wait.
 //!
 //! ```text
-//!   shard     find_newest ─▶ PagesUnread ─▶ PageLookup::add, for all ids of a batch ─┐            ┌─▶ find_newest(.., looked)
-//!   elsewhere                                                      PageLookup::run ──┴─▶ Looked ──┘
+//!   shard     find_newest ─▶ PagesUnread ─▶ look_for, all ids of a batch ─┐            ┌─▶ find_newest(.., looked)
+//!   elsewhere                                          PageLookup::run ──┴─▶ Looked ──┘
 //! ```
 //!
-//! Promise: what is found with a [`Looked`] is as if the pages had been read then: ids inserted meanwhile are in tables,
-//! and no table leaves memory while somebody holds a lookup, or its findings, that began before its run was published.
-//! A [`Stamp`] in both is how the index knows.
+//! Promise: what is found with a [`Looked`] is as if the pages had been read then: ids inserted meanwhile are in
+//! tables, and no table leaves memory while somebody holds a lookup, or its findings, that began before its run was
+//! published. A [`Stamp`] in both is how the index knows.
 //!
 //! Why pages are asked for first and read then: those that are in the page cache are answered at once, and the disk has
 //! all others to read at the same time.

@@ -170,8 +170,8 @@ impl<D: Disk> IdIndex<D> {
     ///
     /// Err when `is_it` fails; with [`Unsettled::PagesUnread`] when `looked` does not have the hash and only pages can
     /// tell: [`IdIndex::lookup`] reads them; with [`Unsettled::PagesDamaged`] when a page that is needed for this hash
-    /// could not be read or is damaged: nobody can say then whether the id is new, so who asks is refused. Other ids are
-    /// found as before, and opening the index again repairs it.
+    /// could not be read or is damaged: nobody can say then whether the id is new, so who asks is refused. Other ids
+    /// are found as before, and opening the index again repairs it.
     #[inline]
     pub fn find_newest<E: From<Unsettled>>(
         &self,
@@ -291,9 +291,9 @@ impl<D: Disk> IdIndex<D> {
         self.assert_consistent();
     }
 
-    /// Has all records before `end`, where the journal is durable up to, written to runs soon, even if that makes a small
-    /// run; [`IdIndex::covered`] is the byte before it then, because the next record may stand at `end`. Whoever has
-    /// written a snapshot asks this, so that a restart need not read what is before it.
+    /// Has all records before `end`, where the journal is durable up to, written to runs soon, even if that makes a
+    /// small run; [`IdIndex::covered`] is the byte before it then, because the next record may stand at `end`. Whoever
+    /// has written a snapshot asks this, so that a restart need not read what is before it.
     pub fn cover(&mut self, end: Position) {
         self.to_cover = self.to_cover.max(Position(end.0.saturating_sub(1)));
         let begins_before = self.recent.range().is_some_and(|(first, _)| first <= self.to_cover);

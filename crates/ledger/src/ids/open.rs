@@ -6,8 +6,8 @@
 //!       └─ anything wrong, or condemned ─▶ delete all ─▶ empty index, covered = 0: the journal's replay fills it again
 //! ```
 //!
-//! Why pages of young runs are read: the filter of the younger ids is made of them (it is not stored). There are at most
-//! some tens of millions of these ids, and hashes are read in the order of the filter's blocks.
+//! Why pages of young runs are read: the filter of the younger ids is made of them (it is not stored). There are at
+//! most some tens of millions of these ids, and hashes are read in the order of the filter's blocks.
 //!
 //! Why pages of large runs are not: a billion entries are 16 GB. They are verified when they are used, and by
 //! [`super::RunScrub`]; whoever finds damage condemns the index, and the next start builds it again.

@@ -1,7 +1,7 @@
 //! A run: the sorted, immutable entries of one stretch of the journal, in one file. Format: `docs/formats/ids.md`.
 //!
 //! ```text
-//!   in memory   filters: may it be here?     fences: the first key of every page (or every 2nd, 4th, ... of a long run)
+//!   in memory   filters: may it be here?     fences: the first key of every page (or every 2nd, ... of a long run)
 //!                 │ one cache line each        │ binary search
 //!   on disk     [ header | page 0 | page 1 | page 2 | ... | fences, filters ]     one read of 4 KiB, checksum
 //! ```

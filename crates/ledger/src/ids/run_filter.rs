@@ -8,8 +8,8 @@
 //! Why two: an id with a time may have been kept among the random ones, because it came late. So every lookup asks the
 //! random part of all runs. Where clients use times it is nearly empty, and therefore small and precise.
 //!
-//! Why fewer bits for more ids: a wrong "perhaps" costs one page whatever the run's length, so bits are best spent where
-//! they are few. Why it is kept in the run's file: a start must not read a billion entries.
+//! Why fewer bits for more ids: a wrong "perhaps" costs one page whatever the run's length, so bits are best spent
+//! where they are few. Why it is kept in the run's file: a start must not read a billion entries.
 //!
 //! Only runs of [`FILTERED_TIER`] and above have filters; what is younger is in [`super::filter`].
 

@@ -6,8 +6,8 @@
 //! | UUID of version 7 | `01935f0e-1b2c-7d3e-8f40-5a6b7c8d9e0f` | a minute |
 //! | a date between the first two colons | `till-4:20261122:17:000431`, `till-4:2026-11-22:17:431` | a day and a half |
 //!
-//! Why a wrong guess is harmless: an id that has such a shape by accident has a time far from that of its record, and is
-//! then kept like any other.
+//! Why a wrong guess is harmless: an id that has such a shape by accident has a time far from that of its record, and
+//! is then kept like any other.
 
 /// Seconds by which the clock of a client may differ from the ledger's for its ids to be kept by their times.
 const CLOCK_WINDOW: u32 = 60;

@@ -1,5 +1,5 @@
-//! Pages of the id index and old records that a decision needs and that are not in memory: read by a job, for all ids of
-//! a call at once.
+//! Pages of the id index and old records that a decision needs and that are not in memory: read by a job, for all ids
+//! of a call at once.
 //!
 //! ```text
 //!   decide ─▶ was this id used? ─▶ filters, tables, its record: in memory, or already read ─▶ continue

@@ -265,7 +265,15 @@ impl Dialect for TimedTransfers<'_> {
             let Some(payment) = self.work.next() else { break };
             let id = self.id(payment.id.as_str().as_bytes().try_into().expect("sixteen digits"), millis);
             let (debit, credit) = (self.names.of(payment.debit).as_bytes(), self.names.of(payment.credit).as_bytes());
-            frame.push(&TransferRef { id: &id, debit, credit, amount: payment.amount, memo: b"", code: 0, user_data: b"" });
+            frame.push(&TransferRef {
+                id: &id,
+                debit,
+                credit,
+                amount: payment.amount,
+                memo: b"",
+                code: 0,
+                user_data: b"",
+            });
         }
         frame.finish();
         Ok(true)
