@@ -169,7 +169,7 @@ bench-ids: release ## a ledger that has seen IDS=1e8 ids (1e9: 32 GB of disk for
 		--make-ids $(TARGET)/release/examples/make_ids --out target/bench $(BENCH)
 
 .PHONY: bench-accounts
-bench-accounts: release ## ten million accounts: opening, memory, restart; writes target/bench/accounts.json (ACCOUNTS=10000000)
+bench-accounts: release ## opening, memory and restart with ACCOUNTS=10000000; writes target/bench/accounts.json
 	$(TARGET)/release/storm bench-accounts --tidegate $(TARGET)/release/tidegate --out target/bench $(BENCH)
 
 .PHONY: bench-gateway

@@ -244,7 +244,14 @@ fn websocket() {
 }
 
 fn frames() {
-    let transfer = TransferRef { id: b"t1", debit: b"wallet:dave", credit: b"candidate:1", amount: 5, memo: b"hello", ..Default::default() };
+    let transfer = TransferRef {
+        id: b"t1",
+        debit: b"wallet:dave",
+        credit: b"candidate:1",
+        amount: 5,
+        memo: b"hello",
+        ..Default::default()
+    };
     let mut out = Vec::new();
     let mut frame = TransfersEncoder::begin(&mut out, 7, true);
     frame.push(&transfer);

@@ -38,8 +38,8 @@ def post(server, path, body):
 
 
 def fill(server):
-    for account, kind in (("source:archive", "source"), ("wallet:archive", "wallet"), ("collector:archive", "collector")):
-        post(server, "/v1/accounts", {"id": account, "asset": "credit", "kind": kind})
+    for kind in ("source", "wallet", "collector"):
+        post(server, "/v1/accounts", {"id": f"{kind}:archive", "asset": "credit", "kind": kind})
     sale = {"id": "archive-sale", "debit": "source:archive", "credit": "wallet:archive", "amount": BATCH * BATCHES}
     post(server, "/v1/transfers", sale)
     for batch in range(BATCHES):

@@ -5,11 +5,14 @@
 //!
 //! let mut client = Client::connect("127.0.0.1:7420", "dev-service-token")?;
 //! client.open_account("wallet:eve", "credit", AccountKind::Wallet)?;
-//! let credits = Transfer { id: "sale-17", debit: "source:shop", credit: "wallet:eve", amount: 10, memo: "", code: 0, user_data: "" };
+//! let (memo, code, user_data) = ("", 0, "");
+//! let (debit, credit) = ("source:shop", "wallet:eve");
+//! let credits = Transfer { id: "sale-17", debit, credit, amount: 10, memo, code, user_data };
 //! client.transfer(&credits)?;
 //!
 //! // If the reply is lost, send it again with the same id: the answer is then `Duplicate`, and nothing is done twice.
-//! let vote = Transfer { id: "vote-4711", debit: "wallet:eve", credit: "candidate:3", amount: 1, memo: "", code: 0, user_data: "" };
+//! let (debit, credit) = ("wallet:eve", "candidate:3");
+//! let vote = Transfer { id: "vote-4711", debit, credit, amount: 1, memo, code, user_data };
 //! match client.transfer(&vote)? {
 //!     Outcome::Applied | Outcome::Duplicate => println!("counted"),
 //!     Outcome::Refused { code, available, .. } => println!("not counted: {code}, {available} left"),

@@ -60,8 +60,8 @@ metrics! {
         group_bytes: Histogram "tidegate_group_bytes" "Bytes in a commit group.";
         journal_bytes: Counter "tidegate_journal_bytes_total" "Bytes appended to the journal.";
         time_ahead_nanoseconds: Gauge "tidegate_shard_time_ahead_seconds"
-            "By how much the time of the newest record was ahead of the host's clock at the start, as far as that is not \
-             made up for yet.";
+            "By how much the time of the newest record was ahead of the host's clock at the start, as far as that is \
+             not made up for yet.";
         journal_sequence: Gauge "tidegate_journal_sequence" "Sequence of the last record appended.";
         append_latency: Histogram "tidegate_append_seconds" "Writing a group to its segment.";
         sync_latency: Histogram "tidegate_sync_seconds" "Waiting for the disk to have a group.";

@@ -127,8 +127,8 @@ enum Command {
         #[arg(long, value_name = "N", default_value_t = 1)]
         keep_segments: usize,
     },
-    /// Set the time of a ledger that nobody serves, after the clock of its host had been wrong. Open holds keep the time
-    /// that was left to them. The journal says that it was done, and why.
+    /// Set the time of a ledger that nobody serves, after the clock of its host had been wrong. Open holds keep the
+    /// time that was left to them. The journal says that it was done, and why.
     MendTime {
         /// Data directory.
         #[arg(long, value_name = "DIR")]

@@ -144,8 +144,8 @@ pub(crate) struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads `frame`, whose bodies have the field numbers 2 to `last_body` and those of `others`. On an error, `self` has what was read
-    /// before it.
+    /// Reads `frame`, whose bodies have the field numbers 2 to `last_body` and those of `others`. On an error, `self`
+    /// has what was read before it.
     pub(crate) fn read(
         &mut self,
         frame: &'a [u8],

@@ -56,9 +56,9 @@ pub struct ChangeBody<'a> {
     /// When it was decided, milliseconds since the epoch.
     time_ms: u64,
     /// `account_opened`, `account_changed`, `asset_declared`, `transfer`, `hold_placed`, `hold_posted`, `hold_voided`,
-    /// `hold_expired`, `credit_received` (on a server with several shards: the credit of a transfer or post that another
-    /// shard decided), `refused`, `time_mended` (an operator has set the ledger's clock); in a stream also `heartbeat`
-    /// and `end`, which have only a cursor.
+    /// `hold_expired`, `credit_received` (on a server with several shards: the credit of a transfer or post that
+    /// another shard decided), `refused`, `time_mended` (an operator has set the ledger's clock); in a stream also
+    /// `heartbeat` and `end`, which have only a cursor.
     kind: &'static str,
     /// Transfer or hold id.
     #[serde(skip_serializing_if = "Option::is_none")]

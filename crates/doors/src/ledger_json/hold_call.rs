@@ -1,7 +1,7 @@
 //! Requests for holds, posts and voids in JSON, and their answers, the same for HTTP and MQTT.
 //!
-//! A body is one item, answered in the single form, or a list of them, answered by a line each. Which one it is shows by
-//! the field that only the list has.
+//! A body is one item, answered in the single form, or a list of them, answered by a line each. Which one it is shows
+//! by the field that only the list has.
 
 use axum::http::StatusCode;
 use tidegate_ledger::message::{HoldRequest, Reply, Request};

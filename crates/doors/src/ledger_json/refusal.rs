@@ -89,9 +89,11 @@ refusals! {
     BalanceBelowMin = CONFLICT "the account to debit must keep its balance_min";
     BalanceAboveMax = CONFLICT "the account to credit may not pass its balance_max";
     LimitAcrossShards = CONFLICT
-        "the account to credit has a balance_max, which only its own shard can check; give both accounts a common {tag}";
+        "the account to credit has a balance_max, which only its own shard can check; give both accounts a common \
+         {tag}";
     UserDataTooLong = UNPROCESSABLE_ENTITY "user_data is at most 64 bytes";
-    LimitsInvalid = UNPROCESSABLE_ENTITY "balance_min must be at most balance_max, and a wallet's limits not below zero";
+    LimitsInvalid = UNPROCESSABLE_ENTITY
+        "balance_min must be at most balance_max, and a wallet's limits not below zero";
     MetadataInvalid = UNPROCESSABLE_ENTITY
         "metadata is at most 16 keys of 1 to 64 printable bytes, values of at most 256 bytes, 1024 bytes in all";
     SettingNotAllowed = UNPROCESSABLE_ENTITY "a collector has no limits and cannot be closed; freeze it";

@@ -260,8 +260,8 @@ impl<D: Disk> LedgerService<D> {
         Ok(done(progress.answer(count)))
     }
 
-    /// All or nothing. The whole group stands in one commit group, which a crash keeps or loses as one. Bytes of all texts
-    /// come with the items, and how many open holds an account may have.
+    /// All or nothing. The whole group stands in one commit group, which a crash keeps or loses as one. Bytes of all
+    /// texts come with the items, and how many open holds an account may have.
     fn serve_linked<'a, L: LogStore>(
         &mut self,
         turn: &mut LedgerTurn<'_, L>,

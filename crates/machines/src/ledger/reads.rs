@@ -81,8 +81,8 @@ pub struct HoldView {
     pub code: u32,
     /// Key of the client's program; empty for none, and in a list.
     pub user_data: Box<str>,
-    /// When it came into this state, milliseconds since the epoch. In a list, from its expiry: after an operator has set
-    /// the time, the placing on the new scale.
+    /// When it came into this state, milliseconds since the epoch. In a list, from its expiry: after an operator has
+    /// set the time, the placing on the new scale.
     pub time_ms: u64,
     /// The record that did it.
     pub at: RecordPosition,

@@ -42,8 +42,8 @@ config! {
     }
 }
 
-/// Assets, accounts and transfers that are asked of the ledger at each start. Their ids make every time after the first a
-/// duplicate.
+/// Assets, accounts and transfers that are asked of the ledger at each start. Their ids make every time after the first
+/// a duplicate.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seed {
     /// Assets to declare, before the accounts.

@@ -7,7 +7,8 @@
 //!
 //! let mut buffer = Vec::new();
 //! let mut request = TransfersEncoder::begin(&mut buffer, 7, false);
-//! request.push(&TransferRef { id: b"t1", debit: b"wallet:dave", credit: b"candidate:1", amount: 5, ..Default::default() });
+//! let (debit, credit) = (b"wallet:dave", b"candidate:1");
+//! request.push(&TransferRef { id: b"t1", debit, credit, amount: 5, ..Default::default() });
 //! request.finish();
 //!
 //! let Split::Frame(range) = split(&buffer, limits::FRAME_BYTES_MAX)? else { panic!("a whole frame") };
@@ -414,8 +415,8 @@ pub struct HoldsRef<'a> {
 }
 
 impl<'a> HoldsRef<'a> {
-    /// Gives each hold to `sink`, in order, and returns whether they are linked. After an error, what the sink was given
-    /// must be dropped.
+    /// Gives each hold to `sink`, in order, and returns whether they are linked. After an error, what the sink was
+    /// given must be dropped.
     pub fn read(self, mut sink: impl FnMut(HoldRef<'a>)) -> Result<bool, DecodeError> {
         let mut linked = false;
         for_each(self.bytes, |number, value| {

@@ -53,7 +53,8 @@ impl<'a> From<&'a proto::Transfer> for TransferRef<'a> {
 ///
 /// let mut out = Vec::new();
 /// let mut frame = TransfersEncoder::begin(&mut out, 7, false);
-/// frame.push(&TransferRef { id: b"t1", debit: b"wallet:dave", credit: b"candidate:1", amount: 1, ..Default::default() });
+/// let (debit, credit) = (b"wallet:dave", b"candidate:1");
+/// frame.push(&TransferRef { id: b"t1", debit, credit, amount: 1, ..Default::default() });
 /// frame.finish();
 /// ```
 #[derive(Debug)]

@@ -399,13 +399,18 @@ impl State {
                 }
             },
             Request::ListAssets => {
-                let asset = |(name, decimals): (&Box<str>, &u8)| AssetView {
-                    name: name.clone(),
-                    decimals: Some(*decimals),
-                    issued: 20,
-                    held: 3,
-                };
-                Reply::Assets(self.assets.iter().map(asset).collect())
+                let (issued, held) = (20, 3);
+                let assets = self.assets.iter();
+                Reply::Assets(
+                    assets
+                        .map(|(name, decimals)| AssetView {
+                            name: name.clone(),
+                            decimals: Some(*decimals),
+                            issued,
+                            held,
+                        })
+                        .collect(),
+                )
             }
             Request::PostHolds(posts) => {
                 Reply::Outcomes(posts.into_iter().map(|(id, amount)| self.post(&id, amount)).collect())

@@ -775,7 +775,8 @@ fn a_change_has_a_revision_and_says_when_nothing_is_new() {
     at_the_shop(
         "settings a; set a plan:gold seat:4; set a plan:gold; set a seat: rev=1; set a plan:iron rev=1; settings a;
         set nobody open; set a/b open; set a rev=0 frozen; set a k1:1 k2:1 k3:1 k4:1 k5:1 k6:1 k7:1 k8:1;
-        set a l1:1 l2:1 l3:1 l4:1 l5:1 l6:1 l7:1; set a m1:1; set a plan: m1:1; settings a",
+        set a l1:1 l2:1 l3:1 l4:1 l5:1 l6:1 l7:1; set a m1:1; set a plan: m1:1;
+        set a k5: k6: k7: k8: l1: l2: l3: l4: l5: l6: l7:; settings a",
         expect![[r#"
             c1: shop>a 5 -> applied
             settings a -> none
@@ -791,7 +792,8 @@ fn a_change_has_a_revision_and_says_when_nothing_is_new() {
             set a l1:1 l2:1 l3:1 l4:1 l5:1 l6:1 l7:1 -> applied
             set a m1:1 -> refused: metadata_invalid
             set a plan: m1:1 -> applied
-            settings a -> Open min=none max=none rev=5 {"k1": "1", "k2": "1", "k3": "1", "k4": "1", "k5": "1", "k6": "1", "k7": "1", "k8": "1", "l1": "1", "l2": "1", "l3": "1", "l4": "1", "l5": "1", "l6": "1", "l7": "1", "m1": "1"}
+            set a k5: k6: k7: k8: l1: l2: l3: l4: l5: l6: l7: -> applied
+            settings a -> Open min=none max=none rev=6 {"k1": "1", "k2": "1", "k3": "1", "k4": "1", "m1": "1"}
         "#]],
     );
 }
