@@ -67,6 +67,11 @@ def refusals_say_the_same_as_over_http(server, door):
             # The one good request among them: HTTP came second.
             outcomes = [outcome["outcome"] for outcome in by_mqtt["outcomes"] + by_http["outcomes"]]
             expect(outcomes, ["applied", "duplicate"], body)
+        elif by_http.get("remembered"):
+            # HTTP came second here, too: it shows the refusal that MQTT got, and MQTT gets that from now on.
+            first = [by_mqtt.get(key) for key in ("outcome", "code", "available", "remembered")]
+            expect(first, [by_http["outcome"], by_http["code"], by_http["available"], None], body)
+            expect(ask(dave, body), by_http, body)
         else:
             expect(by_mqtt, by_http, body)
     dave.leave()

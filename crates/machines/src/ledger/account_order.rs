@@ -25,7 +25,7 @@ use super::state::Ledger;
 /// Slots of one leaf.
 const LEAF_SLOTS_MAX: usize = 128;
 
-/// See the [module](self).
+/// The accounts up to a slot, in byte order of their ids: 4 to 8 bytes each.
 #[derive(Debug, Default)]
 pub struct AccountOrder {
     /// Leaves by an id that is not above their first and above all of the leaf before. None is empty.
