@@ -313,3 +313,6 @@ fn begin<F: ShardFamily, D: Disk, R: LogReader>(
     }
     best.map(|(at, state)| (at, state, Cursor::START))
 }
+
+#[cfg(test)]
+mod tests;
