@@ -28,6 +28,8 @@ RUNS ?= 3
 FUZZ_SECONDS ?= 30
 KILLS ?= 1000
 SHOWS ?= 100
+PACKAGES ?= journal shard ledger machines
+FILES ?=
 
 # What `make test` printed, stage by stage.
 LOGS := $(TARGET)/stages
@@ -138,6 +140,11 @@ clients: setup ## paho, mosquitto's tools and mqtt.js through every door, and th
 	@$(SETUP) clients
 	cargo build $(PRODUCTION) --bin tidegate
 	.venv/bin/python tests/doors/clients/run.py $(TARGET)/debug/tidegate
+
+.PHONY: mutants
+mutants: setup ## try the mutants of cargo-mutants by unit tests and the simulator (PACKAGES="journal", FILES="scan.rs")
+	@$(SETUP) mutants
+	scripts/mutants.sh "$(PACKAGES)" "$(FILES)"
 
 ##------------------------------------------------------------------------------------------------ speed
 

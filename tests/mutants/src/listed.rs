@@ -39,5 +39,6 @@ pub struct Place {
 /// Reads the list.
 pub fn read(list: &Path) -> anyhow::Result<Vec<Mutant>> {
     let text = std::fs::read(list).with_context(|| format!("{}: expected a list of mutants", list.display()))?;
-    serde_json::from_slice(&text).with_context(|| format!("{}: not what `cargo mutants --list --json` prints", list.display()))
+    serde_json::from_slice(&text)
+        .with_context(|| format!("{}: not what `cargo mutants --list --json` prints", list.display()))
 }

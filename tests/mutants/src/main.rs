@@ -1,11 +1,11 @@
 //! `mutants`: tries every mutant of cargo-mutants with one build for all of them.
 //!
 //! ```text
-//! cargo mutants --list --json ──▶ weave: each mutant behind `if __mutant(id)` ──▶ one build ──▶ try: a process a mutant
+//! cargo mutants --list ─▶ weave: each mutant behind `if __mutant(number)` ─▶ one build ─▶ try: processes a mutant
 //! ```
 //!
-//! Why: cargo-mutants builds once for each mutant, and the mutants of the shard can only be seen by the simulator, whose
-//! build takes a minute. The same mutants, chosen by an environment variable, cost one build and the tests alone.
+//! Why: cargo-mutants builds once for each mutant, and many mutants of the shard can only be seen by the simulator,
+//! whose build takes a minute. The same mutants, chosen by an environment variable, cost one build and the tests alone.
 #![deny(missing_docs)]
 
 mod listed;

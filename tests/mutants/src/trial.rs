@@ -24,11 +24,14 @@ pub struct Options {
     /// Only mutants whose name holds one of these, all if none is given
     #[arg(long)]
     only: Vec<String>,
+    /// Only mutants of the package in this folder of `crates`
+    #[arg(long)]
+    only_package: Option<String>,
     /// Only mutants of these numbers, one on a line
     #[arg(long)]
     numbers: Option<PathBuf>,
-    /// Commands, run by the shell, each of which fails if it sees the mutant; in the order of what they cost. A bound on
-    /// processor time (`ulimit -t`) counts as one on time
+    /// Commands, run by the shell, each of which fails if it sees the mutant; in the order of what they cost. A bound
+    /// on processor time (`ulimit -t`) counts as one on time
     #[arg(long, required = true)]
     stage: Vec<String>,
     /// How long a command may take, in seconds; one that takes longer has seen the mutant
@@ -50,9 +53,13 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let mutants = listed::read(&options.list)?;
     let without = numbers(&options.without)?;
     let only = options.numbers.as_ref().map(numbers).transpose()?;
+    let folder = options.only_package.as_ref().map(|package| format!("crates/{package}/"));
     let chosen: Vec<usize> = (0..mutants.len())
+        .filter(|number| folder.as_ref().is_none_or(|folder| mutants[*number].file.starts_with(folder)))
         .filter(|number| !without.contains(number) && only.as_ref().is_none_or(|only| only.contains(number)))
-        .filter(|&number| options.only.is_empty() || options.only.iter().any(|part| mutants[number].name.contains(part)))
+        .filter(|&number| {
+            options.only.is_empty() || options.only.iter().any(|part| mutants[number].name.contains(part))
+        })
         .collect();
     let baseline = fate(options, usize::MAX);
     anyhow::ensure!(matches!(baseline, Fate::Survived), "a stage fails or takes too long without any mutant");

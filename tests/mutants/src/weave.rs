@@ -50,8 +50,10 @@ pub fn weave(list: &Path, tree: &Path, without: &Path) -> anyhow::Result<()> {
         }
     }
     // Every crate has its switch, also where no mutant of its root is tried.
-    let roots: BTreeSet<String> =
-        mutants.iter().filter_map(|mutant| Some(format!("{}/src/lib.rs", mutant.file.split_once("/src/")?.0))).collect();
+    let roots: BTreeSet<String> = mutants
+        .iter()
+        .filter_map(|mutant| Some(format!("{}/src/lib.rs", mutant.file.split_once("/src/")?.0)))
+        .collect();
     for root in &roots {
         files.entry(root).or_default();
     }
@@ -67,7 +69,9 @@ pub fn weave(list: &Path, tree: &Path, without: &Path) -> anyhow::Result<()> {
         }
         let mut text = String::new();
         if roots.contains(file) {
-            parsed.attrs.push(parse_quote!(#![allow(warnings, missing_docs, arithmetic_overflow, unconditional_panic)]));
+            parsed
+                .attrs
+                .push(parse_quote!(#![allow(warnings, missing_docs, arithmetic_overflow, unconditional_panic)]));
             text.push_str(SWITCH);
         }
         std::fs::write(&path, prettyplease::unparse(&parsed) + &text)?;
@@ -151,11 +155,13 @@ impl Weaver {
             // Written so that neither side stands twice, because such chains are long.
             match binary.op {
                 BinOp::And(_) => {
-                    *expression = parse_quote!((if (#left) != crate::__mutant(#number) { #right } else { crate::__mutant(#number) }));
+                    let chosen: Expr = parse_quote!(crate::__mutant(#number));
+                    *expression = parse_quote!((if (#left) != #chosen { #right } else { #chosen }));
                     return;
                 }
                 BinOp::Or(_) => {
-                    *expression = parse_quote!((if (#left) == crate::__mutant(#number) { #right } else { !crate::__mutant(#number) }));
+                    let chosen: Expr = parse_quote!(crate::__mutant(#number));
+                    *expression = parse_quote!((if (#left) == #chosen { #right } else { !#chosen }));
                     return;
                 }
                 _ => {}
