@@ -63,7 +63,7 @@ test: setup ## everything that must hold before a merge, from nothing to the end
 	@$(STAGE) "5/8 loom: every interleaving of the rings" $(MAKE) loom
 	@$(STAGE) "6/8 hostile input: the fuzz corpora again" $(MAKE) fuzz-replay
 	@$(STAGE) "7/8 the doors: README as printed, schemathesis, linearizability" $(MAKE) doors linearizability
-	@$(STAGE) "8/8 real clients of MQTT, and a browser" $(MAKE) clients
+	@$(STAGE) "8/8 real clients of MQTT, a browser, and the client libraries" $(MAKE) clients client-libraries
 	@scripts/summary.sh $(LOGS)
 
 .PHONY: lint
@@ -141,10 +141,24 @@ clients: setup ## paho, mosquitto's tools and mqtt.js through every door, and th
 	cargo build $(PRODUCTION) --bin tidegate
 	.venv/bin/python tests/doors/clients/run.py $(TARGET)/debug/tidegate
 
+<<<<<<< HEAD
 .PHONY: mutants
 mutants: setup ## try the mutants of cargo-mutants by unit tests and the simulator (PACKAGES="journal", FILES="scan.rs")
 	@$(SETUP) mutants
 	scripts/mutants.sh "$(PACKAGES)" "$(FILES)"
+=======
+.PHONY: client-libraries
+client-libraries: setup ## the clients for Python, TypeScript and Go against the server, over kill -9; their examples
+	@$(SETUP) libraries
+	cargo build $(PRODUCTION) --bin tidegate
+	python3 tests/clients/run.py $(TARGET)/debug/tidegate
+
+.PHONY: clients-generate
+clients-generate: setup ## make the types of the client libraries from /openapi.json again
+	@$(SETUP) golang
+	cargo build $(PRODUCTION) --bin tidegate
+	python3 tests/clients/run.py $(TARGET)/debug/tidegate generate
+>>>>>>> main
 
 ##------------------------------------------------------------------------------------------------ speed
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Makes one tool available, or says in one line what to install:
 #
-#   setup.sh rust|python|clients|golang|redis|postgres|mosquitto|mochi|fuzz|mutants|miri
+#   setup.sh rust|python|clients|libraries|golang|redis|postgres|mosquitto|mochi|fuzz|mutants|miri
 #
 # Idempotent and quick when the tool is there, because most make targets call it.
 set -euo pipefail
@@ -68,12 +68,25 @@ python() {
 clients() {
     have mosquitto_pub || debian "mosquitto's clients" mosquitto-clients
     { have chromium && have chromedriver; } || debian "a browser that can be driven" chromium chromium-driver
+    node_modules tests/doors/clients/javascript mqtt.js
+}
+
+# What the client libraries are tested with. The one for Python needs nothing but Python 3.10.
+libraries() {
+    have curl || debian curl curl
+    have python3 || debian python3 python3
+    golang
+    node_modules clients/typescript "TypeScript"
+}
+
+# The packages of a folder's package-lock.json.
+node_modules() {
+    local home=$1 what=$2
     { have node && have npm; } || debian "Node.js with npm" nodejs npm
-    local home=tests/doors/clients/javascript
     local wanted=$home/package-lock.json built=$home/node_modules/wanted.json
     cmp -s "$wanted" "$built" && return
-    echo "setup: installing mqtt.js"
-    npm --prefix "$home" ci --silent --no-audit --no-fund || missing mqtt.js "npm ci in $home failed"
+    echo "setup: installing $what"
+    npm --prefix "$home" ci --silent --no-audit --no-fund --ignore-scripts || missing "$what" "npm ci in $home failed"
     cp "$wanted" "$built"
 }
 
@@ -128,7 +141,7 @@ miri() {
 }
 
 case ${1:-} in
-rust | python | clients | golang | redis | postgres | mosquitto | mochi | fuzz | mutants | miri) "$1" ;;
+rust | python | clients | libraries | golang | redis | postgres | mosquitto | mochi | fuzz | mutants | miri) "$1" ;;
 *)
     sed -n '2,4p' "$0"
     exit 2

@@ -18,7 +18,7 @@ pub struct Sample {
 /// A shop, a wallet and a candidate; credits bought, a vote, and a refusal.
 pub static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
     let transfer = |id, debit, credit, amount| Command::Transfer {
-        transfer: Transfer { id, debit, credit, amount, memo: "a memo" },
+        transfer: Transfer { id, debit, credit, amount, memo: "a memo", label: Default::default() },
         credit_missing: false,
     };
     let open = |id, kind| Command::OpenAccount { id, asset: "credit", kind };

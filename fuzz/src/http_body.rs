@@ -10,14 +10,25 @@ use tidegate_doors::auth::{
     AuthSettings, Authenticator, Grant, LoginLimits, Rights, Secret, ServiceSettings, TopicAccess, service_token_hash,
 };
 use tidegate_doors::http::{DrainStatus, Edge, EdgeOptions, Health, HttpLimits, HttpMetrics, Operations};
-use tidegate_doors::ledger_http::{Backend, LedgerHttpMetrics, LedgerRoom, Replies};
+use tidegate_doors::ledger_http::{Backend, ChangePart, Changes, ChangesEnded, LedgerHttpMetrics, LedgerRoom, Replies};
+use tidegate_ledger::changes::{After, ChangeFilter};
 use tidegate_ledger::message::{Reply, Request, Unavailable};
-use tidegate_machines::ledger::{AccountKind, AccountView, IdSpace, Outcome};
+use tidegate_machines::ledger::{AccountKind, AccountView, IdSpace, Outcome, Refusal};
 use tidegate_telemetry::Registry;
 
 const TOKEN: &str = "fuzz";
-const PATHS: [&str; 7] =
-    ["/v1/transfers", "/v1/accounts", "/v1/holds", "/v1/holds/h/post", "/v1/holds/h/void", "/v1/login", "/v1/nothing"];
+const PATHS: [&str; 10] = [
+    "/v1/transfers",
+    "/v1/accounts",
+    "/v1/holds",
+    "/v1/holds/post",
+    "/v1/holds/void",
+    "/v1/holds/h/post",
+    "/v1/holds/h/void",
+    "/v1/assets",
+    "/v1/login",
+    "/v1/nothing",
+];
 /// Far beyond what an answer takes: reached only when the door hangs.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 
@@ -81,6 +92,7 @@ impl Backend for Agreeable {
             held: 0,
             credited: 1,
             debited: 0,
+            settings: None,
         };
         let reply = match request {
             Request::OpenAccount { id, .. } => Reply::AccountOpened { created: true, account: account(id) },
@@ -93,6 +105,13 @@ impl Backend for Agreeable {
             Request::ListAccounts { .. } => Reply::Accounts(Vec::new()),
             Request::ReadHistory { .. } => Reply::History { rows: Vec::new(), next: None },
             Request::StreamHistory { .. } => Reply::HistoryPart { rows: Vec::new(), is_last: true },
+            Request::PlaceLinkedHolds(holds) => Reply::Outcomes(vec![Outcome::Applied; holds.len()]),
+            Request::ReadTransfer { .. } => Reply::Refused(Refusal::TransferNotFound),
+            Request::ReadHold { .. } => Reply::Refused(Refusal::HoldNotFound),
+            Request::ListHolds { .. } => Reply::Holds { holds: Vec::new(), next: None },
+            Request::ChangeAccount { id, .. } => Reply::AccountChanged { changed: true, account: account(id) },
+            Request::DeclareAsset { .. } => Reply::AssetDeclared { created: true },
+            Request::ListAssets => Reply::Assets(Vec::new()),
             Request::Announce(_) => Reply::Announced,
             Request::ReadAudit => Reply::Audit(Vec::new()),
         };
@@ -104,6 +123,21 @@ impl Backend for Agreeable {
     fn open(&self, request: Request, _window: usize) -> Result<Self::Replies, Unavailable> {
         let Request::StreamHistory { .. } = request else { panic!("{request:?} has one reply") };
         Ok(OneReply(Some(Reply::HistoryPart { rows: Vec::new(), is_last: true })))
+    }
+
+    type Changes = NoChanges;
+
+    fn changes(&self, _after: After, _filter: ChangeFilter) -> Result<Self::Changes, Unavailable> {
+        Ok(NoChanges)
+    }
+}
+
+/// A journal without records.
+struct NoChanges;
+
+impl Changes for NoChanges {
+    async fn next(&mut self) -> Result<ChangePart, ChangesEnded> {
+        Ok(ChangePart { rows: Vec::new(), cursor: "0".into(), is_at_end: true })
     }
 }
 

@@ -241,7 +241,7 @@ fn websocket() {
 }
 
 fn frames() {
-    let transfer = TransferRef { id: b"t1", debit: b"wallet:dave", credit: b"candidate:1", amount: 5, memo: b"hello" };
+    let transfer = TransferRef { id: b"t1", debit: b"wallet:dave", credit: b"candidate:1", amount: 5, memo: b"hello", ..Default::default() };
     let mut out = Vec::new();
     let mut frame = TransfersEncoder::begin(&mut out, 7, true);
     frame.push(&transfer);
@@ -250,7 +250,7 @@ fn frames() {
     write("frames", "transfers", &out);
 
     out.clear();
-    let mut frame = HoldsEncoder::begin(&mut out, 8);
+    let mut frame = HoldsEncoder::begin(&mut out, 8, false);
     frame.push(&transfer, 60_000);
     frame.finish();
     let mut frame = PostHoldsEncoder::begin(&mut out, 9);

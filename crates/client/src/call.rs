@@ -5,7 +5,7 @@ use crate::error::ClientError;
 use crate::reply::{Account, Opened, Outcome, Page, Reply};
 use crate::request::{Hold, Transfer};
 use std::io::{Read, Write};
-use tidegate_wire::proto::{AccountKind, AuditReport};
+use tidegate_wire::proto::{AccountKind, Asset, AuditReport, ChangeAccount, HoldState, OpenHolds, TransferState};
 
 /// Waits for the reply, which must be of one kind.
 macro_rules! expect {
@@ -51,14 +51,56 @@ impl<S: Read + Write> Client<S> {
 
     /// Places one hold.
     pub fn hold(&mut self, hold: &Hold<'_>) -> Result<Outcome, ClientError> {
-        let correlation = self.send_holds(std::slice::from_ref(hold))?;
+        let correlation = self.send_holds(std::slice::from_ref(hold), false)?;
         self.one_outcome(correlation)
     }
 
     /// Places holds one by one; outcomes come in the same order.
     pub fn holds(&mut self, holds: &[Hold<'_>]) -> Result<Vec<Outcome>, ClientError> {
-        let correlation = self.send_holds(holds)?;
+        let correlation = self.send_holds(holds, false)?;
         self.outcomes(correlation, holds.len())
+    }
+
+    /// Places holds all or nothing; outcomes come in the same order.
+    pub fn linked_holds(&mut self, holds: &[Hold<'_>]) -> Result<Vec<Outcome>, ClientError> {
+        let correlation = self.send_holds(holds, true)?;
+        self.outcomes(correlation, holds.len())
+    }
+
+    /// Voids holds one by one; outcomes come in the same order.
+    pub fn voids(&mut self, ids: &[&str]) -> Result<Vec<Outcome>, ClientError> {
+        let correlation = self.send_voids(ids)?;
+        self.outcomes(correlation, ids.len())
+    }
+
+    /// Reads what became of a transfer; the server says `transfer_not_found` if there is none.
+    pub fn read_transfer(&mut self, id: &str) -> Result<TransferState, ClientError> {
+        expect!(self, self.send_read_transfer(id)?, Transfer(transfer) => transfer, "transfer")
+    }
+
+    /// Reads a hold and its state; the server says `hold_not_found` if there is none.
+    pub fn read_hold(&mut self, id: &str) -> Result<HoldState, ClientError> {
+        expect!(self, self.send_read_hold(id)?, Hold(hold) => hold, "hold")
+    }
+
+    /// Lists the open holds on an account: `""` for the first page, else the page before's `next`.
+    pub fn open_holds(&mut self, account: &str, after: &str, limit: u32) -> Result<OpenHolds, ClientError> {
+        expect!(self, self.send_list_holds(account, after, limit)?, OpenHolds(page) => page, "open holds")
+    }
+
+    /// Changes status, limits or metadata of an account; says whether anything was changed, and how it is now.
+    pub fn change_account(&mut self, change: ChangeAccount) -> Result<(bool, Account), ClientError> {
+        expect!(self, self.send_change_account(change)?, Changed(changed) => changed, "account changed")
+    }
+
+    /// Declares the decimals of an asset, once; says whether by this call.
+    pub fn declare_asset(&mut self, asset: &str, decimals: u32) -> Result<bool, ClientError> {
+        expect!(self, self.send_declare_asset(asset, decimals)?, AssetDeclared(created) => created, "asset declared")
+    }
+
+    /// Lists all assets by name.
+    pub fn assets(&mut self) -> Result<Vec<Asset>, ClientError> {
+        expect!(self, self.send_list_assets()?, Assets(assets) => assets, "assets")
     }
 
     /// Posts all of a hold (`None`), or so much of it; what remains is available again.

@@ -85,10 +85,10 @@ impl<S: Read + Write> Client<S> {
         })
     }
 
-    /// Sends holds, decided one by one. Answered by [`Reply::Outcomes`].
-    pub fn send_holds(&mut self, holds: &[Hold<'_>]) -> Result<u64, ClientError> {
+    /// Sends holds, decided one by one, or all or nothing if `linked`. Answered by [`Reply::Outcomes`].
+    pub fn send_holds(&mut self, holds: &[Hold<'_>], linked: bool) -> Result<u64, ClientError> {
         self.send(holds.len(), |out, correlation| {
-            let mut frame = HoldsEncoder::begin(out, correlation);
+            let mut frame = HoldsEncoder::begin(out, correlation, linked);
             holds.iter().for_each(|hold| frame.push(&hold.transfer.as_wire(), hold.expires_in_ms));
             frame.finish();
         })
@@ -141,6 +141,37 @@ impl<S: Read + Write> Client<S> {
     pub fn send_read_history(&mut self, id: &str, before: &str, limit: u32) -> Result<u64, ClientError> {
         let (id, before) = (id.to_owned(), before.to_owned());
         self.send_body(Body::ReadHistory(proto::ReadHistory { id, before, limit }))
+    }
+
+    /// Asks what became of a transfer. Answered by [`Reply::Transfer`].
+    pub fn send_read_transfer(&mut self, id: &str) -> Result<u64, ClientError> {
+        self.send_body(Body::ReadTransfer(proto::ReadTransfer { id: id.to_owned(), id_space: None }))
+    }
+
+    /// Asks for a hold and its state. Answered by [`Reply::Hold`].
+    pub fn send_read_hold(&mut self, id: &str) -> Result<u64, ClientError> {
+        self.send_body(Body::ReadHold(proto::ReadHold { id: id.to_owned(), id_space: None }))
+    }
+
+    /// Asks for a page of the open holds on an account. Answered by [`Reply::OpenHolds`].
+    pub fn send_list_holds(&mut self, account: &str, after: &str, limit: u32) -> Result<u64, ClientError> {
+        let (account, after) = (account.to_owned(), after.to_owned());
+        self.send_body(Body::ListHolds(proto::ListHolds { account, after, limit }))
+    }
+
+    /// Asks to change an account. Answered by [`Reply::Changed`].
+    pub fn send_change_account(&mut self, change: proto::ChangeAccount) -> Result<u64, ClientError> {
+        self.send_body(Body::ChangeAccount(change))
+    }
+
+    /// Asks to declare the decimals of an asset. Answered by [`Reply::AssetDeclared`].
+    pub fn send_declare_asset(&mut self, asset: &str, decimals: u32) -> Result<u64, ClientError> {
+        self.send_body(Body::DeclareAsset(proto::DeclareAsset { asset: asset.to_owned(), decimals }))
+    }
+
+    /// Asks for all assets. Answered by [`Reply::Assets`].
+    pub fn send_list_assets(&mut self) -> Result<u64, ClientError> {
+        self.send_body(Body::ListAssets(proto::ListAssets {}))
     }
 
     /// Asks for the last reconciliations. Answered by [`Reply::Audit`].

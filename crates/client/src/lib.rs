@@ -5,11 +5,11 @@
 //!
 //! let mut client = Client::connect("127.0.0.1:7420", "dev-service-token")?;
 //! client.open_account("wallet:eve", "credit", AccountKind::Wallet)?;
-//! let credits = Transfer { id: "sale-17", debit: "source:shop", credit: "wallet:eve", amount: 10, memo: "" };
+//! let credits = Transfer { id: "sale-17", debit: "source:shop", credit: "wallet:eve", amount: 10, memo: "", code: 0, user_data: "" };
 //! client.transfer(&credits)?;
 //!
 //! // If the reply is lost, send it again with the same id: the answer is then `Duplicate`, and nothing is done twice.
-//! let vote = Transfer { id: "vote-4711", debit: "wallet:eve", credit: "candidate:3", amount: 1, memo: "" };
+//! let vote = Transfer { id: "vote-4711", debit: "wallet:eve", credit: "candidate:3", amount: 1, memo: "", code: 0, user_data: "" };
 //! match client.transfer(&vote)? {
 //!     Outcome::Applied | Outcome::Duplicate => println!("counted"),
 //!     Outcome::Refused { code, available, .. } => println!("not counted: {code}, {available} left"),
@@ -57,4 +57,7 @@ pub use inbox::Inbox;
 pub use outbox::Outbox;
 pub use reply::{Account, Opened, Outcome, Page, Reply};
 pub use request::{Hold, Transfer};
-pub use tidegate_wire::proto::{AccountKind, AuditDifference, AuditReport, HistoryRow, RowKind, Welcome};
+pub use tidegate_wire::proto::{
+    AccountKind, AccountStatus, Asset, AuditDifference, AuditReport, ChangeAccount, HistoryRow, HoldState,
+    HoldStateKind, OpenHolds, OutcomeKind, RowKind, TransferState, Welcome,
+};

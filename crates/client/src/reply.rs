@@ -2,7 +2,10 @@
 
 use crate::error::{ClientError, ServerError};
 use std::time::Duration;
-use tidegate_wire::proto::{self, AccountKind, AuditReport, HistoryRow, OutcomeKind, Welcome, reply_frame::Body};
+use tidegate_wire::proto::{
+    self, AccountKind, AccountStatus, Asset, AuditReport, HistoryRow, HoldState, OpenHolds, OutcomeKind, TransferState,
+    Welcome, reply_frame::Body,
+};
 use tidegate_wire::{ReplyBodyRef, ReplyRef, RoomRef};
 
 /// The outcome of a transfer, hold, post or void. It is durable before it is sent.
@@ -49,6 +52,16 @@ pub struct Account {
     pub credited: u128,
     /// All that ever went out.
     pub debited: u128,
+    /// Which movements it takes part in; unspecified if nothing was ever set on it, which is open.
+    pub status: AccountStatus,
+    /// What must stay available.
+    pub balance_min: Option<i64>,
+    /// What the balance must not pass.
+    pub balance_max: Option<i64>,
+    /// Keys and values.
+    pub metadata: std::collections::BTreeMap<String, String>,
+    /// How often it was changed.
+    pub revision: u64,
 }
 
 /// An account that is open now.
@@ -86,6 +99,18 @@ pub enum Reply {
     History(Page),
     /// The last reconciliation of each shard.
     Audit(Vec<AuditReport>),
+    /// What became of a transfer.
+    Transfer(TransferState),
+    /// A hold and its state.
+    Hold(HoldState),
+    /// A page of open holds.
+    OpenHolds(OpenHolds),
+    /// Whether an account was changed, and how it is now.
+    Changed((bool, Account)),
+    /// Whether an asset was declared by this request.
+    AssetDeclared(bool),
+    /// All assets.
+    Assets(Vec<Asset>),
     /// Still there.
     Pong,
     /// What a room has answered that this client does not know.
@@ -136,6 +161,14 @@ impl Reply {
                 Reply::History(Page { rows: page.rows, next: Some(page.next).filter(|next| !next.is_empty()) })
             }
             Body::Audit(audit) => Reply::Audit(audit.shards),
+            Body::TransferState(transfer) => Reply::Transfer(transfer),
+            Body::HoldState(hold) => Reply::Hold(hold),
+            Body::OpenHolds(page) => Reply::OpenHolds(page),
+            Body::AccountChanged(proto::AccountChanged { changed, account: figures }) => {
+                Reply::Changed((changed, account(figures.unwrap_or_default())?))
+            }
+            Body::AssetDeclared(declared) => Reply::AssetDeclared(declared.created),
+            Body::Assets(assets) => Reply::Assets(assets.assets),
             Body::Pong(_) => Reply::Pong,
             Body::Error(error) => Reply::Error(ServerError {
                 code: error.code,
@@ -156,6 +189,12 @@ impl Reply {
             Reply::Accounts(_) => "accounts",
             Reply::History(_) => "history",
             Reply::Audit(_) => "audit",
+            Reply::Transfer(_) => "transfer",
+            Reply::Hold(_) => "hold",
+            Reply::OpenHolds(_) => "open holds",
+            Reply::Changed(_) => "account changed",
+            Reply::AssetDeclared(_) => "asset declared",
+            Reply::Assets(_) => "assets",
             Reply::Pong => "pong",
             Reply::Room { .. } => "a reply of a room",
             Reply::Error(_) => "error",
@@ -167,6 +206,7 @@ fn account(account: proto::Account) -> Result<Account, ClientError> {
     let total = |name: &str, decimal: &str| {
         decimal.parse().map_err(|_| ClientError::ReplyMismatch(format!("{name} is {decimal:?}, not a number")))
     };
+    let status = account.status();
     Ok(Account {
         credited: total("credited", &account.credited)?,
         debited: total("debited", &account.debited)?,
@@ -176,5 +216,10 @@ fn account(account: proto::Account) -> Result<Account, ClientError> {
         balance: account.balance,
         held: account.held,
         available: account.available,
+        status,
+        balance_min: account.balance_min,
+        balance_max: account.balance_max,
+        metadata: account.metadata.into_iter().collect(),
+        revision: account.revision,
     })
 }

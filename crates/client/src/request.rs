@@ -15,6 +15,10 @@ pub struct Transfer<'a> {
     pub amount: u64,
     /// For the history, at most 256 bytes; empty for none.
     pub memo: &'a str,
+    /// The reason, as you number your reasons; 0 for none.
+    pub code: u32,
+    /// A key of another system, at most 64 bytes; empty for none.
+    pub user_data: &'a str,
 }
 
 impl<'a> Transfer<'a> {
@@ -25,6 +29,8 @@ impl<'a> Transfer<'a> {
             credit: self.credit.as_bytes(),
             amount: self.amount,
             memo: self.memo.as_bytes(),
+            code: self.code,
+            user_data: self.user_data.as_bytes(),
         }
     }
 }

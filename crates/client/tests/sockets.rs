@@ -63,8 +63,18 @@ fn listen<T: Send + 'static>(serve: impl FnOnce(TcpStream) -> T + Send + 'static
 /// Ten requests in flight, then a ping that lets the replies come, last first.
 fn pipeline(client: &mut Client<impl Read + Write>) {
     let ids: Vec<String> = (0..2_000).map(|n| format!("transfer-{n}")).collect();
-    let transfers: Vec<_> =
-        ids.iter().map(|id| Transfer { id, debit: "wallet:a", credit: "candidate:1", amount: 1, memo: "" }).collect();
+    let transfers: Vec<_> = ids
+        .iter()
+        .map(|id| Transfer {
+            id,
+            debit: "wallet:a",
+            credit: "candidate:1",
+            amount: 1,
+            memo: "",
+            code: 0,
+            user_data: "",
+        })
+        .collect();
     let sent: Vec<u64> = (1..=10).map(|n| client.send_transfers(&transfers[..n * 200], false).unwrap()).collect();
     client.ping().unwrap();
     assert_eq!(client.in_flight(), 10);
@@ -92,7 +102,7 @@ fn silence_ends_in_a_time_out_and_not_in_a_hang() {
     let (address, server) = listen(serve);
     let timeouts = Timeouts { read: Duration::from_millis(50), ..Timeouts::default() };
     let mut client = Client::connect_within(address, "secret", timeouts).unwrap();
-    let vote = Transfer { id: "v", debit: "a", credit: "b", amount: 1, memo: "" };
+    let vote = Transfer { id: "v", debit: "a", credit: "b", amount: 1, memo: "", code: 0, user_data: "" };
     assert!(matches!(client.transfer(&vote), Err(ClientError::TimedOut)));
     // Not lost: the reply comes with the next ping's.
     client.ping().unwrap();

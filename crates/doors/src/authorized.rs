@@ -15,7 +15,7 @@ use slab::Slab;
 use tidegate_ledger::message::{Reply, Request, Unavailable};
 use tidegate_machines::ledger::IdSpace;
 
-use crate::auth::gate::{Verdict, check, not_found};
+use crate::auth::gate::{Verdict, check, not_found, shown};
 use crate::auth::quota::{Exceeded, InFlight};
 use crate::auth::{AccountKinds, Identity};
 
@@ -133,10 +133,10 @@ impl<P> AuthorizedRequests<P> {
     /// sets free.
     pub fn reply(&mut self, token: u64, reply: Reply, start: &mut impl FnMut(u64, Request)) -> Option<(P, Answered)> {
         match self.asked.remove(token as usize) {
-            Purpose::Client { purpose, from, .. } => {
-                if let Some(identity) = from {
-                    identity.answered(&reply);
-                }
+            Purpose::Client { purpose, from: None, .. } => Some((purpose, Answered::Reply(reply))),
+            Purpose::Client { purpose, from: Some(identity), .. } => {
+                let reply = shown(&identity, reply);
+                identity.answered(&reply);
                 Some((purpose, Answered::Reply(reply)))
             }
             Purpose::Kind { parked, account } => {

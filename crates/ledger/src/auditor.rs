@@ -34,6 +34,7 @@ use crate::message::{AuditDifference, AuditReport, ScrubReport};
 use crate::operation::{Answer, Operation};
 
 use compare::Differences;
+pub(crate) use compare::settings_form;
 pub use conservation::conservation;
 use first_fold::FirstFold;
 
@@ -258,10 +259,13 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
                 }
                 Ok(Some(Stage::Peers))
             }
-            Answer::Peers { sequence, peers } => {
+            Answer::Peers { sequence, peers, assets, settings } => {
                 self.advance(Sequence(sequence), durable)?;
-                let journal = self.fold.state().peer_figures();
-                compare::peers(&peers, &journal, self.agreed.peers, &mut self.round.differences);
+                let (journal, agreed_at) = (self.fold.state(), self.agreed.peers);
+                let found = &mut self.round.differences;
+                compare::peers(&peers, &journal.peer_figures(), agreed_at, found);
+                compare::assets(&assets, &journal.assets(), agreed_at, found);
+                compare::settings(settings, compare::settings_form(journal), agreed_at, found);
                 if self.round.differences.count() == before {
                     self.agreed.peers = sequence;
                 }

@@ -22,7 +22,7 @@ mod cursor;
 mod logs;
 mod reader;
 
-pub use change::{Change, ChangeKind, ChangedAccount};
+pub use change::{Change, ChangeKind, ChangedAccount, ChangedSettings};
 pub use cursor::ChangeCursor;
 pub use logs::{ChangeLog, ChangeLogs, SeenEnd};
 pub use reader::{After, ChangeFilter, ChangeReader, Interest, Step};

@@ -3,9 +3,9 @@
 //! Why here, and once: every door sends its clients' requests through [`Request::in_space`], and a request that gets an
 //! id of its own cannot be forgotten, because the match names each kind of request.
 
-use tidegate_machines::ledger::IdSpace;
+use tidegate_machines::ledger::{IdSpace, Label};
 
-use crate::message::{Request, Span, TransferBatch, TransferItem};
+use crate::message::{ItemLabel, Request, Span, TransferBatch, TransferItem};
 
 impl Request {
     /// The same request, its transfer and hold ids those of `space`.
@@ -16,6 +16,12 @@ impl Request {
                 holds.iter_mut().for_each(|hold| hold.id = space.whole(&hold.id));
                 Request::PlaceHolds(holds)
             }
+            Request::PlaceLinkedHolds(mut holds) => {
+                holds.iter_mut().for_each(|hold| hold.id = space.whole(&hold.id));
+                Request::PlaceLinkedHolds(holds)
+            }
+            Request::ReadTransfer { id } => Request::ReadTransfer { id: space.whole(&id) },
+            Request::ReadHold { id } => Request::ReadHold { id: space.whole(&id) },
             Request::PostHolds(mut posts) => {
                 posts.iter_mut().for_each(|(id, _)| *id = space.whole(id));
                 Request::PostHolds(posts)
@@ -31,6 +37,10 @@ impl Request {
             | Request::ListAccounts { .. }
             | Request::ReadHistory { .. }
             | Request::StreamHistory { .. }
+            | Request::ListHolds { .. }
+            | Request::ChangeAccount { .. }
+            | Request::DeclareAsset { .. }
+            | Request::ListAssets
             | Request::ReadAudit) => other,
         }
     }
@@ -43,7 +53,7 @@ impl TransferBatch {
             return self.without_spaces();
         }
         let mut text = Vec::with_capacity(self.text_bytes() + self.len() * (space.name().len() + 1));
-        let mut items = Vec::with_capacity(self.len());
+        let (mut items, mut labels) = (Vec::with_capacity(self.len()), Vec::new());
         for transfer in self.iter() {
             let begin = text.len() as u32;
             space.put(transfer.id, &mut text);
@@ -54,9 +64,13 @@ impl TransferBatch {
                 Span { offset, length: part.len() as u32 }
             };
             let (debit, credit, memo) = (span(transfer.debit), span(transfer.credit), span(transfer.memo));
+            if self.has_labels() {
+                let Label { code, user_data } = transfer.label;
+                labels.push(ItemLabel { code, user_data: span(user_data) });
+            }
             items.push(TransferItem { id, debit, credit, memo, amount: transfer.amount });
         }
-        TransferBatch::new(text.into(), items).expect("texts were copied whole")
+        TransferBatch::new(text.into(), items, labels).expect("texts were copied whole")
     }
 }
 
@@ -67,7 +81,8 @@ mod tests {
     use super::*;
 
     fn transfer(id: &str) -> Transfer<'_> {
-        Transfer { id, debit: "wallet:dave", credit: "candidate:3", amount: 6, memo: "for you" }
+        let label = Label { code: 7, user_data: "order-7" };
+        Transfer { id, debit: "wallet:dave", credit: "candidate:3", amount: 6, memo: "for you", label }
     }
 
     fn batch(ids: &[&str]) -> TransferBatch {
@@ -78,10 +93,7 @@ mod tests {
         let request = Request::Transfers { linked: false, batch: batch(ids) };
         let Request::Transfers { batch, .. } = request.in_space(&IdSpace::new(space).unwrap()) else { unreachable!() };
         for moved in batch.iter() {
-            assert_eq!(
-                (moved.debit, moved.credit, moved.amount, moved.memo),
-                ("wallet:dave", "candidate:3", 6, "for you")
-            );
+            assert_eq!(moved, Transfer { id: moved.id, ..transfer("") });
         }
         batch.iter().map(|transfer| transfer.id.to_owned()).collect()
     }

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use tidegate_machines::DamagedPlace;
 use tidegate_machines::ledger::{
-    AccountKind, AccountView, AssetTotals, HistoryRow, Hold, IdSpace, Outcome, Refusal, Transfer,
+    AccountChange, AccountKind, AccountStatus, AccountView, AssetTotals, AssetView, HistoryRow, Hold, HoldView,
+    IdSpace, Label, MetadataPatch, Outcome, Refusal, Transfer, TransferView,
 };
 pub use tidegate_shard::Unavailable;
 
@@ -33,21 +34,34 @@ pub struct TransferItem {
     pub amount: u64,
 }
 
+/// Code and user data of one transfer of a [`TransferBatch`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ItemLabel {
+    /// Code; 0 for none.
+    pub code: u32,
+    /// User data, empty for none.
+    pub user_data: Span,
+}
+
 /// Transfers as they arrived: the bytes of the request once, and where in them each text stands. Nothing is copied on
 /// the way from the socket to the journal.
 #[derive(Clone, Debug, Default)]
 pub struct TransferBatch {
     text: Bytes,
     items: Vec<TransferItem>,
+    /// One for each item, or none at all: most batches have no labels and carry none.
+    labels: Vec<ItemLabel>,
 }
 
 impl TransferBatch {
-    /// Takes the bytes and the spans into them. `Err` with the index of the first item that has a span outside `text`
-    /// or not on valid UTF-8.
-    pub fn new(text: Bytes, items: Vec<TransferItem>) -> Result<TransferBatch, usize> {
+    /// Takes the bytes and the spans into them; `labels` has one for each item, or none at all. `Err` with the index of
+    /// the first item that has a span outside `text` or not on valid UTF-8.
+    pub fn new(text: Bytes, items: Vec<TransferItem>, labels: Vec<ItemLabel>) -> Result<TransferBatch, usize> {
+        assert!(labels.is_empty() || labels.len() == items.len(), "a label for each item, or for none");
         let whole_is_text = std::str::from_utf8(&text).is_ok();
         for (index, item) in items.iter().enumerate() {
-            for span in [item.id, item.debit, item.credit, item.memo] {
+            let user_data = labels.get(index).map_or_else(Span::default, |label| label.user_data);
+            for span in [item.id, item.debit, item.credit, item.memo, user_data] {
                 let end = span.offset as usize + span.length as usize;
                 let Some(bytes) = text.get(span.offset as usize..end) else { return Err(index) };
                 let valid = if whole_is_text {
@@ -60,7 +74,7 @@ impl TransferBatch {
                 }
             }
         }
-        Ok(TransferBatch { text, items })
+        Ok(TransferBatch { text, items, labels })
     }
 
     /// Copies transfers into a batch of its own (JSON requests, tests).
@@ -71,17 +85,24 @@ impl TransferBatch {
             text.extend_from_slice(s.as_bytes());
             Span { offset, length: s.len() as u32 }
         };
-        let items = transfers
-            .into_iter()
-            .map(|t| TransferItem {
+        let (mut items, mut labels) = (Vec::new(), Vec::new());
+        for t in transfers {
+            if !t.label.is_none() {
+                labels.resize(items.len(), ItemLabel::default());
+                labels.push(ItemLabel { code: t.label.code, user_data: span(t.label.user_data) });
+            }
+            items.push(TransferItem {
                 id: span(t.id),
                 debit: span(t.debit),
                 credit: span(t.credit),
                 memo: span(t.memo),
                 amount: t.amount,
-            })
-            .collect();
-        TransferBatch { text: text.into(), items }
+            });
+        }
+        if !labels.is_empty() {
+            labels.resize(items.len(), ItemLabel::default());
+        }
+        TransferBatch { text: text.into(), items, labels }
     }
 
     /// The same batch; of an id that names an id space nothing is left.
@@ -93,6 +114,11 @@ impl TransferBatch {
             }
         }
         self
+    }
+
+    /// Whether there is a code or user data in it.
+    pub(crate) fn has_labels(&self) -> bool {
+        !self.labels.is_empty()
     }
 
     /// How many transfers.
@@ -114,7 +140,14 @@ impl TransferBatch {
             credit: self.str(item.credit),
             amount: item.amount,
             memo: self.str(item.memo),
+            label: if self.labels.is_empty() { Label::NONE } else { self.label(index) },
         }
+    }
+
+    #[cold]
+    fn label(&self, index: usize) -> Label<'_> {
+        let ItemLabel { code, user_data } = self.labels[index];
+        Label { code, user_data: self.str(user_data) }
     }
 
     /// Bytes of all texts together, an upper bound.
@@ -227,6 +260,10 @@ pub struct HoldRequest {
     pub expires_in_ms: u64,
     /// Memo, empty for none.
     pub memo: Box<str>,
+    /// Code; 0 for none.
+    pub code: u32,
+    /// User data, empty for none.
+    pub user_data: Box<str>,
     /// The hold is refused if its account has so many open holds. A door sets it for its caller.
     pub open_holds_max: u32,
 }
@@ -241,6 +278,40 @@ impl HoldRequest {
             amount: self.amount,
             expires_in_ms: self.expires_in_ms,
             memo: &self.memo,
+            label: Label { code: self.code, user_data: &self.user_data },
+        }
+    }
+
+    /// Bytes of its texts.
+    pub fn text_bytes(&self) -> usize {
+        self.id.len() + self.memo.len() + self.user_data.len()
+    }
+}
+
+/// What to change on an account; what is `None` stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangeRequest {
+    /// Refuse unless the account is at this revision.
+    pub if_revision: Option<u64>,
+    /// The new status.
+    pub status: Option<AccountStatus>,
+    /// The new lower limit of the balance, or none.
+    pub balance_min: Option<Option<i64>>,
+    /// The new upper limit of the balance, or none.
+    pub balance_max: Option<Option<i64>>,
+    /// Keys of metadata to set and to remove, as [`MetadataPatch::bytes`].
+    pub metadata: Box<[u8]>,
+}
+
+impl ChangeRequest {
+    /// The change, borrowed. Panics if `metadata` is no patch.
+    pub fn borrow(&self) -> AccountChange<'_> {
+        AccountChange {
+            if_revision: self.if_revision,
+            status: self.status,
+            balance_min: self.balance_min,
+            balance_max: self.balance_max,
+            metadata: MetadataPatch::from_bytes(&self.metadata).expect("a door makes it as a patch"),
         }
     }
 }
@@ -269,6 +340,8 @@ pub enum Request {
     },
     /// Place holds one by one. Answer: [`Reply::Outcomes`], in the same order.
     PlaceHolds(Vec<HoldRequest>),
+    /// Place holds, all or nothing. Answer: [`Reply::Outcomes`], in the same order.
+    PlaceLinkedHolds(Vec<HoldRequest>),
     /// Post holds, each with all (`None`) or part of its amount. Answer: [`Reply::Outcomes`], in the same order.
     PostHolds(Vec<(Box<str>, Option<u64>)>),
     /// Void holds. Answer: [`Reply::Outcomes`], in the same order.
@@ -310,6 +383,41 @@ pub enum Request {
     Announce(Want),
     /// Ask for the last reconciliation of every shard. Answer: [`Reply::Audit`].
     ReadAudit,
+    /// Read what became of a transfer. Answer: [`Reply::Transfer`].
+    ReadTransfer {
+        /// Transfer id.
+        id: Box<str>,
+    },
+    /// Read a hold and its state. Answer: [`Reply::Hold`].
+    ReadHold {
+        /// Hold id.
+        id: Box<str>,
+    },
+    /// List the open holds on an account, in the order of their placement. Answer: [`Reply::Holds`].
+    ListHolds {
+        /// Account id.
+        account: Box<str>,
+        /// Continue after an earlier page: its `next`.
+        after: Option<u64>,
+        /// At most so many, 1 to 1,000.
+        limit: u32,
+    },
+    /// Change status, limits or metadata of an account. Answer: [`Reply::AccountChanged`].
+    ChangeAccount {
+        /// Account id.
+        id: Box<str>,
+        /// What to change.
+        change: ChangeRequest,
+    },
+    /// Declare the decimals of an asset. Answer: [`Reply::AssetDeclared`].
+    DeclareAsset {
+        /// Unit of measure.
+        asset: Box<str>,
+        /// Digits of an amount behind the point.
+        decimals: u8,
+    },
+    /// List all assets. Answer: [`Reply::Assets`].
+    ListAssets,
 }
 
 /// The answer to a [`Request`].
@@ -346,6 +454,41 @@ pub enum Reply {
     Announced,
     /// The last reconciliation of each shard.
     Audit(Vec<AuditReport>),
+    /// What became of a transfer.
+    Transfer {
+        /// The shard that decided it.
+        shard: u16,
+        /// The transfer.
+        transfer: TransferView,
+    },
+    /// A hold and its state.
+    Hold {
+        /// The shard that decides it.
+        shard: u16,
+        /// The hold.
+        hold: HoldView,
+    },
+    /// A page of open holds, in the order of their placement.
+    Holds {
+        /// Holds.
+        holds: Vec<HoldView>,
+        /// Where the next page continues; `None` after the last.
+        next: Option<u64>,
+    },
+    /// The account is as asked, and every shard knows.
+    AccountChanged {
+        /// False when it was so already.
+        changed: bool,
+        /// Its figures and settings.
+        account: AccountView,
+    },
+    /// The asset is declared with these decimals.
+    AssetDeclared {
+        /// False when it was so already.
+        created: bool,
+    },
+    /// All assets by name in byte order, with the sums of all shards.
+    Assets(Vec<AssetView>),
     /// The whole request was refused.
     Refused(Refusal),
     /// It was not decided; ask again with the same ids.

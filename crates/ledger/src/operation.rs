@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use tidegate_journal::Durability;
 use tidegate_machines::ledger::{
-    AccountKind, AccountSlot, AccountView, Command, ContentDigest, HistoryRow, HoldView, InboundCredit, Outcome,
-    PeerFigures, Refusal,
+    AccountKind, AccountRules, AccountSettings, AccountSlot, AccountView, AssetView, Command, ContentDigest,
+    HistoryRow, HoldFigures, HoldView, InboundCredit, Label, Outcome, PeerFigures, Refusal, TransferView,
 };
 use tidegate_machines::{DamagedPlace, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
@@ -20,7 +20,7 @@ use tidegate_runtime::Address;
 use tidegate_shard::Durable;
 
 use crate::announcer::Want;
-use crate::message::{AuditReport, HoldRequest, OpenBatch, TransferBatch, Unavailable};
+use crate::message::{AuditReport, ChangeRequest, HoldRequest, OpenBatch, TransferBatch, Unavailable};
 
 /// Which items of a request a shard is asked to decide.
 #[derive(Clone, Debug)]
@@ -101,6 +101,62 @@ pub enum Operation {
         /// What was learned about credit accounts of other shards.
         facts: Vec<AccountFact>,
     },
+    /// Decide holds whose debit accounts live here, all or nothing.
+    LinkedHolds {
+        /// The client's request.
+        holds: Arc<Vec<HoldRequest>>,
+        /// Which of its holds.
+        selection: Selection,
+        /// As for linked transfers.
+        failed: bool,
+        /// What was learned about credit accounts of other shards.
+        facts: Vec<AccountFact>,
+    },
+    /// Change an account at its home.
+    ChangeAccount {
+        /// Account id.
+        id: Box<str>,
+        /// What to change.
+        change: ChangeRequest,
+        /// All other shards know that it is frozen and have no credit to it under way.
+        is_settled: bool,
+    },
+    /// Learn what an account of another shard is, and what was set on it.
+    AdoptRules {
+        /// Account id.
+        id: Box<str>,
+        /// Unit of measure.
+        asset: Box<str>,
+        /// Kind.
+        kind: AccountKind,
+        /// Its revision at its home.
+        revision: u64,
+        /// Its status and limits there.
+        rules: AccountRules,
+    },
+    /// Declare the decimals of an asset whose home is here.
+    DeclareAsset {
+        /// Unit of measure.
+        asset: Box<str>,
+        /// Digits behind the point.
+        decimals: u8,
+    },
+    /// Say what is known of an id.
+    ReadId {
+        /// Transfer or hold id.
+        id: Box<str>,
+    },
+    /// List the open holds on an account that lives here.
+    ListHolds {
+        /// Account id.
+        account: Box<str>,
+        /// Only those placed after this record.
+        after: RecordPosition,
+        /// At most so many.
+        limit: u32,
+    },
+    /// Say how much of each asset is here.
+    ReadAssets,
     /// Post holds that live here.
     PostHolds {
         /// The client's request: hold ids and amounts.
@@ -193,6 +249,19 @@ pub struct ChainedRow {
     pub at: RecordPosition,
 }
 
+/// What a shard knows of an id.
+#[derive(Clone, Debug, PartialEq)]
+pub enum KnownId {
+    /// Nothing.
+    New,
+    /// Another shard decides it.
+    ElsewhereAt(ShardIndex),
+    /// It is a transfer, or a refused transfer or hold.
+    Transfer(TransferView),
+    /// It is a hold.
+    Hold(HoldView),
+}
+
 /// Live figures of one account, as the auditor compares them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figures {
@@ -210,6 +279,8 @@ pub struct Figures {
     pub credited: u128,
     /// Gross debits, minor units.
     pub debited: u128,
+    /// What was set on it, if anything was.
+    pub settings: Option<Arc<AccountSettings>>,
 }
 
 /// What a shard answers to an [`Operation`].
@@ -261,7 +332,7 @@ pub enum Answer {
         /// The holds are those after this record.
         sequence: u64,
         /// In order of expiry.
-        holds: Vec<HoldView>,
+        holds: Vec<HoldFigures>,
         /// Whether there are more behind the last.
         more: bool,
     },
@@ -271,12 +342,48 @@ pub enum Answer {
         sequence: u64,
         /// One for each other shard.
         peers: Vec<PeerFigures>,
+        /// The assets of the shard.
+        assets: Vec<AssetView>,
+        /// A digest of what was set on accounts, also on those of other shards.
+        settings: [u8; 32],
     },
     /// To `ReadDurableEnd`.
     DurableEnd {
         /// How far the log is on stable storage.
         durable: Durability,
     },
+    /// To `ChangeAccount`.
+    Changed {
+        /// Whether by this call.
+        changed: bool,
+        /// Figures and settings now.
+        account: AccountView,
+    },
+    /// To `AdoptRules`.
+    Adopted {
+        /// Credits to the account that its home has not confirmed yet.
+        under_way: u64,
+        /// Whether this shard refuses new ones.
+        is_frozen: bool,
+        /// Of a collector, the part that is here.
+        part: Option<AccountView>,
+    },
+    /// To `DeclareAsset`.
+    Declared {
+        /// Whether by this call.
+        created: bool,
+    },
+    /// To `ReadId`.
+    Id(KnownId),
+    /// To `ListHolds`; `None` when there is no such account here.
+    Holds {
+        /// In the order of placement.
+        holds: Vec<HoldView>,
+        /// Whether there are more.
+        more: bool,
+    },
+    /// To `ReadAssets`.
+    Assets(Vec<AssetView>),
     /// To `Announce`.
     Announced,
     /// To `NameAccounts`: slot, id and asset of those that there are.
@@ -302,6 +409,10 @@ pub struct Credit {
     pub credit: Box<str>,
     /// Memo, empty for none.
     pub memo: Box<str>,
+    /// Code; 0 for none.
+    pub code: u32,
+    /// User data, empty for none.
+    pub user_data: Box<str>,
     /// Minor units.
     pub amount: u64,
     /// Record of the debit in its shard's journal.
@@ -321,6 +432,7 @@ impl Credit {
             debit: &self.debit,
             credit: &self.credit,
             memo: &self.memo,
+            label: Label { code: self.code, user_data: &self.user_data },
             amount: self.amount,
             debit_position: self.debit_position,
             decided_at: TimeMs(self.time_ms),

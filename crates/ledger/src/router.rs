@@ -10,6 +10,8 @@
 //!                            elsewhere
 //! ```
 //!
+//!   a change of an account:  its home ─▶ all others are told ─▶ reply      (closing: see `changing`)
+//!
 //! A history that is streamed has one reply for each page. A page is asked for when the reader has room for it:
 //!
 //! ```text
@@ -22,22 +24,28 @@
 //!
 //! Invariant: a router stores nothing durable. If it ends with requests in progress, clients retry with the same ids.
 
+mod assets;
+mod changing;
 mod history;
+mod lookup;
 mod transfers;
 
 use std::collections::HashMap;
 
 use slab::Slab;
-use tidegate_machines::ShardIndex;
-use tidegate_machines::ledger::{AccountKind, AccountView, Refusal, shard_of};
+use tidegate_machines::ledger::{AccountKind, AccountView, AssetView, Refusal, shard_of};
+use tidegate_machines::{RecordPosition, ShardIndex};
 use tidegate_runtime::{Address, Client, ShardAddresses};
 use tidegate_shard::Durable;
 
 use crate::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX, ENDPOINT_STREAMS_MAX};
 use crate::message::{Reply, Request, Unavailable};
 use crate::operation::{Answer, Message, Operation, Outgoing};
+use assets::sum_assets;
+use changing::Changing;
 pub use history::CursorKey;
 use history::{HistoryMerge, HistoryStream};
+use lookup::Lookup;
 use transfers::Deciding;
 
 /// A finished request: the token that its listener gave it, and the reply.
@@ -86,6 +94,12 @@ enum Stage {
     Stream(HistoryStream),
     /// Nothing is awaited but stragglers, and nobody waits for a reply.
     Cancelled,
+    /// What became of an id.
+    Lookup(Lookup),
+    /// A change of an account, and all shards that are told.
+    Changing(Changing),
+    /// Assets of all shards.
+    Assets(Vec<AssetView>),
     /// Every shard hears what is wanted.
     Announced,
     /// Reports of all shards.
@@ -155,7 +169,8 @@ impl Router {
             }
             Request::OpenAccounts(batch) => self.deciding(Deciding::opens(batch)),
             Request::Transfers { linked, batch } => self.deciding(Deciding::transfers(batch, linked)),
-            Request::PlaceHolds(holds) => self.deciding(Deciding::holds(holds)),
+            Request::PlaceHolds(holds) => self.deciding(Deciding::holds(holds, false)),
+            Request::PlaceLinkedHolds(holds) => self.deciding(Deciding::holds(holds, true)),
             Request::PostHolds(posts) => self.deciding(Deciding::posts(posts)),
             Request::VoidHolds(ids) => self.deciding(Deciding::voids(ids)),
             Request::ReadAccount { id } => self.one(self.home(&id), Operation::ReadAccount { id }),
@@ -179,6 +194,24 @@ impl Router {
                     Err(refusal) => (Stage::One, Next::Reply(Reply::Refused(refusal))),
                 }
             }
+            Request::ReadTransfer { id } => self.lookup(Lookup::transfer(id)),
+            Request::ReadHold { id } => self.lookup(Lookup::hold(id)),
+            Request::ListHolds { account, after, limit } => {
+                let after = RecordPosition(after.unwrap_or(0));
+                self.one(self.home(&account), Operation::ListHolds { account, after, limit })
+            }
+            Request::ChangeAccount { id, change } => {
+                let changing = Changing::new(id, change, self.shard_count);
+                let calls = changing.begin();
+                (Stage::Changing(changing), Next::Calls(calls))
+            }
+            Request::DeclareAsset { asset, decimals } => {
+                self.one(self.home(&asset), Operation::DeclareAsset { asset, decimals })
+            }
+            Request::ListAssets => {
+                let calls = self.all_shards().map(|shard| (shard, Operation::ReadAssets)).collect();
+                (Stage::Assets(Vec::new()), Next::Calls(calls))
+            }
             Request::Announce(want) => {
                 let calls = self.all_shards().map(|shard| (shard, Operation::Announce(want.clone()))).collect();
                 (Stage::Announced, Next::Calls(calls))
@@ -192,6 +225,11 @@ impl Router {
 
     fn one(&self, shard: ShardIndex, operation: Operation) -> (Stage, Next) {
         (Stage::One, Next::Calls(vec![(shard, operation)]))
+    }
+
+    fn lookup(&self, lookup: Lookup) -> (Stage, Next) {
+        let calls = lookup.begin(self.shard_count);
+        (Stage::Lookup(lookup), Next::Calls(calls))
     }
 
     fn deciding(&self, mut deciding: Deciding) -> (Stage, Next) {
@@ -354,6 +392,9 @@ impl Stage {
                 assert!(reports.iter().all(|other| other.shard != shard.0), "each shard that was asked answers once");
                 reports.push(report);
             }
+            (Stage::Lookup(lookup), Answer::Id(known)) => lookup.collect(shard, known),
+            (Stage::Changing(changing), answer) => changing.collect(answer),
+            (Stage::Assets(assets), Answer::Assets(of_shard)) => assets.extend(of_shard),
             (stage @ Stage::One, answer) => {
                 *stage = match answer {
                     Answer::Account(Some(sum)) if sum.kind == AccountKind::Collector => {
@@ -362,6 +403,11 @@ impl Stage {
                     Answer::Account(Some(account)) => Stage::Known(Reply::Account(account)),
                     Answer::Account(None) => Stage::Known(Reply::Refused(Refusal::AccountNotFound)),
                     Answer::Opened { created, account } => Stage::Known(Reply::AccountOpened { created, account }),
+                    Answer::Holds { holds, more } => {
+                        let next = holds.last().filter(|_| more).map(|last| last.at.0);
+                        Stage::Known(Reply::Holds { holds, next })
+                    }
+                    Answer::Declared { created } => Stage::Known(Reply::AssetDeclared { created }),
                     Answer::Refused(refusal) => Stage::Known(Reply::Refused(refusal)),
                     other => unreachable!("{other:?} answers no single call"),
                 }
@@ -387,6 +433,9 @@ impl Stage {
                 let accounts = std::mem::take(accounts);
                 Next::Reply(Reply::Accounts(merge_pages(accounts, *limit)))
             }
+            Stage::Lookup(lookup) => lookup.complete(),
+            Stage::Changing(changing) => changing.complete(),
+            Stage::Assets(assets) => Next::Reply(Reply::Assets(sum_assets(std::mem::take(assets)))),
             Stage::Announced => Next::Reply(Reply::Announced),
             Stage::Audit(reports) => {
                 reports.sort_by_key(|report| report.shard);
@@ -422,6 +471,11 @@ fn add_part(sum: &mut AccountView, part: &AccountView) {
     sum.held = sum.held.checked_add(part.held).expect("holds are bounded by issuance");
     sum.credited += part.credited;
     sum.debited += part.debited;
+    // The home has the newest, and all metadata.
+    let newness = |account: &AccountView| account.settings.as_ref().map(|s| (s.revision, s.metadata.len()));
+    if newness(part) > newness(sum) {
+        sum.settings = part.settings.clone();
+    }
 }
 
 impl Request {
@@ -431,7 +485,8 @@ impl Request {
         match self {
             Request::Transfers { batch, .. } => batch.text_bytes() + batch.len() * EACH,
             Request::OpenAccounts(batch) => batch.text_bytes() + batch.len() * EACH,
-            Request::PlaceHolds(holds) => holds.len() * 5 * EACH,
+            Request::PlaceHolds(holds) | Request::PlaceLinkedHolds(holds) => holds.len() * 5 * EACH,
+            Request::ChangeAccount { change, .. } => change.metadata.len() + 4 * EACH,
             Request::PostHolds(posts) => posts.len() * 2 * EACH,
             Request::VoidHolds(ids) => ids.len() * 2 * EACH,
             _ => 4 * EACH,

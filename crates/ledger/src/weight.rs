@@ -1,6 +1,8 @@
 //! What a request is worth: how many things it asks, how many bytes of the journal they may take, and how many of them
 //! were refused.
 
+use tidegate_machines::ledger::Transfer;
+
 use crate::limits::RECORD_OVERHEAD_BYTES;
 use crate::message::{Reply, Request};
 
@@ -10,7 +12,7 @@ impl Request {
         match self {
             Request::Transfers { batch, .. } => batch.len(),
             Request::OpenAccounts(batch) => batch.len(),
-            Request::PlaceHolds(holds) => holds.len(),
+            Request::PlaceHolds(holds) | Request::PlaceLinkedHolds(holds) => holds.len(),
             Request::PostHolds(posts) => posts.len(),
             Request::VoidHolds(ids) => ids.len(),
             _ => 1,
@@ -21,8 +23,15 @@ impl Request {
     pub fn journal_bytes(&self) -> usize {
         let texts = match self {
             // Accounts are journaled as small numbers.
-            Request::Transfers { batch, .. } => batch.iter().map(|item| item.id.len() + item.memo.len()).sum(),
-            Request::PlaceHolds(holds) => holds.iter().map(|hold| hold.id.len() + hold.memo.len()).sum(),
+            Request::Transfers { batch, .. } => {
+                let texts = |item: Transfer<'_>| item.id.len() + item.memo.len() + item.label.user_data.len();
+                batch.iter().map(texts).sum()
+            }
+            Request::PlaceHolds(holds) | Request::PlaceLinkedHolds(holds) => {
+                holds.iter().map(|hold| hold.text_bytes()).sum()
+            }
+            Request::ChangeAccount { id, change } => id.len() + change.metadata.len(),
+            Request::DeclareAsset { asset, .. } => asset.len(),
             Request::PostHolds(posts) => posts.iter().map(|(id, _)| id.len()).sum(),
             Request::VoidHolds(ids) => ids.iter().map(|id| id.len()).sum(),
             Request::OpenAccount { id, asset, .. } => id.len() + asset.len(),
@@ -32,6 +41,10 @@ impl Request {
             | Request::ListAccounts { .. }
             | Request::ReadHistory { .. }
             | Request::StreamHistory { .. }
+            | Request::ReadTransfer { .. }
+            | Request::ReadHold { .. }
+            | Request::ListHolds { .. }
+            | Request::ListAssets
             | Request::ReadAudit => return 0,
         };
         texts + self.items() * RECORD_OVERHEAD_BYTES / 2

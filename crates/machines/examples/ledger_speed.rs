@@ -59,7 +59,8 @@ fn main() {
             None,
         );
         let (id, memo) = (format!("fund:{n}"), "");
-        let transfer = Transfer { id: &id, debit: "source", credit: wallet, amount: 1 << 40, memo };
+        let transfer =
+            Transfer { id: &id, debit: "source", credit: wallet, amount: 1 << 40, memo, label: Default::default() };
         records.append(&mut ledger, &Command::Transfer { transfer, credit_missing: false }, None);
     }
 
@@ -78,7 +79,14 @@ fn main() {
     let before = records.bytes.len();
     let begun = cpu_ns();
     for (id, &(debit, credit)) in ids.iter().zip(&pairs) {
-        let transfer = Transfer { id, debit: &wallets[debit], credit: &wallets[credit], amount: 10, memo: "" };
+        let transfer = Transfer {
+            id,
+            debit: &wallets[debit],
+            credit: &wallets[credit],
+            amount: 10,
+            memo: "",
+            label: Default::default(),
+        };
         records.append(&mut ledger, &Command::Transfer { transfer, credit_missing: false }, None);
     }
     report("decide, encode, apply a transfer", begun, TRANSFERS);
@@ -86,7 +94,14 @@ fn main() {
 
     let begun = cpu_ns();
     for (id, &(debit, credit)) in ids.iter().zip(&pairs) {
-        let transfer = Transfer { id, debit: &wallets[debit], credit: &wallets[credit], amount: 10, memo: "" };
+        let transfer = Transfer {
+            id,
+            debit: &wallets[debit],
+            credit: &wallets[credit],
+            amount: 10,
+            memo: "",
+            label: Default::default(),
+        };
         let command = Command::Transfer { transfer, credit_missing: false };
         black_box(Machine::decide(&ledger, &command, None, TimeMs(0)));
     }
@@ -117,7 +132,15 @@ fn main() {
     for n in 0..HOLDS + HOLDS_OPEN {
         if n < HOLDS {
             let (debit, credit) = (&wallets[pairs[n].0], &wallets[pairs[n].1]);
-            let hold = Hold { id: &hold_ids[n], debit, credit, amount: 10, expires_in_ms: 60_000, memo: "" };
+            let hold = Hold {
+                id: &hold_ids[n],
+                debit,
+                credit,
+                amount: 10,
+                expires_in_ms: 60_000,
+                memo: "",
+                label: Default::default(),
+            };
             records.append(
                 &mut ledger,
                 &Command::PlaceHold { hold, credit_missing: false, open_holds_max: u32::MAX },

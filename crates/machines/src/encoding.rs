@@ -169,6 +169,10 @@ impl<'a> Reader<'a> {
         u16::try_from(shard).map(ShardIndex).map_err(|_| Malformed { what })
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
     pub fn end(&self, what: &'static str) -> Parsed<()> {
         if self.rest.is_empty() { Ok(()) } else { Err(Malformed { what }) }
     }

@@ -335,7 +335,7 @@ pub struct Node<P> {
     threads: Vec<JoinHandle<Result<()>>>,
     listening: Vec<(Box<str>, SocketAddr)>,
     /// Tells the witnesses, until its sender is let go of.
-    witness: Option<(Sender<()>, JoinHandle<Result<()>>)>,
+    witness: Option<WitnessThread>,
     /// Its lock is held as long as the node runs.
     _directory: Directory,
 }
@@ -466,8 +466,11 @@ fn spawn_all<P: Send + 'static>(workers: Vec<Worker<P>>) -> Result<Vec<JoinHandl
     spawned.collect()
 }
 
+/// The thread that tells the witnesses, and what ends it when it is dropped.
+type WitnessThread = (Sender<()>, JoinHandle<Result<()>>);
+
 /// Starts the thread that tells the witnesses, if there are any.
-fn witness_logs<P: Send + 'static>(site: &Site<P>) -> Result<Option<(Sender<()>, JoinHandle<Result<()>>)>> {
+fn witness_logs<P: Send + 'static>(site: &Site<P>) -> Result<Option<WitnessThread>> {
     let logs: Vec<Witnessed> = site.witnessed.1.try_iter().collect();
     if logs.is_empty() {
         return Ok(None);

@@ -214,6 +214,10 @@ fn mqtt(config: &Config, files: &Files) -> Result<Option<MqttSettings>> {
 }
 
 fn seeds(seed: &Seed) -> Vec<LedgerSeed> {
+    let assets = seed.assets.iter().zip(&seed.asset_places).map(|(asset, at)| LedgerSeed {
+        at: at.clone(),
+        what: SeedKind::Asset { name: asset.name.clone(), decimals: asset.decimals },
+    });
     let accounts = seed.accounts.iter().zip(&seed.account_places).map(|(account, at)| LedgerSeed {
         at: at.clone(),
         what: SeedKind::Account { id: account.id.clone(), asset: account.asset.clone(), kind: account.kind },
@@ -228,5 +232,5 @@ fn seeds(seed: &Seed) -> Vec<LedgerSeed> {
             memo: transfer.memo.clone(),
         },
     });
-    accounts.chain(transfers).collect()
+    assets.chain(accounts).chain(transfers).collect()
 }

@@ -27,7 +27,14 @@ fn encode(out: &mut Vec<u8>, texts: &[[String; 3]]) {
     let mut frame = TransfersEncoder::begin(out, 77, false);
     for (index, [id, debit, credit]) in texts.iter().enumerate() {
         let (id, debit, credit) = (id.as_bytes(), debit.as_bytes(), credit.as_bytes());
-        frame.push(&TransferRef { id, debit, credit, amount: 1 + index as u64 % 1_000, memo: b"" });
+        frame.push(&TransferRef {
+            id,
+            debit,
+            credit,
+            amount: 1 + index as u64 % 1_000,
+            memo: b"",
+            ..Default::default()
+        });
     }
     frame.finish();
 }

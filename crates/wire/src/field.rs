@@ -1,5 +1,7 @@
 //! The fields of a message, in their order. Each decoder takes those it knows and skips the rest.
 
+use std::ops::RangeInclusive;
+
 use crate::error::DecodeError;
 use crate::limits::TRANSFERS_MAX;
 use crate::text::text;
@@ -142,14 +144,19 @@ pub(crate) struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Reads `frame`, whose bodies have the field numbers 2 to `last_body`. On an error, `self` has what was read
+    /// Reads `frame`, whose bodies have the field numbers 2 to `last_body` and those of `others`. On an error, `self` has what was read
     /// before it.
-    pub(crate) fn read(&mut self, frame: &'a [u8], last_body: u32) -> Result<(), DecodeError> {
+    pub(crate) fn read(
+        &mut self,
+        frame: &'a [u8],
+        last_body: u32,
+        others: RangeInclusive<u32>,
+    ) -> Result<(), DecodeError> {
         let mut fields = Fields::of(frame);
         while let Some((number, value)) = fields.next()? {
             if number == 1 {
                 self.correlation = value.varint()?;
-            } else if number <= last_body {
+            } else if number <= last_body || others.contains(&number) {
                 if self.number != 0 {
                     return Err(DecodeError::BodyRepeated);
                 }

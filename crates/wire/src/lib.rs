@@ -43,8 +43,8 @@ pub use error::{BadFrame, DecodeError, FrameError};
 pub use frame::{Split, split};
 pub use reply::{OutcomeRef, OutcomesEncoder, OutcomesRef, ReplyBodyRef, ReplyRef, decode_reply, encode_reply};
 pub use request::{
-    BodyRef, HoldRef, HoldsEncoder, HoldsRef, OpenAccountsEncoder, OpenAccountsRef, OpenSpans, PostHoldsEncoder,
-    PostHoldsRef, RequestRef, TextSpan, TransferRef, TransferSpans, TransfersEncoder, TransfersRef, VoidHoldsRef,
-    decode_request, encode_request,
+    AccountChangeRef, BodyRef, ChangeAccountRef, HoldRef, HoldsEncoder, HoldsRef, OpenAccountsEncoder, OpenAccountsRef,
+    OpenSpans, PostHoldsEncoder, PostHoldsRef, RequestRef, TextSpan, TransferRef, TransferSpans, TransfersEncoder,
+    TransfersRef, VoidHoldsRef, decode_request, encode_request,
 };
 pub use room::{RoomRef, encode_room};

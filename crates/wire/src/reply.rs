@@ -43,4 +43,10 @@ mod number {
     pub(super) const AUDIT: u32 = 8;
     pub(super) const PONG: u32 = 9;
     pub(super) const ERROR: u32 = 10;
+    pub(super) const TRANSFER_STATE: u32 = 200;
+    pub(super) const HOLD_STATE: u32 = 201;
+    pub(super) const OPEN_HOLDS: u32 = 202;
+    pub(super) const ACCOUNT_CHANGED: u32 = 203;
+    pub(super) const ASSET_DECLARED: u32 = 204;
+    pub(super) const ASSETS: u32 = 205;
 }

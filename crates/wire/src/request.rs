@@ -4,8 +4,8 @@ mod decode;
 mod encode;
 
 pub use decode::{
-    BodyRef, HoldRef, HoldsRef, OpenAccountsRef, OpenSpans, PostHoldsRef, RequestRef, TextSpan, TransferSpans,
-    TransfersRef, VoidHoldsRef, decode_request,
+    AccountChangeRef, BodyRef, ChangeAccountRef, HoldRef, HoldsRef, OpenAccountsRef, OpenSpans, PostHoldsRef,
+    RequestRef, TextSpan, TransferSpans, TransfersRef, VoidHoldsRef, decode_request,
 };
 pub use encode::{HoldsEncoder, OpenAccountsEncoder, PostHoldsEncoder, TransferRef, TransfersEncoder, encode_request};
 
@@ -23,4 +23,10 @@ mod number {
     pub(super) const READ_AUDIT: u32 = 11;
     pub(super) const PING: u32 = 12;
     pub(super) const OPEN_ACCOUNTS: u32 = 13;
+    pub(super) const READ_TRANSFER: u32 = 200;
+    pub(super) const READ_HOLD: u32 = 201;
+    pub(super) const LIST_HOLDS: u32 = 202;
+    pub(super) const CHANGE_ACCOUNT: u32 = 203;
+    pub(super) const DECLARE_ASSET: u32 = 204;
+    pub(super) const LIST_ASSETS: u32 = 205;
 }

@@ -79,7 +79,8 @@ fn client(says: impl IntoIterator<Item = Say>) -> Client<Script> {
     Client::over(Script { says, heard: vec![] }, "token").expect("the script says welcome")
 }
 
-const VOTE: Transfer<'_> = Transfer { id: "v", debit: "wallet:a", credit: "candidate:1", amount: 1, memo: "" };
+const VOTE: Transfer<'_> =
+    Transfer { id: "v", debit: "wallet:a", credit: "candidate:1", amount: 1, memo: "", code: 0, user_data: "" };
 
 #[test]
 fn hello_comes_first_and_carries_the_token() {

@@ -5,7 +5,7 @@
 //! the door answers with [`not_found`] and does not send the request to the ledger: whether others have an account of
 //! this id is nothing that a viewer may learn. Else it checks again.
 
-use tidegate_ledger::message::Request;
+use tidegate_ledger::message::{Reply, Request};
 use tidegate_machines::ledger::Refusal;
 
 use super::identity::{Access, Identity};
@@ -39,12 +39,15 @@ pub fn check(identity: &Identity, request: &Request, kinds: &mut AccountKinds) -
         Request::Transfers { batch, .. } => {
             check_moves(identity, kinds, batch.iter().map(|transfer| (transfer.debit, transfer.credit)))
         }
-        Request::PlaceHolds(holds) => {
+        Request::PlaceHolds(holds) | Request::PlaceLinkedHolds(holds) => {
             check_moves(identity, kinds, holds.iter().map(|hold| (&*hold.debit, &*hold.credit)))
         }
         Request::PostHolds(_) => only_if(rights.may_settle_holds(), || "post holds".to_owned()),
         Request::VoidHolds(_) => only_if(rights.may_settle_holds(), || "void holds".to_owned()),
-        Request::ReadAccount { id } | Request::ReadHistory { id, .. } | Request::StreamHistory { id, .. } => {
+        Request::ReadAccount { id }
+        | Request::ReadHistory { id, .. }
+        | Request::StreamHistory { id, .. }
+        | Request::ListHolds { account: id, .. } => {
             let kind = kinds.get(id);
             match rights.may_read(id, kind) {
                 Access::Allowed => Verdict::Allowed,
@@ -54,15 +57,44 @@ pub fn check(identity: &Identity, request: &Request, kinds: &mut AccountKinds) -
         }
         // The door filters what it lists by `Rights::may_see`.
         Request::ListAccounts { .. } => Verdict::Allowed,
+        // The door shows of the reply what `shown` leaves.
+        Request::ReadTransfer { .. } | Request::ReadHold { .. } | Request::ListAssets => Verdict::Allowed,
+        Request::ChangeAccount { id, .. } => {
+            only_if(rights.may_change_account(id), || format!("change account {id:?}"))
+        }
+        Request::DeclareAsset { .. } => only_if(rights.may_declare_assets(), || "declare assets".to_owned()),
         Request::Announce(_) => Verdict::Denied(denial("ask for announcements; subscribe to topics instead")),
         Request::ReadAudit => only_if(rights.may_audit(), || "read the audit".to_owned()),
+    }
+}
+
+/// The reply as `identity` may see it. A transfer or hold between others is answered as one that does not exist, and
+/// the figures of assets are those of whoever may read all accounts.
+pub fn shown(identity: &Identity, reply: Reply) -> Reply {
+    let rights = identity.rights();
+    match reply {
+        Reply::Transfer { transfer, .. }
+            if !rights.may_see_move(identity.name(), &transfer.id, &transfer.debit, &transfer.credit) =>
+        {
+            Reply::Refused(Refusal::TransferNotFound)
+        }
+        Reply::Hold { hold, .. } if !rights.may_see_move(identity.name(), &hold.id, &hold.debit, &hold.credit) => {
+            Reply::Refused(Refusal::HoldNotFound)
+        }
+        Reply::Assets(mut assets) if !rights.may_read_everything() => {
+            assets.iter_mut().for_each(|asset| (asset.issued, asset.held) = (0, 0));
+            Reply::Assets(assets)
+        }
+        reply => reply,
     }
 }
 
 /// What to answer when an account named by [`Verdict::NeedsKinds`] does not exist, or is no collector.
 pub fn not_found(request: &Request) -> Refusal {
     match request {
-        Request::Transfers { .. } | Request::PlaceHolds(_) => Refusal::CreditAccountNotFound,
+        Request::Transfers { .. } | Request::PlaceHolds(_) | Request::PlaceLinkedHolds(_) => {
+            Refusal::CreditAccountNotFound
+        }
         _ => Refusal::AccountNotFound,
     }
 }

@@ -100,7 +100,7 @@ impl Identity {
     /// The same, with ids of another space, for a service that settles holds of others.
     pub fn send_in(&self, request: Request, id_space: &IdSpace) -> Request {
         let mut request = request.in_space(id_space);
-        if let Request::PlaceHolds(holds) = &mut request {
+        if let Request::PlaceHolds(holds) | Request::PlaceLinkedHolds(holds) = &mut request {
             holds.iter_mut().for_each(|hold| hold.open_holds_max = self.inner.open_holds_max);
         }
         request
@@ -201,6 +201,34 @@ impl Rights {
     /// Whether they may open `account`.
     pub fn may_open_account(&self, account: &str) -> bool {
         self.granted(|grant| matches!(grant, Grant::OpenAccounts(pattern) if pattern.matches(account)))
+    }
+
+    /// Whether they may change status, limits and metadata of `account`: what whoever opens accounts may.
+    pub fn may_change_account(&self, account: &str) -> bool {
+        self.may_open_account(account)
+    }
+
+    /// Whether they may declare assets.
+    pub fn may_declare_assets(&self) -> bool {
+        self.granted(|grant| *grant == Grant::OpenAccounts(Pattern::Any))
+    }
+
+    /// Whether they may read all accounts.
+    pub fn may_read_everything(&self) -> bool {
+        self.granted(|grant| *grant == Grant::Read(Pattern::Any))
+    }
+
+    /// Whether they may see the transfer or hold `id` between two accounts, which are empty for one that was refused. A
+    /// viewer sees those of its own wallets and those of its own id space.
+    pub fn may_see_move(&self, name: &str, id: &str, debit: &str, credit: &str) -> bool {
+        match self {
+            Rights::Viewer { .. } => {
+                let is_own_id = id.strip_prefix(name).is_some_and(|rest| rest.starts_with('\u{1f}'));
+                is_own_id || self.owns(debit) || self.owns(credit)
+            }
+            Rights::Service { .. } if debit.is_empty() => self.may_read_everything(),
+            Rights::Service { .. } => [debit, credit].iter().any(|id| self.may_read(id, None) == Access::Allowed),
+        }
     }
 
     /// Whether they may post and void holds. A door cannot see whose hold an id is, so it is all or none.

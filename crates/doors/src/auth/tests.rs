@@ -144,7 +144,8 @@ fn the_secret_is_made_once_and_only_its_owner_reads_it() {
 fn kinds_are_asked_for_once_and_each_account_once() {
     let viewer = Identity::new("dave", Rights::Viewer { wallets: vec!["wallet:dave".into()] });
     let mut kinds = AccountKinds::new(100);
-    let vote = |credit| Transfer { id: "a", debit: "wallet:dave", credit, amount: 1, memo: "" };
+    let vote =
+        |credit| Transfer { id: "a", debit: "wallet:dave", credit, amount: 1, memo: "", label: Default::default() };
     let batch = TransferBatch::copy_of([vote("candidate:1"), vote("candidate:1"), vote("candidate:2")]);
     let request = Request::Transfers { linked: false, batch };
     let expected = Verdict::NeedsKinds(vec!["candidate:1".into(), "candidate:2".into()]);

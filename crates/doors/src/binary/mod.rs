@@ -15,6 +15,7 @@ pub mod port;
 mod room;
 pub mod room_call;
 pub mod session;
+mod settings;
 mod translate;
 
 use tidegate_machines::ledger::Refusal;

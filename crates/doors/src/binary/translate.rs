@@ -3,16 +3,16 @@
 use bytes::Bytes;
 use tidegate_ledger::limits::PAGE_ROWS_MAX;
 use tidegate_ledger::message::{
-    AuditReport, Conservation, HoldRequest, OpenBatch, OpenItem, Reply, Request, Span, TransferBatch, TransferItem,
-    Unavailable,
+    AuditReport, Conservation, HoldRequest, ItemLabel, OpenBatch, OpenItem, Reply, Request, Span, TransferBatch,
+    TransferItem, Unavailable,
 };
 use tidegate_machines::DamagedPlace;
 use tidegate_machines::ledger::{AccountKind, AccountView, HistoryRow, IdSpace, Outcome, Refusal, RowKind};
 use tidegate_wire::proto::{self, reply_frame::Body};
 use tidegate_wire::{BodyRef, DecodeError, OutcomesEncoder, TextSpan, encode_reply};
 
-use super::Refused;
 use super::room_call::RoomCall;
+use super::{Refused, settings};
 use crate::auth::Identity;
 use crate::json::codes;
 
@@ -37,8 +37,12 @@ pub fn to_request(body: BodyRef<'_>, frame: &Bytes) -> Result<Request, Refused> 
             Request::OpenAccounts(OpenBatch::new(frame.clone(), items).map_err(|_| DecodeError::NotUtf8)?)
         }
         BodyRef::Transfers(transfers) => {
-            let mut items = Vec::new();
+            let (mut items, mut labels) = (Vec::new(), Vec::new());
             let linked = transfers.read(|item| {
+                if item.code != 0 || item.user_data.length > 0 {
+                    labels.resize(items.len(), ItemLabel::default());
+                    labels.push(ItemLabel { code: item.code, user_data: span(item.user_data) });
+                }
                 items.push(TransferItem {
                     id: span(item.id),
                     debit: span(item.debit),
@@ -47,12 +51,15 @@ pub fn to_request(body: BodyRef<'_>, frame: &Bytes) -> Result<Request, Refused> 
                     amount: item.amount,
                 })
             })?;
-            let batch = TransferBatch::new(frame.clone(), items).map_err(|_| DecodeError::NotUtf8)?;
+            if !labels.is_empty() {
+                labels.resize(items.len(), ItemLabel::default());
+            }
+            let batch = TransferBatch::new(frame.clone(), items, labels).map_err(|_| DecodeError::NotUtf8)?;
             Request::Transfers { linked, batch }
         }
         BodyRef::Holds(holds) => {
             let mut requests = Vec::new();
-            holds.read(|hold| {
+            let linked = holds.read(|hold| {
                 requests.push(HoldRequest {
                     id: hold.id.into(),
                     debit: hold.debit.into(),
@@ -60,10 +67,12 @@ pub fn to_request(body: BodyRef<'_>, frame: &Bytes) -> Result<Request, Refused> 
                     amount: hold.amount,
                     expires_in_ms: hold.expires_in_ms,
                     memo: hold.memo.into(),
+                    code: hold.code,
+                    user_data: hold.user_data.into(),
                     open_holds_max: 0,
                 })
             })?;
-            Request::PlaceHolds(requests)
+            if linked { Request::PlaceLinkedHolds(requests) } else { Request::PlaceHolds(requests) }
         }
         BodyRef::PostHolds(posts) => {
             let mut requests = Vec::new();
@@ -86,6 +95,21 @@ pub fn to_request(body: BodyRef<'_>, frame: &Bytes) -> Result<Request, Refused> 
             before: (!before.is_empty()).then(|| before.into()),
             limit: page_rows(limit),
         },
+        BodyRef::ReadTransfer { id, .. } => Request::ReadTransfer { id: id.into() },
+        BodyRef::ReadHold { id, .. } => Request::ReadHold { id: id.into() },
+        BodyRef::ListHolds { account, after, limit } => {
+            let after = match after.is_empty() {
+                true => None,
+                false => Some(after.parse().map_err(|_| refused(Refusal::CursorInvalid))?),
+            };
+            Request::ListHolds { account: account.into(), after, limit: page_rows(limit) }
+        }
+        BodyRef::ChangeAccount(change) => settings::to_request(change.read()?)?,
+        BodyRef::DeclareAsset { asset, decimals } => {
+            let decimals = u8::try_from(decimals).map_err(|_| refused(Refusal::DecimalsInvalid))?;
+            Request::DeclareAsset { asset: asset.into(), decimals }
+        }
+        BodyRef::ListAssets => Request::ListAssets,
         BodyRef::ReadAudit => Request::ReadAudit,
         // Those that are served do not come here.
         BodyRef::Room(room) => return Err(RoomCall::of(room, frame).unknown()),
@@ -101,6 +125,7 @@ pub fn id_space(body: &BodyRef<'_>) -> Result<Option<IdSpace>, Refused> {
     let named = match body {
         BodyRef::PostHolds(posts) => posts.id_space()?,
         BodyRef::VoidHolds(voids) => voids.id_space()?,
+        BodyRef::ReadTransfer { id_space, .. } | BodyRef::ReadHold { id_space, .. } => *id_space,
         _ => None,
     };
     let space = |name| IdSpace::new(name).ok_or_else(|| Refused::new("id_invalid", "id_space: no space has this name"));
@@ -129,6 +154,20 @@ pub fn encode_page(out: &mut Vec<u8>, correlation: u64, reply: Reply, reader: Op
             let conservation = reports.first().map_or(&[][..], |report| &report.conservation);
             let conservation = conservation.iter().map(to_conservation).collect();
             Body::Audit(proto::Audit { conservation, shards: reports.into_iter().map(to_audit).collect() })
+        }
+        Reply::Transfer { shard, transfer } => Body::TransferState(settings::to_transfer(shard, transfer, reader)),
+        Reply::Hold { shard, hold } => Body::HoldState(settings::to_hold(shard, hold, reader)),
+        Reply::Holds { holds, next } => Body::OpenHolds(proto::OpenHolds {
+            // All are of the account's home, which is not said again with each.
+            holds: holds.into_iter().map(|hold| settings::to_hold(0, hold, reader)).collect(),
+            next: next.map(|next| next.to_string()).unwrap_or_default(),
+        }),
+        Reply::AccountChanged { changed, account } => {
+            Body::AccountChanged(proto::AccountChanged { changed, account: Some(to_account(account)) })
+        }
+        Reply::AssetDeclared { created } => Body::AssetDeclared(proto::AssetDeclared { created }),
+        Reply::Assets(assets) => {
+            Body::Assets(proto::Assets { assets: assets.into_iter().map(settings::to_asset).collect() })
         }
         Reply::Refused(refusal) => {
             let detail = match refusal {
@@ -191,6 +230,10 @@ pub fn unavailable(reason: Unavailable) -> (&'static str, &'static str, u32) {
     }
 }
 
+fn refused(refusal: Refusal) -> Refused {
+    Refused::new(refusal.code(), "")
+}
+
 fn span(text: TextSpan) -> Span {
     Span { offset: text.offset, length: text.length }
 }
@@ -219,7 +262,13 @@ fn to_kind(kind: AccountKind) -> i32 {
 
 fn to_account(account: AccountView) -> proto::Account {
     let available = account.available();
+    let settings = account.settings.as_deref();
     proto::Account {
+        status: settings.map_or(0, |settings| settings::to_status(settings.status)),
+        balance_min: settings.and_then(|settings| settings.balance_min),
+        balance_max: settings.and_then(|settings| settings.balance_max),
+        metadata: settings.map(settings::to_metadata).unwrap_or_default(),
+        revision: settings.map_or(0, |settings| settings.revision),
         kind: to_kind(account.kind),
         balance: account.balance,
         held: account.held,
@@ -249,6 +298,8 @@ fn to_row(row: HistoryRow, reader: Option<&Identity>) -> proto::HistoryRow {
         memo: row.memo.into(),
         time_ms: row.time_ms,
         balance_after: row.balance_after,
+        code: row.code,
+        user_data: row.user_data.into(),
     }
 }
 

@@ -2,6 +2,7 @@
 //! are errors. An error names the field that is wrong.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
@@ -19,6 +20,12 @@ pub fn decode<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Problem> {
         Ok(object) => Ok(object.0),
         Err(error) => Err(explain::<T>(body, &error)),
     }
+}
+
+/// Whether a body is a JSON object that has this field: which of two forms it is. Reads all of it.
+pub fn is_object_with(body: &[u8], field: &str) -> bool {
+    let fields = serde_json::from_slice::<BTreeMap<Cow<'_, str>, de::IgnoredAny>>(body);
+    fields.is_ok_and(|fields| fields.contains_key(field))
 }
 
 /// Decodes again, now with the path to each field: slower, and only for requests that fail anyway.
@@ -211,7 +218,7 @@ mod tests {
             "[1]",
             "{}",
         ] {
-            let problem = decode::<Amount>(format!(r#"{{"amount":{text}}}"#).as_bytes()).err().expect(text);
+            let problem = decode::<Amount>(format!(r#"{{"amount":{text}}}"#).as_bytes()).expect_err(text);
             assert_eq!(problem.code(), codes::FIELD_INVALID, "{text}");
             assert!(problem.detail().starts_with("amount: "), "{}", problem.detail());
         }

@@ -13,6 +13,6 @@ mod decode;
 mod encode;
 mod problem;
 
-pub use decode::{Object, Text, Whole, decode, present};
+pub use decode::{Object, Text, Whole, decode, is_object_with, present};
 pub use encode::{encode, json, response};
 pub use problem::{Problem, ProblemBody, ProblemCode};

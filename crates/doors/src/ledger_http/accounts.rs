@@ -86,6 +86,14 @@ pub struct RowBody<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     #[schema(required = false)]
     memo: &'a str,
+    /// Code; absent if there is none.
+    #[serde(skip_serializing_if = "crate::ledger_json::moves::is_none")]
+    #[schema(required = false)]
+    code: u32,
+    /// User data; absent if there is none.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    #[schema(required = false)]
+    user_data: &'a str,
     /// When it was decided, milliseconds since the epoch.
     time_ms: u64,
     /// The account's balance after this row.
@@ -432,7 +440,7 @@ pub(super) fn query_problem(rejection: QueryRejection) -> Problem {
     Problem::new(codes::QUERY_INVALID, rejection.body_text())
 }
 
-fn page_rows(limit: Option<u32>) -> Result<u32, Problem> {
+pub(super) fn page_rows(limit: Option<u32>) -> Result<u32, Problem> {
     match limit {
         None => Ok(PAGE_ROWS_DEFAULT),
         Some(rows) if (1..=PAGE_ROWS_MAX).contains(&rows) => Ok(rows),
@@ -468,6 +476,8 @@ impl<'a> RowBody<'a> {
             credit: &row.credit,
             amount: row.amount,
             memo: &row.memo,
+            code: row.code,
+            user_data: &row.user_data,
             time_ms: row.time_ms,
             balance_after: row.balance_after,
         }

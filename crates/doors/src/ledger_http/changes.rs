@@ -9,6 +9,8 @@
 //! Promise: whoever goes on behind the last cursor that they received misses nothing and gets nothing twice. A stream
 //! ends with its rights: whoever may no longer do what they could when it began is cut off before the next row.
 
+use std::collections::BTreeMap;
+
 use axum::body::Body;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
@@ -28,7 +30,7 @@ use super::room::{Ledger, StreamPlace};
 use crate::auth::{Access, Identity, Pattern};
 use crate::http::{GuardProblems, Part, Parts};
 use crate::json::{Problem, ProblemCode, codes, json};
-use crate::ledger_json::account::KindWord;
+use crate::ledger_json::account::{KindWord, StatusWord};
 
 /// The content type of events.
 const EVENTS: &str = "text/event-stream";
@@ -53,10 +55,10 @@ pub struct ChangeBody<'a> {
     sequence: u64,
     /// When it was decided, milliseconds since the epoch.
     time_ms: u64,
-    /// `account_opened`, `transfer`, `hold_placed`, `hold_posted`, `hold_voided`, `hold_expired`, `credit_received` (on
-    /// a server with several shards: the credit of a transfer or post that another shard decided), `refused`,
-    /// `time_mended` (an operator has set the ledger's clock); in a stream also `heartbeat` and `end`, which have only
-    /// a cursor.
+    /// `account_opened`, `account_changed`, `asset_declared`, `transfer`, `hold_placed`, `hold_posted`, `hold_voided`,
+    /// `hold_expired`, `credit_received` (on a server with several shards: the credit of a transfer or post that another
+    /// shard decided), `refused`, `time_mended` (an operator has set the ledger's clock); in a stream also `heartbeat`
+    /// and `end`, which have only a cursor.
     kind: &'static str,
     /// Transfer or hold id.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,14 +68,38 @@ pub struct ChangeBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     id_space: Option<&'a str>,
-    /// The account that was opened.
+    /// The account that was opened or changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
     account: Option<&'a str>,
-    /// What it may do.
+    /// Of `account_opened`: what it may do.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = KindWord, required = false)]
     account_kind: Option<KindWord>,
+    /// Of `account_changed`: how often the account has been changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
+    revision: Option<u64>,
+    /// Of `account_changed`: its status after the change.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = StatusWord, required = false)]
+    status: Option<StatusWord>,
+    /// Of `account_changed`: its lower limit after the change; absent if it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = i64, required = false)]
+    balance_min: Option<i64>,
+    /// Of `account_changed`: its upper limit after the change; absent if it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = i64, required = false)]
+    balance_max: Option<i64>,
+    /// Of `account_changed`: keys that were set, with their values, and keys that were removed, with null.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = HashMap<String, Option<String>>, required = false)]
+    metadata: Option<BTreeMap<&'a str, Option<&'a str>>>,
+    /// Of `asset_declared`: digits of an amount behind the point.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u8, required = false)]
+    decimals: Option<u8>,
     /// Unit of measure.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
@@ -111,6 +137,14 @@ pub struct ChangeBody<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     #[schema(required = false)]
     memo: &'a str,
+    /// Code of the client's program; absent for none.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schema(required = false)]
+    code: u32,
+    /// Key of the client's program; absent for none.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    #[schema(required = false)]
+    user_data: &'a str,
     /// Of `refused`: why, as a problem's code.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = String, required = false)]
@@ -119,6 +153,10 @@ pub struct ChangeBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     available: Option<u64>,
+}
+
+fn is_zero(code: &u32) -> bool {
+    *code == 0
 }
 
 /// Some changes.
@@ -468,8 +506,18 @@ impl<'a> ChangeBody<'a> {
             kind: change.kind.word(),
             id,
             id_space,
-            account: change.opened.as_ref().map(|(id, _)| &**id),
-            account_kind: change.opened.as_ref().map(|(_, kind)| KindWord::from(*kind)),
+            account: change.account.as_deref(),
+            account_kind: change.opened_kind.map(KindWord::from),
+            revision: change.settings.as_ref().map(|settings| settings.revision),
+            status: change.settings.as_ref().map(|settings| StatusWord::from(settings.rules.status)),
+            balance_min: change.settings.as_ref().and_then(|settings| settings.rules.balance_min),
+            balance_max: change.settings.as_ref().and_then(|settings| settings.rules.balance_max),
+            metadata: change
+                .settings
+                .as_ref()
+                .filter(|settings| !settings.metadata.is_empty())
+                .map(|settings| settings.metadata.iter().map(|(key, value)| (&**key, value.as_deref())).collect()),
+            decimals: change.decimals,
             asset: change.asset.as_deref(),
             debit: change.debit.as_ref().map(|account| &*account.id),
             debit_balance_after: change.debit.as_ref().and_then(|account| account.balance_after),
@@ -479,6 +527,8 @@ impl<'a> ChangeBody<'a> {
             held: change.held,
             expires_at_ms: change.expires_at_ms,
             memo: &change.memo,
+            code: change.code,
+            user_data: &change.user_data,
             refusal: change.refusal.map(|refusal| refusal.code()),
             available: match change.refusal {
                 Some(Refusal::InsufficientFunds { available }) => Some(available),

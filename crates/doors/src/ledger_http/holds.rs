@@ -3,48 +3,44 @@
 use axum::body::Body;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, Request as HttpRequest, State};
-use axum::http::{Response, StatusCode};
+use axum::http::{HeaderMap, Response, StatusCode};
 use serde::Deserialize;
-use tidegate_ledger::message::{HoldRequest, Reply, Request};
+use tidegate_ledger::message::{Reply, Request};
 use tidegate_machines::ledger::{IdSpace, Outcome};
 use utoipa::{IntoParams, ToSchema};
 
 use super::accounts::{path_id, query_problem};
 use super::backend::Backend;
-use super::openapi::LedgerProblems;
+use super::openapi::{LedgerProblems, ReadProblems};
 use super::room::Ledger;
 use crate::auth::Identity;
 use crate::http::{BodyProblems, GuardProblems};
-use crate::json::{Problem, Text, Whole, codes, decode, json, present, response};
-use crate::ledger_json::outcome::{OutcomeBody, single_body};
-use crate::ledger_json::schemas::{credit_schema, debit_schema, memo_schema, transfer_id_schema};
+use crate::json::{Problem, Whole, codes, decode, json, present, response};
+use crate::ledger_json::HoldCall;
+use crate::ledger_json::hold::{HoldBatchBody, HoldBody, PostBatchBody, VoidBatchBody};
+use crate::ledger_json::moves::HoldStateBody;
+use crate::ledger_json::outcome::{OutcomeBody, OutcomesBody, single_body};
 
-/// Reserve `amount` of `debit` for a later post to `credit`.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct HoldBody<'a> {
-    /// Chosen by the client. Never used again for another transfer or hold.
-    #[serde(borrow)]
-    #[schema(schema_with = transfer_id_schema)]
-    id: Text<'a>,
-    /// Account whose available balance shrinks.
-    #[serde(borrow)]
-    #[schema(schema_with = debit_schema)]
-    debit: Text<'a>,
-    /// Account that a post will credit.
-    #[serde(borrow)]
-    #[schema(schema_with = credit_schema)]
-    credit: Text<'a>,
-    /// Minor units.
-    #[schema(value_type = i64, minimum = 1, example = 2)]
-    amount: Whole,
-    /// How long the hold lives, in milliseconds; at most one hundred years.
-    #[schema(value_type = i64, minimum = 1, maximum = 3_155_760_000_000i64, example = 60000)]
-    expires_in_ms: Whole,
-    /// Free text for the history.
-    #[serde(borrow, default)]
-    #[schema(schema_with = memo_schema, required = false)]
-    memo: Text<'a>,
+/// One hold, or many.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "describes the body for the OpenAPI document")]
+pub enum HoldsBodies<'a> {
+    /// Answered 201, 200 or by a problem.
+    One(HoldBody<'a>),
+    /// Answered by one line per hold.
+    Many(HoldBatchBody<'a>),
+}
+
+/// What became of the hold or holds.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "describes the answer for the OpenAPI document")]
+pub enum HoldsAnswer<'a> {
+    /// To one hold: a duplicate.
+    One(OutcomeBody<'a>),
+    /// To many.
+    Many(OutcomesBody<'a>),
 }
 
 /// How much of a hold to post.
@@ -62,12 +58,12 @@ pub struct PostBody {
 #[serde(deny_unknown_fields)]
 pub struct VoidBody {}
 
-/// Whose hold it is.
+/// Whose transfer or hold it is.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
-pub struct HoldQuery {
-    /// Id space of the hold, if it is not the caller's own: the user name of the viewer who placed it.
+pub struct IdSpaceQuery {
+    /// Id space of the id, if it is not the caller's own: the user name of the viewer who chose it.
     #[param(max_length = 64, example = "dave")]
     id_space: Option<String>,
 }
@@ -77,10 +73,14 @@ pub struct HoldQuery {
     post,
     path = "/v1/holds",
     tag = "holds",
-    request_body = HoldBody,
+    request_body = HoldsBodies,
     responses(
-        (status = 201, description = "Placed by this request", body = OutcomeBody),
-        (status = 200, description = "Placed before, with the same content", body = OutcomeBody),
+        (status = 201, description = "One hold: placed by this request", body = OutcomeBody),
+        (
+            status = 200,
+            description = "One hold: placed before, with the same content. Many: their outcomes",
+            body = HoldsAnswer
+        ),
         GuardProblems,
         BodyProblems,
         LedgerProblems,
@@ -93,18 +93,83 @@ pub async fn place<B: Backend>(
     let (head, body) = request.into_parts();
     let caller = ledger.door.caller(&head.headers)?;
     let body = ledger.door.read_json(&head.headers, body).await?;
-    let hold: HoldBody<'_> = decode(&body)?;
-    let request = Request::PlaceHolds(vec![HoldRequest {
-        id: hold.id.boxed(),
-        debit: hold.debit.boxed(),
-        credit: hold.credit.boxed(),
-        amount: hold.amount.0,
-        expires_in_ms: hold.expires_in_ms.0,
-        memo: hold.memo.boxed(),
-        open_holds_max: 0,
-    }]);
-    let outcome = ledger.one_outcome(&caller, caller.id_space(), request).await?;
-    placed(&hold.id, outcome)
+    let call = HoldCall::place(&body)?;
+    let reply = ledger.ask_for(&caller, call.request()).await?;
+    let (status, body) = call.answer(reply)?;
+    Ok(response(status, body))
+}
+
+/// Post many holds
+#[utoipa::path(
+    post,
+    path = "/v1/holds/post",
+    tag = "holds",
+    params(IdSpaceQuery),
+    request_body = PostBatchBody,
+    responses(
+        (status = 200, description = "Their outcomes, in the order asked", body = OutcomesBody),
+        GuardProblems,
+        BodyProblems,
+        LedgerProblems,
+    )
+)]
+pub async fn post_many<B: Backend>(
+    State(ledger): State<Ledger<B>>,
+    query: Result<Query<IdSpaceQuery>, QueryRejection>,
+    request: HttpRequest,
+) -> Result<Response<Body>, Problem> {
+    ledger.settle_many(request, query, HoldCall::post).await
+}
+
+/// Void many holds
+#[utoipa::path(
+    post,
+    path = "/v1/holds/void",
+    tag = "holds",
+    params(IdSpaceQuery),
+    request_body = VoidBatchBody,
+    responses(
+        (status = 200, description = "Their outcomes, in the order asked", body = OutcomesBody),
+        GuardProblems,
+        BodyProblems,
+        LedgerProblems,
+    )
+)]
+pub async fn void_many<B: Backend>(
+    State(ledger): State<Ledger<B>>,
+    query: Result<Query<IdSpaceQuery>, QueryRejection>,
+    request: HttpRequest,
+) -> Result<Response<Body>, Problem> {
+    ledger.settle_many(request, query, HoldCall::void).await
+}
+
+/// Read a hold and its state
+///
+/// A hold between others is answered as one that does not exist.
+#[utoipa::path(
+    get,
+    path = "/v1/holds/{id}",
+    tag = "holds",
+    params(
+        ("id" = inline(String), Path, description = "Hold id", example = "hold-1", min_length = 1, max_length = 64),
+        IdSpaceQuery
+    ),
+    responses((status = 200, description = "The hold", body = HoldStateBody), GuardProblems, ReadProblems)
+)]
+pub async fn read_hold<B: Backend>(
+    State(ledger): State<Ledger<B>>,
+    path: Result<Path<String>, PathRejection>,
+    query: Result<Query<IdSpaceQuery>, QueryRejection>,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    let caller = ledger.door.caller(&headers)?;
+    let id = path_id(path)?;
+    let id_space = id_space(query, &caller)?;
+    match ledger.ask_in(&caller, &id_space, Request::ReadHold { id: id.clone() }).await? {
+        Reply::Hold { hold, .. } => Ok(json(StatusCode::OK, &HoldStateBody::new(&hold, &caller))),
+        Reply::Refused(refusal) => Err(Problem::from(refusal).with("id", &*id)),
+        _ => Err(Problem::unexpected_reply()),
+    }
 }
 
 /// Move what was held, or part of it, to the account to credit
@@ -114,7 +179,7 @@ pub async fn place<B: Backend>(
     tag = "holds",
     params(
         ("id" = inline(String), Path, description = "Hold id", example = "hold-1", min_length = 1, max_length = 64),
-        HoldQuery
+        IdSpaceQuery
     ),
     request_body = PostBody,
     responses(
@@ -127,7 +192,7 @@ pub async fn place<B: Backend>(
 pub async fn post<B: Backend>(
     State(ledger): State<Ledger<B>>,
     path: Result<Path<String>, PathRejection>,
-    query: Result<Query<HoldQuery>, QueryRejection>,
+    query: Result<Query<IdSpaceQuery>, QueryRejection>,
     request: HttpRequest,
 ) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
@@ -147,7 +212,7 @@ pub async fn post<B: Backend>(
     tag = "holds",
     params(
         ("id" = inline(String), Path, description = "Hold id", example = "hold-1", min_length = 1, max_length = 64),
-        HoldQuery
+        IdSpaceQuery
     ),
     request_body = VoidBody,
     responses(
@@ -160,7 +225,7 @@ pub async fn post<B: Backend>(
 pub async fn void<B: Backend>(
     State(ledger): State<Ledger<B>>,
     path: Result<Path<String>, PathRejection>,
-    query: Result<Query<HoldQuery>, QueryRejection>,
+    query: Result<Query<IdSpaceQuery>, QueryRejection>,
     request: HttpRequest,
 ) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
@@ -176,6 +241,22 @@ pub async fn void<B: Backend>(
 }
 
 impl<B: Backend> Ledger<B> {
+    async fn settle_many(
+        &self,
+        request: HttpRequest,
+        query: Result<Query<IdSpaceQuery>, QueryRejection>,
+        read: fn(&[u8]) -> Result<HoldCall, Problem>,
+    ) -> Result<Response<Body>, Problem> {
+        let (head, body) = request.into_parts();
+        let caller = self.door.caller(&head.headers)?;
+        let id_space = id_space(query, &caller)?;
+        let body = self.door.read_json(&head.headers, body).await?;
+        let call = read(&body)?;
+        let reply = self.ask_in(&caller, &id_space, call.request()).await?;
+        let (status, body) = call.answer(reply)?;
+        Ok(response(status, body))
+    }
+
     async fn one_outcome(&self, caller: &Identity, id_space: &IdSpace, request: Request) -> Result<Outcome, Problem> {
         match self.ask_in(caller, id_space, request).await? {
             Reply::Outcomes(outcomes) if outcomes.len() == 1 => Ok(outcomes[0]),
@@ -186,7 +267,10 @@ impl<B: Backend> Ledger<B> {
 }
 
 /// The id space that the query names, or the caller's own.
-fn id_space(query: Result<Query<HoldQuery>, QueryRejection>, caller: &Identity) -> Result<IdSpace, Problem> {
+pub(super) fn id_space(
+    query: Result<Query<IdSpaceQuery>, QueryRejection>,
+    caller: &Identity,
+) -> Result<IdSpace, Problem> {
     match query.map_err(query_problem)?.0.id_space {
         None => Ok(caller.id_space().clone()),
         Some(name) => IdSpace::new(&name).ok_or_else(|| {

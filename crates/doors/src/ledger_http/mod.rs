@@ -13,6 +13,7 @@
 //! Invariant: nothing here knows shards, journals or rings; the room speaks [`Backend`] only.
 
 mod accounts;
+mod assets;
 mod audit;
 mod backend;
 mod changes;
@@ -24,6 +25,7 @@ mod metrics;
 mod openapi;
 mod opening;
 mod room;
+mod settings;
 mod transfers;
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use utoipa::openapi::Required;
 use utoipa::{IntoResponses, OpenApi};
 
-use super::{accounts, audit, changes, holds, transfers};
+use super::{accounts, assets, audit, changes, holds, settings, transfers};
 use crate::json::ProblemBody;
 
 #[derive(OpenApi)]
@@ -19,8 +19,16 @@ use crate::json::ProblemBody;
         accounts::list,
         accounts::read,
         accounts::history,
+        settings::change_account,
+        settings::list_holds,
         transfers::submit,
+        transfers::read_transfer,
         holds::place,
+        holds::post_many,
+        holds::void_many,
+        holds::read_hold,
+        assets::declare_asset,
+        assets::list_assets,
         holds::post,
         holds::void,
         audit::audit,
@@ -34,7 +42,7 @@ pub fn document() -> utoipa::openapi::OpenApi {
     let mut document = Document::openapi();
     for (path, item) in &mut document.paths.paths {
         // Posting all of a hold, and voiding it, need no body.
-        if path.starts_with("/v1/holds/")
+        if path.starts_with("/v1/holds/{id}/")
             && let Some(body) = item.post.as_mut().and_then(|post| post.request_body.as_mut())
         {
             body.required = Some(Required::False);
@@ -50,7 +58,7 @@ pub enum ReadProblems {
     /// The path is not percent-encoded UTF-8
     #[response(status = 400, content_type = "application/problem+json")]
     Malformed(ProblemBody),
-    /// No such account
+    /// No such account, transfer or hold
     #[response(status = 404, content_type = "application/problem+json")]
     NotFound(ProblemBody),
     /// A query parameter is unknown or not what it must be, or the id could be nobody's

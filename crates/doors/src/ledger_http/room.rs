@@ -16,7 +16,7 @@ use super::backend::Backend;
 use super::limits::STREAMS_OF_CALLER_MAX;
 use super::metrics::LedgerHttpMetrics;
 use super::transfers::TRANSFERS;
-use super::{accounts, audit, changes, history_time, holds, openapi, transfers};
+use super::{accounts, assets, audit, changes, history_time, holds, openapi, settings, transfers};
 use crate::auth::gate::{self, Verdict};
 use crate::auth::{AccountKinds, Identity};
 use crate::http::{Door, HttpRoom, Routes};
@@ -60,8 +60,20 @@ impl<B: Backend> HttpRoom for LedgerRoom<B> {
         let hot = ledger.clone();
         Routes::new()
             .route("/v1/accounts", post(accounts::open::<B>).get(accounts::list::<B>).with_state(ledger.clone()))
-            .route("/v1/accounts/{id}", get(accounts::read::<B>).with_state(ledger.clone()))
+            .route(
+                "/v1/accounts/{id}",
+                get(accounts::read::<B>).patch(settings::change_account::<B>).with_state(ledger.clone()),
+            )
             .route("/v1/accounts/{id}/transfers", get(accounts::history::<B>).with_state(ledger.clone()))
+            .route("/v1/accounts/{id}/holds", get(settings::list_holds::<B>).with_state(ledger.clone()))
+            .route("/v1/transfers/{id}", get(transfers::read_transfer::<B>).with_state(ledger.clone()))
+            .route(
+                "/v1/assets",
+                post(assets::declare_asset::<B>).get(assets::list_assets::<B>).with_state(ledger.clone()),
+            )
+            .route("/v1/holds/post", post(holds::post_many::<B>).with_state(ledger.clone()))
+            .route("/v1/holds/void", post(holds::void_many::<B>).with_state(ledger.clone()))
+            .route("/v1/holds/{id}", get(holds::read_hold::<B>).with_state(ledger.clone()))
             .route(TRANSFERS, post(transfers::submit::<B>).with_state(ledger.clone()))
             .route("/v1/holds", post(holds::place::<B>).with_state(ledger.clone()))
             .route("/v1/holds/{id}/post", post(holds::post::<B>).with_state(ledger.clone()))
@@ -146,7 +158,7 @@ impl<B: Backend> Ledger<B> {
         let _place = caller.admit(&request)?;
         let reply = match self.permit(caller, &request).await? {
             Some(refusal) => Reply::Refused(refusal),
-            None => self.ask(caller.send_in(request, id_space)).await?,
+            None => gate::shown(caller, self.ask(caller.send_in(request, id_space)).await?),
         };
         caller.answered(&reply);
         Ok(reply)

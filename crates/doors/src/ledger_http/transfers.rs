@@ -1,17 +1,22 @@
 //! `POST /v1/transfers`: one transfer, or many.
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Request as HttpRequest, State};
-use axum::http::Response;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, Request as HttpRequest, State};
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, Response, StatusCode};
+use tidegate_ledger::message::{Reply, Request};
 use utoipa::ToSchema;
 
+use super::accounts::path_id;
 use super::backend::Backend;
-use super::openapi::LedgerProblems;
+use super::holds::{IdSpaceQuery, id_space};
+use super::openapi::{LedgerProblems, ReadProblems};
 use super::room::Ledger;
 use crate::http::{BodyProblems, GuardProblems};
-use crate::json::{Problem, response};
+use crate::json::{Problem, json, response};
 use crate::ledger_json::TransferCall;
+use crate::ledger_json::moves::TransferStateBody;
 use crate::ledger_json::outcome::{OutcomeBody, OutcomesBody};
 use crate::ledger_json::schemas::any_amount_schema;
 use crate::ledger_json::transfer::TransferBody;
@@ -41,6 +46,12 @@ pub struct TransferLineBody {
     /// Free text for the history.
     #[schema(required = false)]
     memo: String,
+    /// The reason, as the client numbers its reasons.
+    #[schema(required = false)]
+    code: u32,
+    /// A key of another system.
+    #[schema(required = false)]
+    user_data: String,
 }
 
 /// Many transfers at once.
@@ -105,6 +116,37 @@ pub async fn submit<B: Backend>(
 ) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
     ledger.transfer(&head, body).await
+}
+
+/// Read what became of a transfer
+///
+/// A transfer between others is answered as one that does not exist. Of a refused one, the content is not kept.
+#[utoipa::path(
+    get,
+    path = "/v1/transfers/{id}",
+    tag = "transfers",
+    params(
+        ("id" = inline(String), Path, description = "Transfer id", example = "vote-1", min_length = 1, max_length = 64),
+        IdSpaceQuery
+    ),
+    responses((status = 200, description = "The transfer", body = TransferStateBody), GuardProblems, ReadProblems)
+)]
+pub async fn read_transfer<B: Backend>(
+    State(ledger): State<Ledger<B>>,
+    path: Result<Path<String>, PathRejection>,
+    query: Result<Query<IdSpaceQuery>, QueryRejection>,
+    headers: HeaderMap,
+) -> Result<Response<Body>, Problem> {
+    let caller = ledger.door.caller(&headers)?;
+    let id = path_id(path)?;
+    let id_space = id_space(query, &caller)?;
+    match ledger.ask_in(&caller, &id_space, Request::ReadTransfer { id: id.clone() }).await? {
+        Reply::Transfer { shard, transfer } => {
+            Ok(json(StatusCode::OK, &TransferStateBody::new(shard, &transfer, &caller)))
+        }
+        Reply::Refused(refusal) => Err(Problem::from(refusal).with("id", &*id)),
+        _ => Err(Problem::unexpected_reply()),
+    }
 }
 
 impl<B: Backend> Ledger<B> {

@@ -1,7 +1,9 @@
 //! An account's figures in JSON.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
-use tidegate_machines::ledger::{AccountKind, AccountView};
+use tidegate_machines::ledger::{AccountKind, AccountStatus, AccountView};
 use utoipa::ToSchema;
 
 use crate::json::encode;
@@ -40,6 +42,62 @@ pub struct AccountBody<'a> {
     /// All that ever went out; may pass 64 bits.
     #[schema(value_type = u64)]
     pub debited: u128,
+    /// Which movements it takes part in; absent as long as nothing was ever set on the account, which is `open`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = StatusWord, required = false)]
+    pub status: Option<StatusWord>,
+    /// A debit or hold that would leave less available is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = i64, required = false)]
+    pub balance_min: Option<i64>,
+    /// A credit that would leave a larger balance is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = i64, required = false)]
+    pub balance_max: Option<i64>,
+    /// Keys and values of the client's; absent if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = HashMap<String, String>, required = false)]
+    pub metadata: Option<&'a BTreeMap<Box<str>, Box<str>>>,
+    /// How often the account was changed; absent if it never was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = u64, required = false)]
+    pub revision: Option<u64>,
+}
+
+/// Which movements an account takes part in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StatusWord {
+    /// All.
+    Open,
+    /// Nothing leaves it.
+    DebitsFrozen,
+    /// Nothing leaves it and nothing enters it; its open holds can be voided, and expire.
+    Frozen,
+    /// As frozen; it was empty when it was closed.
+    Closed,
+}
+
+impl From<StatusWord> for AccountStatus {
+    fn from(word: StatusWord) -> AccountStatus {
+        match word {
+            StatusWord::Open => AccountStatus::Open,
+            StatusWord::DebitsFrozen => AccountStatus::DebitsFrozen,
+            StatusWord::Frozen => AccountStatus::Frozen,
+            StatusWord::Closed => AccountStatus::Closed,
+        }
+    }
+}
+
+impl From<AccountStatus> for StatusWord {
+    fn from(status: AccountStatus) -> StatusWord {
+        match status {
+            AccountStatus::Open => StatusWord::Open,
+            AccountStatus::DebitsFrozen => StatusWord::DebitsFrozen,
+            AccountStatus::Frozen => StatusWord::Frozen,
+            AccountStatus::Closed => StatusWord::Closed,
+        }
+    }
 }
 
 impl From<KindWord> for AccountKind {
@@ -69,7 +127,13 @@ pub fn account_json(account: &AccountView) -> Vec<u8> {
 
 impl<'a> From<&'a AccountView> for AccountBody<'a> {
     fn from(account: &'a AccountView) -> AccountBody<'a> {
+        let settings = account.settings.as_deref();
         AccountBody {
+            status: settings.map(|settings| settings.status.into()),
+            balance_min: settings.and_then(|settings| settings.balance_min),
+            balance_max: settings.and_then(|settings| settings.balance_max),
+            metadata: settings.map(|settings| &settings.metadata).filter(|metadata| !metadata.is_empty()),
+            revision: settings.map(|settings| settings.revision),
             id: &account.id,
             asset: &account.asset,
             kind: account.kind.into(),

@@ -9,6 +9,9 @@
 //! Why apart from the doors: both must answer the same outcome with the same JSON.
 
 pub(crate) mod account;
+pub(crate) mod hold;
+mod hold_call;
+pub(crate) mod moves;
 pub(crate) mod outcome;
 mod refusal;
 pub(crate) mod schemas;
@@ -16,5 +19,6 @@ pub(crate) mod transfer;
 mod transfer_call;
 
 pub(crate) use account::account_json;
+pub(crate) use hold_call::HoldCall;
 pub(crate) use refusal::refusal_codes;
 pub(crate) use transfer_call::TransferCall;

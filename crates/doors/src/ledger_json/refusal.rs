@@ -26,7 +26,7 @@ impl From<Unavailable> for Problem {
 
 macro_rules! refusals {
     ($($variant:ident = $status:ident $detail:literal;)*) => {
-        /// All but `InsufficientFunds`, which says how much there was, and `Damaged`, which says what.
+        /// All but `InsufficientFunds` and `RevisionStale`, which say a figure, and `Damaged`, which says what.
         const PLAIN: &[Refusal] = &[$(Refusal::$variant),*];
 
         /// 409 when each field is right but not together with the ledger's state or with the others, 404 when something
@@ -35,6 +35,9 @@ macro_rules! refusals {
             match refusal {
                 Refusal::InsufficientFunds { available } => {
                     (StatusCode::CONFLICT, format!("the account to debit has only {available} available").into())
+                }
+                Refusal::RevisionStale { revision } => {
+                    (StatusCode::CONFLICT, format!("the account was changed since; its revision is {revision}").into())
                 }
                 Refusal::Damaged(place) => (
                     StatusCode::INTERNAL_SERVER_ERROR,
@@ -78,13 +81,32 @@ refusals! {
     LinkedAcrossShards = UNPROCESSABLE_ENTITY
         "the debit accounts of a linked group must share a shard; give them a common {tag}";
     BatchSizeInvalid = UNPROCESSABLE_ENTITY "a request carries 1 to 8190 transfers";
+    TransferNotFound = NOT_FOUND "there is no transfer of this id";
+    DebitAccountFrozen = CONFLICT "the account to debit is frozen";
+    CreditAccountFrozen = CONFLICT "the account to credit is frozen";
+    DebitAccountClosed = CONFLICT "the account to debit is closed";
+    CreditAccountClosed = CONFLICT "the account to credit is closed";
+    BalanceBelowMin = CONFLICT "the account to debit must keep its balance_min";
+    BalanceAboveMax = CONFLICT "the account to credit may not pass its balance_max";
+    LimitAcrossShards = CONFLICT
+        "the account to credit has a balance_max, which only its own shard can check; give both accounts a common {tag}";
+    UserDataTooLong = UNPROCESSABLE_ENTITY "user_data is at most 64 bytes";
+    LimitsInvalid = UNPROCESSABLE_ENTITY "balance_min must be at most balance_max, and a wallet's limits not below zero";
+    MetadataInvalid = UNPROCESSABLE_ENTITY
+        "metadata is at most 16 keys of 1 to 64 printable bytes, values of at most 256 bytes, 1024 bytes in all";
+    SettingNotAllowed = UNPROCESSABLE_ENTITY "a collector has no limits and cannot be closed; freeze it";
+    AccountNotEmpty = CONFLICT "only an account with a balance of zero and without open holds can be closed";
+    AccountInTransit = CONFLICT
+        "credits to the account are on their way; it is frozen now, close it again when they have arrived";
+    AssetExists = CONFLICT "the asset was declared with other decimals";
+    DecimalsInvalid = UNPROCESSABLE_ENTITY "decimals are 0 to 18";
     CursorInvalid = NOT_FOUND "the cursor is not one that this account's history gave; begin without `before`";
 }
 
 /// The codes of all refusals.
 pub fn refusal_codes() -> Vec<ProblemCode> {
-    let all = [Refusal::InsufficientFunds { available: 0 }].iter().chain(PLAIN);
-    let worded = all.map(|refusal| ProblemCode::new(worded(*refusal).0, refusal.code()));
+    let figures = [Refusal::InsufficientFunds { available: 0 }, Refusal::RevisionStale { revision: 0 }];
+    let worded = figures.iter().chain(PLAIN).map(|refusal| ProblemCode::new(worded(*refusal).0, refusal.code()));
     worded.chain([ProblemCode::new(StatusCode::INTERNAL_SERVER_ERROR, "damaged")]).collect()
 }
 
@@ -113,6 +135,7 @@ impl From<Refusal> for Problem {
         let problem = Problem::new(ProblemCode::new(status, refusal.code()), detail);
         match refusal {
             Refusal::InsufficientFunds { available } => problem.with("available", available),
+            Refusal::RevisionStale { revision } => problem.with("revision", revision),
             Refusal::Damaged(place) => {
                 problem.with("file", &*place.file).with("offset", place.offset).with("lost", &*place.lost)
             }

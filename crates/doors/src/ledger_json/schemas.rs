@@ -1,6 +1,8 @@
 //! Schemas of the parts of the ledger's bodies, for OpenAPI.
 
-use tidegate_machines::ledger::{ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, MEMO_BYTES_MAX, TRANSFER_ID_BYTES_MAX};
+use tidegate_machines::ledger::{
+    ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, MEMO_BYTES_MAX, TRANSFER_ID_BYTES_MAX, USER_DATA_BYTES_MAX,
+};
 use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
 
 /// At most so many visible characters that are neither a space nor one of `$but`.
@@ -25,6 +27,7 @@ macro_rules! visible {
 const TRANSFER_ID: &str = concat!("^([!-~]([ -~]{0,62}[!-~])?|", visible!("", 16), ")$");
 const ACCOUNT_ID: &str = concat!("^([!-.0-~]([ -.0-~]{0,126}[!-.0-~])?|", visible!("/", 32), ")$");
 const ASSET: &str = concat!("^([!-~]([ -~]{0,30}[!-~])?|", visible!("", 8), ")$");
+const USER_DATA: &str = "^([ -~]{0,64}|[\\s\\S]{0,16})$";
 const MEMO: &str = "^([ -~]{0,256}|[\\s\\S]{0,64})$";
 
 /// Schema of a transfer or hold id.
@@ -60,6 +63,12 @@ pub fn asset_schema() -> ObjectBuilder {
 pub fn memo_schema() -> ObjectBuilder {
     let text = text(MEMO).max_length(Some(MEMO_BYTES_MAX));
     text.description(Some("Free text for the history: at most 256 bytes of UTF-8."))
+}
+
+/// Schema of user data.
+pub fn user_data_schema() -> ObjectBuilder {
+    let text = text(USER_DATA).max_length(Some(USER_DATA_BYTES_MAX));
+    text.description(Some("A key of another system: at most 64 bytes of UTF-8.")).examples(["order-7"])
 }
 
 /// Schema of an amount that may be out of bounds.

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::schemas::{credit_schema, debit_schema, memo_schema, transfer_id_schema};
+use super::schemas::{credit_schema, debit_schema, memo_schema, transfer_id_schema, user_data_schema};
 use crate::json::{Text, Whole};
 
 /// Move `amount` from `debit` to `credit`, exactly once for this `id`.
@@ -29,4 +29,12 @@ pub struct TransferBody<'a> {
     #[serde(borrow, default)]
     #[schema(schema_with = memo_schema, required = false)]
     pub(super) memo: Text<'a>,
+    /// The reason, as the client numbers its reasons.
+    #[serde(default)]
+    #[schema(value_type = u32, required = false, example = 7)]
+    pub(super) code: u32,
+    /// A key of another system.
+    #[serde(borrow, default)]
+    #[schema(schema_with = user_data_schema, required = false)]
+    pub(super) user_data: Text<'a>,
 }

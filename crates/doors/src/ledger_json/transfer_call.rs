@@ -8,7 +8,7 @@
 use axum::http::StatusCode;
 use serde::Deserialize;
 use tidegate_ledger::message::{Reply, Request, TransferBatch};
-use tidegate_machines::ledger::{Outcome, Refusal, TRANSFERS_PER_REQUEST_MAX, Transfer};
+use tidegate_machines::ledger::{Label, Outcome, Refusal, TRANSFERS_PER_REQUEST_MAX, Transfer};
 
 use super::outcome::{OutcomeBody, OutcomesBody, single_body};
 use super::transfer::TransferBody;
@@ -28,6 +28,10 @@ struct EitherBody<'a> {
     amount: Option<Whole>,
     #[serde(borrow, default, deserialize_with = "present")]
     memo: Option<Text<'a>>,
+    #[serde(default, deserialize_with = "present")]
+    code: Option<u32>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    user_data: Option<Text<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
     transfers: Option<Vec<Object<TransferBody<'a>>>>,
     #[serde(default, deserialize_with = "present")]
@@ -54,6 +58,8 @@ impl TransferCall {
                 credit: None,
                 amount: None,
                 memo: None,
+                code: None,
+                user_data: None,
             } => TransferCall::many(&transfers, linked.unwrap_or(false)),
             EitherBody { transfers: Some(_), .. } => Err(Problem::new(
                 codes::FIELD_INVALID,
@@ -62,7 +68,7 @@ impl TransferCall {
             EitherBody { linked: Some(_), .. } => {
                 Err(Problem::new(codes::FIELD_INVALID, "`linked` goes with `transfers`, which is missing"))
             }
-            EitherBody { id, debit, credit, amount, memo, .. } => {
+            EitherBody { id, debit, credit, amount, memo, code, user_data, .. } => {
                 let (Some(id), Some(debit), Some(credit), Some(amount)) = (&id, &debit, &credit, amount) else {
                     return Err(missing_field(&[
                         ("id", id.is_some()),
@@ -72,7 +78,8 @@ impl TransferCall {
                     ]));
                 };
                 let memo = memo.as_deref().unwrap_or("");
-                let batch = TransferBatch::copy_of([Transfer { id, debit, credit, amount: amount.0, memo }]);
+                let label = Label { code: code.unwrap_or(0), user_data: user_data.as_deref().unwrap_or("") };
+                let batch = TransferBatch::copy_of([Transfer { id, debit, credit, amount: amount.0, memo, label }]);
                 Ok(TransferCall { batch, linked: None })
             }
         }
@@ -88,6 +95,7 @@ impl TransferCall {
             credit: &transfer.credit,
             amount: transfer.amount.0,
             memo: &transfer.memo,
+            label: Label { code: transfer.code, user_data: &transfer.user_data },
         }));
         Ok(TransferCall { batch, linked: Some(linked) })
     }
@@ -123,7 +131,7 @@ impl TransferCall {
     }
 }
 
-fn missing_field(fields: &[(&'static str, bool)]) -> Problem {
+pub(super) fn missing_field(fields: &[(&'static str, bool)]) -> Problem {
     let missing = fields.iter().find(|(_, present)| !present).map_or("", |(name, _)| name);
     Problem::new(codes::FIELD_INVALID, format!("missing field `{missing}`")).with("field", missing)
 }

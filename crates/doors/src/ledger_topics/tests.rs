@@ -15,7 +15,7 @@ fn dave() -> Identity {
 
 fn account(id: &str, kind: AccountKind, balance: i64) -> AccountView {
     let credited = balance as u128;
-    AccountView { id: id.into(), asset: "credit".into(), kind, balance, held: 0, credited, debited: 0 }
+    AccountView { id: id.into(), asset: "credit".into(), kind, balance, held: 0, credited, debited: 0, settings: None }
 }
 
 /// The questions that came to the shards, and the answer when there is one.

@@ -52,22 +52,26 @@ fn group(log: LogId, at: Position, synced_up_to: Position) -> GroupHeader {
     }
 }
 
-/// Distances around the ends of the first and second chunk, and the first byte of all.
+/// Distances from the place to what is found: at once, within the first chunk of several, around its end, and around
+/// that of the second.
 fn places() -> impl Iterator<Item = usize> {
-    let around = |end: usize| {
-        let parts = [0, 1, MARK_BYTES - 1, MARK_BYTES, GROUP_HEADER_BYTES - 1, GROUP_HEADER_BYTES];
-        parts.into_iter().map(move |part| end - part).chain([end + 1])
-    };
+    let parts = [0, 1, MARK_BYTES, GROUP_HEADER_BYTES - 1, GROUP_HEADER_BYTES, GROUP_HEADER_BYTES + 1];
+    let around = parts.into_iter().map(|part| READ_AHEAD_BYTES - part);
     let second = 2 * READ_AHEAD_BYTES - GROUP_HEADER_BYTES;
-    [0, 1].into_iter().chain(around(READ_AHEAD_BYTES)).chain(around(second))
+    [0, 1, READ_AHEAD_BYTES / 2].into_iter().chain(around).chain([READ_AHEAD_BYTES + 1, second - 1])
+}
+
+/// A file with room for what stands so far behind the place, of more than a chunk where that is not at once.
+fn bytes_for(at: usize) -> usize {
+    if at < 2 { 4_096 } else { at.max(READ_AHEAD_BYTES) + 1_000 }
 }
 
 #[test]
 fn a_mark_proves_what_is_before_it_wherever_it_stands() {
     for at in places() {
         let mark = mark(LOG, behind(at));
-        // The file ends at once behind it, or much later.
-        for bytes in [at + MARK_BYTES, 3 * READ_AHEAD_BYTES] {
+        // The file ends at once behind it, or later.
+        for bytes in [at + MARK_BYTES, bytes_for(at)] {
             let bytes_of_mark = mark.encode();
             let found = examine(bytes, &[(at, &bytes_of_mark)]);
             assert_eq!((found.durable_up_to, found.marked), (behind(at), Some(mark)), "{at} of {bytes}");
@@ -83,7 +87,7 @@ fn a_group_proves_what_it_claims_wherever_it_stands() {
     for at in places().filter(|at| *at > 0) {
         let claims = group(LOG, behind(at), behind(1));
         let later = group(LOG, behind(at + 300), behind(0));
-        let found = examine(3 * READ_AHEAD_BYTES, &[(at, &claims.encode()), (at + 300, &later.encode())]);
+        let found = examine(bytes_for(at), &[(at, &claims.encode()), (at + 300, &later.encode())]);
         assert_eq!((found.durable_up_to, found.next_group), (behind(1), Some(claims)), "{at}");
     }
 }
@@ -91,7 +95,7 @@ fn a_group_proves_what_it_claims_wherever_it_stands() {
 #[test]
 fn the_rest_of_a_torn_group_is_measured_to_its_last_byte() {
     for at in places() {
-        let found = examine(3 * READ_AHEAD_BYTES, &[(0, &[1]), (at, &[1])]);
+        let found = examine(bytes_for(at), &[(0, &[1]), (at, &[1])]);
         let zeros_from = offset_of(FIRST, behind(at + 1));
         let nothing = Aftermath { durable_up_to: PLACE, marked: None, next_group: None, zeros_from };
         assert_eq!(found, nothing, "{at}");

@@ -483,9 +483,9 @@ fn a_notice_that_a_crash_tore_is_cut_and_one_that_was_changed_is_refused() {
         torn.overwrite(&first_segment(), 0, &image).unwrap();
         assert_eq!(reopen(&torn).unwrap().1.end, before, "the first {written} bytes of a notice are nothing");
     }
-    for at in start..start + length {
+    for (at, byte) in with.iter().enumerate().skip(start).take(length) {
         let harmed = copy(&disk);
-        harmed.overwrite(&first_segment(), at as u64, &[with[at] ^ 1]).unwrap();
+        harmed.overwrite(&first_segment(), at as u64, &[byte ^ 1]).unwrap();
         assert!(reopen(&harmed).is_err(), "byte {} of a durable notice", at - start);
     }
 }

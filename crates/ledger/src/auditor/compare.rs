@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_machines::ledger::{AccountKind, AccountView, HoldView, Ledger, PeerFigures};
+use tidegate_machines::ledger::{
+    AccountKind, AccountSettings, AccountView, AssetView, HoldFigures, Ledger, PeerFigures,
+};
 use tidegate_machines::{RecordPosition, TimeMs};
 
 use crate::limits::AUDIT_DIFFERENCES_MAX;
@@ -36,12 +38,28 @@ impl Differences {
         }
     }
 
+    fn settings(&mut self, subject: &Subject<'_>, live: Option<&AccountSettings>, journal: Option<&AccountSettings>) {
+        // Few accounts have any; the words are for those that differ.
+        if live != journal {
+            self.text(subject, "settings", &words(live), &words(journal));
+        }
+    }
+
     fn text(&mut self, subject: &Subject<'_>, figure: &'static str, live: &str, journal: &str) {
         if live != journal {
             let texts = Some((live.into(), journal.into()));
             self.push(AuditDifference { texts, ..subject.difference(figure, 0, 0) });
         }
     }
+}
+
+/// What was set on an account, in words.
+fn words(settings: Option<&AccountSettings>) -> String {
+    let Some(settings) = settings else { return "nothing was set".to_owned() };
+    let AccountSettings { revision, rules, metadata } = settings;
+    let limit = |limit: Option<i64>| limit.map_or_else(|| "none".to_owned(), |limit| limit.to_string());
+    let (min, max) = (limit(rules.balance_min), limit(rules.balance_max));
+    format!("revision {revision}: {:?}, balance_min {min}, balance_max {max}, {metadata:?}", rules.status)
 }
 
 /// What a figure is about, and when it was last right.
@@ -78,6 +96,7 @@ pub(super) fn accounts(
         found.figure(&subject, "debited", live.debited as i128, journal.debited as i128);
         found.text(&subject, "kind", name_of(live.kind), name_of(journal.kind));
         found.text(&subject, "asset", &live.asset, &journal.asset);
+        found.settings(&subject, live.settings.as_deref(), journal.settings.as_deref());
     }
     for account in journal.keys() {
         found.push(Subject { account, hold: None, agreed_at }.difference("present", 0, 1));
@@ -95,16 +114,16 @@ const fn name_of(kind: AccountKind) -> &'static str {
 /// Compares open holds: `live` are all behind `after` in the order of expiry, up to the last of them if there are
 /// `more`.
 pub(super) fn holds(
-    live: &[HoldView],
+    live: &[HoldFigures],
     (after, more): (Option<(TimeMs, RecordPosition)>, bool),
     journal: &Ledger,
     agreed_at: u64,
     found: &mut Differences,
 ) {
-    let until = live.last().filter(|_| more).map(HoldView::key);
-    let in_range = |hold: &HoldView| until.is_none_or(|until| hold.key() <= until);
+    let until = live.last().filter(|_| more).map(HoldFigures::key);
+    let in_range = |hold: &HoldFigures| until.is_none_or(|until| hold.key() <= until);
     let of_range = journal.holds_after(after).take_while(in_range);
-    let mut journal: BTreeMap<Box<str>, HoldView> = of_range.map(|hold| (hold.id.clone(), hold)).collect();
+    let mut journal: BTreeMap<Box<str>, HoldFigures> = of_range.map(|hold| (hold.id.clone(), hold)).collect();
     for live in live {
         let subject = Subject { account: &live.debit, hold: Some(&live.id), agreed_at };
         let Some(journal) = journal.remove(&live.id) else {
@@ -120,6 +139,30 @@ pub(super) fn holds(
     for hold in journal.values() {
         let subject = Subject { account: &hold.debit, hold: Some(&hold.id), agreed_at };
         found.push(subject.difference("present", 0, 1));
+    }
+}
+
+/// Compares assets: decimals, what was issued and what is held.
+pub(super) fn assets(live: &[AssetView], journal: &[AssetView], agreed_at: u64, found: &mut Differences) {
+    let words = |asset: Option<&AssetView>| match asset {
+        None => "absent".to_owned(),
+        Some(AssetView { name, decimals: Some(decimals), issued, held }) => {
+            format!("{name}: {decimals} decimals, issued {issued}, held {held}")
+        }
+        Some(AssetView { name, decimals: None, issued, held }) => format!("{name}: issued {issued}, held {held}"),
+    };
+    let subject = Subject { account: "(assets)", hold: None, agreed_at };
+    for index in 0..live.len().max(journal.len()) {
+        found.text(&subject, "asset", &words(live.get(index)), &words(journal.get(index)));
+    }
+}
+
+/// Compares what a shard knows of the settings of other shards' accounts: a digest of all settings.
+pub(super) fn settings(live: [u8; 32], journal: [u8; 32], agreed_at: u64, found: &mut Differences) {
+    let subject = Subject { account: "(settings of all accounts)", hold: None, agreed_at };
+    let hex = |digest: [u8; 32]| blake3::Hash::from_bytes(digest).to_hex().to_string();
+    if live != journal {
+        found.text(&subject, "settings", &hex(live), &hex(journal));
     }
 }
 
@@ -159,16 +202,28 @@ pub(super) fn states(live: Option<&Ledger>, journal: &Ledger, found: &mut Differ
         held: view.held,
         credited: view.credited,
         debited: view.debited,
+        settings: view.settings,
     };
     let before = found.count();
     let of_live: Vec<Figures> = live.figures(0, u32::MAX).map(figures).collect();
     accounts(&of_live, journal.figures(0, u32::MAX), 0, found);
-    let of_live: Vec<HoldView> = live.holds_after(None).collect();
+    let of_live: Vec<HoldFigures> = live.holds_after(None).collect();
     holds(&of_live, (None, false), journal, 0, found);
     peers(&live.peer_figures(), &journal.peer_figures(), 0, found);
+    assets(&live.assets(), &journal.assets(), 0, found);
+    settings(settings_form(live), settings_form(journal), 0, found);
     if found.count() == before {
         found.push(whole.difference("bytes", 0, 0));
     }
+}
+
+/// A digest of all that was set on accounts, also on those of other shards.
+pub(crate) fn settings_form(state: &Ledger) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    state.write_settings(&mut |part| {
+        hasher.update(part);
+    });
+    *hasher.finalize().as_bytes()
 }
 
 /// A digest of a state's canonical bytes: two states are equal exactly when their bytes are.

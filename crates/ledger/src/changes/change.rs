@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_machines::ledger::{AccountKind, Refusal};
+use tidegate_machines::ledger::{AccountKind, AccountRules, Refusal};
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $word:literal;)*) => {
@@ -26,6 +26,10 @@ macro_rules! kinds {
 kinds! {
     /// An account was opened.
     AccountOpened = "account_opened";
+    /// Status, limits or metadata of an account were changed.
+    AccountChanged = "account_changed";
+    /// The decimals of an asset were declared.
+    AssetDeclared = "asset_declared";
     /// Money moved. Where debit and credit live on different shards, the credit's shard adds a `credit_received`.
     Transfer = "transfer";
     /// Money was reserved.
@@ -63,6 +67,17 @@ pub struct ChangedAccount {
     pub balance_after: Option<i64>,
 }
 
+/// What was changed on an account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangedSettings {
+    /// How often the account has been changed.
+    pub revision: u64,
+    /// Status and limits, as they are after the change.
+    pub rules: AccountRules,
+    /// Keys of the metadata that were set; `None` for a key that was removed.
+    pub metadata: Vec<(Box<str>, Option<Box<str>>)>,
+}
+
 /// One change.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
@@ -78,8 +93,14 @@ pub struct Change {
     pub kind: ChangeKind,
     /// Transfer or hold id; `None` for accounts.
     pub id: Option<Box<str>>,
-    /// The account that was opened, and its kind.
-    pub opened: Option<(Arc<str>, AccountKind)>,
+    /// The account that was opened or changed.
+    pub account: Option<Arc<str>>,
+    /// Of an account that was opened: its kind.
+    pub opened_kind: Option<AccountKind>,
+    /// Of an account that was changed: how.
+    pub settings: Option<ChangedSettings>,
+    /// Of an asset that was declared: digits of an amount behind the point.
+    pub decimals: Option<u8>,
     /// The debited account, or the one whose money is held.
     pub debit: Option<ChangedAccount>,
     /// The credited account, or the one that a post would credit.
@@ -94,6 +115,10 @@ pub struct Change {
     pub expires_at_ms: Option<u64>,
     /// Free text; empty for none.
     pub memo: Box<str>,
+    /// Code of the client's program; 0 for none.
+    pub code: u32,
+    /// Key of the client's program; empty for none.
+    pub user_data: Box<str>,
     /// Why not.
     pub refusal: Option<Refusal>,
 }

@@ -8,7 +8,7 @@ use tidegate_machines::ShardIndex;
 use tidegate_machines::ledger::{AccountSlot, AccountStep, CreditStep, Event, HoldFacts, LossSide};
 
 use super::ChangesError;
-use super::change::{Change, ChangeKind, ChangedAccount};
+use super::change::{Change, ChangeKind, ChangedAccount, ChangedSettings};
 use super::cursor::{ChangeCursor, ShardPlace};
 use super::logs::SeenEnd;
 use crate::limits::{CHANGE_NAMES_MAX, CHANGE_RECORDS_PER_STEP};
@@ -297,7 +297,7 @@ impl ShardReader {
     /// The change that a record is, if it is one that the reader gets.
     fn change(&self, sequence: u64, record: &[u8], filter: &ChangeFilter) -> Result<Option<Change>, ChangesError> {
         let event = self.decode(record)?;
-        let Some(kind) = kind_of(&event) else { return Ok(None) };
+        let Some(kind) = kind_of(&event, self.shard) else { return Ok(None) };
         if !filter.kinds.contains(&kind) {
             return Ok(None);
         }
@@ -312,7 +312,8 @@ impl ShardReader {
             let interest = (filter.interest)(debit);
             is_wanted |= interest.visible && interest.wanted;
         }
-        let names_none = matches!(event, Event::Refused { .. } | Event::TimeMended { .. });
+        let names_none =
+            matches!(event, Event::Refused { .. } | Event::TimeMended { .. } | Event::AssetDeclared { .. });
         if !(is_wanted || names_none && filter.without_account) {
             return Ok(None);
         }
@@ -323,7 +324,10 @@ impl ShardReader {
             time_ms: event.time().0,
             kind,
             id: event.id().map(Into::into),
-            opened: None,
+            account: None,
+            opened_kind: None,
+            settings: None,
+            decimals: None,
             debit: None,
             credit: None,
             asset: None,
@@ -331,6 +335,8 @@ impl ShardReader {
             held: None,
             expires_at_ms: None,
             memo: Box::default(),
+            code: 0,
+            user_data: Box::default(),
             refusal: None,
         };
         let step = |step: AccountStep| -> Result<ChangedAccount, ChangesError> {
@@ -350,20 +356,36 @@ impl ShardReader {
             change.asset = Some(name(debit.slot)?.asset.clone());
             change.amount = Some(hold.amount.get());
             change.memo = hold.memo.into();
+            change.code = hold.label.code;
+            change.user_data = hold.label.user_data.into();
             Ok(())
         };
         match event {
             Event::AccountOpened { slot, kind, .. } => {
                 let name = name(slot)?;
-                change.opened = Some((name.id.clone(), kind));
+                change.account = Some(name.id.clone());
+                change.opened_kind = Some(kind);
                 change.asset = Some(name.asset.clone());
             }
-            Event::Transferred { debit, credit, amount, memo, .. } => {
+            Event::AccountChanged { slot, revision, rules, metadata, .. } => {
+                let name = name(slot)?;
+                change.account = Some(name.id.clone());
+                change.asset = Some(name.asset.clone());
+                let metadata = metadata.iter().map(|(key, value)| (key.into(), value.map(Into::into))).collect();
+                change.settings = Some(ChangedSettings { revision, rules, metadata });
+            }
+            Event::AssetDeclared { asset, decimals, .. } => {
+                change.asset = Some(asset.into());
+                change.decimals = Some(decimals);
+            }
+            Event::Transferred { debit, credit, amount, memo, label, .. } => {
                 change.debit = Some(step(debit)?);
                 change.credit = Some(credited(credit)?);
                 change.asset = Some(name(debit.slot)?.asset.clone());
                 change.amount = Some(amount.get());
                 change.memo = memo.into();
+                change.code = label.code;
+                change.user_data = label.user_data.into();
             }
             Event::HoldPlaced { time, hold, debit } => {
                 held(&mut change, &hold, debit)?;
@@ -378,13 +400,15 @@ impl ShardReader {
             Event::HoldVoided { hold, debit, .. } | Event::HoldExpired { hold, debit, .. } => {
                 held(&mut change, &hold, debit)?;
             }
-            Event::CreditReceived { id, debit, credit, amount, memo, .. } => {
+            Event::CreditReceived { id, debit, credit, amount, memo, label, .. } => {
                 change.id = Some(id.into());
                 change.debit = Some(ChangedAccount { id: debit.into(), balance_after: None });
                 change.credit = Some(step(credit)?);
                 change.asset = Some(name(credit.slot)?.asset.clone());
                 change.amount = Some(amount.get());
                 change.memo = memo.into();
+                change.code = label.code;
+                change.user_data = label.user_data.into();
             }
             Event::Refused { refusal, .. } => change.refusal = Some(refusal),
             Event::LossBooked { peer, side, number, account, amount, .. } => {
@@ -431,7 +455,7 @@ impl GroupAtHand {
 }
 
 /// The kind of change that an event is; `None` for what concerns shards among themselves only.
-fn kind_of(event: &Event<'_>) -> Option<ChangeKind> {
+fn kind_of(event: &Event<'_>, shard: ShardIndex) -> Option<ChangeKind> {
     Some(match event {
         Event::AccountOpened { .. } => ChangeKind::AccountOpened,
         Event::Transferred { .. } => ChangeKind::Transfer,
@@ -443,6 +467,10 @@ fn kind_of(event: &Event<'_>) -> Option<ChangeKind> {
         Event::Refused { .. } => ChangeKind::Refused,
         Event::LossBooked { .. } => ChangeKind::LossBooked,
         Event::TimeMended { .. } => ChangeKind::TimeMended,
+        Event::AccountChanged { home, .. } if *home == shard => ChangeKind::AccountChanged,
+        Event::AssetDeclared { .. } => ChangeKind::AssetDeclared,
+        // The home of the account has told this shard of a change.
+        Event::AccountChanged { .. } => return None,
         Event::AccountAdopted { .. } | Event::IdClaimed { .. } | Event::CreditsConfirmed { .. } => return None,
     })
 }
@@ -450,7 +478,7 @@ fn kind_of(event: &Event<'_>) -> Option<ChangeKind> {
 /// The slots of the accounts that a row of this event names.
 fn slots(event: &Event<'_>) -> [Option<AccountSlot>; 2] {
     match *event {
-        Event::AccountOpened { slot, .. } => [Some(slot), None],
+        Event::AccountOpened { slot, .. } | Event::AccountChanged { slot, .. } => [Some(slot), None],
         Event::Transferred { debit, credit, .. } | Event::HoldPosted { debit, credit, .. } => {
             [Some(debit.slot), Some(credit.slot())]
         }
@@ -463,6 +491,7 @@ fn slots(event: &Event<'_>) -> [Option<AccountSlot>; 2] {
         | Event::Refused { .. }
         | Event::IdClaimed { .. }
         | Event::CreditsConfirmed { .. }
+        | Event::AssetDeclared { .. }
         | Event::TimeMended { .. } => [None, None],
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use tidegate_disk::FakeDisk;
 use tidegate_journal::{Cursor, Durability, DurableMark, LocalLog, LocalLogs, LogStore, Logs, Opened, Options};
-use tidegate_machines::ledger::{AccountKind, AccountSlot, AccountStep, CreditStep, Event};
+use tidegate_machines::ledger::{AccountKind, AccountSlot, AccountStep, CreditStep, Event, Label};
 use tidegate_machines::{Amount, RecordPosition, ShardIndex, TimeMs};
 
 use super::*;
@@ -88,6 +88,7 @@ impl Journal {
             credit: CreditStep::Here(step(1 + (first + number) % (WALLETS - 1), 7)),
             amount: Amount::new(1).unwrap(),
             memo: "",
+            label: Label::NONE,
         });
     }
 

@@ -11,7 +11,8 @@ use std::collections::{HashMap, HashSet};
 
 use anyhow::{Result, anyhow, bail};
 use tidegate_machines::ledger::{
-    AccountKind, AccountView, MEMO_BYTES_MAX, Outcome, Transfer, is_account_id, is_asset, is_transfer_id, shard_of,
+    ASSET_DECIMALS_MAX, AccountKind, AccountView, Label, MEMO_BYTES_MAX, Outcome, Transfer, is_account_id, is_asset,
+    is_transfer_id, shard_of,
 };
 use tidegate_runtime::Carries;
 use tidegate_runtime::background::Background;
@@ -33,6 +34,13 @@ pub struct Seed {
 /// What a seed asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SeedKind {
+    /// An asset to declare.
+    Asset {
+        /// Unit of measure.
+        name: Box<str>,
+        /// Digits of an amount behind the point, as it was written.
+        decimals: u64,
+    },
     /// An account to open.
     Account {
         /// Account id.
@@ -63,6 +71,8 @@ pub(super) struct Before {
     /// Ids of transfers that stand for something already.
     used: HashSet<Box<str>>,
     accounts: HashMap<Box<str>, Known>,
+    /// Decimals of the assets that are declared, or will be by the seeds that were checked.
+    decimals: HashMap<Box<str>, u8>,
 }
 
 /// An account, as it will be after the seeds that were checked.
@@ -109,8 +119,18 @@ pub(super) fn sow<P: Carries<Message>>(
     shard_count: u16,
     background: &mut Background<P, Router>,
 ) -> Result<()> {
+    if let Some(seed) = seeds.iter().find(|seed| matches!(seed.what, SeedKind::Asset { .. })) {
+        match background.ask(Request::ListAssets, &|| false) {
+            Some(Reply::Assets(assets)) => {
+                let declared = assets.into_iter().filter_map(|asset| Some((asset.name, asset.decimals?)));
+                before.decimals = declared.collect();
+            }
+            other => bail!("{}: the shards did not say which assets there are: {other:?}", seed.at),
+        }
+    }
     for seed in &seeds {
         let named: [Option<&Box<str>>; 2] = match &seed.what {
+            SeedKind::Asset { .. } => [None, None],
             SeedKind::Account { id, .. } => [Some(id), None],
             SeedKind::Transfer { debit, credit, .. } => [Some(debit), Some(credit)],
         };
@@ -129,7 +149,7 @@ pub(super) fn sow<P: Carries<Message>>(
     for Seed { at, what } in seeds {
         let (name, request) = what.request();
         match background.ask(request, &|| false) {
-            Some(Reply::AccountOpened { .. }) => {}
+            Some(Reply::AccountOpened { .. } | Reply::AssetDeclared { .. }) => {}
             Some(Reply::Outcomes(outcomes)) if outcomes.iter().all(|outcome| outcome.refusal().is_none()) => {}
             Some(Reply::Outcomes(outcomes)) => return Err(refused(&at, &name, outcomes[0])),
             Some(Reply::Refused(refusal)) => return Err(refused(&at, &name, Outcome::Refused(refusal))),
@@ -151,9 +171,14 @@ fn refused(at: &str, name: &str, outcome: Outcome) -> anyhow::Error {
 impl SeedKind {
     fn request(self) -> (Box<str>, Request) {
         match self {
+            SeedKind::Asset { name, decimals } => {
+                let decimals = u8::try_from(decimals).expect("it was checked");
+                (name.clone(), Request::DeclareAsset { asset: name, decimals })
+            }
             SeedKind::Account { id, asset, kind } => (id.clone(), Request::OpenAccount { id, asset, kind }),
             SeedKind::Transfer { id, debit, credit, amount, memo } => {
-                let transfer = Transfer { id: &id, debit: &debit, credit: &credit, amount, memo: &memo };
+                let transfer =
+                    Transfer { id: &id, debit: &debit, credit: &credit, amount, memo: &memo, label: Label::NONE };
                 let batch = TransferBatch::copy_of([transfer]);
                 (id, Request::Transfers { linked: false, batch })
             }
@@ -164,9 +189,11 @@ impl SeedKind {
 impl Before {
     /// Whether the ledger will take all seeds, in order.
     fn check(&mut self, seeds: &[Seed], shard_count: u16) -> Result<()> {
-        let mut ids = HashSet::new();
+        let (mut ids, mut assets) = (HashSet::new(), HashSet::new());
         for Seed { at, what } in seeds {
             let wrong = match what {
+                SeedKind::Asset { name, .. } if !assets.insert(name) => Err(format!("the asset {name:?} stands twice")),
+                SeedKind::Asset { name, decimals } => self.check_asset(name, *decimals),
                 SeedKind::Account { id, asset, kind } => self.check_account(id, asset, *kind),
                 SeedKind::Transfer { id, .. } if !ids.insert(id) => Err(format!("the id {id:?} stands twice")),
                 SeedKind::Transfer { id, debit, credit, amount, memo } => {
@@ -176,6 +203,21 @@ impl Before {
             wrong.map_err(|wrong| anyhow!("{at}: {wrong}; nothing was seeded"))?;
         }
         Ok(())
+    }
+
+    fn check_asset(&self, name: &str, decimals: u64) -> Result<(), String> {
+        if !is_asset(name) {
+            return Err(format!("{name:?} is no asset: 1 to 32 bytes of visible characters"));
+        }
+        if decimals > ASSET_DECIMALS_MAX.into() {
+            return Err(format!("decimals = {decimals}: expected 0 to {ASSET_DECIMALS_MAX}"));
+        }
+        match self.decimals.get(name) {
+            Some(declared) if u64::from(*declared) != decimals => {
+                Err(format!("the asset {name:?} is declared with {declared} decimals, which never changes"))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_account(&mut self, id: &str, asset: &str, kind: AccountKind) -> Result<(), String> {
@@ -305,11 +347,27 @@ mod tests {
     }
 
     #[test]
+    fn an_asset_has_its_decimals_for_ever() {
+        let asset = |name: &str, decimals| Seed {
+            at: "dev.toml:3".into(),
+            what: SeedKind::Asset { name: name.into(), decimals },
+        };
+        assert_eq!(checked(&[asset("eur", 2), asset("jpy", 0)]), Ok(()));
+        wrong(&[asset("eur", 2), asset("eur", 2)], "the asset \"eur\" stands twice");
+        wrong(&[asset("eur", 19)], "decimals = 19: expected 0 to 18");
+        wrong(&[asset(" eur", 2)], "is no asset");
+        let declared = || Before { decimals: HashMap::from([("eur".into(), 2)]), ..Before::default() };
+        assert_eq!(checked_after(declared(), &[asset("eur", 2)]), Ok(()));
+        let said = checked_after(declared(), &[asset("eur", 3)]).expect_err("other decimals");
+        assert!(said.contains("declared with 2 decimals") && said.contains("nothing was seeded"), "{said}");
+    }
+
+    #[test]
     fn what_was_seeded_before_is_not_weighed_again() {
         let spent = || {
             let known = |kind, available| Known { asset: "credit".into(), kind, available, is_seeded: false };
             let wallet = ("wallet".into(), known(AccountKind::Wallet, 0));
-            Before { used: HashSet::from(["gift".into()]), accounts: HashMap::from([wallet]) }
+            Before { used: HashSet::from(["gift".into()]), accounts: HashMap::from([wallet]), ..Before::default() }
         };
         assert_eq!(checked_after(spent(), &[transfer("gift", "wallet", "collector", 10)]), Ok(()));
         assert!(checked_after(spent(), &[transfer("new", "wallet", "collector", 10)]).is_err());

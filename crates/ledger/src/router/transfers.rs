@@ -15,7 +15,7 @@ use crate::operation::{AccountFact, Answer, Operation, Selection};
 /// What is asked, item by item.
 enum Items {
     Transfers { batch: Arc<TransferBatch>, linked: bool },
-    Holds(Arc<Vec<HoldRequest>>),
+    Holds { holds: Arc<Vec<HoldRequest>>, linked: bool },
     Posts(Arc<Vec<(Box<str>, Option<u64>)>>),
     Voids(Arc<Vec<Box<str>>>),
     Opens(Arc<OpenBatch>),
@@ -54,8 +54,8 @@ impl Deciding {
         Deciding::new(Items::Transfers { batch: Arc::new(batch), linked })
     }
 
-    pub(super) fn holds(holds: Vec<HoldRequest>) -> Deciding {
-        Deciding::new(Items::Holds(Arc::new(holds)))
+    pub(super) fn holds(holds: Vec<HoldRequest>, linked: bool) -> Deciding {
+        Deciding::new(Items::Holds { holds: Arc::new(holds), linked })
     }
 
     pub(super) fn posts(posts: Vec<(Box<str>, Option<u64>)>) -> Deciding {
@@ -102,7 +102,7 @@ impl Deciding {
             return Next::Reply(Reply::Outcomes(vec![refusal; count]));
         }
         match &self.items {
-            Items::Transfers { .. } | Items::Holds(_) => self.claim(shard_count),
+            Items::Transfers { .. } | Items::Holds { .. } => self.claim(shard_count),
             Items::Posts(_) | Items::Voids(_) => self.locate(shard_count),
             // An account's id belongs to its home, which decides.
             Items::Opens(_) => self.decide(),
@@ -291,7 +291,7 @@ impl Items {
     fn len(&self) -> usize {
         match self {
             Items::Transfers { batch, .. } => batch.len(),
-            Items::Holds(holds) => holds.len(),
+            Items::Holds { holds, .. } => holds.len(),
             Items::Posts(posts) => posts.len(),
             Items::Voids(ids) => ids.len(),
             Items::Opens(batch) => batch.len(),
@@ -299,13 +299,13 @@ impl Items {
     }
 
     fn is_linked(&self) -> bool {
-        matches!(self, Items::Transfers { linked: true, .. })
+        matches!(self, Items::Transfers { linked: true, .. } | Items::Holds { linked: true, .. })
     }
 
     fn id(&self, index: usize) -> &str {
         match self {
             Items::Transfers { batch, .. } => batch.get(index).id,
-            Items::Holds(holds) => &holds[index].id,
+            Items::Holds { holds, .. } => &holds[index].id,
             Items::Posts(posts) => &posts[index].0,
             Items::Voids(ids) => &ids[index],
             Items::Opens(batch) => batch.get(index).0,
@@ -315,7 +315,7 @@ impl Items {
     fn credit(&self, index: usize) -> &str {
         match self {
             Items::Transfers { batch, .. } => batch.get(index).credit,
-            Items::Holds(holds) => &holds[index].credit,
+            Items::Holds { holds, .. } => &holds[index].credit,
             Items::Posts(_) | Items::Voids(_) => unreachable!("a post's credit account is known since its hold"),
             Items::Opens(_) => unreachable!("who opens an account credits none"),
         }
@@ -325,7 +325,7 @@ impl Items {
     fn deciding_shard(&self, index: usize, shard_count: u16) -> Option<ShardIndex> {
         match self {
             Items::Transfers { batch, .. } => Some(shard_of(batch.get(index).debit, shard_count)),
-            Items::Holds(holds) => Some(shard_of(&holds[index].debit, shard_count)),
+            Items::Holds { holds, .. } => Some(shard_of(&holds[index].debit, shard_count)),
             Items::Posts(_) | Items::Voids(_) => None,
             Items::Opens(batch) => Some(shard_of(batch.get(index).0, shard_count)),
         }
@@ -335,7 +335,7 @@ impl Items {
     fn validate(&self, index: usize) -> Result<(), Refusal> {
         match self {
             Items::Transfers { batch, .. } => check_transfer(&batch.get(index)),
-            Items::Holds(holds) => check_hold(&holds[index].borrow()),
+            Items::Holds { holds, .. } => check_hold(&holds[index].borrow()),
             Items::Posts(_) | Items::Voids(_) | Items::Opens(_) => Ok(()),
         }
     }
@@ -343,7 +343,7 @@ impl Items {
     fn digest(&self, index: usize) -> ContentDigest {
         match self {
             Items::Transfers { batch, .. } => content_digest(&batch.get(index)),
-            Items::Holds(holds) => content_digest(&holds[index].borrow()),
+            Items::Holds { holds, .. } => content_digest(&holds[index].borrow()),
             Items::Posts(_) | Items::Voids(_) | Items::Opens(_) => unreachable!("only transfers and holds claim ids"),
         }
     }
@@ -353,7 +353,10 @@ impl Items {
             Items::Transfers { batch, linked } => {
                 Operation::Transfers { batch: batch.clone(), selection, linked: *linked, failed, facts }
             }
-            Items::Holds(holds) => Operation::PlaceHolds { holds: holds.clone(), selection, facts },
+            Items::Holds { holds, linked: true } => {
+                Operation::LinkedHolds { holds: holds.clone(), selection, failed, facts }
+            }
+            Items::Holds { holds, linked: false } => Operation::PlaceHolds { holds: holds.clone(), selection, facts },
             Items::Posts(posts) => Operation::PostHolds { posts: posts.clone(), selection },
             Items::Voids(ids) => Operation::VoidHolds { ids: ids.clone(), selection },
             Items::Opens(batch) => Operation::OpenAccounts { batch: batch.clone(), selection },

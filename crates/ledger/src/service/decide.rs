@@ -1,8 +1,8 @@
 //! Serves calls: one decision after the other, each on the state that the one before left.
 
 use tidegate_disk::Disk;
-use tidegate_journal::LogStore;
-use tidegate_machines::ledger::{Command, Event, Ledger, Outcome, Refusal, Ruling, Transfer, check_transfer, shard_of};
+use tidegate_journal::{LogStore, Position};
+use tidegate_machines::ledger::{Command, Content, Event, Ledger, Outcome, Refusal, Ruling, Transfer, shard_of};
 use tidegate_machines::{DamagedPlace, Decision, Machine, ShardIndex};
 use tidegate_shard::{JobId, Jobs, Pause, Room, Served};
 
@@ -30,7 +30,7 @@ pub struct Progress {
 
 /// An id with its hash, computed once.
 #[derive(Clone, Copy)]
-struct HashedId<'a> {
+pub(super) struct HashedId<'a> {
     id: &'a str,
     hash: IdHash,
 }
@@ -66,6 +66,10 @@ impl Operation {
                 | Operation::PostHolds { .. }
                 | Operation::VoidHolds { .. }
                 | Operation::ClaimIds(_)
+                | Operation::LinkedHolds { .. }
+                | Operation::ChangeAccount { .. }
+                | Operation::AdoptRules { .. }
+                | Operation::DeclareAsset { .. }
         )
     }
 }
@@ -89,7 +93,27 @@ impl<D: Disk> LedgerService<D> {
                 self.serve_transfers(turn, batch, selection, facts, progress)
             }
             Operation::Transfers { batch, selection, linked: true, failed, facts } => {
-                self.serve_linked(turn, batch, selection, facts, *failed)
+                let count = selection.len(batch.len());
+                let items = (0..count).map(|n| Content::Transfer(batch.get(selection.index(n))));
+                self.serve_linked(turn, items, (batch.text_bytes(), u32::MAX), facts, *failed)
+            }
+            Operation::LinkedHolds { holds, selection, failed, facts } => {
+                let items = (0..selection.len(holds.len())).map(|n| Content::Hold(holds[selection.index(n)].borrow()));
+                let text_bytes = holds.iter().map(HoldRequest::text_bytes).sum();
+                // One caller's door set the same bound for all.
+                let open_holds_max = holds.iter().map(|hold| hold.open_holds_max).min().unwrap_or(u32::MAX);
+                self.serve_linked(turn, items, (text_bytes, open_holds_max), facts, *failed)
+            }
+            Operation::ChangeAccount { id, change, is_settled } => self.serve_change(turn, id, change, *is_settled),
+            Operation::AdoptRules { id, asset, kind, revision, rules } => {
+                self.serve_adopt(turn, id, (asset, *kind), *revision, *rules)
+            }
+            Operation::DeclareAsset { asset, decimals } => {
+                let declared = self.decide_one(turn, &Command::DeclareAsset { asset, decimals: *decimals }, None)?;
+                Ok(done(match declared {
+                    Outcome::Refused(refusal) => Answer::Refused(refusal),
+                    outcome => Answer::Declared { created: outcome == Outcome::Applied },
+                }))
             }
             Operation::PlaceHolds { holds, selection, facts } => {
                 self.serve_holds(turn, holds, selection, facts, progress)
@@ -236,29 +260,29 @@ impl<D: Disk> LedgerService<D> {
         Ok(done(progress.answer(count)))
     }
 
-    /// All or nothing. The whole group stands in one commit group, which a crash keeps or loses as one.
-    fn serve_linked<L: LogStore>(
+    /// All or nothing. The whole group stands in one commit group, which a crash keeps or loses as one. Bytes of all texts
+    /// come with the items, and how many open holds an account may have.
+    fn serve_linked<'a, L: LogStore>(
         &mut self,
         turn: &mut LedgerTurn<'_, L>,
-        batch: &TransferBatch,
-        selection: &Selection,
+        items: impl ExactSizeIterator<Item = Content<'a>> + Clone,
+        (text_bytes, open_holds_max): (usize, u32),
         facts: &[AccountFact],
         failed: bool,
     ) -> Result<Served<Output>, Halt> {
         if !self.adopt(turn, facts)? {
             return Ok(PAUSED);
         }
-        let count = selection.len(batch.len());
-        match turn.room(batch.text_bytes() + count * RECORD_OVERHEAD_BYTES) {
+        let count = items.len();
+        match turn.room(text_bytes + count * RECORD_OVERHEAD_BYTES) {
             Room::Available => {}
             Room::NextGroup | Room::DiskFull => return Ok(PAUSED),
             Room::TooLarge => return Ok(done(Answer::Refused(Refusal::BatchSizeInvalid))),
         }
-        let transfers = (0..count).map(|n| batch.get(selection.index(n)));
-        let need_credit: Vec<u32> = transfers
+        let need_credit: Vec<u32> = items
             .clone()
             .enumerate()
-            .filter(|(_, transfer)| self.needs_credit(turn.state(), transfer.credit, facts))
+            .filter(|(_, item)| self.needs_credit(turn.state(), item.credit(), facts))
             .map(|(n, _)| n as u32)
             .collect();
         if !failed && !need_credit.is_empty() {
@@ -268,26 +292,26 @@ impl<D: Disk> LedgerService<D> {
 
         // A member that was decided before, alone or in another group, keeps its answer, so the group cannot be applied
         // any more.
-        let mut in_vain = failed || has_repeated_id(transfers.clone());
-        for transfer in transfers.clone() {
+        let mut in_vain = failed || has_repeated_id(items.clone());
+        for item in items.clone() {
             // Nothing is journaled for the group, so that all of it can be decided once the file is put right.
-            in_vain |= match self.has_prior(turn, transfer.id) {
+            in_vain |= match self.has_prior(turn, item.id()) {
                 Err(Halt::Damaged(place)) => return Ok(done(self.refuse_group(count, place))),
                 has_prior => has_prior?,
             };
         }
         let culprit = match in_vain {
             true => None,
-            false => match turn.state().check_linked(transfers.clone(), turn.now()) {
-                Ok(()) => return self.decide_all(turn, transfers, facts),
+            false => match turn.state().check_linked(items.clone(), open_holds_max, turn.now()) {
+                Ok(()) => return self.decide_all(turn, items, facts),
                 Err(culprit) => Some(culprit),
             },
         };
         let mut outcomes = Vec::with_capacity(count);
-        for (n, transfer) in transfers.enumerate() {
+        for (n, item) in items.enumerate() {
             outcomes.push(match culprit {
-                Some((index, refusal)) if index == n => self.refuse_one(turn, &transfer, refusal)?,
-                _ => self.refuse_one(turn, &transfer, Refusal::LinkedFailed)?,
+                Some((index, refusal)) if index == n => self.refuse_one(turn, &item, refusal)?,
+                _ => self.refuse_one(turn, &item, Refusal::LinkedFailed)?,
             });
         }
         assert!(outcomes.len() == count, "an outcome for each item asked");
@@ -303,13 +327,12 @@ impl<D: Disk> LedgerService<D> {
     fn decide_all<'a, L: LogStore>(
         &mut self,
         turn: &mut LedgerTurn<'_, L>,
-        transfers: impl Iterator<Item = Transfer<'a>>,
+        items: impl Iterator<Item = Content<'a>>,
         facts: &[AccountFact],
     ) -> Result<Served<Output>, Halt> {
         let mut outcomes = Vec::new();
-        for transfer in transfers {
-            let credit_missing = is_missing(transfer.credit, facts);
-            outcomes.push(self.decide_one(turn, &Command::Transfer { transfer, credit_missing }, Some(transfer.id))?);
+        for item in items {
+            outcomes.push(self.decide_one(turn, &asking(item, is_missing(item.credit(), facts)), Some(item.id()))?);
         }
         Ok(done(Answer::Outcomes { outcomes, need_credit: Vec::new() }))
     }
@@ -377,7 +400,7 @@ impl<D: Disk> LedgerService<D> {
     }
 
     #[inline]
-    fn named<'a>(&self, id: &'a str) -> HashedId<'a> {
+    pub(super) fn named<'a>(&self, id: &'a str) -> HashedId<'a> {
         HashedId { id, hash: self.ids.hash(id.as_bytes()) }
     }
 
@@ -393,18 +416,17 @@ impl<D: Disk> LedgerService<D> {
     fn refuse_one<L: LogStore>(
         &mut self,
         turn: &mut LedgerTurn<'_, L>,
-        transfer: &Transfer<'_>,
+        item: &Content<'_>,
         refusal: Refusal,
     ) -> Result<Outcome, Halt> {
-        if self.has_prior(turn, transfer.id)? {
-            let again = Command::Transfer { transfer: *transfer, credit_missing: true };
-            return self.decide_one(turn, &again, Some(transfer.id));
+        if self.has_prior(turn, item.id())? {
+            return self.decide_one(turn, &asking(*item, true), Some(item.id()));
         }
-        if let Err(malformed) = check_transfer(transfer) {
+        if let Err(malformed) = item.check() {
             return Ok(Outcome::Refused(malformed));
         }
-        if let Some(event) = turn.state().decide_refused(transfer, refusal, turn.now()) {
-            let hash = self.named(transfer.id).hash;
+        if let Some(event) = turn.state().decide_refused(item, refusal, turn.now()) {
+            let hash = self.named(item.id()).hash;
             self.append(turn, &event, Some(hash));
             self.count(Outcome::Refused(refusal));
         }
@@ -441,9 +463,20 @@ impl<D: Disk> LedgerService<D> {
     fn find_prior<'s, L: LogStore>(
         &self,
         turn: &LedgerTurn<'_, L>,
-        HashedId { id, hash }: HashedId<'_>,
+        id: HashedId<'_>,
         scratch: &'s mut Vec<u8>,
     ) -> Result<Option<Event<'s>>, Halt> {
+        Ok(self.find_prior_at(turn, id, scratch)?.map(|(event, _)| event))
+    }
+
+    /// As [`LedgerService::find_prior`], with the place of the event.
+    #[inline]
+    pub(super) fn find_prior_at<'s, L: LogStore>(
+        &self,
+        turn: &LedgerTurn<'_, L>,
+        HashedId { id, hash }: HashedId<'_>,
+        scratch: &'s mut Vec<u8>,
+    ) -> Result<Option<(Event<'s>, Position)>, Halt> {
         let found = self.ids.find_newest(hash, |at| -> Result<bool, LookUp> {
             let at_hand = || self.at_hand.get(&at).map(|record| record.as_deref());
             let record = turn.peek(at).map(Ok).or_else(at_hand).ok_or(LookUp::Halt(Halt::Unread))?;
@@ -457,7 +490,7 @@ impl<D: Disk> LedgerService<D> {
             LookUp::Halt(halt) => halt,
             LookUp::Ids(error) => Halt::Damaged(self.ids_damaged(&error)),
         })?;
-        Ok(found.and_then(|_| Event::decode(scratch).ok()))
+        Ok(found.and_then(|at| Some((Event::decode(scratch).ok()?, at))))
     }
 
     /// Journals what other shards said about accounts that this one did not know. False when the group is full: what
@@ -525,7 +558,15 @@ fn is_missing(credit: &str, facts: &[AccountFact]) -> bool {
     found.is_ok_and(|index| facts[index].found.is_none())
 }
 
-fn has_repeated_id<'a>(mut transfers: impl Iterator<Item = Transfer<'a>>) -> bool {
+fn has_repeated_id<'a>(mut items: impl Iterator<Item = Content<'a>>) -> bool {
     let mut seen = hashbrown::HashSet::new();
-    !transfers.all(|transfer| seen.insert(transfer.id))
+    !items.all(|item| seen.insert(item.id()))
+}
+
+fn asking(item: Content<'_>, credit_missing: bool) -> Command<'_> {
+    match item {
+        Content::Transfer(transfer) => Command::Transfer { transfer, credit_missing },
+        // The group was checked as a whole.
+        Content::Hold(hold) => Command::PlaceHold { hold, credit_missing, open_holds_max: u32::MAX },
+    }
 }

@@ -206,6 +206,8 @@ impl<D: Disk> LedgerService<D> {
                 debit: credit.debit.into(),
                 credit: credit.credit.into(),
                 memo: credit.memo.into(),
+                code: credit.label.code,
+                user_data: credit.label.user_data.into(),
                 amount: credit.amount,
                 debit_position: credit.debit_position,
                 time_ms: credit.decided_at.0,

@@ -2,14 +2,16 @@
 
 use tidegate_disk::Disk;
 use tidegate_journal::LogStore;
-use tidegate_machines::ledger::{AccountKind, AccountSlot, AccountView, Ledger, Refusal, shard_of};
+use tidegate_machines::RecordPosition;
+use tidegate_machines::ledger::{AccountKind, AccountSlot, AccountView, Event, HoldView, Ledger, Refusal, shard_of};
 use tidegate_shard::{Served, Unavailable};
 
 use super::decide::done;
 use super::records::Halt;
 use super::{LedgerService, LedgerTurn, Output};
+use crate::auditor::settings_form;
 use crate::limits::{ACCOUNTS_SORTED_PER_STEP, AUDIT_ACCOUNTS_PER_QUESTION, AUDIT_HOLDS_PER_QUESTION, PAGE_ROWS_MAX};
-use crate::operation::{AccountFact, Answer, Figures, Operation};
+use crate::operation::{AccountFact, Answer, Figures, KnownId, Operation};
 
 impl<D: Disk> LedgerService<D> {
     pub(super) fn read<L: LogStore>(
@@ -31,6 +33,21 @@ impl<D: Disk> LedgerService<D> {
                 }
                 Answer::Owners(owners)
             }
+            Operation::ReadId { id } => match self.known_id(turn, id) {
+                Err(Halt::Damaged(place)) => Answer::Refused(Refusal::Damaged(place)),
+                known => Answer::Id(known?),
+            },
+            Operation::ListHolds { account, after, limit } => {
+                let limit = (*limit).min(PAGE_ROWS_MAX) as usize;
+                let Some(holds) = ledger.holds_of(account, *after) else {
+                    return Ok(Answer::Refused(Refusal::AccountNotFound));
+                };
+                let mut holds: Vec<HoldView> = holds.take(limit + 1).collect();
+                let more = holds.len() > limit;
+                holds.truncate(limit);
+                Answer::Holds { holds, more }
+            }
+            Operation::ReadAssets => Answer::Assets(ledger.assets()),
             Operation::ReadFigures { first, count } => read_figures(turn, *first, *count),
             Operation::ReadOpenHolds { after, count } => {
                 let count = (*count).min(AUDIT_HOLDS_PER_QUESTION) as usize;
@@ -39,7 +56,12 @@ impl<D: Disk> LedgerService<D> {
                 holds.truncate(count);
                 Answer::OpenHolds { sequence: turn.appended().0, holds, more }
             }
-            Operation::ReadPeers => Answer::Peers { sequence: turn.appended().0, peers: ledger.peer_figures() },
+            Operation::ReadPeers => Answer::Peers {
+                sequence: turn.appended().0,
+                peers: ledger.peer_figures(),
+                assets: ledger.assets(),
+                settings: settings_form(ledger),
+            },
             Operation::ReadDurableEnd => Answer::DurableEnd { durable: turn.durable() },
             Operation::NameAccounts(slots) => {
                 let named =
@@ -52,6 +74,21 @@ impl<D: Disk> LedgerService<D> {
             }
             Operation::ReadAudit => Answer::Audit(self.last_audit.clone()),
             writes => unreachable!("{writes:?} is not a read"),
+        })
+    }
+
+    /// What the newest record of an id says.
+    fn known_id<L: LogStore>(&mut self, turn: &LedgerTurn<'_, L>, id: &str) -> Result<KnownId, Halt> {
+        let mut record = Vec::new();
+        let Some((event, at)) = self.find_prior_at(turn, self.named(id), &mut record)? else {
+            return Ok(KnownId::New);
+        };
+        let (ledger, at) = (turn.state(), RecordPosition(at.0));
+        Ok(match (event, ledger.transfer_of(&event, at), ledger.hold_of(&event, at)) {
+            (Event::IdClaimed { owner, .. }, ..) => KnownId::ElsewhereAt(owner),
+            (_, Some(transfer), _) => KnownId::Transfer(transfer),
+            (_, _, Some(hold)) => KnownId::Hold(hold),
+            _ => KnownId::New,
         })
     }
 
@@ -91,6 +128,7 @@ fn read_figures<L: LogStore>(turn: &LedgerTurn<'_, L>, first: u32, count: u32) -
             held: view.held,
             credited: view.credited,
             debited: view.debited,
+            settings: view.settings,
         })
         .collect();
     Answer::Figures { sequence: turn.appended().0, figures, more: first + count < turn.state().slots() }

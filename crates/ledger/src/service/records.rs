@@ -203,6 +203,10 @@ pub(super) fn ids_of<'c>(call: &'c Operation, from: usize) -> Box<dyn Iterator<I
             Box::new((from..selection.len(ids.len())).map(|n| &*ids[selection.index(n)]))
         }
         Operation::ClaimIds(claims) => Box::new(claims[from..].iter().map(|(id, ..)| &**id)),
+        Operation::LinkedHolds { holds, selection, .. } => {
+            Box::new((0..selection.len(holds.len())).map(|n| &*holds[selection.index(n)].id))
+        }
+        Operation::ReadId { id } => Box::new(std::iter::once(&**id)),
         Operation::FindOwners(ids) => Box::new(ids.iter().map(|id| &**id)),
         _ => Box::new(std::iter::empty()),
     }

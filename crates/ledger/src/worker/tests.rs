@@ -3,6 +3,7 @@
 
 mod audits;
 mod damage;
+mod settings;
 mod streams;
 
 use std::path::{Path, PathBuf};
@@ -188,7 +189,14 @@ fn open(id: &str, kind: AccountKind) -> Request {
 fn transfers(items: &[(String, String, String)]) -> Request {
     let memos: Vec<String> = items.iter().map(|(id, ..)| format!("memo of {id}")).collect();
     let all = items.iter().zip(&memos);
-    let batch = all.map(|((id, debit, credit), memo)| Transfer { id, debit, credit, amount: 1, memo });
+    let batch = all.map(|((id, debit, credit), memo)| Transfer {
+        id,
+        debit,
+        credit,
+        amount: 1,
+        memo,
+        label: Default::default(),
+    });
     Request::Transfers { linked: false, batch: TransferBatch::copy_of(batch) }
 }
 
@@ -298,6 +306,8 @@ fn holds_expire_though_their_records_are_cold() {
         amount: 2,
         expires_in_ms: 1_000,
         memo: "".into(),
+        code: 0,
+        user_data: "".into(),
         open_holds_max: u32::MAX,
     };
     let placed = node.ask(Request::PlaceHolds((0..HOLDS).map(hold).collect()));

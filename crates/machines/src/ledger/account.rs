@@ -1,8 +1,11 @@
 //! An account that a shard knows: its own, its part of a collector, or facts about an account of another shard.
 
+use std::sync::Arc;
+
 use super::account_id::AccountId;
 use super::asset::AssetIndex;
 use super::request::{AccountKind, AccountView};
+use super::settings::AccountSettings;
 use crate::{RecordPosition, ShardIndex};
 
 /// An account's number on its shard: 0 for the first opened, without gaps. Events name accounts by it.
@@ -26,6 +29,8 @@ pub(super) struct Account {
     pub asset: AssetIndex,
     pub home: ShardIndex,
     pub kind: AccountKind,
+    /// Whether its settings have anything to check when money moves.
+    pub is_restricted: bool,
 }
 
 const _: () = assert!(size_of::<Account>() <= 72);
@@ -69,14 +74,15 @@ pub(super) fn reserve(kind: AccountKind, balance: i64, held: u64) -> u64 {
 }
 
 impl Account {
-    /// Gross credits and debits, of an account whose debits have passed 2^64 so many times. The credits follow: they
-    /// are the debits and the balance.
+    /// Gross credits and debits, of an account whose debits have passed 2^64 so many times. How often its credits have
+    /// follows from debits and balance; the rest of them is read, so that an audit names the figure that is wrong.
     pub fn gross(&self, turns: u64) -> (u128, u128) {
         let debited = u128::from(turns) << 64 | u128::from(self.debited);
-        (debited.wrapping_add_signed(self.balance.into()), debited)
+        let credit_turns = debited.wrapping_add_signed(self.balance.into()) >> 64;
+        (credit_turns << 64 | u128::from(self.credited), debited)
     }
 
-    pub fn view(&self, asset: &str, gross: (u128, u128)) -> AccountView {
+    pub fn view(&self, asset: &str, gross: (u128, u128), settings: Option<&Arc<AccountSettings>>) -> AccountView {
         let (credited, debited) = gross;
         AccountView {
             id: (&*self.id).into(),
@@ -86,6 +92,7 @@ impl Account {
             held: self.held,
             credited,
             debited,
+            settings: settings.cloned(),
         }
     }
 }

@@ -16,8 +16,10 @@ use super::asset::AssetIndex;
 use super::event::{AccountStep, CreditStep, Event, HoldFacts};
 use super::hash::shard_of;
 use super::hold::{HoldId, OpenHold};
+use super::limits::ASSET_DECIMALS_MAX;
 use super::mismatch::Mismatch;
 use super::request::AccountKind;
+use super::settings::{AccountChange, AccountRules, AccountSettings, AccountStatus, MetadataPatch};
 use super::state::Ledger;
 use super::validity::{check_expiry, is_known_account_id, is_known_asset};
 use crate::{Amount, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
@@ -86,6 +88,11 @@ impl Ledger {
                 self.fold_received(from, number, credit, amount, position)?
             }
             Event::CreditsConfirmed { to, number, .. } => self.fold_confirmed(to, number)?,
+            Event::AccountChanged { slot, id, home, revision, rules, metadata, .. } => {
+                self.check_named(slot, id, home)?;
+                self.fold_changed(slot, revision, rules, metadata)?
+            }
+            Event::AssetDeclared { asset, decimals, .. } => self.fold_declared(asset, decimals)?,
             Event::TimeMended { was, .. } => self.fold_mended(was, time)?,
             Event::LossBooked { peer, side, number, account, amount, .. } => {
                 self.fold_loss(peer, side, number, account, amount, position)?
@@ -114,6 +121,7 @@ impl Ledger {
             self.check_reserve(debit.slot, asset, debit.after, held)?;
         }
         self.check_credit(credit, debit.slot, asset, amount)?;
+        self.check_settings(debit.slot, credit.slot(), available, amount)?;
         self.take(debit, amount, 0, position);
         self.give(credit, amount, position);
         Ok(())
@@ -140,6 +148,7 @@ impl Ledger {
             self.check_reserve(debit.slot, asset, balance, held)?;
         }
         self.check_credit_account(hold.credit, debit.slot, asset)?;
+        self.check_settings(debit.slot, hold.credit, available, hold.amount)?;
         if check_expiry(hold.expires_in_ms).is_err() {
             return Err(wrong(Some(debit.slot), "hold lifetime at least", 1, hold.expires_in_ms));
         }
@@ -155,6 +164,7 @@ impl Ledger {
             expires_at: TimeMs(time.0 + hold.expires_in_ms),
             placed: position,
         });
+        self.assets.change_held(asset, hold.amount.get(), 0);
         self.change(debit.slot, |account| {
             account.held = held;
             account.last = position;
@@ -182,7 +192,11 @@ impl Ledger {
         let asset = from.asset;
         same(debit.slot, "credit account of the hold", hold.credit.0, credit.slot().0)?;
         self.check_credit(credit, debit.slot, asset, posted)?;
+        if let Err(refusal) = self.check_post(debit.slot, credit.slot(), posted) {
+            return Err(wrong(Some(debit.slot), refusal.code(), 0, 1));
+        }
         self.holds.remove(hold.id);
+        self.assets.change_held(asset, 0, hold.amount.get());
         debug_assert!(self.holds.find(hold.id).is_none(), "a hold is closed once");
         self.take(debit, posted, hold.amount.get(), position);
         self.give(credit, posted, position);
@@ -201,9 +215,10 @@ impl Ledger {
         if expired != (time >= expires_at) {
             return Err(wrong(Some(debit.slot), "expiry", expires_at.0, time.0));
         }
-        self.check_step(debit, 0)?;
+        let asset = self.check_step(debit, 0)?.asset;
         self.holds.remove(hold.id);
         let released = if is_planted(Bug::HoldAmountKept) { 0 } else { hold.amount.get() };
+        self.assets.change_held(asset, 0, released);
         self.change(debit.slot, |account| {
             account.held = account.held.checked_sub(released).expect("open holds are in what is held");
             account.last = position;
@@ -244,6 +259,7 @@ impl Ledger {
             asset,
             home,
             kind,
+            is_restricted: false,
         };
         let put = self.accounts.push(account);
         assert!(put == slot, "account {id} is where the event says");
@@ -278,6 +294,88 @@ impl Ledger {
         }
         peer.confirm(number);
         Ok(())
+    }
+
+    /// The account in a slot is the one that the event names.
+    fn check_named(&self, slot: AccountSlot, id: &str, home: ShardIndex) -> Checked<()> {
+        let Some(account) = self.accounts.get(slot) else {
+            return Err(wrong(None, "accounts", self.accounts.len(), slot.0));
+        };
+        if account.home != home {
+            return Err(wrong(Some(slot), "home shard", account.home.0, home.0));
+        }
+        if *account.id != *id {
+            return Err(wrong(self.accounts.find(id), "slot of the account named", slot.0, self.accounts.len()));
+        }
+        Ok(())
+    }
+
+    fn fold_changed(
+        &mut self,
+        slot: AccountSlot,
+        revision: u64,
+        rules: AccountRules,
+        metadata: MetadataPatch<'_>,
+    ) -> Checked<()> {
+        let Some(account) = self.accounts.get(slot) else {
+            return Err(wrong(None, "accounts", self.accounts.len(), slot.0));
+        };
+        let (before, is_home) = (self.settings.or_default(slot), account.home == self.shard);
+        if revision <= before.revision || is_home && revision != before.revision + 1 {
+            return Err(wrong(Some(slot), "next revision", before.revision + 1, revision));
+        }
+        if is_home && rules.status == AccountStatus::Closed && before.status != AccountStatus::Closed {
+            same(slot, "balance of a closed account", 0, account.balance)?;
+            same(slot, "held on a closed account", 0, account.held)?;
+        }
+        let change = AccountChange {
+            if_revision: None,
+            status: Some(rules.status),
+            balance_min: Some(rules.balance_min),
+            balance_max: Some(rules.balance_max),
+            metadata,
+        };
+        match before.changed(account.kind, &change) {
+            Err(refusal) => Err(wrong(Some(slot), refusal.code(), 0, 1)),
+            Ok(_) if !is_home && !metadata.is_empty() => Err(wrong(Some(slot), "metadata away from home", 0, 1)),
+            Ok(after) => {
+                self.settings.set(slot, AccountSettings { revision, ..after });
+                self.accounts.get_mut(slot).expect("checked before").is_restricted = rules.restrict();
+                Ok(())
+            }
+        }
+    }
+
+    fn fold_declared(&mut self, asset: &str, decimals: u8) -> Checked<()> {
+        let home = shard_of(asset, self.shard_count);
+        if home != self.shard {
+            return Err(wrong(None, "home shard of the asset", home.0, self.shard.0));
+        }
+        if !is_known_asset(asset) || decimals > ASSET_DECIMALS_MAX {
+            return Err(wrong(None, "decimals at most", ASSET_DECIMALS_MAX, decimals));
+        }
+        if let Some(declared) = self.assets.find(asset).and_then(|index| self.assets.get(index).decimals) {
+            return Err(wrong(None, "decimals declared before", declared, decimals));
+        }
+        let index = self.assets.find_or_add(asset);
+        self.assets.get_mut(index).decimals = Some(decimals);
+        Ok(())
+    }
+
+    /// What was set on the two accounts allows the movement; nothing is looked up for accounts without settings.
+    #[inline]
+    fn check_settings(&self, debit: AccountSlot, credit: AccountSlot, available: i128, amount: Amount) -> Checked<()> {
+        let (Some(from), Some(to)) = (self.accounts.get(debit), self.accounts.get(credit)) else {
+            unreachable!("checked before")
+        };
+        if !(from.is_restricted | to.is_restricted) {
+            return Ok(());
+        }
+        let checked = self
+            .check_status(debit, credit)
+            .and_then(|()| self.check_min(debit, available, amount))
+            .and_then(|()| self.check_max(credit, to, to.balance, amount));
+        checked.map_err(|refusal| wrong(Some(debit), refusal.code(), 0, 1))
     }
 
     /// What was left to each open hold is left to it from the new time on.
@@ -431,10 +529,11 @@ impl Ledger {
             }
             return;
         }
-        let before = account.reserve();
+        let (before, balance) = (account.reserve(), account.balance);
         change(account);
         account.assert_sound();
         self.assets.replace_reserve(account.asset, before, account.reserve());
+        self.assets.replace_issued(account.asset, balance, account.balance);
         let issued = self.assets.get(account.asset).reserve;
         assert!(issued <= self.issuance_cap(), "sources issued {issued}, more than the cap");
     }

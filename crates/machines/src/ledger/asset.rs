@@ -13,6 +13,25 @@ pub(super) struct Asset {
     /// Sum over this shard's sources of [`Account::reserve`](super::account::Account::reserve). Never above the cap,
     /// which is why no credit anywhere can overflow a balance: all money that exists came below zero somewhere.
     pub reserve: u64,
+    /// What this shard's sources gave out and did not get back: the sum of their balances, negated.
+    pub issued: i128,
+    /// Sum of what this shard's open holds reserve.
+    pub held: u128,
+    /// Digits behind the point, if somebody declared them here.
+    pub decimals: Option<u8>,
+}
+
+/// A unit of measure, and how much of it one shard has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AssetView {
+    /// Its name.
+    pub name: Box<str>,
+    /// Digits of an amount behind the point; `None` if nobody declared them on this shard.
+    pub decimals: Option<u8>,
+    /// What sources gave out and did not get back, minor units.
+    pub issued: i128,
+    /// What open holds reserve, minor units.
+    pub held: u128,
 }
 
 /// All assets, by number and by name.
@@ -35,7 +54,7 @@ impl Assets {
         let name: Arc<str> = name.into();
         let before = self.by_name.insert(name.clone(), index);
         assert!(before.is_none(), "an asset that was not found was there");
-        self.by_index.push(Asset { name, reserve: 0 });
+        self.by_index.push(Asset { name, reserve: 0, issued: 0, held: 0, decimals: None });
         assert_eq!(self.by_index.len(), self.by_name.len(), "every asset is found by its name");
         index
     }
@@ -46,6 +65,19 @@ impl Assets {
         let reserve = &mut self.by_index[index.0 as usize].reserve;
         let others = reserve.checked_sub(before).expect("every source is in the sum");
         *reserve = others.checked_add(after).expect("what sources issue is capped");
+    }
+
+    /// The balance of a source of the asset was `before` and is `after` now.
+    #[inline]
+    pub fn replace_issued(&mut self, index: AssetIndex, before: i64, after: i64) {
+        self.by_index[index.0 as usize].issued += i128::from(before) - i128::from(after);
+    }
+
+    /// Open holds reserve `placed` more and `released` less.
+    #[inline]
+    pub fn change_held(&mut self, index: AssetIndex, placed: u64, released: u64) {
+        let held = &mut self.by_index[index.0 as usize].held;
+        *held = (*held + u128::from(placed)).checked_sub(u128::from(released)).expect("open holds are in the sum");
     }
 
     #[inline]

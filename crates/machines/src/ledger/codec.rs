@@ -6,12 +6,14 @@
 use super::account::AccountSlot;
 use super::event::{AccountStep, CreditStep, Event, HoldFacts};
 use super::limits::{
-    ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, EVENT_BYTES_MAX, MEMO_BYTES_MAX, TIME_MS_MAX, WHOLE_ID_BYTES_MAX,
+    ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, ASSET_DECIMALS_MAX, EVENT_BYTES_MAX, MEMO_BYTES_MAX, TIME_MS_MAX,
+    USER_DATA_BYTES_MAX, WHOLE_ID_BYTES_MAX,
 };
 use super::loss::LossSide;
 use super::outcome::Refusal;
-use super::request::AccountKind;
-use crate::encoding::{Malformed, Parsed, Reader, put_text, put_varint, put_zigzag};
+use super::request::{AccountKind, Label};
+use super::settings::{MetadataPatch, get_rules, put_rules};
+use crate::encoding::{Malformed, Parsed, Reader, put_bytes, put_text, put_varint, put_zigzag, require};
 use crate::{Amount, TimeMs};
 
 /// A record that is not an event of the ledger.
@@ -33,8 +35,12 @@ const KIND_MASK: u8 = 0x1f;
 const MEMO: u8 = 0x20;
 /// The credit goes to another shard.
 const OUTBOUND: u8 = 0x40;
+/// The transfer or hold carries a label.
+const LABEL: u8 = 0x80;
 /// The received credit is that of a posted hold.
 const POSTED: u8 = 0x80;
+/// The received credit carries a label. A credit that was received is not outbound.
+const RECEIVED_LABEL: u8 = 0x40;
 
 const ACCOUNT_OPENED: u8 = 1;
 const ACCOUNT_ADOPTED: u8 = 2;
@@ -47,10 +53,13 @@ const REFUSED: u8 = 8;
 const ID_CLAIMED: u8 = 9;
 const CREDIT_RECEIVED: u8 = 10;
 const CREDITS_CONFIRMED: u8 = 11;
+const ACCOUNT_CHANGED: u8 = 12;
 const TIME_MENDED: u8 = 13;
 const LOSS_BOOKED: u8 = 14;
+const ASSET_DECLARED: u8 = 15;
 
-const _: () = assert!(LOSS_BOOKED <= KIND_MASK && KIND_MASK ^ MEMO ^ OUTBOUND ^ POSTED == u8::MAX);
+const _: () = assert!(ASSET_DECLARED <= KIND_MASK && KIND_MASK ^ MEMO ^ OUTBOUND ^ POSTED == u8::MAX);
+const _: () = assert!(LABEL == POSTED && RECEIVED_LABEL == OUTBOUND);
 // The time of an event is six bytes after its tag.
 const _: () = assert!(TIME_MS_MAX >> 48 == 0);
 
@@ -61,14 +70,16 @@ impl<'a> Event<'a> {
         out.reserve(EVENT_BYTES_MAX);
         let start = out.len();
         match *self {
-            Event::Transferred { time, id, debit, credit, amount, memo } => {
+            Event::Transferred { time, id, debit, credit, amount, memo, label } => {
                 debug_assert!(!id.is_empty() && id.len() <= WHOLE_ID_BYTES_MAX, "an id of {} bytes", id.len());
-                put_head(out, TRANSFERRED | memo_flag(memo) | outbound_flag(credit), time);
+                let flags = memo_flag(memo) | outbound_flag(credit) | label_flag(label, LABEL);
+                put_head(out, TRANSFERRED | flags, time);
                 put_text(out, id);
                 put_step(out, debit);
                 put_credit(out, credit);
                 put_varint(out, amount.get());
                 put_memo(out, memo);
+                put_label(out, label);
             }
             ref other => other.encode_other(out),
         }
@@ -120,11 +131,12 @@ impl<'a> Event<'a> {
                 credit,
                 amount,
                 memo,
+                label,
                 debit_position,
                 decided_at,
             } => {
                 let posted = if posted { POSTED } else { 0 };
-                put_head(out, CREDIT_RECEIVED | memo_flag(memo) | posted, time);
+                put_head(out, CREDIT_RECEIVED | memo_flag(memo) | posted | label_flag(label, RECEIVED_LABEL), time);
                 put_text(out, id);
                 put_varint(out, from.0.into());
                 put_varint(out, number.0);
@@ -134,11 +146,26 @@ impl<'a> Event<'a> {
                 put_step(out, credit);
                 put_varint(out, amount.get());
                 put_memo(out, memo);
+                put_label(out, label);
             }
             Event::CreditsConfirmed { time, to, number } => {
                 put_head(out, CREDITS_CONFIRMED, time);
                 put_varint(out, to.0.into());
                 put_varint(out, number.0);
+            }
+            Event::AccountChanged { time, slot, id, home, revision, rules, metadata } => {
+                put_head(out, ACCOUNT_CHANGED, time);
+                put_varint(out, slot.0.into());
+                put_text(out, id);
+                put_varint(out, home.0.into());
+                put_varint(out, revision);
+                put_rules(out, &rules);
+                put_bytes(out, metadata.bytes());
+            }
+            Event::AssetDeclared { time, asset, decimals } => {
+                put_head(out, ASSET_DECLARED, time);
+                put_text(out, asset);
+                out.push(decimals);
             }
             Event::TimeMended { time, was, memo } => {
                 put_head(out, TIME_MENDED | memo_flag(memo), time);
@@ -173,21 +200,23 @@ impl<'a> Event<'a> {
 
 #[inline]
 fn get_transferred<'a>(reader: &mut Reader<'a>, tag: u8, time: TimeMs) -> Parsed<Event<'a>> {
-    allow_flags(tag, MEMO | OUTBOUND)?;
+    allow_flags(tag, MEMO | OUTBOUND | LABEL)?;
     let id = get_id(reader)?;
     let debit = get_step(reader)?;
     let slot = get_slot(reader)?;
     let credit = get_credit(reader, tag, slot)?;
     let amount = get_amount(reader)?;
     let memo = get_memo(reader, tag)?;
-    Ok(Event::Transferred { time, id, debit, credit, amount, memo })
+    let label = get_label(reader, tag & LABEL != 0)?;
+    Ok(Event::Transferred { time, id, debit, credit, amount, memo, label })
 }
 
 fn get_other<'a>(reader: &mut Reader<'a>, tag: u8, kind: u8, time: TimeMs) -> Parsed<Event<'a>> {
     let flags = match kind {
-        HOLD_PLACED | HOLD_VOIDED | HOLD_EXPIRED | TIME_MENDED => MEMO,
-        HOLD_POSTED => MEMO | OUTBOUND,
-        CREDIT_RECEIVED => MEMO | POSTED,
+        HOLD_PLACED | HOLD_VOIDED | HOLD_EXPIRED => MEMO | LABEL,
+        HOLD_POSTED => MEMO | OUTBOUND | LABEL,
+        CREDIT_RECEIVED => MEMO | POSTED | RECEIVED_LABEL,
+        TIME_MENDED => MEMO,
         _ => 0,
     };
     allow_flags(tag, flags)?;
@@ -238,10 +267,25 @@ fn get_other<'a>(reader: &mut Reader<'a>, tag: u8, kind: u8, time: TimeMs) -> Pa
             credit: get_step(reader)?,
             amount: get_amount(reader)?,
             memo: get_memo(reader, tag)?,
+            label: get_label(reader, tag & RECEIVED_LABEL != 0)?,
         },
         CREDITS_CONFIRMED => {
             Event::CreditsConfirmed { time, to: reader.shard("receiver")?, number: reader.number("number")? }
         }
+        ACCOUNT_CHANGED => Event::AccountChanged {
+            time,
+            slot: get_slot(reader)?,
+            id: reader.text(1, ACCOUNT_ID_BYTES_MAX, "account id")?,
+            home: reader.shard("home")?,
+            revision: reader.varint("revision")?,
+            rules: get_rules(reader)?,
+            metadata: MetadataPatch::read(reader.bytes("metadata")?)?,
+        },
+        ASSET_DECLARED => Event::AssetDeclared {
+            time,
+            asset: reader.text(1, ASSET_BYTES_MAX, "asset")?,
+            decimals: get_decimals(reader)?,
+        },
         TIME_MENDED => Event::TimeMended { time, was: get_time(reader)?, memo: get_memo(reader, tag)? },
         LOSS_BOOKED => Event::LossBooked {
             time,
@@ -257,6 +301,12 @@ fn get_other<'a>(reader: &mut Reader<'a>, tag: u8, kind: u8, time: TimeMs) -> Pa
         },
         _ => return Err(Malformed { what: "kind" }),
     })
+}
+
+pub(super) fn get_decimals(reader: &mut Reader<'_>) -> Parsed<u8> {
+    let decimals = reader.byte("decimals")?;
+    require(decimals <= ASSET_DECIMALS_MAX, "decimals")?;
+    Ok(decimals)
 }
 
 fn allow_flags(tag: u8, flags: u8) -> Parsed<()> {
@@ -308,6 +358,30 @@ fn put_memo(out: &mut Vec<u8>, memo: &str) {
 #[inline]
 fn get_memo<'a>(reader: &mut Reader<'a>, tag: u8) -> Parsed<&'a str> {
     if tag & MEMO == 0 { Ok("") } else { reader.text(1, MEMO_BYTES_MAX, "memo") }
+}
+
+#[inline]
+fn label_flag(label: Label<'_>, flag: u8) -> u8 {
+    if label.is_none() { 0 } else { flag }
+}
+
+#[inline]
+fn put_label(out: &mut Vec<u8>, label: Label<'_>) {
+    debug_assert!(label.user_data.len() <= USER_DATA_BYTES_MAX, "user data of {} bytes", label.user_data.len());
+    if !label.is_none() {
+        put_varint(out, label.code.into());
+        put_text(out, label.user_data);
+    }
+}
+
+#[inline]
+fn get_label<'a>(reader: &mut Reader<'a>, is_there: bool) -> Parsed<Label<'a>> {
+    if !is_there {
+        return Ok(Label::NONE);
+    }
+    let label = Label { code: reader.u32("code")?, user_data: reader.text(0, USER_DATA_BYTES_MAX, "user data")? };
+    require(!label.is_none(), "label")?;
+    Ok(label)
 }
 
 #[inline]
@@ -366,13 +440,14 @@ fn get_credit(reader: &mut Reader<'_>, tag: u8, slot: AccountSlot) -> Parsed<Cre
 
 fn put_hold(out: &mut Vec<u8>, tag: u8, time: TimeMs, hold: &HoldFacts<'_>, debit: AccountStep) {
     debug_assert!(!hold.id.is_empty() && hold.id.len() <= WHOLE_ID_BYTES_MAX, "an id of {} bytes", hold.id.len());
-    put_head(out, tag | memo_flag(hold.memo), time);
+    put_head(out, tag | memo_flag(hold.memo) | label_flag(hold.label, LABEL), time);
     put_text(out, hold.id);
     put_step(out, debit);
     put_varint(out, hold.credit.0.into());
     put_varint(out, hold.amount.get());
     put_varint(out, hold.expires_in_ms);
     put_memo(out, hold.memo);
+    put_label(out, hold.label);
 }
 
 fn get_hold<'a>(reader: &mut Reader<'a>, tag: u8) -> Parsed<(HoldFacts<'a>, AccountStep)> {
@@ -382,7 +457,8 @@ fn get_hold<'a>(reader: &mut Reader<'a>, tag: u8) -> Parsed<(HoldFacts<'a>, Acco
     let amount = get_amount(reader)?;
     let expires_in_ms = reader.varint("lifetime")?;
     let memo = get_memo(reader, tag)?;
-    Ok((HoldFacts { id, credit, amount, expires_in_ms, memo }, debit))
+    let label = get_label(reader, tag & LABEL != 0)?;
+    Ok((HoldFacts { id, credit, amount, expires_in_ms, memo, label }, debit))
 }
 
 fn put_account(out: &mut Vec<u8>, slot: AccountSlot, id: &str, asset: &str, kind: AccountKind) {
@@ -420,6 +496,13 @@ fn put_refusal(out: &mut Vec<u8>, refusal: Refusal) {
         Refusal::CollectorCreditOnly => 5,
         Refusal::Overflow => 6,
         Refusal::LinkedFailed => 7,
+        Refusal::DebitAccountFrozen => 8,
+        Refusal::CreditAccountFrozen => 9,
+        Refusal::DebitAccountClosed => 10,
+        Refusal::CreditAccountClosed => 11,
+        Refusal::BalanceBelowMin => 12,
+        Refusal::BalanceAboveMax => 13,
+        Refusal::LimitAcrossShards => 14,
         Refusal::TooManyHolds => 16,
         other => panic!("{} is never journaled", other.code()),
     });
@@ -437,6 +520,13 @@ fn get_refusal(reader: &mut Reader<'_>) -> Parsed<Refusal> {
         5 => Refusal::CollectorCreditOnly,
         6 => Refusal::Overflow,
         7 => Refusal::LinkedFailed,
+        8 => Refusal::DebitAccountFrozen,
+        9 => Refusal::CreditAccountFrozen,
+        10 => Refusal::DebitAccountClosed,
+        11 => Refusal::CreditAccountClosed,
+        12 => Refusal::BalanceBelowMin,
+        13 => Refusal::BalanceAboveMax,
+        14 => Refusal::LimitAcrossShards,
         16 => Refusal::TooManyHolds,
         _ => return Err(Malformed { what: "refusal" }),
     })

@@ -1,7 +1,8 @@
 //! What a shard asks of its ledger.
 
 use super::hash::ContentDigest;
-use super::request::{AccountKind, Hold, Transfer};
+use super::request::{AccountKind, Hold, Label, Transfer};
+use super::settings::{AccountChange, AccountRules};
 use crate::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
 /// One thing to decide. Texts are borrowed from wherever the request's bytes lie.
@@ -70,6 +71,32 @@ pub enum Command<'a> {
         /// The shard that opened it.
         home: ShardIndex,
     },
+    /// Change status, limits or metadata of an account, at its home.
+    ChangeAccount {
+        /// Account id.
+        id: &'a str,
+        /// What to change.
+        change: AccountChange<'a>,
+        /// The other shards know that the account is frozen and have no credit to it under way, so that it may be
+        /// closed. Until then, a change to closed freezes the account.
+        is_settled: bool,
+    },
+    /// Learn what the home of an account says of its status and limits.
+    AdoptChange {
+        /// Account id.
+        id: &'a str,
+        /// The account's revision there.
+        revision: u64,
+        /// Its status and limits there.
+        rules: AccountRules,
+    },
+    /// Declare the decimals of an asset, on the home shard of its name.
+    DeclareAsset {
+        /// Unit of measure.
+        asset: &'a str,
+        /// Digits of an amount behind the point.
+        decimals: u8,
+    },
     /// Take in a credit that another shard decided.
     ReceiveCredit(InboundCredit<'a>),
     /// The other shard holds all credits up to `number` durably: forget them.
@@ -101,6 +128,8 @@ pub struct InboundCredit<'a> {
     pub amount: u64,
     /// Free text, empty for none.
     pub memo: &'a str,
+    /// Code and key of the client's program.
+    pub label: Label<'a>,
     /// Where the deciding record stands in the sender's journal.
     pub debit_position: RecordPosition,
     /// When it was decided.

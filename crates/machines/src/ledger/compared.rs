@@ -8,7 +8,7 @@ use crate::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
 /// An open hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HoldView {
+pub struct HoldFigures {
     /// Its id.
     pub id: Box<str>,
     /// The account that it reserves on.
@@ -23,7 +23,7 @@ pub struct HoldView {
     pub placed: RecordPosition,
 }
 
-impl HoldView {
+impl HoldFigures {
     /// Its place in the order of expiry, in which [`Ledger::holds_after`] goes.
     pub fn key(&self) -> (TimeMs, RecordPosition) {
         (self.expires_at, self.placed)
@@ -49,13 +49,13 @@ pub struct PeerFigures {
 
 impl Ledger {
     /// The open holds behind `after` in the order of expiry.
-    pub fn holds_after(&self, after: Option<(TimeMs, RecordPosition)>) -> impl Iterator<Item = HoldView> {
-        self.holds.by_expiry_after(after).map(|hold| self.hold_view(hold))
+    pub fn holds_after(&self, after: Option<(TimeMs, RecordPosition)>) -> impl Iterator<Item = HoldFigures> {
+        self.holds.by_expiry_after(after).map(|hold| self.hold_figures(hold))
     }
 
-    fn hold_view(&self, hold: &OpenHold) -> HoldView {
+    fn hold_figures(&self, hold: &OpenHold) -> HoldFigures {
         let id_of = |slot| self.accounts.get(slot).map_or_else(|| "".into(), |account| account.id.to_string().into());
-        HoldView {
+        HoldFigures {
             id: hold.id.as_str().into(),
             debit: id_of(hold.debit),
             credit: id_of(hold.credit),

@@ -16,14 +16,14 @@ use super::request::{AccountKind, Hold, Transfer};
 use super::rules::Verdict;
 use super::state::Ledger;
 use super::validity::{
-    check_expiry, check_form, check_known_accounts, check_transfer, is_account_id, is_asset, is_known_account_id,
+    check_expiry, check_form, check_known_accounts, check_label, is_account_id, is_asset, is_known_account_id,
     is_known_asset, is_known_id, is_transfer_id,
 };
 use crate::{Amount, Decision, OutboundNumber, ShardIndex, TimeMs};
 
-type Decided<'a> = Decision<Event<'a>, Ruling>;
+pub(super) type Decided<'a> = Decision<Event<'a>, Ruling>;
 
-const fn refused<'a>(refusal: Refusal) -> Decided<'a> {
+pub(super) const fn refused<'a>(refusal: Refusal) -> Decided<'a> {
     Decision::Answer(Ruling::Outcome(Outcome::Refused(refusal)))
 }
 
@@ -31,8 +31,8 @@ const fn remembered<'a>(refusal: Refusal, decided_at: TimeMs) -> Decided<'a> {
     Decision::Answer(Ruling::Outcome(Outcome::RefusedBefore { refusal, decided_at }))
 }
 
-const DUPLICATE: Decided<'static> = Decision::Answer(Ruling::Outcome(Outcome::Duplicate));
-const APPLIED: Ruling = Ruling::Outcome(Outcome::Applied);
+pub(super) const DUPLICATE: Decided<'static> = Decision::Answer(Ruling::Outcome(Outcome::Duplicate));
+pub(super) const APPLIED: Ruling = Ruling::Outcome(Outcome::Applied);
 
 impl Ledger {
     #[inline]
@@ -43,8 +43,10 @@ impl Ledger {
         prior: Option<&Event<'a>>,
         now: TimeMs,
     ) -> Decided<'a> {
-        let Transfer { id, debit, credit, amount, memo } = *transfer;
-        let amount = match check_form(id, prior.is_some(), debit, credit, amount, memo) {
+        let Transfer { id, debit, credit, amount, memo, label } = *transfer;
+        let form = check_form(id, prior.is_some(), debit, credit, amount, memo)
+            .and_then(|amount| check_label(&label).map(|()| amount));
+        let amount = match form {
             Ok(amount) => amount,
             Err(refusal) => return refused(refusal),
         };
@@ -57,7 +59,8 @@ impl Ledger {
         };
         let debit = self.step(debit, -i128::from(amount.get()));
         let credit = self.credit_step(credit, amount);
-        Decision::Append { event: Event::Transferred { time: now, id, debit, credit, amount, memo }, outcome: APPLIED }
+        let event = Event::Transferred { time: now, id, debit, credit, amount, memo, label };
+        Decision::Append { event, outcome: APPLIED }
     }
 
     #[cold]
@@ -67,11 +70,12 @@ impl Ledger {
             return refused(refusal);
         }
         match *prior {
-            Event::Transferred { debit, credit, amount, memo, .. } => {
+            Event::Transferred { debit, credit, amount, memo, label, .. } => {
                 let same = self.is(debit.slot, transfer.debit)
                     && self.is(credit.slot(), transfer.credit)
                     && amount.get() == transfer.amount
-                    && memo == transfer.memo;
+                    && memo == transfer.memo
+                    && label == transfer.label;
                 if same { DUPLICATE } else { refused(Refusal::IdReused) }
             }
             Event::Refused { time, digest, refusal, .. } if digest == content_digest(transfer) => {
@@ -89,9 +93,9 @@ impl Ledger {
         prior: Option<&Event<'a>>,
         now: TimeMs,
     ) -> Decided<'a> {
-        let Hold { id, debit, credit, amount, expires_in_ms, memo } = *hold;
+        let Hold { id, debit, credit, amount, expires_in_ms, memo, label } = *hold;
         let form = check_form(id, prior.is_some(), debit, credit, amount, memo)
-            .and_then(|amount| check_expiry(expires_in_ms).map(|()| amount));
+            .and_then(|amount| check_label(&label).and_then(|()| check_expiry(expires_in_ms)).map(|()| amount));
         let amount = match form {
             Ok(amount) => amount,
             Err(refusal) => return refused(refusal),
@@ -100,7 +104,7 @@ impl Ledger {
             return self.repeat_place(hold, prior);
         }
         let (debit, credit) = match self.weigh(debit, credit, amount, credit_missing, self) {
-            Verdict::Admit { debit, .. } if self.holds.of_account(debit) >= open_holds_max => {
+            Verdict::Admit { debit, .. } if self.holds.count_of(debit) >= open_holds_max => {
                 return not_admitted(Verdict::Refuse(Refusal::TooManyHolds), id, hold.into(), now);
             }
             Verdict::Admit { debit, credit } => (debit, credit),
@@ -109,7 +113,7 @@ impl Ledger {
         Decision::Append {
             event: Event::HoldPlaced {
                 time: now,
-                hold: HoldFacts { id, credit, amount, expires_in_ms, memo },
+                hold: HoldFacts { id, credit, amount, expires_in_ms, memo, label },
                 debit: self.step(debit, 0),
             },
             outcome: APPLIED,
@@ -130,7 +134,8 @@ impl Ledger {
                     && self.is(hold.credit, asked.credit)
                     && hold.amount.get() == asked.amount
                     && hold.expires_in_ms == asked.expires_in_ms
-                    && hold.memo == asked.memo;
+                    && hold.memo == asked.memo
+                    && hold.label == asked.label;
                 if same { DUPLICATE } else { refused(Refusal::IdReused) }
             }
             Event::Refused { time, digest, refusal, .. } if digest == content_digest(asked) => {
@@ -168,6 +173,9 @@ impl Ledger {
         let posted = asked.unwrap_or(open.amount);
         if posted > open.amount {
             return refused(Refusal::PostExceedsHold);
+        }
+        if let Err(refusal) = self.check_post(open.debit, open.credit, posted) {
+            return refused(refusal);
         }
         Decision::Append {
             event: Event::HoldPosted {
@@ -301,7 +309,7 @@ impl Ledger {
     }
 
     pub(super) fn decide_receive<'a>(&self, credit: &InboundCredit<'a>, now: TimeMs) -> Decided<'a> {
-        let InboundCredit { from, number, posted, id, debit, credit, amount, memo, debit_position, decided_at } =
+        let InboundCredit { from, number, posted, id, debit, credit, amount, memo, label, debit_position, decided_at } =
             *credit;
         assert!(from != self.shard, "shard {from} sends itself credit {}", number.0);
         let expected = OutboundNumber(self.watermark(from).0 + 1);
@@ -327,6 +335,7 @@ impl Ledger {
                 credit: self.step(slot, i128::from(amount.get())),
                 amount,
                 memo,
+                label,
                 debit_position,
                 decided_at,
             },
@@ -344,15 +353,14 @@ impl Ledger {
         Decision::Append { event: Event::CreditsConfirmed { time: now, to, number }, outcome: APPLIED }
     }
 
-    /// The refusal to journal for a transfer of a linked group that was not applied: its own, or
+    /// The refusal to journal for a transfer or hold of a linked group that was not applied: its own, or
     /// [`Refusal::LinkedFailed`]. `None` when there is nothing to journal, because the refusal (or the transfer's form)
     /// is the same for ever anyway.
-    pub fn decide_refused<'a>(&self, transfer: &Transfer<'a>, refusal: Refusal, now: TimeMs) -> Option<Event<'a>> {
-        if !refusal.is_journaled() || check_transfer(transfer).is_err() {
+    pub fn decide_refused<'a>(&self, item: &Content<'a>, refusal: Refusal, now: TimeMs) -> Option<Event<'a>> {
+        if !refusal.is_journaled() || item.check().is_err() {
             return None;
         }
-        let digest = content_digest(transfer);
-        Some(Event::Refused { time: self.time_of(now), id: transfer.id, digest, refusal })
+        Some(Event::Refused { time: self.time_of(now), id: item.id(), digest: content_digest(*item), refusal })
     }
 
     /// The event that sets this shard's time to `time`, or to the latest that a record can carry. Open holds keep the

@@ -13,7 +13,8 @@ use super::account::AccountSlot;
 use super::hash::ContentDigest;
 use super::loss::LossSide;
 use super::outcome::Refusal;
-use super::request::AccountKind;
+use super::request::{AccountKind, Label};
+use super::settings::{AccountRules, MetadataPatch};
 use crate::{Amount, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
 /// One link of an account's history.
@@ -65,6 +66,8 @@ pub struct HoldFacts<'a> {
     pub expires_in_ms: u64,
     /// Free text, empty for none.
     pub memo: &'a str,
+    /// Code and key of the client's program.
+    pub label: Label<'a>,
 }
 
 /// One record of a ledger shard's journal. `time` is when it was decided and never goes back within a shard, but where
@@ -113,6 +116,8 @@ pub enum Event<'a> {
         amount: Amount,
         /// Free text, empty for none.
         memo: &'a str,
+        /// Code and key of the client's program.
+        label: Label<'a>,
     },
     /// Money was reserved.
     HoldPlaced {
@@ -196,6 +201,8 @@ pub enum Event<'a> {
         amount: Amount,
         /// Free text, empty for none.
         memo: &'a str,
+        /// Code and key of the client's program.
+        label: Label<'a>,
         /// Where the deciding record stands in the sender's journal.
         debit_position: RecordPosition,
         /// When it was decided.
@@ -209,6 +216,32 @@ pub enum Event<'a> {
         to: ShardIndex,
         /// Its watermark.
         number: OutboundNumber,
+    },
+    /// Status, limits or metadata of an account were changed at its home, or another shard learned of it.
+    AccountChanged {
+        /// When.
+        time: TimeMs,
+        /// The account.
+        slot: AccountSlot,
+        /// Its id.
+        id: &'a str,
+        /// The shard where it lives, and where the change was decided.
+        home: ShardIndex,
+        /// The revision that it has now: at its home one more than before, elsewhere a newer one.
+        revision: u64,
+        /// Status and limits, as they are now.
+        rules: AccountRules,
+        /// What was changed of the metadata; only at the account's home.
+        metadata: MetadataPatch<'a>,
+    },
+    /// The decimals of an asset were declared, on the home shard of its name.
+    AssetDeclared {
+        /// When.
+        time: TimeMs,
+        /// Unit of measure.
+        asset: &'a str,
+        /// Digits of an amount behind the point.
+        decimals: u8,
     },
     /// An operator has set the time of this shard, because the clock of the host had been wrong. Open holds keep the
     /// time that was left to them.
@@ -252,6 +285,8 @@ impl<'a> Event<'a> {
             | Event::IdClaimed { time, .. }
             | Event::CreditReceived { time, .. }
             | Event::CreditsConfirmed { time, .. }
+            | Event::AccountChanged { time, .. }
+            | Event::AssetDeclared { time, .. }
             | Event::LossBooked { time, .. }
             | Event::TimeMended { time, .. } => time,
         }
@@ -270,19 +305,23 @@ impl<'a> Event<'a> {
             | Event::AccountAdopted { .. }
             | Event::CreditReceived { .. }
             | Event::CreditsConfirmed { .. }
+            | Event::AccountChanged { .. }
+            | Event::AssetDeclared { .. }
             | Event::LossBooked { .. }
             | Event::TimeMended { .. } => None,
         }
     }
 
-    /// The accounts whose figures on this shard (balance, held, totals) it changed or began.
+    /// The accounts whose figures on this shard (balance, held, totals) or settings it changed or began.
     pub fn touched(&self) -> [Option<AccountSlot>; 2] {
         let credited = |credit: CreditStep| match credit {
             CreditStep::Here(step) => Some(step.slot),
             CreditStep::Outbound { .. } => None,
         };
         match *self {
-            Event::AccountOpened { slot, .. } | Event::AccountAdopted { slot, .. } => [Some(slot), None],
+            Event::AccountOpened { slot, .. }
+            | Event::AccountAdopted { slot, .. }
+            | Event::AccountChanged { slot, .. } => [Some(slot), None],
             Event::Transferred { debit, credit, .. } | Event::HoldPosted { debit, credit, .. } => {
                 debug_assert!(debit.slot != credit.slot(), "money moves between two accounts");
                 [Some(debit.slot), credited(credit)]
@@ -295,6 +334,7 @@ impl<'a> Event<'a> {
             Event::Refused { .. }
             | Event::IdClaimed { .. }
             | Event::CreditsConfirmed { .. }
+            | Event::AssetDeclared { .. }
             | Event::TimeMended { .. } => [None, None],
         }
     }
@@ -313,6 +353,8 @@ impl<'a> Event<'a> {
             Event::IdClaimed { .. } => "id_claimed",
             Event::CreditReceived { .. } => "credit_received",
             Event::CreditsConfirmed { .. } => "credits_confirmed",
+            Event::AccountChanged { .. } => "account_changed",
+            Event::AssetDeclared { .. } => "asset_declared",
             Event::TimeMended { .. } => "time_mended",
             Event::LossBooked { .. } => "loss_booked",
         }

@@ -4,7 +4,9 @@
 //! All are SipHash (Aumasson and Bernstein, 2012) because it is short, fully specified, needs no table, and mixes well
 //! enough that similar keys (`wallet:1`, `wallet:2`) spread evenly.
 
-use super::request::{Hold, Transfer};
+use super::outcome::Refusal;
+use super::request::{Hold, Label, Transfer};
+use super::validity::{check_hold, check_transfer};
 use crate::ShardIndex;
 
 /// 128 bits that stand for the content of a transfer or hold, without its id.
@@ -47,6 +49,30 @@ pub enum Content<'a> {
     Hold(Hold<'a>),
 }
 
+impl<'a> Content<'a> {
+    /// The id that it is asked under.
+    pub fn id(&self) -> &'a str {
+        match *self {
+            Content::Transfer(Transfer { id, .. }) | Content::Hold(Hold { id, .. }) => id,
+        }
+    }
+
+    /// The account to credit.
+    pub fn credit(&self) -> &'a str {
+        match *self {
+            Content::Transfer(Transfer { credit, .. }) | Content::Hold(Hold { credit, .. }) => credit,
+        }
+    }
+
+    /// What can be refused without knowing any account.
+    pub fn check(&self) -> Result<(), Refusal> {
+        match self {
+            Content::Transfer(transfer) => check_transfer(transfer),
+            Content::Hold(hold) => check_hold(hold),
+        }
+    }
+}
+
 impl<'a> From<&Transfer<'a>> for Content<'a> {
     fn from(transfer: &Transfer<'a>) -> Self {
         Content::Transfer(*transfer)
@@ -62,18 +88,27 @@ impl<'a> From<&Hold<'a>> for Content<'a> {
 /// What a transfer or hold asks, without its id.
 pub fn content_digest<'a>(content: impl Into<Content<'a>>) -> ContentDigest {
     match content.into() {
-        Content::Transfer(Transfer { id: _, debit, credit, amount, memo }) => {
-            digest(b't', debit, credit, amount, 0, memo)
+        Content::Transfer(Transfer { id: _, debit, credit, amount, memo, label }) => {
+            digest(b't', debit, credit, amount, 0, memo, label)
         }
-        Content::Hold(Hold { id: _, debit, credit, amount, expires_in_ms, memo }) => {
-            digest(b'h', debit, credit, amount, expires_in_ms, memo)
+        Content::Hold(Hold { id: _, debit, credit, amount, expires_in_ms, memo, label }) => {
+            digest(b'h', debit, credit, amount, expires_in_ms, memo, label)
         }
     }
 }
 
 /// SipHash-2-4 with 128 bits under the zero key over: kind, amount, lifetime (little-endian), then each text with its
-/// length before it, so that no two contents have the same bytes.
-fn digest(kind: u8, debit: &str, credit: &str, amount: u64, expires_in_ms: u64, memo: &str) -> ContentDigest {
+/// length before it, so that no two contents have the same bytes. A label stands at the end, and only if there is one:
+/// contents without are hashed as they were before labels existed.
+fn digest(
+    kind: u8,
+    debit: &str,
+    credit: &str,
+    amount: u64,
+    expires_in_ms: u64,
+    memo: &str,
+    label: Label<'_>,
+) -> ContentDigest {
     let mut sip = SipHasher::<2, 4>::new(SHARD_KEY, true);
     sip.write(&[kind]);
     sip.write(&amount.to_le_bytes());
@@ -81,6 +116,10 @@ fn digest(kind: u8, debit: &str, credit: &str, amount: u64, expires_in_ms: u64, 
     for text in [debit, credit, memo] {
         sip.write(&(text.len() as u32).to_le_bytes());
         sip.write(text.as_bytes());
+    }
+    if !label.is_none() {
+        sip.write(&label.code.to_le_bytes());
+        sip.write(label.user_data.as_bytes());
     }
     sip.finish_128()
 }

@@ -16,27 +16,27 @@ impl Ledger {
         let step = event.step_of(slot)?;
         let id = |slot: AccountSlot| self.accounts.get(slot).map(|account| Box::<str>::from(&*account.id));
         let row = match *event {
-            Event::Transferred { time, id: transfer, debit, credit, amount, memo } => {
-                (transfer, RowKind::Transfer, id(debit.slot)?, id(credit.slot())?, amount, memo, time)
+            Event::Transferred { time, id: transfer, debit, credit, amount, memo, label } => {
+                (transfer, RowKind::Transfer, id(debit.slot)?, id(credit.slot())?, amount, (memo, label), time)
             }
             Event::HoldPlaced { time, hold, debit } => {
                 let ids = (id(debit.slot)?, id(hold.credit)?);
-                (hold.id, RowKind::Hold, ids.0, ids.1, hold.amount, hold.memo, time)
+                (hold.id, RowKind::Hold, ids.0, ids.1, hold.amount, (hold.memo, hold.label), time)
             }
             Event::HoldPosted { time, hold, posted, debit, credit } => {
-                (hold.id, RowKind::Post, id(debit.slot)?, id(credit.slot())?, posted, hold.memo, time)
+                (hold.id, RowKind::Post, id(debit.slot)?, id(credit.slot())?, posted, (hold.memo, hold.label), time)
             }
             Event::HoldVoided { time, hold, debit } => {
                 let ids = (id(debit.slot)?, id(hold.credit)?);
-                (hold.id, RowKind::Void, ids.0, ids.1, hold.amount, hold.memo, time)
+                (hold.id, RowKind::Void, ids.0, ids.1, hold.amount, (hold.memo, hold.label), time)
             }
             Event::HoldExpired { time, hold, debit } => {
                 let ids = (id(debit.slot)?, id(hold.credit)?);
-                (hold.id, RowKind::Expire, ids.0, ids.1, hold.amount, hold.memo, time)
+                (hold.id, RowKind::Expire, ids.0, ids.1, hold.amount, (hold.memo, hold.label), time)
             }
-            Event::CreditReceived { posted, id: transfer, debit, credit, amount, memo, decided_at, .. } => {
+            Event::CreditReceived { posted, id: transfer, debit, credit, amount, memo, label, decided_at, .. } => {
                 let kind = if posted { RowKind::Post } else { RowKind::Transfer };
-                (transfer, kind, debit.into(), id(credit.slot)?, amount, memo, decided_at)
+                (transfer, kind, debit.into(), id(credit.slot)?, amount, (memo, label), decided_at)
             }
             Event::LossBooked { time, peer, side, number, account, amount } => {
                 let (source, other) = (id(account.slot)?, format!("shard:{peer}").into());
@@ -48,6 +48,8 @@ impl Ledger {
                     credit: if side == LossSide::Sent { other } else { source },
                     amount: amount.get(),
                     memo: "loss accepted".into(),
+                    code: 0,
+                    user_data: "".into(),
                     time_ms: time.0,
                     balance_after: account.after,
                 };
@@ -58,9 +60,11 @@ impl Ledger {
             | Event::Refused { .. }
             | Event::IdClaimed { .. }
             | Event::CreditsConfirmed { .. }
+            | Event::AccountChanged { .. }
+            | Event::AssetDeclared { .. }
             | Event::TimeMended { .. } => return None,
         };
-        let (id, kind, debit, credit, amount, memo, time) = row;
+        let (id, kind, debit, credit, amount, (memo, label), time) = row;
         let (id_space, id) = IdSpace::split(id);
         let row = HistoryRow {
             id: id.into(),
@@ -70,6 +74,8 @@ impl Ledger {
             credit,
             amount: amount.get(),
             memo: memo.into(),
+            code: label.code,
+            user_data: label.user_data.into(),
             time_ms: time.0,
             balance_after: step.after,
         };
@@ -95,6 +101,8 @@ impl Event<'_> {
             | Event::Refused { .. }
             | Event::IdClaimed { .. }
             | Event::CreditsConfirmed { .. }
+            | Event::AccountChanged { .. }
+            | Event::AssetDeclared { .. }
             | Event::TimeMended { .. } => None,
         }
     }

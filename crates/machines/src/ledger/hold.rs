@@ -68,6 +68,9 @@ pub(super) struct OpenHolds {
     by_id: HashTable<u32>,
     hasher: foldhash::fast::RandomState,
     by_expiry: BTreeMap<(TimeMs, RecordPosition), u32>,
+    /// Entries by debited account, in the order of their placement. A page continues after a record, which stays where
+    /// it is when holds around it are closed.
+    by_account: BTreeMap<(AccountSlot, RecordPosition), u32>,
     /// How many each account has; only accounts that have some.
     by_debit: HashMap<AccountSlot, u32, foldhash::fast::RandomState>,
 }
@@ -85,7 +88,7 @@ impl OpenHolds {
     }
 
     /// How many open holds reserve money of this account.
-    pub fn of_account(&self, debit: AccountSlot) -> u32 {
+    pub fn count_of(&self, debit: AccountSlot) -> u32 {
         self.by_debit.get(&debit).copied().unwrap_or(0)
     }
 
@@ -93,6 +96,7 @@ impl OpenHolds {
     pub fn insert(&mut self, hold: OpenHold) {
         let hash = self.hasher.hash_one(hold.id.as_bytes());
         let key = hold.key();
+        let place = (hold.debit, hold.placed);
         *self.by_debit.entry(hold.debit).or_insert(0) += 1;
         let entry = match self.free.pop() {
             Some(entry) => {
@@ -108,6 +112,7 @@ impl OpenHolds {
         self.by_id.insert_unique(hash, entry, |&entry| hasher.hash_one(entries[entry as usize].id.as_bytes()));
         let before = self.by_expiry.insert(key, entry);
         assert!(before.is_none(), "one record placed two holds");
+        self.by_account.insert(place, entry);
         self.assert_counts();
     }
 
@@ -115,6 +120,7 @@ impl OpenHolds {
     #[inline]
     fn assert_counts(&self) {
         assert!(self.by_id.len() == self.by_expiry.len(), "a hold is in one index only");
+        assert!(self.by_id.len() == self.by_account.len(), "a hold is not among those of its account");
         assert!(self.by_id.len() + self.free.len() == self.entries.len(), "an entry is neither a hold's nor free");
     }
 
@@ -126,6 +132,8 @@ impl OpenHolds {
         for (key, &entry) in &self.by_expiry {
             let hold = &self.entries[entry as usize];
             assert_eq!(hold.key(), *key, "hold {} stands elsewhere in the order of expiry", hold.id.as_str());
+            let of_account = self.by_account.get(&(hold.debit, hold.placed));
+            assert_eq!(of_account, Some(&entry), "hold {} is not among those of its account", hold.id.as_str());
             let found = self.find(hold.id.as_str()).map(std::ptr::from_ref);
             assert_eq!(found, Some(std::ptr::from_ref(hold)), "hold {} is not found where it is", hold.id.as_str());
         }
@@ -140,9 +148,11 @@ impl OpenHolds {
             .find_entry(hash, |&entry| entries[entry as usize].id.as_bytes() == id.as_bytes())
             .expect("only an open hold is removed");
         let (entry, _) = found.remove();
-        let by_expiry = self.by_expiry.remove(&self.entries[entry as usize].key());
+        let hold = &self.entries[entry as usize];
+        let by_expiry = self.by_expiry.remove(&hold.key());
         assert!(by_expiry == Some(entry), "an open hold is in the order of expiry");
-        let debit = self.entries[entry as usize].debit;
+        let (debit, place) = (hold.debit, (hold.debit, hold.placed));
+        assert!(self.by_account.remove(&place) == Some(entry), "an open hold is among those of its account");
         let count = self.by_debit.get_mut(&debit).expect("an open hold is counted for its account");
         *count -= 1;
         if *count == 0 {
@@ -165,6 +175,12 @@ impl OpenHolds {
     /// All open holds, those that expire first in front.
     pub fn by_expiry(&self) -> impl Iterator<Item = &OpenHold> {
         self.by_expiry.values().map(|&entry| &self.entries[entry as usize])
+    }
+
+    /// Those on one account that were placed after a record, in the order of their placement.
+    pub fn of_account(&self, account: AccountSlot, after: RecordPosition) -> impl Iterator<Item = &OpenHold> {
+        let range = (Bound::Excluded((account, after)), Bound::Included((account, RecordPosition(u64::MAX))));
+        self.by_account.range(range).map(|(_, &entry)| &self.entries[entry as usize])
     }
 
     /// Those that expire behind `after` in that order.

@@ -15,6 +15,18 @@ pub const WHOLE_ID_BYTES_MAX: usize = ID_SPACE_BYTES_MAX + 1 + TRANSFER_ID_BYTES
 pub const ASSET_BYTES_MAX: usize = 32;
 /// Longest memo, in bytes of UTF-8.
 pub const MEMO_BYTES_MAX: usize = 256;
+/// Longest `user_data`, in bytes of UTF-8: a UUID with its hyphens and a prefix.
+pub const USER_DATA_BYTES_MAX: usize = 64;
+/// Most keys of metadata on one account, and most that one request changes.
+pub const METADATA_KEYS_MAX: usize = 16;
+/// Longest key of metadata, in bytes of UTF-8.
+pub const METADATA_KEY_BYTES_MAX: usize = 64;
+/// Longest value of metadata, in bytes of UTF-8.
+pub const METADATA_VALUE_BYTES_MAX: usize = 256;
+/// Most bytes of all keys and values on one account together, and most that one request changes.
+pub const METADATA_BYTES_MAX: usize = 1024;
+/// Most decimals of an asset: an amount of 64 bits has no more digits behind the point.
+pub const ASSET_DECIMALS_MAX: u8 = 18;
 /// Most transfers in one request, and most in one linked group.
 pub const TRANSFERS_PER_REQUEST_MAX: usize = 8_190;
 /// Longest life of a hold: one hundred years of 365.25 days, in milliseconds.
@@ -28,15 +40,21 @@ pub const ACCOUNTS_MAX: u32 = u32::MAX;
 /// each).
 pub const OUTBOUND_PENDING_MAX: usize = 1 << 20;
 /// Longest encoded event, in bytes.
-pub const EVENT_BYTES_MAX: usize = 1024;
+pub const EVENT_BYTES_MAX: usize = 1280;
 
 /// The longest head of an event besides its texts: tag, two times, a digest and the most integers any event has.
 pub(super) const EVENT_HEAD_BYTES_MAX: usize = 1 + 6 + 6 + 16 + 12 * VARINT_BYTES_MAX;
 
 const _: () = assert!(
-    EVENT_HEAD_BYTES_MAX + (2 + WHOLE_ID_BYTES_MAX) + (2 + ACCOUNT_ID_BYTES_MAX) + (2 + MEMO_BYTES_MAX)
+    EVENT_HEAD_BYTES_MAX
+        + (2 + WHOLE_ID_BYTES_MAX)
+        + (2 + ACCOUNT_ID_BYTES_MAX)
+        + (2 + MEMO_BYTES_MAX)
+        + (2 + USER_DATA_BYTES_MAX)
         <= EVENT_BYTES_MAX
 );
+// Each changed key of metadata has two lengths and a byte that says whether it was removed.
+const _: () = assert!(EVENT_HEAD_BYTES_MAX + METADATA_BYTES_MAX + 5 * METADATA_KEYS_MAX <= EVENT_BYTES_MAX);
 const _: () = assert!(EVENT_HEAD_BYTES_MAX + (2 + ACCOUNT_ID_BYTES_MAX) + (2 + ASSET_BYTES_MAX) <= EVENT_BYTES_MAX);
 // A hold's end is a time that fits 64 bits, whenever it was placed.
 const _: () = assert!(TIME_MS_MAX.checked_add(HOLD_EXPIRES_IN_MS_MAX).is_some());

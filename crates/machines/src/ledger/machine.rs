@@ -50,6 +50,9 @@ impl Machine for Ledger {
             Command::ClaimId { id, owner, digest } => self.decide_claim(id, owner, digest, prior, now),
             Command::OpenAccount { id, asset, kind } => self.decide_open(id, asset, kind, now),
             Command::AdoptAccount { id, asset, kind, home } => self.decide_adopt(id, asset, kind, home, now),
+            Command::ChangeAccount { id, ref change, is_settled } => self.decide_change(id, change, is_settled, now),
+            Command::AdoptChange { id, revision, rules } => self.decide_adopt_change(id, revision, rules, now),
+            Command::DeclareAsset { asset, decimals } => self.decide_declare(asset, decimals, now),
             Command::ReceiveCredit(ref credit) => self.decide_receive(credit, now),
             Command::ConfirmCredits { to, number } => self.decide_confirm(to, number, now),
         }

@@ -28,6 +28,7 @@ mod account_order;
 mod accounts;
 mod apply;
 mod asset;
+mod change;
 mod codec;
 mod command;
 mod compared;
@@ -45,8 +46,10 @@ mod machine;
 mod mismatch;
 mod outcome;
 mod peer;
+mod reads;
 mod request;
 mod rules;
+mod settings;
 mod slot_table;
 mod snapshot;
 mod sound;
@@ -60,22 +63,26 @@ mod tests;
 
 pub use account::AccountSlot;
 pub use account_order::AccountOrder;
+pub use asset::AssetView;
 pub use codec::EventError;
 pub use command::{Command, InboundCredit};
-pub use compared::{HoldView, PeerFigures};
+pub use compared::{HoldFigures, PeerFigures};
 pub use event::{AccountStep, CreditStep, Event, HoldFacts};
 pub use hash::{Content, ContentDigest, content_digest, id_hash, id_hash_keyed, shard_of};
 pub use id_space::IdSpace;
 pub use limits::{
-    ACCOUNT_ID_BYTES_MAX, ACCOUNTS_MAX, ASSET_BYTES_MAX, EVENT_BYTES_MAX, HOLD_EXPIRES_IN_MS_MAX, ID_SPACE_BYTES_MAX,
-    MEMO_BYTES_MAX, OUTBOUND_PENDING_MAX, TIME_MS_MAX, TRANSFER_ID_BYTES_MAX, TRANSFERS_PER_REQUEST_MAX,
-    WHOLE_ID_BYTES_MAX,
+    ACCOUNT_ID_BYTES_MAX, ACCOUNTS_MAX, ASSET_BYTES_MAX, ASSET_DECIMALS_MAX, EVENT_BYTES_MAX, HOLD_EXPIRES_IN_MS_MAX,
+    ID_SPACE_BYTES_MAX, MEMO_BYTES_MAX, METADATA_BYTES_MAX, METADATA_KEY_BYTES_MAX, METADATA_KEYS_MAX,
+    METADATA_VALUE_BYTES_MAX, OUTBOUND_PENDING_MAX, TIME_MS_MAX, TRANSFER_ID_BYTES_MAX, TRANSFERS_PER_REQUEST_MAX,
+    USER_DATA_BYTES_MAX, WHOLE_ID_BYTES_MAX,
 };
 pub use loss::{ACCEPTED_LOSS_PREFIX, Exchanged, LossSide, PeerLoss, losses};
 pub use mismatch::Mismatch;
 pub use outcome::{Outcome, Refusal, Ruling};
 pub use peer::OutboundCredit;
-pub use request::{AccountKind, AccountView, HistoryRow, Hold, RowKind, Transfer};
+pub use reads::{HoldState, HoldView, TransferState, TransferView};
+pub use request::{AccountKind, AccountView, HistoryRow, Hold, Label, RowKind, Transfer};
+pub use settings::{AccountChange, AccountRules, AccountSettings, AccountStatus, MetadataPatch};
 pub use snapshot::SnapshotError;
 pub use state::{AssetTotals, Ledger};
 pub use validity::{check_hold, check_transfer, is_account_id, is_asset, is_transfer_id};

@@ -122,6 +122,45 @@ pub enum Refusal {
     BatchSizeInvalid,
     /// The cursor of a page is not one that this account's history gave.
     CursorInvalid,
+    /// No transfer of that id (reads).
+    TransferNotFound,
+    /// Nothing may leave the account to debit: it is frozen.
+    DebitAccountFrozen,
+    /// Nothing may enter the account to credit: it is frozen.
+    CreditAccountFrozen,
+    /// The account to debit is closed.
+    DebitAccountClosed,
+    /// The account to credit is closed.
+    CreditAccountClosed,
+    /// Less than its `balance_min` would be available on the account to debit.
+    BalanceBelowMin,
+    /// The balance of the account to credit would be above its `balance_max`.
+    BalanceAboveMax,
+    /// The account to credit has a `balance_max`, which only its own shard can check, and the debit is decided on
+    /// another.
+    LimitAcrossShards,
+    /// `user_data` is longer than 64 bytes.
+    UserDataTooLong,
+    /// `balance_min` is above `balance_max`, or a wallet's limit is below zero.
+    LimitsInvalid,
+    /// More than 16 keys or 1 KiB of metadata, or a key or value that is too long or not printable.
+    MetadataInvalid,
+    /// A collector has no limits, and is frozen instead of closed.
+    SettingNotAllowed,
+    /// Only an account with a balance of zero and without open holds is closed.
+    AccountNotEmpty,
+    /// Credits to the account are on their way from other shards: it is frozen now, and can be closed when they have
+    /// arrived.
+    AccountInTransit,
+    /// The account was changed since: its revision is another one.
+    RevisionStale {
+        /// The revision that it has.
+        revision: u64,
+    },
+    /// The asset was declared with other decimals.
+    AssetExists,
+    /// More than 18 decimals.
+    DecimalsInvalid,
     /// What this stands on was journaled and cannot be read any more. Nothing was decided and nothing is remembered:
     /// once the file is put right, the same request is decided. The place is interned for the life of the process, so
     /// that an outcome stays a small copy.
@@ -158,6 +197,23 @@ impl Refusal {
             Refusal::LinkedAcrossShards => "linked_across_shards",
             Refusal::BatchSizeInvalid => "batch_size_invalid",
             Refusal::CursorInvalid => "cursor_invalid",
+            Refusal::TransferNotFound => "transfer_not_found",
+            Refusal::DebitAccountFrozen => "debit_account_frozen",
+            Refusal::CreditAccountFrozen => "credit_account_frozen",
+            Refusal::DebitAccountClosed => "debit_account_closed",
+            Refusal::CreditAccountClosed => "credit_account_closed",
+            Refusal::BalanceBelowMin => "balance_below_min",
+            Refusal::BalanceAboveMax => "balance_above_max",
+            Refusal::LimitAcrossShards => "limit_across_shards",
+            Refusal::UserDataTooLong => "user_data_too_long",
+            Refusal::LimitsInvalid => "limits_invalid",
+            Refusal::MetadataInvalid => "metadata_invalid",
+            Refusal::SettingNotAllowed => "setting_not_allowed",
+            Refusal::AccountNotEmpty => "account_not_empty",
+            Refusal::AccountInTransit => "account_in_transit",
+            Refusal::RevisionStale { .. } => "revision_stale",
+            Refusal::AssetExists => "asset_exists",
+            Refusal::DecimalsInvalid => "decimals_invalid",
             Refusal::Damaged(_) => "damaged",
         }
     }
@@ -174,6 +230,13 @@ impl Refusal {
                 | Refusal::Overflow
                 | Refusal::TooManyHolds
                 | Refusal::LinkedFailed
+                | Refusal::DebitAccountFrozen
+                | Refusal::CreditAccountFrozen
+                | Refusal::DebitAccountClosed
+                | Refusal::CreditAccountClosed
+                | Refusal::BalanceBelowMin
+                | Refusal::BalanceAboveMax
+                | Refusal::LimitAcrossShards
         )
     }
 }

@@ -1,5 +1,9 @@
 //! Requests to the ledger, borrowed from the bytes that arrived.
 
+use std::sync::Arc;
+
+use super::settings::{AccountSettings, AccountStatus};
+
 /// What an account may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -10,6 +14,30 @@ pub enum AccountKind {
     Source = 2,
     /// Credit-only, with a part on every shard: a candidate, a campaign's spend.
     Collector = 3,
+}
+
+/// What a client's program keeps with a transfer or hold to find its own records again. It is content: the same id with
+/// another label is `id_reused`. A record without one is not a byte longer.
+///
+/// Why a text and not 128 bits: the keys of other systems are texts (UUIDs, ULIDs, order numbers), and a JSON number is
+/// exact only up to 2^53.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Label<'a> {
+    /// The reason, as the client numbers its reasons; 0 for none.
+    pub code: u32,
+    /// A key of another system, at most 64 bytes; empty for none.
+    pub user_data: &'a str,
+}
+
+impl Label<'_> {
+    /// Neither code nor key.
+    pub const NONE: Label<'static> = Label { code: 0, user_data: "" };
+
+    /// Whether there is neither code nor key.
+    #[inline]
+    pub fn is_none(&self) -> bool {
+        self.code == 0 && self.user_data.is_empty()
+    }
 }
 
 /// Move `amount` from `debit` to `credit`, exactly once for this `id`.
@@ -25,6 +53,8 @@ pub struct Transfer<'a> {
     pub amount: u64,
     /// Free text for the history, at most 256 bytes; empty for none.
     pub memo: &'a str,
+    /// Code and key of the client's program.
+    pub label: Label<'a>,
 }
 
 /// Reserve `amount` of `debit` for a later post to `credit`.
@@ -42,6 +72,8 @@ pub struct Hold<'a> {
     pub expires_in_ms: u64,
     /// Free text for the history, at most 256 bytes; empty for none.
     pub memo: &'a str,
+    /// Code and key of the client's program.
+    pub label: Label<'a>,
 }
 
 /// The figures of one account (for a collector: of one part, or of all parts summed).
@@ -61,12 +93,19 @@ pub struct AccountView {
     pub credited: u128,
     /// All that ever went out, minor units.
     pub debited: u128,
+    /// What was set on the account; `None` as long as nothing ever was.
+    pub settings: Option<Arc<AccountSettings>>,
 }
 
 impl AccountView {
     /// `balance - held`: what a transfer may take from a wallet.
     pub fn available(&self) -> i128 {
         i128::from(self.balance) - i128::from(self.held)
+    }
+
+    /// Which movements it takes part in.
+    pub fn status(&self) -> AccountStatus {
+        self.settings.as_ref().map_or(AccountStatus::Open, |settings| settings.status)
     }
 }
 
@@ -102,6 +141,10 @@ pub struct HistoryRow {
     pub amount: u64,
     /// Free text, empty for none.
     pub memo: Box<str>,
+    /// Code of the client's program; 0 for none.
+    pub code: u32,
+    /// Key of the client's program; empty for none.
+    pub user_data: Box<str>,
     /// When it was decided, milliseconds since the epoch.
     pub time_ms: u64,
     /// The account's balance after this row, minor units.

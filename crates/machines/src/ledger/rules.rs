@@ -63,9 +63,23 @@ impl Ledger {
         if from.asset != to.asset {
             return Verdict::Refuse(Refusal::AssetMismatch);
         }
+        let is_restricted = from.is_restricted | to.is_restricted;
+        if is_restricted && let Err(refusal) = self.check_status(debit_slot, credit_slot) {
+            return Verdict::Refuse(refusal);
+        }
         let (balance, held) = figures.figures(debit_slot, from);
         if let Err(refusal) = self.may_leave(from, balance, held, amount, figures) {
             return Verdict::Refuse(refusal);
+        }
+        if is_restricted {
+            let (to_balance, _) = figures.figures(credit_slot, to);
+            let available = i128::from(balance) - i128::from(held);
+            let checked = self
+                .check_min(debit_slot, available, amount)
+                .and_then(|()| self.check_max(credit_slot, to, to_balance, amount));
+            if let Err(refusal) = checked {
+                return Verdict::Refuse(refusal);
+            }
         }
         debug_assert!(debit_slot != credit_slot, "{debit} and {credit} are two ids of one account");
         assert!(from.home == self.shard, "a debit of {debit} came to shard {}, not its home {}", self.shard, from.home);
@@ -101,6 +115,57 @@ impl Ledger {
                 if reserve > i128::from(self.issuance_cap()) { Err(Refusal::Overflow) } else { Ok(()) }
             }
             AccountKind::Collector => Err(Refusal::CollectorCreditOnly),
+        }
+    }
+
+    /// Whether the status of the two accounts lets money move.
+    #[cold]
+    pub(super) fn check_status(&self, debit: AccountSlot, credit: AccountSlot) -> Result<(), Refusal> {
+        let leaves = self.settings.rules(debit).status.forbids_debit();
+        match leaves.or_else(|| self.settings.rules(credit).status.forbids_credit()) {
+            Some(refusal) => Err(refusal),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a hold may be posted: what was reserved may still leave and enter.
+    #[inline]
+    pub(super) fn check_post(&self, debit: AccountSlot, credit: AccountSlot, posted: Amount) -> Result<(), Refusal> {
+        let (Some(from), Some(to)) = (self.accounts.get(debit), self.accounts.get(credit)) else {
+            unreachable!("a hold is between accounts that are there")
+        };
+        if !from.is_restricted && !to.is_restricted {
+            return Ok(());
+        }
+        self.check_status(debit, credit)?;
+        self.check_max(credit, to, to.balance, posted)
+    }
+
+    /// Whether the debited account keeps what it must keep. `available` is balance less holds before the debit.
+    #[cold]
+    pub(super) fn check_min(&self, debit: AccountSlot, available: i128, amount: Amount) -> Result<(), Refusal> {
+        match self.settings.rules(debit).balance_min {
+            Some(min) if available - i128::from(amount.get()) < i128::from(min) => Err(Refusal::BalanceBelowMin),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the credited account may have so much. Only its own shard knows its balance, so a debit that another
+    /// shard decides is refused: a limit that is checked too late is none.
+    #[cold]
+    pub(super) fn check_max(
+        &self,
+        credit: AccountSlot,
+        to: &Account,
+        balance: i64,
+        amount: Amount,
+    ) -> Result<(), Refusal> {
+        match self.settings.rules(credit).balance_max {
+            Some(_) if !to.is_on(self.shard) => Err(Refusal::LimitAcrossShards),
+            Some(max) if i128::from(balance) + i128::from(amount.get()) > i128::from(max) => {
+                Err(Refusal::BalanceAboveMax)
+            }
+            _ => Ok(()),
         }
     }
 

@@ -8,12 +8,13 @@
 use std::collections::BTreeMap;
 
 use super::account::{Account, AccountSlot};
-use super::asset::AssetIndex;
+use super::asset::{Asset, AssetIndex};
 use super::codec::get_account_kind;
 use super::hold::{HoldId, OpenHold};
-use super::limits::{ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, TIME_MS_MAX, WHOLE_ID_BYTES_MAX};
+use super::limits::{ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, ASSET_DECIMALS_MAX, TIME_MS_MAX, WHOLE_ID_BYTES_MAX};
 use super::peer::Peer;
 use super::request::AccountKind;
+use super::settings::{get_settings, put_settings};
 use super::state::Ledger;
 use super::validity::{check_expiry, is_known_account_id, is_known_asset, is_known_id};
 use super::{hash::shard_of, limits::ACCOUNTS_MAX};
@@ -22,7 +23,7 @@ use crate::encoding::{Malformed, Parsed, Reader, put_text, put_varint, put_varin
 use crate::{Amount, OutboundNumber, RecordPosition, TimeMs};
 
 /// Version of the layout; the first thing in the bytes.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 /// No sum comes near: 2^63 transfers of the largest amount.
 const GROSS_MAX: u128 = 1 << 126;
 
@@ -57,12 +58,13 @@ impl Ledger {
             put_varint(out, self.assets.len().into());
         });
         for (_, asset) in self.assets.iter() {
-            out.put(|out| put_text(out, &asset.name));
+            out.put(|out| put_asset(out, asset));
         }
         out.put(|out| put_varint(out, self.accounts.len().into()));
         for (slot, account) in self.accounts.range(0, self.accounts.len()) {
             out.put(|out| self.put_account(out, slot, account));
         }
+        self.put_all_settings(&mut out);
         out.put(|out| put_varint(out, self.holds.len() as u64));
         for hold in self.holds.iter() {
             out.put(|out| put_hold(out, hold));
@@ -71,6 +73,20 @@ impl Ledger {
             put_peer(&mut out, peer);
         }
         out.flush();
+    }
+
+    /// Hands the part of the snapshot to `sink` that has what was set on accounts, also on those of other shards.
+    pub fn write_settings(&self, sink: &mut dyn FnMut(&[u8])) {
+        let mut out = Chunks::new(sink);
+        self.put_all_settings(&mut out);
+        out.flush();
+    }
+
+    fn put_all_settings<S: FnMut(&[u8]) + ?Sized>(&self, out: &mut Chunks<'_, S>) {
+        out.put(|out| put_varint(out, self.settings.len() as u64));
+        for (slot, settings) in self.settings.iter() {
+            out.put(|out| put_settings(out, slot, settings));
+        }
     }
 
     fn put_account(&self, out: &mut Vec<u8>, slot: AccountSlot, account: &Account) {
@@ -135,7 +151,11 @@ fn get_ledger(reader: &mut Reader<'_>) -> Parsed<Ledger> {
     for _ in 0..reader.u32("count of assets")? {
         let name = reader.text(1, ASSET_BYTES_MAX, "asset")?;
         require(is_known_asset(name) && ledger.assets.find(name).is_none(), "asset")?;
-        ledger.assets.find_or_add(name);
+        let index = ledger.assets.find_or_add(name);
+        let declared = reader.byte("decimals")?;
+        require(declared <= ASSET_DECIMALS_MAX + 1, "decimals")?;
+        require(declared == 0 || shard_of(name, shard_count) == shard, "home shard of an asset")?;
+        ledger.assets.get_mut(index).decimals = declared.checked_sub(1);
     }
     let accounts = reader.u32("count of accounts")?;
     require(accounts < ACCOUNTS_MAX, "count of accounts")?;
@@ -143,9 +163,21 @@ fn get_ledger(reader: &mut Reader<'_>) -> Parsed<Ledger> {
         get_account(reader, &mut ledger)?;
     }
     assert_eq!(ledger.accounts.len(), accounts, "every account has its slot");
+    for _ in 0..reader.varint("count of settings")? {
+        let (slot, settings) = get_settings(reader)?;
+        let in_order = ledger.settings.last_slot().is_none_or(|last| last < slot);
+        let account = ledger.accounts.get_mut(slot).filter(|_| in_order);
+        let account = account.ok_or(Malformed { what: "account of settings" })?;
+        require(settings.rules.check(account.kind).is_ok(), "rules of an account")?;
+        require(account.home == shard || settings.metadata.is_empty(), "metadata away from home")?;
+        account.is_restricted = settings.rules.restrict();
+        ledger.settings.set(slot, settings);
+    }
     let holds = reader.varint("count of holds")?;
     for _ in 0..holds {
         let hold = get_hold(reader, &ledger)?;
+        let asset = ledger.accounts.get(hold.debit).expect("it was checked with its hold").asset;
+        ledger.assets.change_held(asset, hold.amount.get(), 0);
         ledger.holds.insert(hold);
     }
     assert_eq!(ledger.holds.len() as u64, holds, "every hold is open once");
@@ -173,6 +205,7 @@ fn get_account(reader: &mut Reader<'_>, ledger: &mut Ledger) -> Parsed<()> {
         asset,
         home: shard_of(id, ledger.shard_count),
         kind,
+        is_restricted: false,
     };
     let mut turns = 0;
     if account.is_on(ledger.shard) {
@@ -187,8 +220,11 @@ fn get_account(reader: &mut Reader<'_>, ledger: &mut Ledger) -> Parsed<()> {
         check_account(&account, debited, ledger)?;
     }
     // A sum of damaged figures may pass 64 bits; then it is above the cap.
-    let reserve = &mut ledger.assets.get_mut(asset).reserve;
-    *reserve = reserve.saturating_add(account.reserve());
+    let of_asset = ledger.assets.get_mut(asset);
+    of_asset.reserve = of_asset.reserve.saturating_add(account.reserve());
+    if account.kind == AccountKind::Source {
+        of_asset.issued -= i128::from(account.balance);
+    }
     let slot = ledger.accounts.push(account);
     ledger.accounts.add_turns(slot, turns);
     Ok(())
@@ -210,6 +246,12 @@ fn get_gross(reader: &mut Reader<'_>, what: &'static str) -> Parsed<u128> {
     let sum = reader.varint_128(what)?;
     require(sum < GROSS_MAX, what)?;
     Ok(sum)
+}
+
+/// The name, then one more than the decimals; 0 if none were declared on this shard.
+fn put_asset(out: &mut Vec<u8>, asset: &Asset) {
+    put_text(out, &asset.name);
+    out.push(asset.decimals.map_or(0, |decimals| decimals + 1));
 }
 
 fn get_asset(reader: &mut Reader<'_>, ledger: &Ledger) -> Parsed<AssetIndex> {

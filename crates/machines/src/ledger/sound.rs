@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use super::asset::AssetIndex;
 use super::hash::shard_of;
 use super::peer::Peer;
+use super::request::AccountKind;
 use super::state::Ledger;
 use super::validity::{check_expiry, is_known_account_id, is_known_asset};
 use crate::{OutboundNumber, RecordPosition, ShardIndex};
@@ -17,6 +18,13 @@ impl Ledger {
     pub(super) fn assert_all_sound(&self) {
         self.assert_parts_fit();
         assert_eq!(self.check_sums(), Ok(()), "the sums of shard {}", self.shard);
+        let mut held = vec![0u128; self.assets.len() as usize];
+        for account in self.accounts.iter() {
+            held[account.asset.0 as usize] += u128::from(account.held);
+        }
+        for (index, asset) in self.assets.iter() {
+            assert_eq!(asset.held, held[index.0 as usize], "what holds of {} reserve", asset.name);
+        }
     }
 
     /// All but the sums.
@@ -26,6 +34,7 @@ impl Ledger {
         self.assert_accounts_sound();
         self.assert_assets_sound();
         self.assert_holds_sound();
+        self.assert_settings_sound();
         for (shard, peer) in (0..).map(ShardIndex).zip(&self.peers) {
             if shard == self.shard {
                 assert!(peer.is_untouched(), "shard {shard} sent itself something");
@@ -52,14 +61,34 @@ impl Ledger {
 
     fn assert_assets_sound(&self) {
         self.assets.assert_sound();
-        let mut reserves = vec![0u64; self.assets.len() as usize];
+        let mut reserves = vec![(0u64, 0i128); self.assets.len() as usize];
         for account in self.accounts.iter() {
-            reserves[account.asset.0 as usize] += account.reserve();
+            let (reserve, issued) = &mut reserves[account.asset.0 as usize];
+            *reserve += account.reserve();
+            if account.kind == AccountKind::Source {
+                *issued -= i128::from(account.balance);
+            }
         }
         for (index, asset) in self.assets.iter() {
             assert!(is_known_asset(&asset.name), "asset {:?} has no valid name", asset.name);
-            assert_eq!(asset.reserve, reserves[index.0 as usize], "what sources of {} may still owe", asset.name);
+            let (reserve, issued) = reserves[index.0 as usize];
+            assert_eq!(asset.reserve, reserve, "what sources of {} may still owe", asset.name);
+            assert_eq!(asset.issued, issued, "what sources of {} gave out", asset.name);
             assert!(asset.reserve <= self.issuance_cap(), "sources of {} issued more than the cap", asset.name);
+        }
+    }
+
+    fn assert_settings_sound(&self) {
+        for (slot, settings) in self.settings.iter() {
+            let account = self.accounts.get(slot).expect("settings are those of an account");
+            let id = &*account.id;
+            assert!(settings.revision > 0, "the settings of {id} were never set");
+            assert_eq!(settings.rules.check(account.kind), Ok(()), "the settings of {id} do not fit its kind");
+            assert!(account.home == self.shard || settings.metadata.is_empty(), "the metadata of {id} is not here");
+        }
+        for (slot, account) in (0..).map(super::AccountSlot).zip(self.accounts.iter()) {
+            let rules = self.settings.rules(slot);
+            assert_eq!(account.is_restricted, rules.restrict(), "account {} says what was set on it", &*account.id);
         }
     }
 

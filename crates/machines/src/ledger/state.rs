@@ -4,15 +4,16 @@ use std::collections::BTreeMap;
 
 use tidegate_planted::BalanceChange;
 
-use super::account::AccountSlot;
+use super::account::{Account, AccountSlot};
 use super::accounts::Accounts;
-use super::asset::Assets;
+use super::asset::{AssetView, Assets};
 use super::command::InboundCredit;
 use super::event::{CreditStep, Event};
 use super::hold::OpenHolds;
 use super::limits::OUTBOUND_PENDING_MAX;
 use super::peer::{OutboundCredit, Peer};
 use super::request::{AccountKind, AccountView, Transfer};
+use super::settings::SettingsTable;
 use crate::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
 /// The ledger of one shard: a fold of its events. See the [module](super) for what it promises.
@@ -27,6 +28,7 @@ pub struct Ledger {
     pub(super) accounts: Accounts,
     pub(super) assets: Assets,
     pub(super) holds: OpenHolds,
+    pub(super) settings: SettingsTable,
     /// By shard; the own entry stays empty.
     pub(super) peers: Vec<Peer>,
 }
@@ -65,6 +67,7 @@ impl Ledger {
             accounts: Accounts::default(),
             assets: Assets::default(),
             holds: OpenHolds::default(),
+            settings: SettingsTable::default(),
             peers: vec![Peer::default(); shard_count as usize],
         }
     }
@@ -118,8 +121,7 @@ impl Ledger {
 
     /// The account in a slot, as [`Ledger::account`].
     pub fn account_at(&self, slot: AccountSlot) -> Option<AccountView> {
-        let account = self.accounts.get(slot)?;
-        Some(account.view(&self.assets.get(account.asset).name, self.accounts.gross(slot)))
+        self.accounts.get(slot).map(|account| self.view(slot, account))
     }
 
     /// Asset and kind of the account in a slot, and whether its money is on this shard.
@@ -140,8 +142,7 @@ impl Ledger {
 
     /// The figures of the account or part in a slot; `None` if its money is on another shard.
     pub fn figures_at(&self, slot: AccountSlot) -> Option<AccountView> {
-        self.accounts.get(slot).filter(|account| account.is_on(self.shard))?;
-        self.account_at(slot)
+        self.accounts.get(slot).filter(|account| account.is_on(self.shard)).map(|account| self.view(slot, account))
     }
 
     /// How many accounts and parts have their money on this shard. Takes time in proportion to the accounts.
@@ -220,12 +221,12 @@ impl Ledger {
     /// What to send for an outbound credit, given the event that its record holds. `None` if that is not the event that
     /// decided it.
     pub fn credit_of<'a>(&'a self, outbound: &OutboundCredit, event: &Event<'a>) -> Option<InboundCredit<'a>> {
-        let (id, memo, posted, debit, amount, time) = match *event {
-            Event::Transferred { time, id, debit, credit, amount, memo } => {
-                self.sends(outbound, credit).then_some((id, memo, false, debit, amount, time))?
+        let (id, memo, label, posted, debit, amount, time) = match *event {
+            Event::Transferred { time, id, debit, credit, amount, memo, label } => {
+                self.sends(outbound, credit).then_some((id, memo, label, false, debit, amount, time))?
             }
             Event::HoldPosted { time, hold, posted, debit, credit } => {
-                self.sends(outbound, credit).then_some((hold.id, hold.memo, true, debit, posted, time))?
+                self.sends(outbound, credit).then_some((hold.id, hold.memo, hold.label, true, debit, posted, time))?
             }
             _ => return None,
         };
@@ -238,6 +239,7 @@ impl Ledger {
             credit: &self.accounts.get(outbound.slot)?.id,
             amount: amount.get(),
             memo,
+            label,
             debit_position: outbound.position,
             decided_at: time,
         })
@@ -269,6 +271,27 @@ impl Ledger {
             .collect()
     }
 
+    /// The assets that this shard knows, in the order of first use, with what it has of each.
+    pub fn assets(&self) -> Vec<AssetView> {
+        let views = self.assets.iter().map(|(_, asset)| AssetView {
+            name: (&*asset.name).into(),
+            decimals: asset.decimals,
+            issued: asset.issued,
+            held: asset.held,
+        });
+        views.collect()
+    }
+
+    /// How many credits to an account of another shard are not confirmed yet, and whether decisions here know that
+    /// nothing may enter it. Takes time in proportion to the unconfirmed credits.
+    pub fn under_way_to(&self, account: &str) -> (usize, bool) {
+        let Some(slot) = self.slot(account) else { return (0, false) };
+        let home = self.accounts.get(slot).expect("found accounts are there").home;
+        let peer = self.peer(home);
+        let credits = peer.after(peer.confirmed()).filter(|credit| credit.slot == slot).count();
+        (credits, self.settings.rules(slot).status.forbids_credit().is_some())
+    }
+
     /// The time a decision is made at: the clock's, but never before an earlier event's.
     pub(super) fn time_of(&self, now: TimeMs) -> TimeMs {
         debug_assert!(self.time <= TimeMs::MAX, "an event of a time that no record can carry");
@@ -284,5 +307,9 @@ impl Ledger {
     #[inline]
     pub(super) fn peer(&self, shard: ShardIndex) -> &Peer {
         &self.peers[shard.0 as usize]
+    }
+
+    pub(super) fn view(&self, slot: AccountSlot, account: &Account) -> AccountView {
+        account.view(&self.assets.get(account.asset).name, self.accounts.gross(slot), self.settings.get(slot))
     }
 }

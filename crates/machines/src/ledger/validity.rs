@@ -9,22 +9,24 @@
 use super::id_space::IdSpace;
 use super::limits::{
     ACCOUNT_ID_BYTES_MAX, ASSET_BYTES_MAX, HOLD_EXPIRES_IN_MS_MAX, ID_SPACE_BYTES_MAX, MEMO_BYTES_MAX,
-    TRANSFER_ID_BYTES_MAX,
+    TRANSFER_ID_BYTES_MAX, USER_DATA_BYTES_MAX,
 };
 use super::outcome::Refusal;
-use super::request::{Hold, Transfer};
+use super::request::{Hold, Label, Transfer};
 use super::visible::{is_visible, was_visible};
 use crate::Amount;
 
 /// Whether a transfer's form is right: everything that can be refused without knowing any account.
 pub fn check_transfer(transfer: &Transfer<'_>) -> Result<(), Refusal> {
     check_form(transfer.id, false, transfer.debit, transfer.credit, transfer.amount, transfer.memo)?;
+    check_label(&transfer.label)?;
     check_accounts(transfer.debit, transfer.credit)
 }
 
 /// Whether a hold's form is right: everything that can be refused without knowing any account.
 pub fn check_hold(hold: &Hold<'_>) -> Result<(), Refusal> {
     check_form(hold.id, false, hold.debit, hold.credit, hold.amount, hold.memo)?;
+    check_label(&hold.label)?;
     check_expiry(hold.expires_in_ms)?;
     check_accounts(hold.debit, hold.credit)
 }
@@ -39,7 +41,7 @@ pub(super) fn check_form(
     amount: u64,
     memo: &str,
 ) -> Result<Amount, Refusal> {
-    if !is_transfer_id(id) && !(is_known && is_known_id(id)) {
+    if !(is_transfer_id(id) || is_known && is_known_id(id)) {
         return Err(Refusal::IdInvalid);
     }
     let Some(amount) = Amount::new(amount) else { return Err(Refusal::AmountInvalid) };
@@ -50,6 +52,11 @@ pub(super) fn check_form(
         return Err(Refusal::SameAccount);
     }
     Ok(amount)
+}
+
+#[inline]
+pub(super) fn check_label(label: &Label<'_>) -> Result<(), Refusal> {
+    if label.user_data.len() > USER_DATA_BYTES_MAX { Err(Refusal::UserDataTooLong) } else { Ok(()) }
 }
 
 pub(super) fn check_expiry(expires_in_ms: u64) -> Result<(), Refusal> {
@@ -115,7 +122,7 @@ pub(super) fn is_known_asset(asset: &str) -> bool {
 /// Only characters that a person sees, and no space at an end: two ids that look the same to a person who compares them
 /// must not differ in one of those.
 #[inline]
-fn is_printable(text: &str) -> bool {
+pub(super) fn is_printable(text: &str) -> bool {
     let is_visible = is_ascii_text(text) || (!text.is_ascii() && text.chars().all(is_visible));
     is_visible && !text.starts_with(' ') && !text.ends_with(' ')
 }
@@ -126,7 +133,7 @@ fn is_ascii_text(text: &str) -> bool {
 }
 
 #[cold]
-fn was_printable(text: &str) -> bool {
+pub(super) fn was_printable(text: &str) -> bool {
     text.chars().all(was_visible)
 }
 

@@ -94,6 +94,7 @@ impl Ask {
                     credit: &content.credit,
                     amount: content.amount,
                     memo: &content.memo,
+                    label: Default::default(),
                 })),
             },
             Ask::Holds(items) => Request::PlaceHolds(items.iter().map(hold_request).collect()),
@@ -131,6 +132,8 @@ fn hold_request(item: &Item) -> HoldRequest {
         amount: content.amount,
         expires_in_ms: content.expires_in_ms.expect("a hold has a lifetime"),
         memo: content.memo.as_str().into(),
+        code: 0,
+        user_data: "".into(),
         open_holds_max: u32::MAX,
     }
 }

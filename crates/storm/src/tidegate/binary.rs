@@ -67,6 +67,7 @@ pub fn transfer<'a>(names: &'a Names, payment: &'a Payment) -> TransferRef<'a> {
         credit: names.of(payment.credit).as_bytes(),
         amount: payment.amount,
         memo: b"",
+        ..TransferRef::default()
     }
 }
 

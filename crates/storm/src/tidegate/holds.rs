@@ -67,7 +67,7 @@ impl Dialect for HoldPairs<'_> {
             return Ok(false);
         }
         let mut ids = Vec::with_capacity(self.batch);
-        let mut frame = HoldsEncoder::begin(out, correlation);
+        let mut frame = HoldsEncoder::begin(out, correlation, false);
         while ids.len() < self.batch
             && let Some(payment) = self.work.next()
         {

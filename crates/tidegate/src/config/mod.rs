@@ -64,6 +64,7 @@ const OWNERS: &[&[Section]] = &[
     quota::ServiceQuotaKeys::SECTIONS,
     accounts::UserKeys::SECTIONS,
     accounts::ServiceKeys::SECTIONS,
+    seed::SeedAssetKeys::SECTIONS,
     seed::SeedAccountKeys::SECTIONS,
     seed::SeedTransferKeys::SECTIONS,
 ];

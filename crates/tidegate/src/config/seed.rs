@@ -1,4 +1,4 @@
-//! `[[seed.account]]` and `[[seed.transfer]]`: the first contents of a new ledger.
+//! `[[seed.asset]]`, `[[seed.account]]` and `[[seed.transfer]]`: the first contents of a new ledger.
 
 use tidegate_config::{ConfigError, Count, Document, NoDefault, Required, Text, config, words};
 use tidegate_machines::ledger::AccountKind;
@@ -9,6 +9,15 @@ words! {
         "wallet" => AccountKind::Wallet,
         "source" => AccountKind::Source,
         "collector" => AccountKind::Collector,
+    }
+}
+
+config! {
+    /// `[[seed.asset]]`
+    pub struct SeedAssetKeys in [["seed.asset"]] {
+        name: Required<Text> = NoDefault, .., restart, "unit of measure";
+        decimals: Required<Count> = NoDefault, .., restart,
+            "0 to 18 digits of an amount behind the point, for those who show amounts; they never change";
     }
 }
 
@@ -33,14 +42,18 @@ config! {
     }
 }
 
-/// Accounts and transfers that are asked of the ledger at each start. Their ids make every time after the first a
+/// Assets, accounts and transfers that are asked of the ledger at each start. Their ids make every time after the first a
 /// duplicate.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seed {
+    /// Assets to declare, before the accounts.
+    pub assets: Vec<SeedAssetKeys>,
     /// Accounts to open, before the transfers.
     pub accounts: Vec<SeedAccountKeys>,
     /// Transfers to make, in this order.
     pub transfers: Vec<SeedTransferKeys>,
+    /// File and line of each asset.
+    pub asset_places: Vec<String>,
     /// File and line of each account.
     pub account_places: Vec<String>,
     /// File and line of each transfer.
@@ -50,15 +63,17 @@ pub struct Seed {
 /// The ledger checks all of them before it is seeded.
 pub fn settle(document: &Document) -> Result<Seed, ConfigError> {
     let (accounts, transfers): (Vec<SeedAccountKeys>, Vec<SeedTransferKeys>) = (document.list()?, document.list()?);
-    let places = |section: &str, count: usize| {
+    let assets: Vec<SeedAssetKeys> = document.list()?;
+    let places = |section: &str, key: &str, count: usize| {
         let place = |index| {
-            let path = format!("{section}[{index}].id");
+            let path = format!("{section}[{index}].{key}");
             let at = document.error_at(&path, "");
             at.line.map_or(at.place.clone(), |line| format!("{}:{line}", at.place))
         };
         (0..count).map(place).collect()
     };
-    let account_places = places("seed.account", accounts.len());
-    let transfer_places = places("seed.transfer", transfers.len());
-    Ok(Seed { accounts, transfers, account_places, transfer_places })
+    let asset_places = places("seed.asset", "name", assets.len());
+    let account_places = places("seed.account", "id", accounts.len());
+    let transfer_places = places("seed.transfer", "id", transfers.len());
+    Ok(Seed { assets, accounts, transfers, asset_places, account_places, transfer_places })
 }

@@ -197,7 +197,7 @@ impl LoadClient<'_> {
         loop {
             let question = self.next_question(Pattern::Http, log.asked.len(), &mut Vec::new());
             let Question::Transfers(moves) = &question else { unreachable!("HTTP visitors only transfer") };
-            let Transfer { id, debit, credit, amount, memo } = moves[0].as_transfer(self.show);
+            let Transfer { id, debit, credit, amount, memo, .. } = moves[0].as_transfer(self.show);
             let body = json!({ "id": id, "debit": debit, "credit": credit, "amount": amount, "memo": memo });
             log.asked.push(Asked { question, answer: None });
             let answer = client.post("/v1/transfers", &body)?;

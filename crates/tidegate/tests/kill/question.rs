@@ -43,7 +43,7 @@ impl Question {
             }
             Question::Holds(moves) => {
                 let hold = |one| Hold { transfer: Move::as_transfer(one, show), expires_in_ms: HOLD_LIFE_MS };
-                client.send_holds(&moves.iter().map(hold).collect::<Vec<_>>())
+                client.send_holds(&moves.iter().map(hold).collect::<Vec<_>>(), false)
             }
             Question::Posts(posts) => {
                 let posts: Vec<_> = posts.iter().map(|(hold, amount)| (&*hold.id, Some(*amount))).collect();

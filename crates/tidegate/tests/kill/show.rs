@@ -96,6 +96,6 @@ impl Move {
     /// As the client asks it.
     pub fn as_transfer<'a>(&'a self, show: &'a Show) -> Transfer<'a> {
         let (debit, credit) = (show.id(self.debit), show.id(self.credit));
-        Transfer { id: &self.id, debit, credit, amount: self.amount, memo: self.memo() }
+        Transfer { id: &self.id, debit, credit, amount: self.amount, memo: self.memo(), code: 0, user_data: "" }
     }
 }

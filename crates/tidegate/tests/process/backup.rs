@@ -79,7 +79,15 @@ impl Load {
                     while !stop.load(Ordering::Relaxed) {
                         let id = format!("load-{client}-{}", done.len());
                         let (debit, credit) = transfer(client * 7_919 + done.len());
-                        let asked = Transfer { id: &id, debit: &debit, credit: &credit, amount: 1, memo: "" };
+                        let asked = Transfer {
+                            id: &id,
+                            debit: &debit,
+                            credit: &credit,
+                            amount: 1,
+                            memo: "",
+                            code: 0,
+                            user_data: "",
+                        };
                         // The server is killed while it is asked.
                         let Ok(outcome) = connection.transfer(&asked) else { break };
                         assert!(outcome.is_done(), "{outcome:?}");
@@ -286,8 +294,15 @@ fn shards_under_load_across_each_other_are_cut_so_that_they_agree() {
     for number in 0..8 {
         let id = wallet(number);
         client.open_account(&id, "credit", AccountKind::Wallet).expect("it opens");
-        let sale =
-            Transfer { id: &format!("sale-{number}"), debit: "source:shop", credit: &id, amount: CREDITS, memo: "" };
+        let sale = Transfer {
+            id: &format!("sale-{number}"),
+            debit: "source:shop",
+            credit: &id,
+            amount: CREDITS,
+            memo: "",
+            code: 0,
+            user_data: "",
+        };
         assert!(client.transfer(&sale).expect("it is decided").is_done());
     }
     let load = Load::start(&server, 4, move |number| (wallet(number), wallet(number + 1 + number % 7)));

@@ -1,32 +1,39 @@
-//! A disk that returns other bytes than were written. A call that reads them is told that the shard failed, and they
-//! are used in no answer. SIGTERM still ends the process, with a non-zero exit code.
+//! A disk that returns other bytes than were written. A call that reads them is refused as damaged, they are used in no
+//! answer, and everybody else is served. `damage.rs` has the details.
 
 use std::fs::{self, OpenOptions};
 use std::net::TcpStream;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-use tidegate_client::{Client, ClientError, Transfer};
+use tidegate_client::{Client, ClientError, Outcome, Transfer};
 
 use crate::http::Http;
 use crate::votes::{connect, open_show};
-use crate::{Server, Settings, folder, wait_for};
+use crate::{Server, Settings, folder};
 
 const MEMO: &str = "the memo that rots";
-const VOTE: Transfer<'_> = Transfer { id: "vote", debit: "wallet:dave", credit: "candidate:1", amount: 1, memo: MEMO };
+const VOTE: Transfer<'_> =
+    Transfer { id: "vote", debit: "wallet:dave", credit: "candidate:1", amount: 1, memo: MEMO, code: 0, user_data: "" };
 
 #[test]
-fn a_repeated_vote_whose_record_has_rotted_is_told_shard_failed() {
-    fails_and_ends(|client| client.transfer(&VOTE).map(|outcome| format!("{outcome:?}")));
+fn a_repeated_vote_whose_record_has_rotted_is_refused_and_nobody_else_is() {
+    is_refused(|client| match client.transfer(&VOTE) {
+        Ok(Outcome::Refused { code, .. }) => code,
+        other => panic!("a refusal expected, {other:?}"),
+    });
 }
 
 #[test]
-fn a_history_with_a_rotted_record_is_told_shard_failed() {
-    fails_and_ends(|client| client.history("wallet:dave", "", 10).map(|page| format!("{page:?}")));
+fn a_history_with_a_rotted_record_is_refused_and_nobody_else_is() {
+    is_refused(|client| match client.history("wallet:dave", "", 10) {
+        Err(ClientError::Server(error)) => error.code,
+        other => panic!("a refusal expected, {other:?}"),
+    });
 }
 
 /// Lets the record of a durable vote rot under the running server; then `ask` must meet it.
-fn fails_and_ends(ask: impl Fn(&mut Client<TcpStream>) -> Result<String, ClientError>) {
+fn is_refused(ask: impl Fn(&mut Client<TcpStream>) -> String) {
     let folder = folder();
     let settings = Settings::new(folder.path());
     let server = Server::start(&settings);
@@ -44,23 +51,18 @@ fn fails_and_ends(ask: impl Fn(&mut Client<TcpStream>) -> Result<String, ClientE
     let file = OpenOptions::new().write(true).open(&segment).expect("it is there");
     file.write_all_at(b"T", at as u64).expect("it takes a byte");
 
-    // The call in flight and all later ones get an answer.
     for _ in 0..2 {
-        match ask(&mut client) {
-            Err(ClientError::Server(error)) => assert_eq!(error.code, "shard_failed", "{error}"),
-            other => panic!("shard_failed expected, {other:?}"),
-        }
+        assert_eq!(ask(&mut client), "damaged");
     }
+    let other = Transfer { id: "another vote", ..VOTE };
+    assert!(client.transfer(&other).expect("the server serves").is_done());
     let mut http = Http::connect(server.http).expect("the door is open");
     let answer = http.get("/v1/accounts/wallet:dave").expect("the door answers");
-    assert_eq!((answer.status, answer.code()), (503, "shard_failed"), "{answer:?}");
-
-    wait_for("the process knows that it failed", || {
-        (http.get("/healthz").expect("the door answers").status == 503).then_some(())
-    });
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let health = http.get("/healthz").expect("the door answers");
+    assert_eq!((health.status, &health.body["damage"]), (200, &1.into()), "{health:?}");
     let ended = server.terminate();
-    assert!(ended.status.code().is_some_and(|code| code != 0), "{ended}");
-    assert!(ended.log.contains("a journal failed"), "{ended}");
+    assert!(ended.status.success() && ended.log.contains("a file is damaged"), "{ended}");
 }
 
 fn first_segment(settings: &Settings) -> PathBuf {

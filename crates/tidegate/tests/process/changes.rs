@@ -120,7 +120,15 @@ fn every_cursor_of_several_shards_goes_on_where_it_stands() {
         client.open_account(&wallet, "credit", AccountKind::Wallet).expect("it opens");
         for number in 0..5 {
             let id = format!("{wallet}-{number}");
-            let sale = Transfer { id: &id, debit: "source:shop", credit: &wallet, amount: 5, memo: "" };
+            let sale = Transfer {
+                id: &id,
+                debit: "source:shop",
+                credit: &wallet,
+                amount: 5,
+                memo: "",
+                code: 0,
+                user_data: "",
+            };
             assert!(client.transfer(&sale).expect("credits are sold").is_done());
         }
     }
@@ -172,14 +180,30 @@ fn rows_say_what_happened_and_a_reader_chooses_among_them() {
     open_show(&mut client);
     let now = follow(&server, SERVICE, "after=now&kinds=transfer,hold_posted");
     let hold = |id, amount| Hold {
-        transfer: Transfer { id, debit: "wallet:dave", credit: "candidate:1", amount, memo: "m" },
+        transfer: Transfer {
+            id,
+            debit: "wallet:dave",
+            credit: "candidate:1",
+            amount,
+            memo: "m",
+            code: 0,
+            user_data: "",
+        },
         expires_in_ms: 3_600_000,
     };
     assert!(client.hold(&hold("h1", 10)).expect("a hold").is_done());
     assert!(client.hold(&hold("h2", 20)).expect("a hold").is_done());
     assert!(client.post("h1", Some(4)).expect("a post").is_done());
     assert!(client.void("h2").expect("a void").is_done());
-    let much = Transfer { id: "t1", debit: "wallet:dave", credit: "candidate:1", amount: u64::MAX >> 2, memo: "" };
+    let much = Transfer {
+        id: "t1",
+        debit: "wallet:dave",
+        credit: "candidate:1",
+        amount: u64::MAX >> 2,
+        memo: "",
+        code: 0,
+        user_data: "",
+    };
     assert!(!client.transfer(&much).expect("a refusal").is_done());
     let little = Transfer { id: "t2", amount: 1, ..much };
     assert!(client.transfer(&little).expect("a vote").is_done());
@@ -272,7 +296,8 @@ fn a_viewer_follows_his_own_wallet_until_his_rights_are_taken() {
     let server = Server::start(&settings);
     let mut client = connect(&server);
     open_show(&mut client);
-    let carols = Transfer { id: "c", debit: "wallet:carol", credit: "candidate:1", amount: 1, memo: "" };
+    let carols =
+        Transfer { id: "c", debit: "wallet:carol", credit: "candidate:1", amount: 1, memo: "", code: 0, user_data: "" };
     assert!(client.transfer(&carols).expect("a vote").is_done());
     assert!(client.transfers(&votes(&ids("daves", 1))).expect("a vote")[0].is_done());
     let token = log_in(&server, "dave", "dave");

@@ -41,7 +41,8 @@ impl WallClock {
 }
 
 fn hold<'a>(id: &'a str, expires_in_ms: u64) -> Hold<'a> {
-    let transfer = Transfer { id, debit: "wallet:dave", credit: "candidate:1", amount: 1, memo: "" };
+    let transfer =
+        Transfer { id, debit: "wallet:dave", credit: "candidate:1", amount: 1, memo: "", code: 0, user_data: "" };
     Hold { transfer, expires_in_ms }
 }
 

@@ -38,8 +38,15 @@ fn a_viewer_who_floods_fills_no_journal_and_takes_no_id() {
         let answer = web.post("/v1/transfers", &theft).expect("the door answers");
         too_many += u64::from(answer.status == 429);
         let id = format!("binary-{asked}");
-        let transfer =
-            Transfer { id: &id, debit: "wallet:dave", credit: "candidate:1", amount: 9_000_000_000, memo: "" };
+        let transfer = Transfer {
+            id: &id,
+            debit: "wallet:dave",
+            credit: "candidate:1",
+            amount: 9_000_000_000,
+            memo: "",
+            code: 0,
+            user_data: "",
+        };
         match binary.transfer(&transfer) {
             Ok(Outcome::Refused { code, .. }) => assert_eq!(code, "insufficient_funds"),
             Err(ClientError::Server(error)) if error.code == "busy" => {
@@ -54,7 +61,15 @@ fn a_viewer_who_floods_fills_no_journal_and_takes_no_id() {
     assert!(asked > 200 && too_many > asked / 2, "of {asked} requests {too_many} were too many");
 
     // The shop has its ids, and is served.
-    let sale = Transfer { id: "order-0", debit: "source:shop", credit: "wallet:dave", amount: 5, memo: "" };
+    let sale = Transfer {
+        id: "order-0",
+        debit: "source:shop",
+        credit: "wallet:dave",
+        amount: 5,
+        memo: "",
+        code: 0,
+        user_data: "",
+    };
     assert_eq!(shop.transfer(&sale).expect("the shop sells"), Outcome::Applied);
     assert!(server.terminate().status.success());
     let audited = audit(&settings.data);
@@ -72,11 +87,27 @@ fn a_remembered_refusal_says_so_at_both_doors() {
     let server = Server::start(&Settings::new(folder.path()));
     let mut client = connect(&server);
     open_show(&mut client);
-    let vote = Transfer { id: "v", debit: "wallet:dave", credit: "candidate:1", amount: 1_000_001, memo: "" };
+    let vote = Transfer {
+        id: "v",
+        debit: "wallet:dave",
+        credit: "candidate:1",
+        amount: 1_000_001,
+        memo: "",
+        code: 0,
+        user_data: "",
+    };
     let Outcome::Refused { available: 1_000_000, remembered: None, .. } = client.transfer(&vote).unwrap() else {
         panic!("the first refusal is none that is remembered")
     };
-    let more = Transfer { id: "more", debit: "source:shop", credit: "wallet:dave", amount: 100, memo: "" };
+    let more = Transfer {
+        id: "more",
+        debit: "source:shop",
+        credit: "wallet:dave",
+        amount: 100,
+        memo: "",
+        code: 0,
+        user_data: "",
+    };
     assert_eq!(client.transfer(&more).unwrap(), Outcome::Applied);
     let Outcome::Refused { code, available, remembered: Some(decided_at) } = client.transfer(&vote).unwrap() else {
         panic!("the id was refused for ever")

@@ -168,7 +168,15 @@ impl Two {
         let mut client = connect(server);
         for number in 0..count {
             let id = format!("{name}-{number}");
-            let transfer = Transfer { id: &id, debit: self.payer, credit: &self.receiver, amount: 1, memo: "" };
+            let transfer = Transfer {
+                id: &id,
+                debit: self.payer,
+                credit: &self.receiver,
+                amount: 1,
+                memo: "",
+                code: 0,
+                user_data: "",
+            };
             assert!(client.transfer(&transfer).expect("it is decided").is_done());
         }
         wait_for("the credits are there", || (self.balance(server, &self.receiver) == then).then_some(()));

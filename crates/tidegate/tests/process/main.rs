@@ -14,6 +14,7 @@ mod commands;
 mod cursors;
 mod damage;
 mod directory;
+mod features;
 mod full_disk;
 mod history_lines;
 mod hostile;

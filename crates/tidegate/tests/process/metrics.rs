@@ -42,7 +42,15 @@ fn metrics_count_what_was_done() {
     let request = ids("vote", 500);
     client.transfers(&votes(&request)).expect("the server serves");
     client.transfers(&votes(&request[..100])).expect("the server serves");
-    let too_much = Transfer { id: "x", debit: "wallet:carol", credit: "candidate:1", amount: 1 << 40, memo: "" };
+    let too_much = Transfer {
+        id: "x",
+        debit: "wallet:carol",
+        credit: "candidate:1",
+        amount: 1 << 40,
+        memo: "",
+        code: 0,
+        user_data: "",
+    };
     client.transfer(&too_much).expect("the server serves");
     Client::connect(server.binary, "no-such-token").expect_err("the door refuses a bad token");
 

@@ -32,7 +32,7 @@ fn a_viewer_may_vote_and_nothing_else() {
     let token = log_in(&server, "dave", "dave");
     let mut dave = Client::connect(server.binary, &token).expect("the token is good");
 
-    let transfer = |id, debit, credit| Transfer { id, debit, credit, amount: 1, memo: "" };
+    let transfer = |id, debit, credit| Transfer { id, debit, credit, amount: 1, memo: "", code: 0, user_data: "" };
     let vote = transfer("vote", "wallet:dave", "candidate:1");
     assert_eq!(dave.transfer(&vote).expect("a vote"), Outcome::Applied);
     assert_eq!(dave.transfer(&vote).expect("a vote"), Outcome::Duplicate);

@@ -32,7 +32,15 @@ pub fn open_show(client: &mut Client<TcpStream>) {
         client.open_account(id, "credit", kind).expect("accounts open");
     }
     for wallet in ["wallet:dave", "wallet:carol"] {
-        let sale = Transfer { id: wallet, debit: "source:shop", credit: wallet, amount: CREDITS, memo: "" };
+        let sale = Transfer {
+            id: wallet,
+            debit: "source:shop",
+            credit: wallet,
+            amount: CREDITS,
+            memo: "",
+            code: 0,
+            user_data: "",
+        };
         assert!(client.transfer(&sale).expect("credits are sold").is_done());
     }
 }
@@ -44,6 +52,14 @@ pub fn ids(name: &str, count: usize) -> Vec<String> {
 
 /// Dave's votes with these ids, of one credit each; some 400 bytes of journal each.
 pub fn votes(ids: &[String]) -> Vec<Transfer<'_>> {
-    let vote = |id| Transfer { id, debit: "wallet:dave", credit: "candidate:1", amount: 1, memo: MEMO };
+    let vote = |id| Transfer {
+        id,
+        debit: "wallet:dave",
+        credit: "candidate:1",
+        amount: 1,
+        memo: MEMO,
+        code: 0,
+        user_data: "",
+    };
     ids.iter().map(|id| vote(id)).collect()
 }

@@ -55,6 +55,11 @@ impl<S: Read + Write> Http<S> {
         self.request("POST", path, &body.to_string())
     }
 
+    /// `PATCH path` with a JSON body
+    pub fn patch(&mut self, path: &str, body: &Value) -> io::Result<Answer> {
+        self.request("PATCH", path, &body.to_string())
+    }
+
     fn request(&mut self, method: &str, path: &str, body: &str) -> io::Result<Answer> {
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\

@@ -32,7 +32,7 @@ pub enum ReplyBodyRef<'a> {
 /// becomes types.
 pub fn decode_reply(frame: &[u8]) -> Result<ReplyRef<'_>, BadFrame> {
     let mut envelope = Envelope::default();
-    let body = match envelope.read(frame, ROOM) {
+    let body = match envelope.read(frame, ROOM, number::TRANSFER_STATE..=number::ASSETS) {
         Ok(()) => body(&envelope),
         Err(error) => Err(error),
     };
@@ -65,6 +65,18 @@ fn body<'a>(envelope: &Envelope<'a>) -> Result<ReplyBodyRef<'a>, DecodeError> {
         }
         number::PONG => Body::Pong(generated(bytes)?),
         number::ERROR => Body::Error(generated(bytes)?),
+        number::TRANSFER_STATE => Body::TransferState(generated(bytes)?),
+        number::HOLD_STATE => Body::HoldState(generated(bytes)?),
+        number::OPEN_HOLDS => {
+            for_each_item(bytes, |_| Ok(()))?;
+            Body::OpenHolds(generated(bytes)?)
+        }
+        number::ACCOUNT_CHANGED => Body::AccountChanged(generated(bytes)?),
+        number::ASSET_DECLARED => Body::AssetDeclared(generated(bytes)?),
+        number::ASSETS => {
+            for_each_item(bytes, |_| Ok(()))?;
+            Body::Assets(generated(bytes)?)
+        }
         _ => return Err(DecodeError::BodyMissing),
     }))
 }

@@ -7,7 +7,7 @@
 //!
 //! let mut buffer = Vec::new();
 //! let mut request = TransfersEncoder::begin(&mut buffer, 7, false);
-//! request.push(&TransferRef { id: b"t1", debit: b"wallet:dave", credit: b"candidate:1", amount: 5, memo: b"" });
+//! request.push(&TransferRef { id: b"t1", debit: b"wallet:dave", credit: b"candidate:1", amount: 5, ..Default::default() });
 //! request.finish();
 //!
 //! let Split::Frame(range) = split(&buffer, limits::FRAME_BYTES_MAX)? else { panic!("a whole frame") };
@@ -65,6 +65,18 @@ pub enum BodyRef<'a> {
     ReadAudit,
     /// Are you there?
     Ping,
+    /// What became of a transfer.
+    ReadTransfer { id: &'a str, id_space: Option<&'a str> },
+    /// A hold and its state.
+    ReadHold { id: &'a str, id_space: Option<&'a str> },
+    /// A page of the open holds on an account.
+    ListHolds { account: &'a str, after: &'a str, limit: u32 },
+    /// Still to be [read](ChangeAccountRef::read).
+    ChangeAccount(ChangeAccountRef<'a>),
+    /// Decimals of an asset.
+    DeclareAsset { asset: &'a str, decimals: u32 },
+    /// All assets.
+    ListAssets,
     /// For a room that this schema does not know.
     Room(RoomRef<'a>),
 }
@@ -76,7 +88,7 @@ pub enum BodyRef<'a> {
 #[inline]
 pub fn decode_request(frame: &[u8]) -> Result<RequestRef<'_>, BadFrame> {
     let mut envelope = Envelope::default();
-    let body = match envelope.read(frame, ROOM) {
+    let body = match envelope.read(frame, ROOM, number::READ_TRANSFER..=number::LIST_ASSETS) {
         Ok(()) => body(frame, &envelope),
         Err(error) => Err(error),
     };
@@ -121,6 +133,22 @@ fn body<'a>(frame: &'a [u8], envelope: &Envelope<'a>) -> Result<BodyRef<'a>, Dec
         }
         number::READ_AUDIT => Plain::read(bytes, &[], &[]).map(|_| BodyRef::ReadAudit)?,
         number::PING => Plain::read(bytes, &[], &[]).map(|_| BodyRef::Ping)?,
+        number::READ_TRANSFER => {
+            BodyRef::ReadTransfer { id: Plain::read(bytes, &[1], &[])?.texts[0], id_space: id_space(bytes)? }
+        }
+        number::READ_HOLD => {
+            BodyRef::ReadHold { id: Plain::read(bytes, &[1], &[])?.texts[0], id_space: id_space(bytes)? }
+        }
+        number::LIST_HOLDS => {
+            let Plain { texts: [account, after], number } = Plain::read(bytes, &[1, 2], &[3])?;
+            BodyRef::ListHolds { account, after, limit: number as u32 }
+        }
+        number::CHANGE_ACCOUNT => BodyRef::ChangeAccount(ChangeAccountRef { bytes }),
+        number::DECLARE_ASSET => {
+            let Plain { texts: [asset, _], number } = Plain::read(bytes, &[1], &[2])?;
+            BodyRef::DeclareAsset { asset, decimals: number as u32 }
+        }
+        number::LIST_ASSETS => Plain::read(bytes, &[], &[]).map(|_| BodyRef::ListAssets)?,
         ROOM => BodyRef::Room(RoomRef::read(bytes)?),
         _ => return Err(DecodeError::BodyMissing),
     })
@@ -182,6 +210,10 @@ pub struct TransferSpans {
     pub memo: TextSpan,
     /// Minor units.
     pub amount: u64,
+    /// Code; 0 for none.
+    pub code: u32,
+    /// User data; empty for none.
+    pub user_data: TextSpan,
 }
 
 /// The transfers of a request, not read yet.
@@ -236,7 +268,7 @@ fn transfer(bytes: &[u8], mut at: usize) -> Result<TransferSpans, DecodeError> {
     while at < bytes.len() {
         let tag = bytes[at];
         match tag {
-            0x0a | 0x12 | 0x1a | 0x2a => {
+            0x0a | 0x12 | 0x1a | 0x2a | 0x3a => {
                 at += 1;
                 let end = end_of(bytes, &mut at)?;
                 text::check(&bytes[at..end])?;
@@ -246,12 +278,17 @@ fn transfer(bytes: &[u8], mut at: usize) -> Result<TransferSpans, DecodeError> {
                     0x0a => item.id = span,
                     0x12 => item.debit = span,
                     0x1a => item.credit = span,
-                    _ => item.memo = span,
+                    0x2a => item.memo = span,
+                    _ => item.user_data = span,
                 }
             }
             0x20 => {
                 at += 1;
                 item.amount = varint::read(bytes, &mut at)?;
+            }
+            0x30 => {
+                at += 1;
+                item.code = varint::read(bytes, &mut at)? as u32;
             }
             // Not one of ours as ours are written: unknown, of the wrong type, or with a padded tag.
             _ => padded_field(bytes, &mut at, &mut item)?,
@@ -268,6 +305,11 @@ fn padded_field(bytes: &[u8], at: &mut usize, item: &mut TransferSpans) -> Resul
         2 => &mut item.debit,
         3 => &mut item.credit,
         5 => &mut item.memo,
+        7 => &mut item.user_data,
+        6 => {
+            item.code = value.varint()? as u32;
+            return Ok(());
+        }
         4 => {
             item.amount = value.varint()?;
             return Ok(());
@@ -359,6 +401,10 @@ pub struct HoldRef<'a> {
     pub expires_in_ms: u64,
     /// Memo; empty for none.
     pub memo: &'a str,
+    /// Code; 0 for none.
+    pub code: u32,
+    /// User data; empty for none.
+    pub user_data: &'a str,
 }
 
 /// The holds of a request, not read yet.
@@ -368,8 +414,16 @@ pub struct HoldsRef<'a> {
 }
 
 impl<'a> HoldsRef<'a> {
-    /// Gives each hold to `sink`, in order. After an error, what the sink was given must be dropped.
-    pub fn read(self, mut sink: impl FnMut(HoldRef<'a>)) -> Result<(), DecodeError> {
+    /// Gives each hold to `sink`, in order, and returns whether they are linked. After an error, what the sink was given
+    /// must be dropped.
+    pub fn read(self, mut sink: impl FnMut(HoldRef<'a>)) -> Result<bool, DecodeError> {
+        let mut linked = false;
+        for_each(self.bytes, |number, value| {
+            if number == 2 {
+                linked = value.varint()? != 0;
+            }
+            Ok(())
+        })?;
         for_each_item(self.bytes, |item| {
             let mut hold = HoldRef::default();
             for_each(item.bytes()?, |number, value| {
@@ -380,14 +434,76 @@ impl<'a> HoldsRef<'a> {
                     4 => hold.amount = value.varint()?,
                     5 => hold.expires_in_ms = value.varint()?,
                     6 => hold.memo = value.text()?,
+                    7 => hold.code = value.varint()? as u32,
+                    8 => hold.user_data = value.text()?,
                     _ => {}
                 }
                 Ok(())
             })?;
             sink(hold);
             Ok(())
-        })
+        })?;
+        Ok(linked)
     }
+}
+
+/// A change of an account, its texts borrowed from the frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccountChangeRef<'a> {
+    /// Account id.
+    pub id: &'a str,
+    /// Revision that the account must be at.
+    pub if_revision: Option<u64>,
+    /// The number of an `AccountStatus`, known or not; 0 to leave it.
+    pub status: i32,
+    /// New lower limit.
+    pub balance_min: Option<i64>,
+    /// New upper limit.
+    pub balance_max: Option<i64>,
+    /// Whether the lower limit goes.
+    pub remove_balance_min: bool,
+    /// Whether the upper limit goes.
+    pub remove_balance_max: bool,
+    /// Keys and values to set, as they came.
+    pub metadata: Vec<(&'a str, &'a str)>,
+    /// Keys to remove.
+    pub remove_metadata: Vec<&'a str>,
+}
+
+/// A change of an account, not read yet.
+#[derive(Clone, Copy, Debug)]
+pub struct ChangeAccountRef<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> ChangeAccountRef<'a> {
+    /// Reads it. Memory grows with the frame.
+    pub fn read(self) -> Result<AccountChangeRef<'a>, DecodeError> {
+        let mut change = AccountChangeRef::default();
+        for_each(self.bytes, |number, value| {
+            match number {
+                1 => change.id = value.text()?,
+                2 => change.if_revision = Some(value.varint()?),
+                3 => change.status = value.varint()? as i32,
+                4 => change.balance_min = Some(zigzag(value.varint()?)),
+                5 => change.balance_max = Some(zigzag(value.varint()?)),
+                6 => change.remove_balance_min = value.varint()? != 0,
+                7 => change.remove_balance_max = value.varint()? != 0,
+                8 => {
+                    let Plain { texts: [key, text], .. } = Plain::read(value.bytes()?, &[1, 2], &[])?;
+                    change.metadata.push((key, text));
+                }
+                9 => change.remove_metadata.push(value.text()?),
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(change)
+    }
+}
+
+fn zigzag(value: u64) -> i64 {
+    (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
 /// The posts of a request, not read yet.

@@ -26,6 +26,10 @@ pub struct TransferRef<'a> {
     pub amount: u64,
     /// Memo, at most 256 bytes; empty for none.
     pub memo: &'a [u8],
+    /// Code; 0 for none.
+    pub code: u32,
+    /// User data, at most 64 bytes; empty for none.
+    pub user_data: &'a [u8],
 }
 
 impl<'a> From<&'a proto::Transfer> for TransferRef<'a> {
@@ -36,6 +40,8 @@ impl<'a> From<&'a proto::Transfer> for TransferRef<'a> {
             credit: transfer.credit.as_bytes(),
             amount: transfer.amount,
             memo: transfer.memo.as_bytes(),
+            code: transfer.code,
+            user_data: transfer.user_data.as_bytes(),
         }
     }
 }
@@ -47,7 +53,7 @@ impl<'a> From<&'a proto::Transfer> for TransferRef<'a> {
 ///
 /// let mut out = Vec::new();
 /// let mut frame = TransfersEncoder::begin(&mut out, 7, false);
-/// frame.push(&TransferRef { id: b"t1", debit: b"wallet:dave", credit: b"candidate:1", amount: 1, memo: b"" });
+/// frame.push(&TransferRef { id: b"t1", debit: b"wallet:dave", credit: b"candidate:1", amount: 1, ..Default::default() });
 /// frame.finish();
 /// ```
 #[derive(Debug)]
@@ -71,13 +77,17 @@ impl<'o> TransfersEncoder<'o> {
             + text_width(transfer.debit)
             + text_width(transfer.credit)
             + number_width(transfer.amount)
-            + text_width(transfer.memo);
+            + text_width(transfer.memo)
+            + number_width(transfer.code.into())
+            + text_width(transfer.user_data);
         let out = self.0.item(length);
         write_text(out, 0x0a, transfer.id);
         write_text(out, 0x12, transfer.debit);
         write_text(out, 0x1a, transfer.credit);
         write_number(out, 0x20, transfer.amount);
         write_text(out, 0x2a, transfer.memo);
+        write_number(out, 0x30, transfer.code.into());
+        write_text(out, 0x3a, transfer.user_data);
     }
 
     /// How long the frame is so far, in bytes. The server reads up to [`crate::limits::FRAME_BYTES_MAX`].
@@ -98,8 +108,12 @@ pub struct HoldsEncoder<'o>(Batch<'o>);
 
 impl<'o> HoldsEncoder<'o> {
     /// Opens a frame at the end of `out`. Dropped without `finish`, it takes back what it appended.
-    pub fn begin(out: &'o mut Vec<u8>, correlation: u64) -> HoldsEncoder<'o> {
-        HoldsEncoder(Batch::begin(out, correlation, number::HOLDS))
+    pub fn begin(out: &'o mut Vec<u8>, correlation: u64, linked: bool) -> HoldsEncoder<'o> {
+        let batch = Batch::begin(out, correlation, number::HOLDS);
+        if linked {
+            batch.out.extend_from_slice(&[0x10, 1]);
+        }
+        HoldsEncoder(batch)
     }
 
     /// Appends one hold: `transfer` once it is posted, reserved until then or until `expires_in_ms` has passed.
@@ -110,7 +124,9 @@ impl<'o> HoldsEncoder<'o> {
             + text_width(transfer.credit)
             + number_width(transfer.amount)
             + number_width(expires_in_ms)
-            + text_width(transfer.memo);
+            + text_width(transfer.memo)
+            + number_width(transfer.code.into())
+            + text_width(transfer.user_data);
         let out = self.0.item(length);
         write_text(out, 0x0a, transfer.id);
         write_text(out, 0x12, transfer.debit);
@@ -118,6 +134,8 @@ impl<'o> HoldsEncoder<'o> {
         write_number(out, 0x20, transfer.amount);
         write_number(out, 0x28, expires_in_ms);
         write_text(out, 0x32, transfer.memo);
+        write_number(out, 0x38, transfer.code.into());
+        write_text(out, 0x42, transfer.user_data);
     }
 
     /// How long the frame is so far, in bytes.

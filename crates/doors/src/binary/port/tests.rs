@@ -174,7 +174,14 @@ fn a_vote_whose_credit_cannot_be_looked_at_now_is_told_why_and_not_that_it_is_mi
     for (correlation, reason, code) in [(2, Unavailable::Busy, "busy"), (3, Unavailable::ShardFailed, "shard_failed")] {
         let mut frames = Vec::new();
         let mut votes = TransfersEncoder::begin(&mut frames, correlation, false);
-        votes.push(&TransferRef { id: b"vote", debit: b"wallet:dave", credit: b"candidate:1", amount: 1, memo: b"" });
+        votes.push(&TransferRef {
+            id: b"vote",
+            debit: b"wallet:dave",
+            credit: b"candidate:1",
+            amount: 1,
+            memo: b"",
+            ..Default::default()
+        });
         votes.finish();
         client.write_all(&frames).unwrap();
         let (ticket, asked) = door.question();

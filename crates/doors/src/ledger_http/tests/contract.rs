@@ -142,6 +142,130 @@ fn holds_are_placed_posted_and_voided() {
 }
 
 #[test]
+fn holds_come_in_batches() {
+    let server = TestServer::open();
+    let ask = |path: &str, body: &str| server.ask(SERVICE, "POST", path, body);
+    let hold = |id: &str, amount: u64| {
+        format!(
+            r#"{{"id":"{id}","debit":"wallet:dave","credit":"candidate:1","amount":{amount},"expires_in_ms":60000}}"#
+        )
+    };
+    let many = format!(r#"{{"holds":[{},{}],"linked":true}}"#, hold("h1", 3), hold("h2", 4));
+    let placed = ask("/v1/holds", &many);
+    let applied = json!({"outcomes": [{"id": "h1", "outcome": "applied"}, {"id": "h2", "outcome": "applied"}]});
+    assert_eq!((placed.status, placed.json()), (200, applied.clone()));
+    let posted = ask("/v1/holds/post", r#"{"posts":[{"id":"h1","amount":2}]}"#).json();
+    assert_eq!(posted, json!({"outcomes": [{"id": "h1", "outcome": "applied"}]}));
+    let voided = ask("/v1/holds/void", r#"{"ids":["h1","h2"]}"#).json();
+    let lines = json!({"outcomes": [
+        {"id": "h1", "outcome": "refused", "code": "hold_posted"},
+        {"id": "h2", "outcome": "applied"},
+    ]});
+    assert_eq!(voided, lines);
+    assert_eq!(ask("/v1/holds", r#"{"holds":[]}"#).summary(), "422 batch_size_invalid");
+    assert_eq!(ask("/v1/holds/void", r#"{"ids":[]}"#).summary(), "422 batch_size_invalid");
+    assert_eq!(ask("/v1/holds", r#"{"holds":[{"id":"x"}]}"#).summary(), "422 field_invalid");
+    assert_eq!(ask("/v1/holds", r#"{"holds":[],"id":"x"}"#).summary(), "422 field_invalid");
+}
+
+#[test]
+fn what_became_of_an_id_is_read_by_its_parties_only() {
+    let server = TestServer::open();
+    let get = |token: &str, path: &str| server.ask(token, "GET", path, "");
+    let post = |path: &str, body: &str| server.ask(SERVICE, "POST", path, body).summary();
+    let body = r#"{"id":"t1","debit":"wallet:carol","credit":"candidate:1","amount":1,"memo":"go"}"#;
+    assert_eq!(post("/v1/transfers", body), "201");
+    let poor = body.replace("t1", "t2").replace(":1,", ":999,");
+    assert_eq!(post("/v1/transfers", &poor), "409 insufficient_funds");
+    let read = get(SERVICE, "/v1/transfers/t1").json();
+    let expected = json!({
+        "id": "t1", "outcome": "applied", "debit": "wallet:carol", "credit": "candidate:1", "amount": 1, "memo": "go",
+        "time_ms": 5, "shard": 0, "position": 77,
+    });
+    assert_eq!(read, expected);
+    let refused = get(SERVICE, "/v1/transfers/t2").json();
+    assert_eq!((&refused["outcome"], &refused["available"]), (&json!("refused"), &json!(9)), "{refused}");
+    assert_eq!(refused["refusal"], "insufficient_funds");
+    assert_eq!(get(SERVICE, "/v1/transfers/t9").summary(), "404 transfer_not_found");
+
+    let hold = r#"{"id":"h1","debit":"wallet:carol","credit":"candidate:1","amount":2,"expires_in_ms":60000,"code":7}"#;
+    assert_eq!(post("/v1/holds", hold), "201");
+    let read = get(SERVICE, "/v1/holds/h1").json();
+    let expected = json!({
+        "id": "h1", "state": "open", "debit": "wallet:carol", "credit": "candidate:1", "amount": 2, "remaining": 2,
+        "expires_in_ms": 60000, "expires_at_ms": 60005, "code": 7, "time_ms": 5,
+    });
+    assert_eq!(read, expected);
+    let open = get(SERVICE, "/v1/accounts/wallet:carol/holds?limit=1").json();
+    assert_eq!(open["holds"].as_array().map(Vec::len), Some(1), "{open}");
+    assert_eq!(get(SERVICE, "/v1/accounts/wallet:carol/holds?after=x").summary(), "404 cursor_invalid");
+    assert_eq!(post("/v1/holds/h1/post", r#"{"amount":1}"#), "200");
+    let read = get(SERVICE, "/v1/holds/h1").json();
+    assert_eq!((&read["state"], &read["posted"], &read["remaining"]), (&json!("posted"), &json!(1), &json!(0)));
+
+    // To Dave, what is Carol's is the same as what is not there.
+    let login = server.ask("", "POST", "/v1/login", r#"{"user":"dave","password":"dave"}"#).json();
+    let dave = login["token"].as_str().unwrap();
+    for path in ["/v1/transfers/t1", "/v1/transfers/t2", "/v1/transfers/t9"] {
+        assert_eq!(get(dave, path).summary(), "404 transfer_not_found", "{path}");
+    }
+    for path in ["/v1/holds/h1", "/v1/holds/h9"] {
+        assert_eq!(get(dave, path).summary(), "404 hold_not_found", "{path}");
+    }
+    let vote = r#"{"id":"v1","debit":"wallet:dave","credit":"candidate:1","amount":1}"#;
+    assert_eq!(server.ask(dave, "POST", "/v1/transfers", vote).summary(), "201");
+    assert_eq!(get(dave, "/v1/transfers/v1").summary(), "200");
+    assert_eq!(get(dave, "/v1/accounts/wallet:carol/holds").summary(), "404 account_not_found");
+    assert_eq!(get(dave, "/v1/accounts/wallet:dave/holds").summary(), "200");
+}
+
+#[test]
+fn accounts_are_changed_by_services() {
+    let server = TestServer::open();
+    let patch = |token: &str, body: &str| server.ask(token, "PATCH", "/v1/accounts/wallet:dave", body);
+    let body = r#"{"status":"frozen","balance_max":50,"metadata":{"plan":"gold","seat":"4"}}"#;
+    let changed = patch(SERVICE, body);
+    let expected = json!({
+        "id": "wallet:dave", "asset": "credit", "kind": "wallet",
+        "balance": 10, "held": 0, "available": 10, "credited": 10, "debited": 0,
+        "status": "frozen", "balance_max": 50, "metadata": {"plan": "gold", "seat": "4"}, "revision": 1,
+    });
+    assert_eq!((changed.status, changed.json()), (200, expected.clone()));
+    assert_eq!(patch(SERVICE, body).json(), expected, "the same again");
+    assert_eq!(server.ask(SERVICE, "GET", "/v1/accounts/wallet:dave", "").json(), expected);
+    let stale = patch(SERVICE, r#"{"if_revision":0,"status":"open"}"#);
+    assert_eq!((stale.summary().as_str(), &stale.json()["revision"]), ("409 revision_stale", &json!(1)));
+    let after =
+        patch(SERVICE, r#"{"if_revision":1,"status":"open","balance_max":null,"metadata":{"seat":null}}"#).json();
+    assert_eq!((&after["status"], &after["balance_max"]), (&json!("open"), &json!(null)), "{after}");
+    assert_eq!((&after["metadata"], &after["revision"]), (&json!({"plan": "gold"}), &json!(2)));
+    assert_eq!(patch(SERVICE, r#"{"status":"cold"}"#).summary(), "422 field_invalid");
+    assert_eq!(patch(SERVICE, r#"{"metadata":{"":"x"}}"#).summary(), "422 metadata_invalid");
+    assert_eq!(patch(SERVICE, r#"{"balance_min":1.5}"#).summary(), "422 field_invalid");
+    let login = server.ask("", "POST", "/v1/login", r#"{"user":"dave","password":"dave"}"#).json();
+    let dave = login["token"].as_str().unwrap();
+    assert_eq!(patch(dave, r#"{"status":"open"}"#).summary(), "403 forbidden");
+}
+
+#[test]
+fn assets_are_declared_once_and_listed() {
+    let server = TestServer::open();
+    let declare = |token: &str, body: &str| server.ask(token, "POST", "/v1/assets", body).summary();
+    assert_eq!(declare(SERVICE, r#"{"name":"eur","decimals":2}"#), "201");
+    assert_eq!(declare(SERVICE, r#"{"name":"eur","decimals":2}"#), "200");
+    assert_eq!(declare(SERVICE, r#"{"name":"eur","decimals":3}"#), "409 asset_exists");
+    assert_eq!(declare(SERVICE, r#"{"name":"eur"}"#), "422 field_invalid");
+    let list = server.ask(SERVICE, "GET", "/v1/assets", "").json();
+    let eur = json!({"name": "eur", "decimals": 2, "declared": true, "issued": 20, "held": 3});
+    assert_eq!(list, json!({ "assets": [eur] }));
+    let login = server.ask("", "POST", "/v1/login", r#"{"user":"dave","password":"dave"}"#).json();
+    let dave = login["token"].as_str().unwrap();
+    assert_eq!(declare(dave, r#"{"name":"usd","decimals":2}"#), "403 forbidden");
+    let list = server.ask(dave, "GET", "/v1/assets", "").json();
+    assert_eq!(list, json!({"assets": [{"name": "eur", "decimals": 2, "declared": true}]}));
+}
+
+#[test]
 fn the_operators_pages_say_what_is_so() {
     let server = TestServer::open();
     let health = server.ask("", "GET", "/healthz", "");
@@ -254,14 +378,22 @@ fn the_openapi_document_has_every_route_and_its_answers() {
         get /healthz: 200 503
         get /metrics: 200 401 403 429
         get /openapi.json: 200 401 403 429
+        get /v1/accounts/{id}/holds: 200 400 401 403 404 422 429 500 503
         get /v1/accounts/{id}/transfers: 200 400 401 403 404 422 429 500 503
         get /v1/accounts/{id}: 200 400 401 403 404 422 429 500 503
         get /v1/accounts: 200 400 401 403 404 422 429 500 503
+        get /v1/assets: 200 400 401 403 404 422 429 500 503
         get /v1/audit: 200 400 401 403 404 422 429 500 503
         get /v1/changes: 200 400 401 403 404 410 422 429 500 503
         get /v1/drain: 200 401 403 429
+        get /v1/holds/{id}: 200 400 401 403 404 422 429 500 503
+        get /v1/transfers/{id}: 200 400 401 403 404 422 429 500 503
+        patch /v1/accounts/{id}: 200 400 401 403 404 408 409 413 415 422 429 500 503
         post /v1/accounts: 200 201 400 401 403 404 408 409 413 415 422 429 500 503
+        post /v1/assets: 200 201 400 401 403 404 408 409 413 415 422 429 500 503
         post /v1/drain: 202 400 401 403 408 413 415 422 429
+        post /v1/holds/post: 200 400 401 403 404 408 409 413 415 422 429 500 503
+        post /v1/holds/void: 200 400 401 403 404 408 409 413 415 422 429 500 503
         post /v1/holds/{id}/post: 200 400 401 403 404 408 409 413 415 422 429 500 503
         post /v1/holds/{id}/void: 200 400 401 403 404 408 409 413 415 422 429 500 503
         post /v1/holds: 200 201 400 401 403 404 408 409 413 415 422 429 500 503

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
 use tidegate_ledger::changes::{After, Change, ChangeFilter, ChangeKind, ChangedAccount, ChangesError};
-use tidegate_ledger::message::{AuditReport, HoldRequest, Reply, Request, Unavailable};
+use tidegate_ledger::message::{AuditReport, ChangeRequest, HoldRequest, Reply, Request, Unavailable};
+use tidegate_machines::RecordPosition;
 use tidegate_machines::ledger::{
-    AccountKind, AccountView, HistoryRow, Hold, IdSpace, Outcome, Refusal, RowKind, Transfer, check_hold,
-    check_transfer, is_account_id,
+    self as ledger, AccountKind, AccountView, AssetView, HistoryRow, HoldView, IdSpace, Outcome, Refusal, RowKind,
+    Transfer, TransferState, TransferView, check_hold, check_transfer, is_account_id,
 };
 use tidegate_telemetry::{Registry, render_prometheus};
 use tokio::sync::oneshot;
@@ -26,7 +27,8 @@ pub struct FakeBackend {
 struct State {
     accounts: BTreeMap<Box<str>, Account>,
     moves: HashMap<String, (Moved, Outcome)>,
-    holds: HashMap<Box<str>, (HoldRequest, HoldState)>,
+    holds: BTreeMap<Box<str>, (HoldRequest, HoldState)>,
+    assets: BTreeMap<Box<str>, u8>,
     unavailable: Option<Unavailable>,
     silent: Vec<oneshot::Sender<Reply>>,
     is_silent: bool,
@@ -130,7 +132,14 @@ impl FakeBackend {
             let wallet = format!("wallet:{viewer}");
             state.open(&wallet, "credit", AccountKind::Wallet);
             let id = format!("seed:{viewer}");
-            state.transfer(&Transfer { id: &id, debit: "source:shop", credit: &wallet, amount: 10, memo: "" });
+            state.transfer(&Transfer {
+                id: &id,
+                debit: "source:shop",
+                credit: &wallet,
+                amount: 10,
+                memo: "",
+                label: Default::default(),
+            });
         }
         for number in 1..=7 {
             state.open(&format!("candidate:{number}"), "credit", AccountKind::Collector);
@@ -225,7 +234,12 @@ fn change(number: usize, accounts: [Box<str>; 2], visible: [bool; 2], amount: u6
         time_ms: 1,
         kind: ChangeKind::Transfer,
         id: Some(format!("space\u{1f}t{number}").into()),
-        opened: None,
+        account: None,
+        opened_kind: None,
+        settings: None,
+        decimals: None,
+        code: 0,
+        user_data: "".into(),
         debit: Some(debit),
         credit: Some(credit),
         asset: Some("credit".into()),
@@ -348,7 +362,51 @@ impl State {
                 Reply::Outcomes(opened.collect())
             }
             Request::Transfers { batch, .. } => Reply::Outcomes(batch.iter().map(|t| self.transfer(&t)).collect()),
-            Request::PlaceHolds(holds) => Reply::Outcomes(holds.into_iter().map(|hold| self.hold(hold)).collect()),
+            Request::PlaceHolds(holds) | Request::PlaceLinkedHolds(holds) => {
+                Reply::Outcomes(holds.into_iter().map(|hold| self.hold(hold)).collect())
+            }
+            Request::ReadTransfer { id } => match self.moves.get(&*id) {
+                Some((moved, outcome)) => Reply::Transfer { shard: 0, transfer: moved.view(&id, *outcome) },
+                None => Reply::Refused(Refusal::TransferNotFound),
+            },
+            Request::ReadHold { id } => match self.holds.get(&*id) {
+                Some((hold, state)) => Reply::Hold { shard: 0, hold: hold_view(hold, *state) },
+                None => Reply::Refused(Refusal::HoldNotFound),
+            },
+            Request::ListHolds { account, after, limit } => {
+                if !self.accounts.contains_key(&account) {
+                    return Reply::Refused(Refusal::AccountNotFound);
+                }
+                let of_account = |(hold, state): &&(HoldRequest, HoldState)| {
+                    hold.debit == account && matches!(state, HoldState::Open)
+                };
+                let open: Vec<_> = self.holds.values().filter(of_account).collect();
+                let first = after.unwrap_or(0) as usize;
+                let end = open.len().min(first + limit as usize);
+                let holds = open[first..end].iter().map(|(hold, state)| hold_view(hold, *state)).collect();
+                Reply::Holds { holds, next: (end < open.len()).then_some(end as u64) }
+            }
+            Request::ChangeAccount { id, change } => match self.accounts.get_mut(&id) {
+                None => Reply::Refused(Refusal::AccountNotFound),
+                Some(account) => change_view(&mut account.view, &change),
+            },
+            Request::DeclareAsset { asset, decimals } => match self.assets.get(&asset) {
+                Some(before) if *before != decimals => Reply::Refused(Refusal::AssetExists),
+                before => {
+                    let created = before.is_none();
+                    self.assets.insert(asset, decimals);
+                    Reply::AssetDeclared { created }
+                }
+            },
+            Request::ListAssets => {
+                let asset = |(name, decimals): (&Box<str>, &u8)| AssetView {
+                    name: name.clone(),
+                    decimals: Some(*decimals),
+                    issued: 20,
+                    held: 3,
+                };
+                Reply::Assets(self.assets.iter().map(asset).collect())
+            }
             Request::PostHolds(posts) => {
                 Reply::Outcomes(posts.into_iter().map(|(id, amount)| self.post(&id, amount)).collect())
             }
@@ -386,8 +444,16 @@ impl State {
     }
 
     fn open(&mut self, id: &str, asset: &str, kind: AccountKind) {
-        let view =
-            AccountView { id: id.into(), asset: asset.into(), kind, balance: 0, held: 0, credited: 0, debited: 0 };
+        let view = AccountView {
+            id: id.into(),
+            asset: asset.into(),
+            kind,
+            balance: 0,
+            held: 0,
+            credited: 0,
+            debited: 0,
+            settings: None,
+        };
         self.accounts.insert(id.into(), Account { view, rows: Vec::new() });
     }
 
@@ -449,6 +515,8 @@ impl State {
                 credit: credit.into(),
                 amount,
                 memo: "".into(),
+                code: 0,
+                user_data: "".into(),
                 time_ms: 1,
                 balance_after: view.balance,
             });
@@ -456,9 +524,9 @@ impl State {
     }
 
     fn hold(&mut self, hold: HoldRequest) -> Outcome {
-        let HoldRequest { id, debit, credit, amount, expires_in_ms, memo, .. } = &hold;
-        let (amount, expires_in_ms) = (*amount, *expires_in_ms);
-        if let Err(refusal) = check_hold(&Hold { id, debit, credit, amount, expires_in_ms, memo }) {
+        let HoldRequest { id, debit, credit, amount, .. } = &hold;
+        let amount = *amount;
+        if let Err(refusal) = check_hold(&hold.borrow()) {
             return Outcome::Refused(refusal);
         }
         match self.holds.get(id) {
@@ -506,4 +574,71 @@ impl State {
             }
         }
     }
+}
+
+impl Moved {
+    fn view(&self, id: &str, outcome: Outcome) -> TransferView {
+        let refused = match outcome {
+            Outcome::Refused(refusal) => Some(refusal),
+            _ => None,
+        };
+        let content = |text: &str| if refused.is_some() { "".into() } else { text.into() };
+        TransferView {
+            id: id.into(),
+            state: refused.map_or(TransferState::Applied, TransferState::Refused),
+            debit: content(&self.debit),
+            credit: content(&self.credit),
+            amount: if refused.is_some() { 0 } else { self.amount },
+            memo: content(&self.memo),
+            code: 0,
+            user_data: "".into(),
+            time_ms: 5,
+            at: RecordPosition(77),
+        }
+    }
+}
+
+fn hold_view(hold: &HoldRequest, state: HoldState) -> HoldView {
+    HoldView {
+        id: hold.id.clone(),
+        state: match state {
+            HoldState::Open => ledger::HoldState::Open { expires_at_ms: 5 + hold.expires_in_ms },
+            HoldState::Posted(amount) => ledger::HoldState::Posted { amount },
+            HoldState::Voided => ledger::HoldState::Voided,
+        },
+        debit: hold.debit.clone(),
+        credit: hold.credit.clone(),
+        amount: hold.amount,
+        expires_in_ms: hold.expires_in_ms,
+        memo: hold.memo.clone(),
+        code: hold.code,
+        user_data: hold.user_data.clone(),
+        time_ms: 5,
+        at: RecordPosition(78),
+    }
+}
+
+/// As the ledger does it, without its rules.
+fn change_view(view: &mut AccountView, change: &ChangeRequest) -> Reply {
+    let before = view.settings.as_deref().cloned().unwrap_or_default();
+    if change.if_revision.is_some_and(|revision| revision != before.revision) {
+        return Reply::Refused(Refusal::RevisionStale { revision: before.revision });
+    }
+    let change = change.borrow();
+    let mut after = before.clone();
+    after.rules.status = change.status.unwrap_or(before.status);
+    after.rules.balance_min = change.balance_min.unwrap_or(before.balance_min);
+    after.rules.balance_max = change.balance_max.unwrap_or(before.balance_max);
+    for (key, value) in change.metadata.iter() {
+        match value {
+            Some(value) => after.metadata.insert(key.into(), value.into()),
+            None => after.metadata.remove(key),
+        };
+    }
+    let changed = after != before;
+    after.revision += u64::from(changed);
+    if changed {
+        view.settings = Some(std::sync::Arc::new(after));
+    }
+    Reply::AccountChanged { changed, account: view.clone() }
 }

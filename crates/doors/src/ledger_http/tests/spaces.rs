@@ -33,8 +33,8 @@ fn a_viewer_takes_no_id_of_the_shop_and_two_viewers_do_not_collide() {
     assert!(of_dave.iter().all(|row| row.get("id_space").is_none()), "{of_dave:?}");
     let of_shop = rows(&server, SERVICE, "wallet:dave");
     let spaces: Vec<_> = of_shop.iter().map(|row| (row["id"].as_str(), row.get("id_space").is_some())).collect();
-    assert!(spaces.iter().any(|space| *space == (Some("order-18"), true)), "{of_shop:?}");
-    assert!(spaces.iter().any(|space| *space == (Some("order-18"), false)), "its own has none: {of_shop:?}");
+    assert!(spaces.contains(&(Some("order-18"), true)), "{of_shop:?}");
+    assert!(spaces.contains(&(Some("order-18"), false)), "its own has none: {of_shop:?}");
 }
 
 #[test]

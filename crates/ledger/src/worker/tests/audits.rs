@@ -1,9 +1,11 @@
 //! The auditor sees every figure that drifts in the live state, a snapshot that was forged, and rot in old segments;
 //! and it says that all agree only after it has compared all.
 
+use std::sync::Arc;
+
 use tidegate_journal::LogStore;
 use tidegate_machines::OutboundNumber;
-use tidegate_machines::ledger::{HoldView, Ledger, PeerFigures};
+use tidegate_machines::ledger::{AssetView, HoldFigures, Ledger, PeerFigures};
 use tidegate_runtime::scrub::LogScrub;
 
 use super::*;
@@ -39,6 +41,8 @@ fn show() -> TestWorker {
         amount: 2,
         expires_in_ms: HOUR_MS + number,
         memo: "".into(),
+        code: 0,
+        user_data: "".into(),
         open_holds_max: u32::MAX,
     };
     node.ask(Request::PlaceHolds((0..5).map(hold).collect()));
@@ -140,6 +144,11 @@ fn every_figure_that_drifts_is_named() {
         ("outbound", |answer| with_peer(answer, |peer| peer.outbound = OutboundNumber(peer.outbound.0 - 1))),
         ("confirmed", |answer| with_peer(answer, |peer| peer.confirmed = OutboundNumber(peer.confirmed.0 + 1))),
         ("sent", |answer| with_peer(answer, |peer| peer.sent[0].1 += 1)),
+        ("settings", |answer| with_figures(answer, |figures| figures[1].settings = Some(Arc::default()))),
+        ("settings", |answer| with_rest(answer, |_, settings| settings[0] ^= 1)),
+        ("asset", |answer| with_rest(answer, |assets, _| assets[0].decimals = Some(2))),
+        ("asset", |answer| with_rest(answer, |assets, _| assets[0].issued += 1)),
+        ("asset", |answer| with_rest(answer, |assets, _| drop(assets.pop()))),
         ("received", |answer| with_peer(answer, |peer| peer.received.push(("gold".into(), 1)))),
     ];
     let mut node = show();
@@ -161,9 +170,16 @@ fn with_figures(answer: &mut Answer, act: impl FnOnce(&mut Vec<Figures>)) {
     }
 }
 
-fn with_holds(answer: &mut Answer, act: impl FnOnce(&mut Vec<HoldView>)) {
+fn with_holds(answer: &mut Answer, act: impl FnOnce(&mut Vec<HoldFigures>)) {
     if let Answer::OpenHolds { holds, .. } = answer {
         act(holds);
+    }
+}
+
+/// Assets, and the digest of what was set on accounts.
+fn with_rest(answer: &mut Answer, act: impl FnOnce(&mut Vec<AssetView>, &mut [u8; 32])) {
+    if let Answer::Peers { assets, settings, .. } = answer {
+        act(assets, settings);
     }
 }
 

@@ -41,7 +41,7 @@ proptest! {
             if model.insert(id.clone()) {
                 open(&mut node, &id);
             }
-            if model.len() as u32 % cut == 0 {
+            if (model.len() as u32).is_multiple_of(cut) {
                 order.catch_up(&node.ledger, cut);
             }
         }

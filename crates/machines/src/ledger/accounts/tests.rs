@@ -9,6 +9,7 @@ use crate::{RecordPosition, ShardIndex};
 
 pub fn account(id: &str) -> Account {
     Account {
+        is_restricted: false,
         credited: 0,
         debited: 0,
         id: id.into(),

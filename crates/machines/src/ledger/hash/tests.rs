@@ -74,14 +74,30 @@ fn keys_spread_over_shards() {
 
 #[test]
 fn every_field_counts_in_a_digest() {
-    let transfer = Transfer { id: "x", debit: "a", credit: "b", amount: 1, memo: "" };
+    let transfer = Transfer { id: "x", debit: "a", credit: "b", amount: 1, memo: "", label: Default::default() };
     let digests = [
         content_digest(&transfer),
         content_digest(&Transfer { debit: "ab", credit: "", ..transfer }),
         content_digest(&Transfer { amount: 2, ..transfer }),
         content_digest(&Transfer { memo: "m", ..transfer }),
-        content_digest(&Hold { id: "x", debit: "a", credit: "b", amount: 1, expires_in_ms: 0, memo: "" }),
-        content_digest(&Hold { id: "x", debit: "a", credit: "b", amount: 1, expires_in_ms: 1, memo: "" }),
+        content_digest(&Hold {
+            id: "x",
+            debit: "a",
+            credit: "b",
+            amount: 1,
+            expires_in_ms: 0,
+            memo: "",
+            label: Default::default(),
+        }),
+        content_digest(&Hold {
+            id: "x",
+            debit: "a",
+            credit: "b",
+            amount: 1,
+            expires_in_ms: 1,
+            memo: "",
+            label: Default::default(),
+        }),
     ];
     for (i, a) in digests.iter().enumerate() {
         for b in &digests[i + 1..] {

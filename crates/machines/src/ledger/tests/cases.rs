@@ -1,13 +1,19 @@
 //! The rules, case by case. One step a `;`:
 //!
 //! `open wallet a [asset]`, `t1: a>b 5 [memo]`, `hold h1: a>b 5 for 1000`, `post h1 [3]`, `void h1`, `expire h1`,
-//! `clock 5000`, `mend 5000` (an operator sets the time), `linked t1: a>b 5 & t2: b>c 5`, `show a`, `rows a`.
+//! `clock 5000`, `mend 5000` (an operator sets the time), `linked t1: a>b 5 & t2: b>c 5`, `show a`, `rows a`,
+//! `set a frozen max=10 plan:gold`, `settings a`, `declare eur 2`, `assets`, `holds a`.
+
+use std::collections::BTreeMap;
 
 use expect_test::{Expect, expect};
 
 use super::node::Node;
-use crate::Machine;
-use crate::ledger::{AccountKind, AccountOrder, Command, Hold, Outcome, Refusal, Ruling, Transfer};
+use crate::ledger::{
+    AccountChange, AccountKind, AccountOrder, AccountStatus, AssetView, Command, Content, Hold, HoldView, Label,
+    MetadataPatch, Outcome, Refusal, Ruling, Transfer,
+};
+use crate::{Machine, RecordPosition};
 
 fn check(script: &str, expected: Expect) {
     let mut node = Node::new(0, 1);
@@ -24,6 +30,7 @@ fn check(script: &str, expected: Expect) {
 
 fn run(node: &mut Node, step: &str) -> String {
     let words: Vec<&str> = step.split_whitespace().collect();
+    let mut patch = Vec::new();
     let command = match words[..] {
         ["open", kind, id] => open(kind, id, "credit"),
         ["open", kind, id, asset] => open(kind, id, asset),
@@ -32,10 +39,17 @@ fn run(node: &mut Node, step: &str) -> String {
         ["void", id] => Command::VoidHold { id },
         ["expire", id] => Command::ExpireHold { id },
         ["hold", id, accounts, amount, "for", ms] => {
-            let Transfer { id, debit, credit, amount, memo } = transfer(&[id, accounts, amount]);
-            let hold = Hold { id, debit, credit, amount, expires_in_ms: number(ms), memo };
+            let hold = hold(&[id, accounts, amount], ms);
             Command::PlaceHold { hold, credit_missing: false, open_holds_max: u32::MAX }
         }
+        ["declare", asset, decimals] => Command::DeclareAsset { asset, decimals: number(decimals) as u8 },
+        ["set", id, ref words @ ..] => match change(words, &mut patch) {
+            Ok(change) => Command::ChangeAccount { id, change, is_settled: false },
+            Err(refusal) => return word(Outcome::Refused(refusal)),
+        },
+        ["settings", id] => return settings(node, id),
+        ["assets"] => return assets(node),
+        ["holds", id] => return holds(node, id),
         ["clock", ms] => {
             node.now = number(ms);
             return String::new();
@@ -49,8 +63,8 @@ fn run(node: &mut Node, step: &str) -> String {
         ["linked", ..] => {
             let words: Vec<Vec<&str>> =
                 step["linked".len()..].split('&').map(|part| part.split_whitespace().collect()).collect();
-            let transfers: Vec<Transfer<'_>> = words.iter().map(|words| transfer(words)).collect();
-            let outcomes: Vec<_> = node.linked(&transfers).into_iter().map(word).collect();
+            let items: Vec<Content<'_>> = words.iter().map(|words| item(words)).collect();
+            let outcomes: Vec<_> = node.linked(&items).into_iter().map(word).collect();
             // One a line, if a line would be too long.
             return outcomes.join(if outcomes.concat().len() > 60 { ",\n    " } else { ", " });
         }
@@ -76,7 +90,50 @@ fn open<'a>(kind: &str, id: &'a str, asset: &'a str) -> Command<'a> {
 fn transfer<'a>(words: &[&'a str]) -> Transfer<'a> {
     let (debit, credit) = words[1].split_once('>').expect("debit>credit");
     let id = words[0].strip_suffix(':').expect("id:");
-    Transfer { id, debit, credit, amount: number(words[2]), memo: words.get(3).copied().unwrap_or("") }
+    let mut transfer = Transfer { id, debit, credit, amount: number(words[2]), memo: "", label: Label::NONE };
+    for word in &words[3..] {
+        match word.split_once('=') {
+            Some(("code", code)) => transfer.label.code = number(code) as u32,
+            Some(("data", data)) => transfer.label.user_data = data,
+            _ => transfer.memo = word,
+        }
+    }
+    transfer
+}
+
+fn item<'a>(words: &[&'a str]) -> Content<'a> {
+    match words[..] {
+        ["hold", id, accounts, amount, "for", ms] => Content::Hold(hold(&[id, accounts, amount], ms)),
+        _ => Content::Transfer(transfer(words)),
+    }
+}
+
+fn hold<'a>(words: &[&'a str], ms: &str) -> Hold<'a> {
+    let Transfer { id, debit, credit, amount, memo, label } = transfer(words);
+    Hold { id, debit, credit, amount, expires_in_ms: number(ms), memo, label }
+}
+
+/// `open`, `frozen` …, `min=5`, `max=none`, `rev=3`, `key:value`, `key:` (removed).
+fn change<'a>(words: &[&str], patch: &'a mut Vec<u8>) -> Result<AccountChange<'a>, Refusal> {
+    let limit = |word: &str| (word != "none").then(|| word.parse().expect("a number"));
+    let (mut change, mut metadata) = (AccountChange::default(), BTreeMap::new());
+    for word in words {
+        match (*word, word.split_once('='), word.split_once(':')) {
+            ("open", ..) => change.status = Some(AccountStatus::Open),
+            ("debits_frozen", ..) => change.status = Some(AccountStatus::DebitsFrozen),
+            ("frozen", ..) => change.status = Some(AccountStatus::Frozen),
+            ("closed", ..) => change.status = Some(AccountStatus::Closed),
+            (_, Some(("min", min)), _) => change.balance_min = Some(limit(min)),
+            (_, Some(("max", max)), _) => change.balance_max = Some(limit(max)),
+            (_, Some(("rev", revision)), _) => change.if_revision = Some(number(revision)),
+            (_, _, Some((key, value))) => {
+                metadata.insert(key.into(), Some(value.into()).filter(|value: &Box<str>| !value.is_empty()));
+            }
+            _ => panic!("no change {word}"),
+        }
+    }
+    change.metadata = MetadataPatch::write(&metadata, patch)?;
+    Ok(change)
 }
 
 fn number(word: &str) -> u64 {
@@ -90,9 +147,30 @@ fn word(outcome: Outcome) -> String {
         Outcome::Refused(Refusal::InsufficientFunds { available }) => {
             format!("refused: insufficient_funds available={available}")
         }
+        Outcome::Refused(Refusal::RevisionStale { revision }) => format!("refused: revision_stale revision={revision}"),
         Outcome::Refused(refusal) => format!("refused: {}", refusal.code()),
         Outcome::RefusedBefore { .. } => unreachable!("taken as if new"),
     }
+}
+
+fn settings(node: &Node, id: &str) -> String {
+    let Some(settings) = node.ledger.account(id).expect("an account").settings else { return "none".into() };
+    let limit = |limit: Option<i64>| limit.map_or("none".into(), |limit| limit.to_string());
+    let (status, min, max) = (settings.status, limit(settings.balance_min), limit(settings.balance_max));
+    format!("{status:?} min={min} max={max} rev={} {:?}", settings.revision, settings.metadata)
+}
+
+fn assets(node: &Node) -> String {
+    let asset = |asset: AssetView| {
+        format!("\n  {} {:?} issued {} held {}", asset.name, asset.decimals, asset.issued, asset.held)
+    };
+    node.ledger.assets().into_iter().map(asset).collect()
+}
+
+fn holds(node: &Node, id: &str) -> String {
+    let hold =
+        |hold: HoldView| format!("\n  {} {}>{} {} {:?}", hold.id, hold.debit, hold.credit, hold.amount, hold.state);
+    node.ledger.holds_of(id, RecordPosition::NONE).expect("an account").map(hold).collect()
 }
 
 fn show(node: &Node, id: &str) -> String {
@@ -559,8 +637,223 @@ fn a_prior_of_another_id_is_a_bug() {
         run(&mut node, step);
     }
     let prior = node.prior("c1").expect("applied");
-    let transfer = Transfer { id: "c2", debit: "a", credit: "c", amount: 1, memo: "" };
+    let transfer = Transfer { id: "c2", debit: "a", credit: "c", amount: 1, memo: "", label: Default::default() };
     node.ledger.decide(&Command::Transfer { transfer, credit_missing: false }, Some(&prior), crate::TimeMs(0));
+}
+
+#[test]
+fn code_and_user_data_are_content() {
+    at_the_shop(
+        "t1: a>b 1 code=7 data=order-7; t1: a>b 1 code=7 data=order-7; t1: a>b 1 code=8 data=order-7; t1: a>b 1;
+        t2: a>b 9 code=7; t2: a>b 9; t2: a>b 9 code=7",
+        expect![[r#"
+            c1: shop>a 5 -> applied
+            t1: a>b 1 code=7 data=order-7 -> applied
+            t1: a>b 1 code=7 data=order-7 -> duplicate
+            t1: a>b 1 code=8 data=order-7 -> refused: id_reused
+            t1: a>b 1 -> refused: id_reused
+            t2: a>b 9 code=7 -> refused: insufficient_funds available=4
+            t2: a>b 9 -> refused: id_reused
+            t2: a>b 9 code=7 -> refused: insufficient_funds available=4
+        "#]],
+    );
+}
+
+#[test]
+fn nothing_leaves_or_enters_what_is_frozen() {
+    at_the_shop(
+        "hold h1: a>b 1 for 100; hold h2: a>b 1 for 100; hold h3: b>a 0 for 100;
+        set a debits_frozen; t1: a>b 1; t1: a>b 1; t2: shop>a 1; post h1; hold h4: a>b 1 for 100;
+        set a frozen; t3: shop>a 1; hold h5: shop>a 1 for 100; void h1; clock 2000000; expire h2; show a;
+        set a open; t1: a>b 1; t4: a>b 1; settings a",
+        expect![[r#"
+            c1: shop>a 5 -> applied
+            hold h1: a>b 1 for 100 -> applied
+            hold h2: a>b 1 for 100 -> applied
+            hold h3: b>a 0 for 100 -> refused: amount_invalid
+            set a debits_frozen -> applied
+            t1: a>b 1 -> refused: debit_account_frozen
+            t1: a>b 1 -> refused: debit_account_frozen
+            t2: shop>a 1 -> applied
+            post h1 -> refused: debit_account_frozen
+            hold h4: a>b 1 for 100 -> refused: debit_account_frozen
+            set a frozen -> applied
+            t3: shop>a 1 -> refused: credit_account_frozen
+            hold h5: shop>a 1 for 100 -> refused: credit_account_frozen
+            void h1 -> applied
+            expire h2 -> applied
+            show a -> balance 6, held 0, credited 6, debited 0
+            set a open -> applied
+            t1: a>b 1 -> refused: debit_account_frozen
+            t4: a>b 1 -> applied
+            settings a -> Open min=none max=none rev=3 {}
+        "#]],
+    );
+}
+
+#[test]
+fn a_hold_on_a_frozen_credit_account_waits() {
+    at_the_shop(
+        "hold h1: a>b 2 for 100; set b frozen; post h1; set b debits_frozen; post h1; show b",
+        expect![[r#"
+            c1: shop>a 5 -> applied
+            hold h1: a>b 2 for 100 -> applied
+            set b frozen -> applied
+            post h1 -> refused: credit_account_frozen
+            set b debits_frozen -> applied
+            post h1 -> applied
+            show b -> balance 2, held 0, credited 2, debited 0
+        "#]],
+    );
+}
+
+#[test]
+fn only_an_empty_account_is_closed_and_it_can_be_opened_again() {
+    at_the_shop(
+        "set a closed; hold h1: a>b 5 for 100; set b closed; t1: a>b 1; post h1; void h1; t2: a>shop 5; set a closed;
+        t3: shop>a 1; t4: a>b 1; set c closed; set a open; t5: shop>a 1; t3: shop>a 1; settings a; settings shop",
+        expect![[r#"
+            c1: shop>a 5 -> applied
+            set a closed -> refused: account_not_empty
+            hold h1: a>b 5 for 100 -> applied
+            set b closed -> applied
+            t1: a>b 1 -> refused: credit_account_closed
+            post h1 -> refused: credit_account_closed
+            void h1 -> applied
+            t2: a>shop 5 -> applied
+            set a closed -> applied
+            t3: shop>a 1 -> refused: credit_account_closed
+            t4: a>b 1 -> refused: debit_account_closed
+            set c closed -> refused: setting_not_allowed
+            set a open -> applied
+            t5: shop>a 1 -> applied
+            t3: shop>a 1 -> refused: credit_account_closed
+            settings a -> Open min=none max=none rev=2 {}
+            settings shop -> none
+        "#]],
+    );
+}
+
+#[test]
+fn a_balance_stays_within_its_limits() {
+    at_the_shop(
+        "set a max=6 min=2; t1: shop>a 2; t2: shop>a 1; t3: a>b 5; hold h1: a>b 4 for 100; t4: a>b 1; post h1;
+        set a max=none min=none; t5: a>b 2; set shop min=-7; t6: shop>a 2; t7: shop>a 1; hold h2: shop>a 1 for 100;
+        set a min=-1; set a min=5 max=4; set c max=9; set b max=6; hold h3: shop>b 1 for 100; settings b;
+        set shop min=-100; hold h4: shop>b 1 for 100; post h4; hold h5: shop>b 1 for 100",
+        expect![[r#"
+            c1: shop>a 5 -> applied
+            set a max=6 min=2 -> applied
+            t1: shop>a 2 -> refused: balance_above_max
+            t2: shop>a 1 -> applied
+            t3: a>b 5 -> refused: balance_below_min
+            hold h1: a>b 4 for 100 -> applied
+            t4: a>b 1 -> refused: balance_below_min
+            post h1 -> applied
+            set a max=none min=none -> applied
+            t5: a>b 2 -> applied
+            set shop min=-7 -> applied
+            t6: shop>a 2 -> refused: balance_below_min
+            t7: shop>a 1 -> applied
+            hold h2: shop>a 1 for 100 -> refused: balance_below_min
+            set a min=-1 -> refused: limits_invalid
+            set a min=5 max=4 -> refused: limits_invalid
+            set c max=9 -> refused: setting_not_allowed
+            set b max=6 -> applied
+            hold h3: shop>b 1 for 100 -> refused: balance_below_min
+            settings b -> Open min=none max=6 rev=1 {}
+            set shop min=-100 -> applied
+            hold h4: shop>b 1 for 100 -> refused: balance_above_max
+            post h4 -> refused: hold_not_found
+            hold h5: shop>b 1 for 100 -> refused: balance_above_max
+        "#]],
+    );
+}
+
+#[test]
+fn a_change_has_a_revision_and_says_when_nothing_is_new() {
+    at_the_shop(
+        "settings a; set a plan:gold seat:4; set a plan:gold; set a seat: rev=1; set a plan:iron rev=1; settings a;
+        set nobody open; set a/b open; set a rev=0 frozen; set a k1:1 k2:1 k3:1 k4:1 k5:1 k6:1 k7:1 k8:1;
+        set a l1:1 l2:1 l3:1 l4:1 l5:1 l6:1 l7:1; set a m1:1; set a plan: m1:1; settings a",
+        expect![[r#"
+            c1: shop>a 5 -> applied
+            settings a -> none
+            set a plan:gold seat:4 -> applied
+            set a plan:gold -> duplicate
+            set a seat: rev=1 -> applied
+            set a plan:iron rev=1 -> refused: revision_stale revision=2
+            settings a -> Open min=none max=none rev=2 {"plan": "gold"}
+            set nobody open -> refused: account_not_found
+            set a/b open -> refused: account_id_invalid
+            set a rev=0 frozen -> refused: revision_stale revision=2
+            set a k1:1 k2:1 k3:1 k4:1 k5:1 k6:1 k7:1 k8:1 -> applied
+            set a l1:1 l2:1 l3:1 l4:1 l5:1 l6:1 l7:1 -> applied
+            set a m1:1 -> refused: metadata_invalid
+            set a plan: m1:1 -> applied
+            settings a -> Open min=none max=none rev=5 {"k1": "1", "k2": "1", "k3": "1", "k4": "1", "k5": "1", "k6": "1", "k7": "1", "k8": "1", "l1": "1", "l2": "1", "l3": "1", "l4": "1", "l5": "1", "l6": "1", "l7": "1", "m1": "1"}
+        "#]],
+    );
+}
+
+#[test]
+fn a_linked_group_may_hold() {
+    at_the_shop(
+        "linked hold h1: a>b 3 for 100 & t1: a>c 2; linked hold h2: a>b 1 for 100 & t2: shop>a 1; show a; holds a;
+        linked t3: shop>a 2 & hold h3: a>b 2 for 100; h3: a>b 2; holds a; set a max=4;
+        linked t4: a>b 1 & t5: shop>a 1; linked t6: a>b 1 & t7: shop>a 2; post h1; holds a; show a",
+        expect![[r#"
+            c1: shop>a 5 -> applied
+            linked hold h1: a>b 3 for 100 & t1: a>c 2 -> applied, applied
+            linked hold h2: a>b 1 for 100 & t2: shop>a 1 -> refused: insufficient_funds available=0,
+                refused: linked_failed
+            show a -> balance 3, held 3, credited 5, debited 2
+            holds a -> 
+              h1 a>b 3 Open { expires_at_ms: 1000100 }
+            linked t3: shop>a 2 & hold h3: a>b 2 for 100 -> applied, applied
+            h3: a>b 2 -> refused: id_reused
+            holds a -> 
+              h1 a>b 3 Open { expires_at_ms: 1000100 }
+              h3 a>b 2 Open { expires_at_ms: 1000100 }
+            set a max=4 -> applied
+            linked t4: a>b 1 & t5: shop>a 1 -> refused: insufficient_funds available=0,
+                refused: linked_failed
+            linked t6: a>b 1 & t7: shop>a 2 -> refused: insufficient_funds available=0,
+                refused: linked_failed
+            post h1 -> applied
+            holds a -> 
+              h3 a>b 2 Open { expires_at_ms: 1000100 }
+            show a -> balance 2, held 2, credited 7, debited 5
+        "#]],
+    );
+}
+
+#[test]
+fn an_asset_is_declared_once() {
+    at_the_shop(
+        "assets; declare eur 2; declare eur 2; declare eur 3; declare eur 19; declare credit 0; open source mint eur;
+        open wallet e eur; t1: mint>e 500; hold h1: e>mint 200 for 100; assets; t2: e>mint 100; post h1 50; assets",
+        expect![[r#"
+            c1: shop>a 5 -> applied
+            assets -> 
+              credit None issued 5 held 0
+            declare eur 2 -> applied
+            declare eur 2 -> duplicate
+            declare eur 3 -> refused: asset_exists
+            declare eur 19 -> refused: decimals_invalid
+            declare credit 0 -> applied
+            t1: mint>e 500 -> applied
+            hold h1: e>mint 200 for 100 -> applied
+            assets -> 
+              credit Some(0) issued 5 held 0
+              eur Some(2) issued 500 held 200
+            t2: e>mint 100 -> applied
+            post h1 50 -> applied
+            assets -> 
+              credit Some(0) issued 5 held 0
+              eur Some(2) issued 350 held 0
+        "#]],
+    );
 }
 
 #[test]

@@ -3,8 +3,8 @@
 
 use super::node::Node;
 use crate::ledger::{
-    AccountKind, Command, Event, Hold, Ledger, Outcome, Refusal, Ruling, Transfer, check_hold, check_transfer,
-    content_digest, shard_of,
+    AccountChange, AccountKind, AccountStatus, Command, Content, Event, Hold, Ledger, Outcome, Refusal, Ruling,
+    Transfer, check_hold, check_transfer, content_digest, shard_of,
 };
 use crate::machine::tests::nth;
 use crate::{Machine, OutboundNumber, ShardIndex};
@@ -79,15 +79,52 @@ impl Cluster {
     }
 
     /// The debit accounts share a shard; ids are new and distinct.
-    pub fn linked(&mut self, transfers: &[Transfer<'_>]) -> Vec<Outcome> {
-        let shard = self.home(transfers[0].debit);
-        for transfer in transfers.iter().filter(|transfer| check_transfer(transfer).is_ok()) {
-            self.claim(transfer.id, shard, content_digest(transfer)).expect("a new id");
-            if self.home(transfer.credit) != shard {
-                self.adopt(transfer.credit, shard);
+    pub fn linked(&mut self, items: &[Content<'_>]) -> Vec<Outcome> {
+        let debit = match items[0] {
+            Content::Transfer(Transfer { debit, .. }) | Content::Hold(Hold { debit, .. }) => debit,
+        };
+        let shard = self.home(debit);
+        for item in items.iter().filter(|item| item.check().is_ok()) {
+            self.claim(item.id(), shard, content_digest(*item)).expect("a new id");
+            if self.home(item.credit()) != shard {
+                self.adopt(item.credit(), shard);
             }
         }
-        self.nodes[shard].linked(transfers)
+        self.nodes[shard].linked(items)
+    }
+
+    /// Changes an account at its home, closes it if nothing is on its way to it, and tells all other shards.
+    pub fn change(&mut self, id: &str, change: AccountChange<'_>) -> Outcome {
+        let home = self.home(id);
+        let command = |is_settled| Command::ChangeAccount { id, change, is_settled };
+        let mut outcome = self.nodes[home].outcome(command(false));
+        if matches!(outcome, Outcome::Refused(_)) {
+            return outcome;
+        }
+        self.tell(id, home);
+        let status = self.nodes[home].ledger.account(id).expect("it was changed").status();
+        if change.status == Some(AccountStatus::Closed) && status != AccountStatus::Closed {
+            for shard in (0..self.nodes.len()).filter(|shard| *shard != home) {
+                self.confirm(shard, home);
+            }
+            let others = self.nodes.iter().enumerate().filter(|(shard, _)| *shard != home);
+            if others.map(|(_, node)| node.ledger.under_way_to(id).0).sum::<usize>() > 0 {
+                return Outcome::Refused(Refusal::AccountInTransit);
+            }
+            outcome = self.nodes[home].outcome(command(true));
+            self.tell(id, home);
+        }
+        outcome
+    }
+
+    /// Tells all other shards what was set on an account.
+    fn tell(&mut self, id: &str, home: usize) {
+        let Some(settings) = self.nodes[home].ledger.account(id).expect("it was changed").settings else { return };
+        for shard in (0..self.nodes.len()).filter(|shard| *shard != home) {
+            self.adopt(id, shard);
+            let (revision, rules) = (settings.revision, settings.rules);
+            self.nodes[shard].ask(Command::AdoptChange { id, revision, rules });
+        }
     }
 
     /// Reserves the id at its home, if that is another shard.

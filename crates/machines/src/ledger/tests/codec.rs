@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 
 use crate::ledger::{
-    AccountKind, AccountSlot, AccountStep, CreditStep, EVENT_BYTES_MAX, Event, HoldFacts, Ledger, LossSide, Refusal,
+    AccountKind, AccountRules, AccountSlot, AccountStatus, AccountStep, CreditStep, EVENT_BYTES_MAX, Event, HoldFacts,
+    Label, Ledger, LossSide, MetadataPatch, Refusal,
 };
 use crate::{Amount, Machine, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
@@ -33,6 +34,16 @@ fn credit() -> impl Strategy<Value = CreditStep> {
     ]
 }
 
+fn patch() -> impl Strategy<Value = Vec<u8>> {
+    let entries = proptest::collection::btree_map("[a-z]{1,20}", proptest::option::of(".{0,10}"), 0..16);
+    entries.prop_map(|entries| {
+        let entries = entries.into_iter().map(|(key, value)| (key.into(), value.map(Into::into))).collect();
+        let mut bytes = Vec::new();
+        MetadataPatch::write(&entries, &mut bytes).expect("a patch");
+        bytes
+    })
+}
+
 fn refusal() -> impl Strategy<Value = Refusal> {
     prop_oneof![
         any::<u64>().prop_map(|available| Refusal::InsufficientFunds { available }),
@@ -42,6 +53,13 @@ fn refusal() -> impl Strategy<Value = Refusal> {
         Just(Refusal::CollectorCreditOnly),
         Just(Refusal::Overflow),
         Just(Refusal::LinkedFailed),
+        Just(Refusal::DebitAccountFrozen),
+        Just(Refusal::CreditAccountFrozen),
+        Just(Refusal::DebitAccountClosed),
+        Just(Refusal::CreditAccountClosed),
+        Just(Refusal::BalanceBelowMin),
+        Just(Refusal::BalanceAboveMax),
+        Just(Refusal::LimitAcrossShards),
         Just(Refusal::TooManyHolds),
     ]
 }
@@ -67,6 +85,7 @@ struct Parts {
     number: OutboundNumber,
     position: RecordPosition,
     flag: bool,
+    patch: Vec<u8>,
 }
 
 fn parts() -> impl Strategy<Value = Parts> {
@@ -76,12 +95,12 @@ fn parts() -> impl Strategy<Value = Parts> {
     (
         (time(), time(), text(1, 64), text(1, 128), text(1, 32), text(0, 256), kind),
         (step(), credit(), amount(), amount(), any::<u64>(), any::<[u8; 16]>(), refusal()),
-        (any::<u16>(), any::<u64>(), any::<u64>(), any::<bool>()),
+        (any::<u16>(), any::<u64>(), any::<u64>(), any::<bool>(), patch()),
     )
         .prop_map(|(texts, figures, rest)| {
             let (time, decided_at, id, account, asset, memo, kind) = texts;
             let (debit, credit, amount, posted, expires_in_ms, digest, refusal) = figures;
-            let (shard, number, position, flag) = rest;
+            let (shard, number, position, flag, patch) = rest;
             let (shard, number, position) = (ShardIndex(shard), OutboundNumber(number), RecordPosition(position));
             Parts {
                 time,
@@ -102,20 +121,39 @@ fn parts() -> impl Strategy<Value = Parts> {
                 number,
                 position,
                 flag,
+                patch,
             }
         })
 }
 
 impl Parts {
+    fn label(&self) -> Label<'_> {
+        match self.number.0 % 4 {
+            0 => Label::NONE,
+            1 => Label { code: self.number.0 as u32 | 1, user_data: "" },
+            2 => Label { code: 0, user_data: &self.id },
+            _ => Label { code: self.number.0 as u32, user_data: &self.id },
+        }
+    }
+
+    fn rules(&self) -> AccountRules {
+        AccountRules {
+            status: AccountStatus::from_number((self.number.0 % 4) as u8).expect("there are four"),
+            balance_min: self.flag.then_some(self.debit.after),
+            balance_max: (self.number.0 % 3 == 0).then_some(-self.debit.after.max(-i64::MAX)),
+        }
+    }
+
     /// One event of each kind.
     fn events(&self) -> Vec<Event<'_>> {
         let Parts { time, kind, debit, amount, posted, number, digest, refusal, decided_at, .. } = *self;
         let (id, asset, memo) = (&*self.id, &*self.asset, &*self.memo);
-        let hold = HoldFacts { id, credit: self.credit.slot(), amount, expires_in_ms: self.expires_in_ms, memo };
+        let label = self.label();
+        let hold = HoldFacts { id, credit: self.credit.slot(), amount, expires_in_ms: self.expires_in_ms, memo, label };
         vec![
             Event::AccountOpened { time, slot: debit.slot, id: &self.account, asset, kind },
             Event::AccountAdopted { time, slot: debit.slot, id: &self.account, asset, kind, home: self.shard },
-            Event::Transferred { time, id, debit, credit: self.credit, amount, memo },
+            Event::Transferred { time, id, debit, credit: self.credit, amount, memo, label },
             Event::HoldPlaced { time, hold, debit },
             Event::HoldPosted { time, hold, posted, debit, credit: self.credit },
             Event::HoldVoided { time, hold, debit },
@@ -132,10 +170,21 @@ impl Parts {
                 credit: debit,
                 amount,
                 memo,
+                label,
                 debit_position: self.position,
                 decided_at,
             },
             Event::CreditsConfirmed { time, to: self.shard, number },
+            Event::AccountChanged {
+                time,
+                slot: debit.slot,
+                id: &self.account,
+                home: self.shard,
+                revision: number.0,
+                rules: self.rules(),
+                metadata: MetadataPatch::read(&self.patch).expect("it was written"),
+            },
+            Event::AssetDeclared { time, asset, decimals: (number.0 % 19) as u8 },
             Event::TimeMended { time, was: decided_at, memo },
             Event::LossBooked {
                 time,
@@ -210,9 +259,18 @@ fn bytes_are_as_documented() {
     let amount = |minor| Amount::new(minor).expect("not zero");
     let time = TimeMs(1_800_000_000_123);
     let step = |slot, prev, after| AccountStep { slot: AccountSlot(slot), prev: RecordPosition(prev), after };
-    let hold = HoldFacts { id: "h1", credit: AccountSlot(2), amount: amount(4), expires_in_ms: 1000, memo: "seat" };
+    let hold = HoldFacts {
+        id: "h1",
+        credit: AccountSlot(2),
+        amount: amount(4),
+        expires_in_ms: 1000,
+        memo: "seat",
+        label: Label::NONE,
+    };
     let outbound = CreditStep::Outbound { slot: AccountSlot(300), number: OutboundNumber(7) };
     let digest = [0xdd; 16];
+    let metadata = [("plan".into(), Some("gold".into())), ("seat".into(), None)].into();
+    let mut patch = Vec::new();
     let events = [
         Event::AccountOpened {
             time,
@@ -236,6 +294,7 @@ fn bytes_are_as_documented() {
             credit: CreditStep::Here(step(2, 0, 5)),
             amount: amount(5),
             memo: "",
+            label: Label::NONE,
         },
         Event::Transferred {
             time,
@@ -244,6 +303,7 @@ fn bytes_are_as_documented() {
             credit: outbound,
             amount: amount(5),
             memo: "hi",
+            label: Label { code: 300, user_data: "order-7" },
         },
         Event::HoldPlaced { time, hold, debit: step(1, 4096, 5) },
         Event::HoldPosted {
@@ -261,6 +321,11 @@ fn bytes_are_as_documented() {
             credit: outbound,
         },
         Event::HoldVoided { time, hold, debit: step(1, 4200, 5) },
+        Event::HoldVoided {
+            time,
+            hold: HoldFacts { label: Label { code: 7, user_data: "" }, ..hold },
+            debit: step(1, 4200, 5),
+        },
         Event::HoldExpired { time, hold, debit: step(1, 4200, 5) },
         Event::Refused { time, id: "t3", digest, refusal: Refusal::InsufficientFunds { available: 5 } },
         Event::Refused { time, id: "t4", digest, refusal: Refusal::LinkedFailed },
@@ -275,10 +340,21 @@ fn bytes_are_as_documented() {
             credit: step(0, 0, 5),
             amount: amount(5),
             memo: "hi",
+            label: Label { code: 0, user_data: "order-7" },
             debit_position: RecordPosition(5000),
             decided_at: time,
         },
         Event::CreditsConfirmed { time, to: ShardIndex(1), number: OutboundNumber(7) },
+        Event::AccountChanged {
+            time,
+            slot: AccountSlot(1),
+            id: "a",
+            home: ShardIndex(0),
+            revision: 2,
+            rules: AccountRules { status: AccountStatus::Frozen, balance_min: None, balance_max: Some(1000) },
+            metadata: MetadataPatch::write(&metadata, &mut patch).expect("a patch"),
+        },
+        Event::AssetDeclared { time, asset: "eur", decimals: 2 },
         Event::TimeMended { time, was: TimeMs(1_800_000_000_124), memo: "hi" },
         Event::LossBooked {
             time,
@@ -303,6 +379,14 @@ fn a_plain_transfer_takes_less_than_60_bytes() {
     let time = TimeMs(1_800_000_000_123);
     let step = |slot| AccountStep { slot: AccountSlot(slot), prev: RecordPosition(900_000_000), after: 1_000_000 };
     let (amount, credit) = (Amount::new(100).expect("not zero"), CreditStep::Here(step(9_999)));
-    let event = Event::Transferred { time, id: "0123456789abcdef", debit: step(10_000), credit, amount, memo: "" };
+    let event = Event::Transferred {
+        time,
+        id: "0123456789abcdef",
+        debit: step(10_000),
+        credit,
+        amount,
+        memo: "",
+        label: Default::default(),
+    };
     assert_eq!(encoded(&event).len(), 45);
 }

@@ -88,7 +88,7 @@ fn shop() -> Node {
 }
 
 fn buy(id: &str) -> Command<'_> {
-    let transfer = Transfer { id, debit: "a", credit: "b", amount: 5, memo: "" };
+    let transfer = Transfer { id, debit: "a", credit: "b", amount: 5, memo: "", label: Default::default() };
     Command::Transfer { transfer, credit_missing: false }
 }
 

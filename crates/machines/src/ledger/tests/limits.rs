@@ -2,7 +2,8 @@
 
 use super::node::Node;
 use crate::ledger::{
-    AccountKind, AccountSlot, Command, Event, Hold, HoldFacts, IdSpace, Outcome, Refusal, Ruling, Transfer,
+    AccountKind, AccountSlot, Command, Content, Event, Hold, HoldFacts, IdSpace, Label, Outcome, Refusal, Ruling,
+    Transfer,
 };
 use crate::{Machine, TimeMs};
 
@@ -16,11 +17,14 @@ fn shop() -> Node {
 }
 
 fn transfer<'a>(id: &'a str, debit: &'a str, credit: &'a str, amount: u64) -> Command<'a> {
-    Command::Transfer { transfer: Transfer { id, debit, credit, amount, memo: "" }, credit_missing: false }
+    Command::Transfer {
+        transfer: Transfer { id, debit, credit, amount, memo: "", label: Label::NONE },
+        credit_missing: false,
+    }
 }
 
 fn hold(id: &str, open_holds_max: u32) -> Command<'_> {
-    let hold = Hold { id, debit: "w", credit: "c", amount: 1, expires_in_ms: 1_000, memo: "" };
+    let hold = Hold { id, debit: "w", credit: "c", amount: 1, expires_in_ms: 1_000, memo: "", label: Label::NONE };
     Command::PlaceHold { hold, credit_missing: false, open_holds_max }
 }
 
@@ -76,7 +80,8 @@ fn the_longest_id_in_the_longest_space_fits_everywhere() {
     let mut node = shop();
     let id = IdSpace::new(&"s".repeat(64)).unwrap().whole(&"i".repeat(64));
     let memo = "m".repeat(256);
-    let placed = Hold { id: &id, debit: "w", credit: "c", amount: 1, expires_in_ms: 1_000, memo: &memo };
+    let placed =
+        Hold { id: &id, debit: "w", credit: "c", amount: 1, expires_in_ms: 1_000, memo: &memo, label: Label::NONE };
     let place = Command::PlaceHold { hold: placed, credit_missing: false, open_holds_max: 9 };
     assert_eq!(node.outcome(place), Outcome::Applied);
     let mut body = Vec::new();
@@ -110,11 +115,31 @@ fn a_hold_with_an_old_id_is_posted_and_repeated() {
     let prev = node.ledger.last_position("w").unwrap();
     let placed = Event::HoldPlaced {
         time: TimeMs(node.now),
-        hold: HoldFacts { id, credit, amount: crate::Amount::new(1).unwrap(), expires_in_ms: 1_000, memo: "" },
+        hold: HoldFacts {
+            id,
+            credit,
+            amount: crate::Amount::new(1).unwrap(),
+            expires_in_ms: 1_000,
+            memo: "",
+            label: Label::NONE,
+        },
         debit: crate::ledger::AccountStep { slot: debit, prev, after: 10 },
     };
     node.append(&placed);
     assert_eq!(node.outcome(hold(id, 9)), Outcome::Duplicate);
     assert_eq!(node.outcome(Command::PostHold { id, amount: None }), Outcome::Applied);
     node.check();
+}
+
+#[test]
+fn a_linked_group_of_holds_keeps_to_the_bound_as_a_whole() {
+    let mut node = shop();
+    assert_eq!(node.outcome(hold("h1", 3)), Outcome::Applied);
+    let of = |id| Hold { id, debit: "w", credit: "c", amount: 1, expires_in_ms: 1_000, memo: "", label: Label::NONE };
+    let refused = node.linked_within(&["h2", "h3", "h4"].map(|id| Content::Hold(of(id))), 3);
+    let failed = Outcome::Refused(Refusal::LinkedFailed);
+    assert_eq!(refused, [failed, failed, Outcome::Refused(Refusal::TooManyHolds)]);
+    let placed = node.linked_within(&["h5", "h6"].map(|id| Content::Hold(of(id))), 3);
+    assert_eq!(placed, [Outcome::Applied; 2]);
+    assert_eq!(node.outcome(hold("h7", 3)), Outcome::Refused(Refusal::TooManyHolds));
 }

@@ -2,7 +2,7 @@
 
 use super::cluster::Cluster;
 use super::shards::at_home_on;
-use crate::ledger::{AccountKind, Exchanged, Ledger, LossSide, PeerLoss, Transfer, losses};
+use crate::ledger::{AccountKind, Exchanged, Label, Ledger, LossSide, PeerLoss, Transfer, losses};
 use crate::{Amount, Machine, OutboundNumber, Place, RecordPosition, RecordSequence, ShardIndex, TimeMs};
 
 /// Shard 0 sends `amounts` to shard 1, each of them delivered and confirmed; the states of both after each step.
@@ -14,7 +14,9 @@ fn history(amounts: &[u64]) -> Vec<Cluster> {
     let mut states = vec![cluster.clone()];
     for (number, amount) in amounts.iter().enumerate() {
         let id = format!("t{number}");
-        cluster.transfer(Transfer { id: &id, debit: &here, credit: &there, amount: *amount, memo: "" });
+        let transfer =
+            Transfer { id: &id, debit: &here, credit: &there, amount: *amount, memo: "", label: Label::NONE };
+        cluster.transfer(transfer);
         cluster.deliver(0, 1, number as u64, 9);
         cluster.confirm(0, 1);
         states.push(cluster.clone());

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::ledger::{AccountKind, Hold, Outcome, Refusal, Transfer, is_account_id};
+use crate::ledger::{
+    AccountChange, AccountKind, AccountStatus, Content, Hold, Outcome, Refusal, Transfer, is_account_id,
+};
 
 #[derive(Clone, Debug)]
 pub struct ModelAccount {
@@ -12,10 +14,13 @@ pub struct ModelAccount {
     pub home: usize,
     pub balance: i128,
     pub held: i128,
+    pub status: AccountStatus,
+    pub min: Option<i64>,
+    pub max: Option<i64>,
 }
 
-/// What was asked under an id: debit, credit, amount, memo, and the lifetime of a hold.
-type Content = (String, String, u64, String, Option<u64>);
+/// What was asked under an id: debit, credit, amount, memo, the lifetime of a hold, code and user data.
+type Asked = (String, String, u64, String, Option<u64>, (u32, String));
 
 #[derive(Clone, Debug, PartialEq)]
 enum Fate {
@@ -31,7 +36,7 @@ enum Fate {
 pub struct Model {
     shard_count: usize,
     pub accounts: BTreeMap<String, ModelAccount>,
-    ids: BTreeMap<String, (Content, Fate)>,
+    ids: BTreeMap<String, (Asked, Fate)>,
     /// Credits that were decided and not taken in yet, in order.
     pub under_way: BTreeMap<(usize, usize), Vec<(String, i128)>>,
 }
@@ -46,7 +51,16 @@ impl Model {
     }
 
     pub fn open(&mut self, id: &str, asset: &str, kind: AccountKind, home: usize) -> Outcome {
-        let account = ModelAccount { asset: asset.into(), kind, home, balance: 0, held: 0 };
+        let account = ModelAccount {
+            asset: asset.into(),
+            kind,
+            home,
+            balance: 0,
+            held: 0,
+            status: AccountStatus::Open,
+            min: None,
+            max: None,
+        };
         match self.accounts.get(id) {
             Some(there) if there.asset == asset && there.kind == kind => Outcome::Duplicate,
             Some(_) => refused(Refusal::AccountExists),
@@ -58,7 +72,7 @@ impl Model {
     }
 
     pub fn transfer(&mut self, t: Transfer<'_>) -> Outcome {
-        let content = (t.debit.into(), t.credit.into(), t.amount, t.memo.into(), None);
+        let content = asked(&Content::Transfer(t));
         if let Err(refusal) = form(&content) {
             return refused(refusal);
         }
@@ -77,7 +91,7 @@ impl Model {
     }
 
     pub fn place(&mut self, h: Hold<'_>, now: u64) -> Outcome {
-        let content = (h.debit.into(), h.credit.into(), h.amount, h.memo.into(), Some(h.expires_in_ms));
+        let content = asked(&Content::Hold(h));
         if let Err(refusal) = form(&content) {
             return refused(refusal);
         }
@@ -113,6 +127,9 @@ impl Model {
                 refused(Refusal::HoldExpired)
             }
             Fate::Open { .. } if posted > held => refused(Refusal::PostExceedsHold),
+            Fate::Open { .. } if self.settings(&debit, &credit, None, posted).is_err() => {
+                refused(self.settings(&debit, &credit, None, posted).expect_err("it was looked at"))
+            }
             Fate::Open { .. } => {
                 self.close(id, Fate::Posted(posted));
                 self.move_money(&debit, &credit, posted);
@@ -139,29 +156,33 @@ impl Model {
     }
 
     /// All or nothing. Ids are new and distinct.
-    pub fn linked(&mut self, transfers: &[Transfer<'_>]) -> Vec<Outcome> {
+    pub fn linked(&mut self, items: &[Content<'_>], now: u64) -> Vec<Outcome> {
         let mut trial = self.clone();
-        let culprit = transfers.iter().enumerate().find_map(|(index, t)| match trial.transfer(*t) {
+        let mut decide = |item: &Content<'_>| match *item {
+            Content::Transfer(transfer) => trial.transfer(transfer),
+            Content::Hold(hold) => trial.place(hold, now),
+        };
+        let culprit = items.iter().enumerate().find_map(|(index, item)| match decide(item) {
             Outcome::Refused(refusal) => Some((index, refusal)),
             _ => None,
         });
         let Some((culprit, refusal)) = culprit else {
             *self = trial;
-            return vec![Outcome::Applied; transfers.len()];
+            return vec![Outcome::Applied; items.len()];
         };
-        let each = |(index, t): (usize, &Transfer<'_>)| {
+        let each = |(index, item): (usize, &Content<'_>)| {
             let refusal = if index == culprit { refusal } else { Refusal::LinkedFailed };
-            let content = (t.debit.into(), t.credit.into(), t.amount, t.memo.into(), None);
+            let content = asked(item);
             if form(&content).is_ok() {
-                self.remember(t.id, content, Err(refusal));
+                self.remember(item.id(), content, Err(refusal));
             }
             refused(refusal)
         };
-        transfers.iter().enumerate().map(each).collect()
+        items.iter().enumerate().map(each).collect()
     }
 
     pub fn tick(&mut self, now: &[u64]) {
-        let over = |(id, (content, fate)): (&String, &(Content, Fate))| {
+        let over = |(id, (content, fate)): (&String, &(Asked, Fate))| {
             let home = self.accounts.get(&content.0)?.home;
             matches!(fate, Fate::Open { expires_at } if now[home] >= *expires_at).then(|| id.clone())
         };
@@ -188,7 +209,82 @@ impl Model {
         if from.asset != to.asset {
             return Err(Refusal::AssetMismatch);
         }
+        self.status(debit, credit)?;
         let available = from.balance - from.held;
+        self.funds(debit, from, available, amount)?;
+        self.settings(debit, credit, Some(available), amount)
+    }
+
+    fn status(&self, debit: &str, credit: &str) -> Result<(), Refusal> {
+        match (self.accounts[debit].status, self.accounts[credit].status) {
+            (AccountStatus::Closed, _) => Err(Refusal::DebitAccountClosed),
+            (AccountStatus::DebitsFrozen | AccountStatus::Frozen, _) => Err(Refusal::DebitAccountFrozen),
+            (_, AccountStatus::Closed) => Err(Refusal::CreditAccountClosed),
+            (_, AccountStatus::Frozen) => Err(Refusal::CreditAccountFrozen),
+            _ => Ok(()),
+        }
+    }
+
+    /// Status and limits; the lower limit only where something is available to be left.
+    fn settings(&self, debit: &str, credit: &str, available: Option<i128>, amount: u64) -> Result<(), Refusal> {
+        self.status(debit, credit)?;
+        let (from, to, amount) = (&self.accounts[debit], &self.accounts[credit], i128::from(amount));
+        if let (Some(min), Some(available)) = (from.min, available)
+            && available - amount < i128::from(min)
+        {
+            return Err(Refusal::BalanceBelowMin);
+        }
+        match to.max {
+            Some(_) if to.home != from.home => Err(Refusal::LimitAcrossShards),
+            Some(max) if to.balance + amount > i128::from(max) => Err(Refusal::BalanceAboveMax),
+            _ => Ok(()),
+        }
+    }
+
+    /// Only what the account says when nothing is under way to it counts as empty.
+    pub fn change(&mut self, id: &str, change: &AccountChange<'_>) -> Outcome {
+        if !is_account_id(id) {
+            return refused(Refusal::AccountIdInvalid);
+        }
+        let Some(before) = self.accounts.get(id).cloned() else { return refused(Refusal::AccountNotFound) };
+        let mut after = before.clone();
+        after.status = change.status.unwrap_or(before.status);
+        after.min = change.balance_min.unwrap_or(before.min);
+        after.max = change.balance_max.unwrap_or(before.max);
+        let closes = after.status == AccountStatus::Closed && before.status != AccountStatus::Closed;
+        if closes && after.kind == AccountKind::Collector {
+            return refused(Refusal::SettingNotAllowed);
+        }
+        if closes && (before.balance != 0 || before.held != 0) {
+            return refused(Refusal::AccountNotEmpty);
+        }
+        if after.kind == AccountKind::Collector && (after.min.is_some() || after.max.is_some()) {
+            return refused(Refusal::SettingNotAllowed);
+        }
+        let below_zero = |limit: Option<i64>| limit.is_some_and(|limit| limit < 0);
+        let wallet_below_zero = after.kind == AccountKind::Wallet && (below_zero(after.min) || below_zero(after.max));
+        if wallet_below_zero || matches!((after.min, after.max), (Some(min), Some(max)) if min > max) {
+            return refused(Refusal::LimitsInvalid);
+        }
+        let coming = |((_, to), credits): (&(usize, usize), &Vec<(String, i128)>)| {
+            *to == before.home && credits.iter().any(|(account, _)| account == id)
+        };
+        if closes && self.under_way.iter().any(coming) {
+            after.status = AccountStatus::Frozen;
+            self.accounts.insert(id.into(), after);
+            return refused(Refusal::AccountInTransit);
+        }
+        let same = (before.status, before.min, before.max) == (after.status, after.min, after.max);
+        self.accounts.insert(id.into(), after);
+        if same { Outcome::Duplicate } else { Outcome::Applied }
+    }
+
+    pub fn open_holds(&self, account: &str) -> usize {
+        let is_open = |(asked, fate): &&(Asked, Fate)| asked.0 == account && matches!(fate, Fate::Open { .. });
+        self.ids.values().filter(is_open).count()
+    }
+
+    fn funds(&self, debit: &str, from: &ModelAccount, available: i128, amount: u64) -> Result<(), Refusal> {
         match from.kind {
             AccountKind::Collector => Err(Refusal::CollectorCreditOnly),
             AccountKind::Wallet if available < i128::from(amount) => {
@@ -228,7 +324,7 @@ impl Model {
         self.account(&debit).held -= held;
     }
 
-    fn remember(&mut self, id: &str, content: Content, verdict: Result<Fate, Refusal>) -> Outcome {
+    fn remember(&mut self, id: &str, content: Asked, verdict: Result<Fate, Refusal>) -> Outcome {
         let (fate, outcome) = match verdict {
             Ok(fate) => (fate, Outcome::Applied),
             Err(refusal) => (Fate::Refused(refusal), refused(refusal)),
@@ -242,7 +338,15 @@ impl Model {
     }
 }
 
-fn form((debit, credit, amount, memo, expires_in_ms): &Content) -> Result<(), Refusal> {
+fn asked(content: &Content<'_>) -> Asked {
+    let (debit, credit, amount, memo, lifetime, label) = match *content {
+        Content::Transfer(t) => (t.debit, t.credit, t.amount, t.memo, None, t.label),
+        Content::Hold(h) => (h.debit, h.credit, h.amount, h.memo, Some(h.expires_in_ms), h.label),
+    };
+    (debit.into(), credit.into(), amount, memo.into(), lifetime, (label.code, label.user_data.into()))
+}
+
+fn form((debit, credit, amount, memo, expires_in_ms, _): &Asked) -> Result<(), Refusal> {
     if *amount == 0 || *amount > i64::MAX as u64 {
         return Err(Refusal::AmountInvalid);
     }

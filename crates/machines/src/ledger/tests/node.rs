@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::ledger::{Command, Event, HistoryRow, Ledger, Outcome, Ruling, Transfer};
+use crate::ledger::{Command, Content, Event, HistoryRow, Ledger, Outcome, Ruling};
 use crate::machine::tests as machine;
 use crate::{Decision, Machine, RecordPosition, ShardIndex, TimeMs};
 
@@ -77,16 +77,24 @@ impl Node {
     }
 
     /// All or nothing, as a shard does it. Ids are new.
-    pub fn linked(&mut self, transfers: &[Transfer<'_>]) -> Vec<Outcome> {
+    pub fn linked(&mut self, items: &[Content<'_>]) -> Vec<Outcome> {
+        self.linked_within(items, u32::MAX)
+    }
+
+    /// The same, where an account may have so many open holds.
+    pub fn linked_within(&mut self, items: &[Content<'_>], open_holds_max: u32) -> Vec<Outcome> {
         let now = TimeMs(self.now);
-        let Err((culprit, refusal)) = self.ledger.check_linked(transfers.iter().copied(), now) else {
-            let command = |transfer| Command::Transfer { transfer, credit_missing: true };
-            return transfers.iter().map(|transfer| self.outcome(command(*transfer))).collect();
+        let Err((culprit, refusal)) = self.ledger.check_linked(items.iter().copied(), open_holds_max, now) else {
+            let command = |item| match item {
+                Content::Transfer(transfer) => Command::Transfer { transfer, credit_missing: true },
+                Content::Hold(hold) => Command::PlaceHold { hold, credit_missing: true, open_holds_max },
+            };
+            return items.iter().map(|item| self.outcome(command(*item))).collect();
         };
         let mut outcomes = Vec::new();
-        for (index, transfer) in transfers.iter().enumerate() {
+        for (index, item) in items.iter().enumerate() {
             let refusal = if index == culprit { refusal } else { crate::ledger::Refusal::LinkedFailed };
-            if let Some(event) = self.ledger.decide_refused(transfer, refusal, now) {
+            if let Some(event) = self.ledger.decide_refused(item, refusal, now) {
                 machine::append(&mut self.ledger, &mut self.records, &event);
                 self.note(&event);
             }

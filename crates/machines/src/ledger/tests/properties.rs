@@ -5,9 +5,9 @@ use proptest::prelude::*;
 
 use super::cluster::Cluster;
 use super::model::Model;
-use crate::ledger::{AccountKind, Hold, RowKind, Transfer};
+use crate::ledger::{AccountChange, AccountKind, AccountStatus, Content, Hold, Label, RowKind, Transfer};
 use crate::machine::tests::{restore, snapshot};
-use crate::{Machine, ShardIndex};
+use crate::{Machine, RecordPosition, ShardIndex};
 
 const ACCOUNTS: [&str; 9] =
     ["shop", "press", "wallet:a", "wallet:b", "wallet:c", "candidate:1", "candidate:2", "euro:a", "not/valid"];
@@ -23,7 +23,8 @@ enum Step {
     Place(Move, u64),
     Post { id: usize, amount: Option<u64> },
     Void { id: usize },
-    Linked(Vec<Move>),
+    Linked(Vec<(Move, bool)>),
+    Change { account: usize, change: Change },
     Deliver { from: usize, to: usize, back: u64, max: usize },
     DeliverTooEarly { from: usize, to: usize },
     Confirm { from: usize, to: usize },
@@ -34,19 +35,38 @@ enum Step {
 }
 
 #[derive(Clone, Copy, Debug)]
+pub struct Change {
+    status: Option<AccountStatus>,
+    balance_min: Option<Option<i64>>,
+    balance_max: Option<Option<i64>>,
+}
+
+#[derive(Clone, Copy, Debug)]
 struct Move {
     id: usize,
     debit: usize,
     credit: usize,
     amount: u64,
     memo: bool,
+    label: u32,
 }
 
 impl Move {
     fn transfer(&self) -> Transfer<'static> {
         let memo = if self.memo { "for the show" } else { "" };
         let (debit, credit) = (ACCOUNTS[self.debit], ACCOUNTS[self.credit]);
-        Transfer { id: IDS[self.id], debit, credit, amount: self.amount, memo }
+        let label = match self.label {
+            0..4 => Label::NONE,
+            4 => Label { code: 7, user_data: "" },
+            5 => Label { code: 0, user_data: "order-7" },
+            _ => Label { code: u32::MAX, user_data: "order-7" },
+        };
+        Transfer { id: IDS[self.id], debit, credit, amount: self.amount, memo, label }
+    }
+
+    fn hold(&self, expires_in_ms: u64) -> Hold<'static> {
+        let Transfer { id, debit, credit, amount, memo, label } = self.transfer();
+        Hold { id, debit, credit, amount, expires_in_ms, memo, label }
     }
 }
 
@@ -66,12 +86,25 @@ fn one_move() -> impl Strategy<Value = Move> {
     // Money mostly comes from the shop, or little would ever move.
     let debit = prop_oneof![2 => 0..ACCOUNTS.len(), 3 => 0..1usize, 4 => 2..5usize];
     let credit = prop_oneof![1 => 0..ACCOUNTS.len(), 3 => 2..7usize];
-    (0..IDS.len(), debit, credit, amount(), any::<bool>()).prop_map(|(id, debit, credit, amount, memo)| Move {
-        id,
-        debit,
-        credit,
-        amount,
-        memo,
+    let parts = (0..IDS.len(), debit, credit, amount(), any::<bool>(), 0..7u32);
+    parts.prop_map(|(id, debit, credit, amount, memo, label)| Move { id, debit, credit, amount, memo, label })
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let status = prop_oneof![
+        // Mostly open, or soon nothing would move.
+        3 => Just(AccountStatus::Open),
+        1 => Just(AccountStatus::DebitsFrozen),
+        1 => Just(AccountStatus::Frozen),
+        1 => Just(AccountStatus::Closed),
+    ];
+    let limit = |range| proptest::option::of(prop_oneof![2 => Just(None), 1 => range]);
+    let min = limit((-40..10i64).prop_map(Some).boxed());
+    let max = limit((-5..60i64).prop_map(Some).boxed());
+    (proptest::option::of(status), min, max).prop_map(|(status, balance_min, balance_max)| Change {
+        status,
+        balance_min,
+        balance_max,
     })
 }
 
@@ -83,7 +116,8 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (one_move(), prop_oneof![1..50u64, Just(0)]).prop_map(|(m, ms)| Step::Place(m, ms)),
         4 => (0..IDS.len(), proptest::option::of(amount())).prop_map(|(id, amount)| Step::Post { id, amount }),
         2 => (0..IDS.len()).prop_map(|id| Step::Void { id }),
-        2 => proptest::collection::vec(one_move(), 1..5).prop_map(Step::Linked),
+        2 => proptest::collection::vec((one_move(), any::<bool>()), 1..5).prop_map(Step::Linked),
+        3 => (0..ACCOUNTS.len(), change()).prop_map(|(account, change)| Step::Change { account, change }),
         6 => (shards(), 0..3u64, 1..5usize).prop_map(|((from, to), back, max)| Step::Deliver { from, to, back, max }),
         1 => shards().prop_map(|(from, to)| Step::DeliverTooEarly { from, to }),
         2 => shards().prop_map(|(from, to)| Step::Confirm { from, to }),
@@ -143,6 +177,11 @@ impl Twins {
                 assert_eq!(self.real.void(IDS[id]), self.model.void(IDS[id], now));
             }
             Step::Linked(ref moves) => self.linked(moves),
+            Step::Change { account, change: Change { status, balance_min, balance_max } } => {
+                let change = AccountChange { status, balance_min, balance_max, ..AccountChange::default() };
+                let id = ACCOUNTS[account];
+                assert_eq!(self.real.change(id, change), self.model.change(id, &change), "{id} {change:?}");
+            }
             Step::Deliver { from, to, back, max } => {
                 let Some((from, to)) = apart(from, to) else { return };
                 let taken = self.real.deliver(from, to, back, max);
@@ -176,19 +215,23 @@ impl Twins {
     }
 
     fn place(&mut self, m: Move, expires_in_ms: u64) {
-        let Transfer { id, debit, credit, amount, memo } = m.transfer();
-        let hold = Hold { id, debit, credit, amount, expires_in_ms, memo };
-        let now = self.times()[self.real.home(debit)];
+        let hold = m.hold(expires_in_ms);
+        let now = self.times()[self.real.home(hold.debit)];
         assert_eq!(self.real.place(hold), self.model.place(hold, now));
     }
 
-    fn linked(&mut self, moves: &[Move]) {
-        let transfers: Vec<Transfer<'_>> = moves.iter().map(Move::transfer).collect();
+    fn linked(&mut self, moves: &[(Move, bool)]) {
+        let transfers: Vec<Transfer<'_>> = moves.iter().map(|(one, _)| one.transfer()).collect();
+        let item = |&(one, is_hold): &(Move, bool)| {
+            if is_hold { Content::Hold(one.hold(20)) } else { Content::Transfer(one.transfer()) }
+        };
+        let items: Vec<Content<'_>> = moves.iter().map(item).collect();
         let one_shard = transfers.iter().all(|t| self.real.home(t.debit) == self.real.home(transfers[0].debit));
         let new = transfers.iter().all(|t| self.model.is_new(t.id));
         let distinct = (1..transfers.len()).all(|n| transfers[..n].iter().all(|t| t.id != transfers[n].id));
         if one_shard && new && distinct {
-            assert_eq!(self.real.linked(&transfers), self.model.linked(&transfers));
+            let now = self.times()[self.real.home(transfers[0].debit)];
+            assert_eq!(self.real.linked(&items), self.model.linked(&items, now));
         }
     }
 
@@ -212,6 +255,11 @@ impl Twins {
             }
         }
         for (id, account) in &self.model.accounts {
+            let home = &self.real.nodes[self.real.home(id)].ledger;
+            let open: Vec<_> = home.holds_of(id, RecordPosition::NONE).expect("an account").map(|h| h.id).collect();
+            assert_eq!(open.len(), self.model.open_holds(id), "open holds of {id}: {open:?}");
+            let status = home.account(id).expect("an account").status();
+            assert_eq!(status, account.status, "status of {id}");
             assert_eq!(self.real.figures(id), (account.balance, account.held as u128), "of {id}");
         }
         for (&(from, to), under_way) in &self.model.under_way {

@@ -18,7 +18,7 @@ pub fn at_home_on(shard: u16) -> String {
 }
 
 fn transfer<'a>(id: &'a str, debit: &'a str, credit: &'a str, amount: u64) -> Transfer<'a> {
-    Transfer { id, debit, credit, amount, memo: "" }
+    Transfer { id, debit, credit, amount, memo: "", label: Default::default() }
 }
 
 #[test]
@@ -104,6 +104,7 @@ fn a_credit_for_nobody_is_refused_and_moves_nothing() {
         credit: "nobody",
         amount: 1,
         memo: "",
+        label: Default::default(),
         debit_position: RecordPosition(1),
         decided_at: TimeMs(1),
     };

@@ -4,7 +4,10 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::cluster::Cluster;
-use crate::ledger::{AccountKind, Hold, Ledger, Mismatch, SnapshotError, Transfer};
+use crate::ledger::{
+    AccountChange, AccountKind, AccountStatus, Command, Hold, Ledger, MetadataPatch, Mismatch, Outcome, SnapshotError,
+    Transfer,
+};
 use crate::machine::tests::{place, read_changed, read_forged, restore, snapshot};
 use crate::{Machine, ShardIndex};
 
@@ -21,7 +24,14 @@ pub fn cluster() -> Cluster {
     cluster.open("mint", "euro", AccountKind::Source);
     for (n, wallet) in wallets.iter().enumerate() {
         let id = format!("fund {n}");
-        cluster.transfer(Transfer { id: &id, debit: "shop", credit: wallet, amount: 100, memo: "" });
+        cluster.transfer(Transfer {
+            id: &id,
+            debit: "shop",
+            credit: wallet,
+            amount: 100,
+            memo: "",
+            label: Default::default(),
+        });
     }
     for (from, to) in [(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)] {
         cluster.deliver(from, to, 0, 100);
@@ -29,12 +39,34 @@ pub fn cluster() -> Cluster {
     }
     for (n, wallet) in wallets.iter().enumerate() {
         let (id, credit) = (format!("hold {n}"), wallets[(n + 1) % 12].as_str());
-        cluster.place(Hold { id: &id, debit: wallet, credit, amount: 7, expires_in_ms: 100 - n as u64, memo: "m" });
+        cluster.place(Hold {
+            id: &id,
+            debit: wallet,
+            credit,
+            amount: 7,
+            expires_in_ms: 100 - n as u64,
+            memo: "m",
+            label: Default::default(),
+        });
         let id = format!("move {n}");
-        cluster.transfer(Transfer { id: &id, debit: wallet, credit, amount: 3, memo: "" });
+        cluster.transfer(Transfer { id: &id, debit: wallet, credit, amount: 3, memo: "", label: Default::default() });
         let id = format!("vote {n}");
-        cluster.transfer(Transfer { id: &id, debit: wallet, credit: "c", amount: 1, memo: "" });
+        cluster.transfer(Transfer {
+            id: &id,
+            debit: wallet,
+            credit: "c",
+            amount: 1,
+            memo: "",
+            label: Default::default(),
+        });
     }
+    let (mut patch, metadata) = (Vec::new(), [("plan".into(), Some("gold".into()))].into());
+    let metadata = MetadataPatch::write(&metadata, &mut patch).expect("a patch");
+    let (status, balance_max) = (Some(AccountStatus::Frozen), Some(Some(1_000)));
+    let change = AccountChange { status, balance_max, metadata, ..AccountChange::default() };
+    assert_eq!(cluster.change("w3", change), Outcome::Applied);
+    let home = cluster.home("euro");
+    cluster.nodes[home].ask(Command::DeclareAsset { asset: "euro", decimals: 2 });
     cluster
 }
 
@@ -46,6 +78,7 @@ fn a_snapshot_comes_back_the_same() {
         assert_eq!(restored.totals(), node.ledger.totals());
         assert!(restored.figures(0, 99).eq(node.ledger.figures(0, 99)));
         assert_eq!(restored.next_expiry(), node.ledger.next_expiry());
+        assert_eq!(restored.assets(), node.ledger.assets());
     }
 }
 

@@ -1,6 +1,7 @@
 use super::super::account::AccountSlot;
 use super::super::outcome::Refusal;
 use super::super::request::AccountKind;
+use super::super::settings::{AccountRules, MetadataPatch};
 use super::*;
 use crate::{OutboundNumber, RecordPosition, TimeMs};
 
@@ -45,4 +46,15 @@ fn a_decision_rests_on_the_claim_of_its_id_and_an_adoption_on_the_opening() {
     let adopted = Event::AccountAdopted { time: TIME, slot, id, asset, kind, home: ShardIndex(0) };
     assert_eq!(ties_of(adopted, 1), [Tie::RestsOn(opened)]);
     assert_ne!(claimed, opened);
+}
+
+#[test]
+fn what_a_shard_keeps_to_rests_on_the_change_at_home() {
+    let change = |revision| {
+        let (rules, metadata, home) = (AccountRules::default(), MetadataPatch::NONE, ShardIndex(0));
+        Event::AccountChanged { time: TIME, slot: AccountSlot(0), id: "wallet:dave", home, revision, rules, metadata }
+    };
+    let [Tie::Is(changed)] = ties_of(change(2), 0)[..] else { panic!("a change is one fact") };
+    assert_eq!(ties_of(change(2), 1), [Tie::RestsOn(changed)]);
+    assert_ne!(ties_of(change(3), 1), [Tie::RestsOn(changed)], "another revision");
 }

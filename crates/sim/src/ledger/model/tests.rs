@@ -38,6 +38,7 @@ fn view(id: &str, balance: i64, debited: u128) -> AccountView {
         held: 0,
         credited,
         debited,
+        settings: None,
     }
 }
 
@@ -130,6 +131,8 @@ fn row(id: &str, amount: u64, balance_after: i64) -> HistoryRow {
         memo: "".into(),
         time_ms: 1,
         balance_after,
+        code: 0,
+        user_data: "".into(),
     }
 }
 

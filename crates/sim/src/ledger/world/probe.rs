@@ -33,8 +33,8 @@ impl<S: Store> LedgerWorld<S> {
             census.values().map(|(view, _)| view).filter(|view| is_funded(view)).collect();
         for _ in 0..WALLETS.min(funded.len()) {
             let wallet = funded.swap_remove(self.site.chance.below(funded.len() as u64) as usize);
-            let others = census.values().map(|(view, _)| view);
-            let Some(other) = others.filter(|view| view.asset == wallet.asset && view.id != wallet.id).last() else {
+            let mut others = census.values().map(|(view, _)| view);
+            let Some(other) = others.rfind(|view| view.asset == wallet.asset && view.id != wallet.id) else {
                 continue;
             };
             // An earlier probe may have credited it. Credits between shards need time to arrive.

@@ -102,7 +102,7 @@ impl<S: Store> LedgerWorld<S> {
 
     fn step_auditors(&mut self) -> Result<(), Violation> {
         for shard in 0..self.load.plan.shards as usize {
-            if !self.site.is_calm() && self.site.tick % 16 == 0 {
+            if !self.site.is_calm() && self.site.tick.is_multiple_of(16) {
                 self.read_again(shard)?;
             }
             if !self.site.is_calm() && self.site.chance.below(10_000) < self.load.plan.audits {

@@ -1,0 +1,3 @@
+module tidegate/client
+
+go 1.19
