@@ -655,3 +655,21 @@ fn a_segment_that_is_missing_is_told_from_one_of_another_history() {
     assert_eq!((at, offset), (segment(begins[2].position).display().to_string(), 0));
     assert_eq!(what, format!("it does not continue the chain of {}", segment_name(begins[1].position)));
 }
+
+#[test]
+fn a_segment_of_several_windows_is_read_whole_and_damage_in_a_later_one_is_found() {
+    const LARGE: Options = Options::small(8 << 20);
+    let disk = FakeDisk::new(1);
+    let Opened { mut log, .. } = logs(&disk).open(LOG, Cursor::START, LARGE).unwrap();
+    while durable_position(&mut log).0 < 2_500_000 {
+        commit(&mut log, 150);
+    }
+    let last = log.last_sequence();
+    log.close().unwrap();
+    let Opened { log, report } = logs(&disk).open(LOG, Cursor::START, LARGE).unwrap();
+    assert_eq!((report.end.sequence, report.segments, report.bytes_cut), (last, 1, 0));
+    assert_eq!(read_all(log).unwrap(), last.0);
+    assert!(disk.flip_bit(&first_segment(), 2_000_000, 1));
+    let (_, offset, _, _) = damage_of(logs(&disk).open(LOG, Cursor::START, LARGE).map(|_| ()));
+    assert!(offset <= 2_000_000 && offset > 1_980_000, "{offset}");
+}

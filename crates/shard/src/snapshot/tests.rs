@@ -67,7 +67,8 @@ fn a_snapshot_of_another_log_is_none_of_this_one() {
     write(&disk, 1, |_| true);
     let copy = disk.create_new(&snapshots(&disk).folder().join(path.file_name().unwrap())).unwrap();
     copy.write_all_at(&disk.contents(&path).unwrap(), 0).unwrap();
-    let mut found = snapshots(&disk).newest_first().unwrap();
+    let of_this_log = snapshots(&disk);
+    let mut found = of_this_log.newest_first().unwrap();
     assert!(matches!(found.next(), Some(Err(SnapshotError::Damaged { .. }))));
     assert_eq!(found.next().unwrap().unwrap(), (stand(1), Notes(vec![1])));
     assert_eq!(snapshots(&disk).newest_place(), Some(Position(100)));

@@ -139,7 +139,14 @@ fn what_was_sent_and_never_confirmed_is_no_loss_of_its_asset() {
     let mut cluster = history(&[5, 6]).pop().unwrap();
     let old = history(&[5, 6])[1].nodes[1].ledger.clone();
     let (here, there) = (at_home_on(0), at_home_on(1));
-    cluster.transfer(Transfer { id: "on its way", debit: &here, credit: &there, amount: 700, memo: "" });
+    cluster.transfer(Transfer {
+        id: "on its way",
+        debit: &here,
+        credit: &there,
+        amount: 700,
+        memo: "",
+        label: Label::NONE,
+    });
     let found = old.losses_against(&cluster.nodes[0].ledger).unwrap();
     let lost: Vec<(u64, u64)> = found.iter().map(|loss| (loss.number.0, loss.amount.get())).collect();
     assert_eq!(lost, [(2, 6)]);
