@@ -25,10 +25,8 @@ tool() {
 }
 
 chosen=()
-checked=()
 for package in $packages; do
     chosen+=(-p "tidegate-$package")
-    checked+=(-p "tidegate-$package")
 done
 cargo mutants --list --json "${chosen[@]}" >"$work/list.json"
 
@@ -37,7 +35,7 @@ export CARGO_TARGET_DIR=$work/target
 for round in $(seq 1 30); do
     cp -a Cargo.toml Cargo.lock crates examples docs "$tree/"
     tool weave --list "$work/list.json" --tree "$tree" --without "$work/without.txt" >"$work/left-out.txt"
-    if (cd "$tree" && cargo check "${checked[@]}" --message-format=json 2>"$work/check.err" >"$work/check.json"); then
+    if (cd "$tree" && cargo check "${chosen[@]}" --message-format=json 2>"$work/check.err" >"$work/check.json"); then
         break
     fi
     tool blame --tree "$tree" <"$work/check.json" >"$work/blamed.txt"
