@@ -171,6 +171,12 @@ bench-ledger: release ## the ledger beside Redis and PostgreSQL; writes target/b
 	@$(SETUP) postgres
 	RUNS=$(RUNS) $(TARGET)/release/storm bench-ledger --tidegate $(TARGET)/release/tidegate --out target/bench $(BENCH)
 
+.PHONY: bench-ids
+bench-ids: release ## a ledger that has seen IDS=1e8 ids (1e9: 32 GB of disk for a while); writes target/bench/ids.json
+	cargo build --release --example make_ids -p tidegate-ledger
+	$(TARGET)/release/storm bench-ids --tidegate $(TARGET)/release/tidegate \
+		--make-ids $(TARGET)/release/examples/make_ids --out target/bench $(BENCH)
+
 .PHONY: bench-accounts
 bench-accounts: release ## ten million accounts: opening, memory, restart; writes target/bench/accounts.json (ACCOUNTS=10000000)
 	$(TARGET)/release/storm bench-accounts --tidegate $(TARGET)/release/tidegate --out target/bench $(BENCH)

@@ -11,6 +11,7 @@ pub mod event;
 pub mod frames;
 pub mod group;
 pub mod http_body;
+pub mod ids;
 pub mod mqtt;
 pub mod segment;
 pub mod session;
@@ -23,13 +24,14 @@ pub mod websocket;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 13] = [
+pub const TARGETS: [Target; 14] = [
     ("frames", frames::check),
     ("group", group::check),
     ("segment", segment::check),
     ("stream", stream::check),
     ("event", event::check),
     ("snapshot", snapshot::check),
+    ("ids", ids::check),
     ("http_body", http_body::check),
     ("mqtt_client", mqtt::check_client),
     ("mqtt_server", mqtt::check_server),

@@ -37,6 +37,9 @@ fn write_seeds() {
     let mut flipped = snapshot.clone();
     flipped[snapshot.len() / 3] ^= 4;
     write("snapshot", "flipped", &flipped);
+    for (index, sample) in tidegate_ledger::ids::hostile::samples().iter().enumerate() {
+        write("ids", &format!("{index}"), sample);
+    }
     // Offsets: the segment's header, the first group's, a record, the chain of a later group, the mark behind the last
     // one.
     for (name, offset) in

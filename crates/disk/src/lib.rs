@@ -69,6 +69,16 @@ pub trait DiskFile: Send + Sync + 'static {
         Ok(())
     }
 
+    /// Fills `into` if that needs no wait for a device; `false` if it does, or if nobody can say.
+    fn read_cached(&self, into: &mut [u8], offset: u64) -> io::Result<bool> {
+        self.read_exact_at(into, offset).map(|()| true)
+    }
+
+    /// Advises that these bytes will be read soon, so that a device may read many places at the same time.
+    fn will_need(&self, _offset: u64, _bytes: u64) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Writes all of `bytes`, extending the file when needed.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 

@@ -88,6 +88,28 @@ impl DiskFile for File {
         }
     }
 
+    #[cfg(target_os = "linux")]
+    fn read_cached(&self, into: &mut [u8], offset: u64) -> io::Result<bool> {
+        let place = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+        let Ok(offset) = libc::off_t::try_from(offset) else { return Ok(false) };
+        // SAFETY: `place` is the memory of `into`, which is borrowed until the call is over.
+        let read = unsafe { libc::preadv2(self.as_raw_fd(), &place, 1, offset, libc::RWF_NOWAIT) };
+        // Too little, or an error (not cached; a file system that cannot say): whoever asks reads it the other way.
+        Ok(usize::try_from(read).is_ok_and(|read| read == into.len()))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn will_need(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        let (Ok(offset), Ok(bytes)) = (libc::off_t::try_from(offset), libc::off_t::try_from(bytes)) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        // SAFETY: numbers only.
+        match unsafe { libc::posix_fadvise(self.as_raw_fd(), offset, bytes, libc::POSIX_FADV_WILLNEED) } {
+            0 => Ok(()),
+            error => Err(io::Error::from_raw_os_error(error)),
+        }
+    }
+
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         FileExt::write_all_at(self, bytes, offset)
     }

@@ -221,6 +221,9 @@ pub enum Operation {
     ReadPeers,
     /// How far the journal is durable, for the auditor.
     ReadDurableEnd,
+    /// Has the ids of all that is durable written to files, because a snapshot was written: a restart begins behind
+    /// both.
+    CoverIds,
     /// What the accounts in these slots are called, for readers of changes.
     NameAccounts(Vec<AccountSlot>),
     /// Keep what the auditor found.

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Result, anyhow};
 use tidegate_disk::RealDisk;
-use tidegate_journal::{DurableMark, Family, LogReader, LogStore, Options};
+use tidegate_journal::{DurableMark, Family, LogReader, LogStore, Options, Position};
 use tidegate_machines::ledger::Ledger;
 use tidegate_machines::{ShardIndex, TimeMs};
 use tidegate_planted::{BalanceChange, Tampering};
@@ -175,13 +175,18 @@ impl Recovering {
         }
         let mut ids = opened.index;
         let back = recovery.replay(open, &mut ids)?;
+        if opened.covered > Position(0) && !ids.has_inherited() {
+            let (family, shard, timeline) = (recovery.family(), recovery.shard(), back.report.timelines.current());
+            tracing::warn!(family, shard, %timeline, "the id index was of another timeline, and is rebuilt");
+        }
         check_clock(&recovery, &back.state, now_ms())?;
         self.exchanges.note(&back.state)?;
 
         let reader = back.log.reader()?;
         let mark = Arc::new(DurableMark::new(&recovered, self.changes.listeners().clone()));
         let (log, reader_of_audit) = (recovery.log(), reader.another()?);
-        let audited = AuditedLog { log, reader: reader_of_audit, recovered, mark: mark.clone(), ids: folder };
+        let (mark_of_audit, runs) = (mark.clone(), ids.scrub());
+        let audited = AuditedLog { log, reader: reader_of_audit, recovered, mark: mark_of_audit, runs };
         self.audited.lock().expect("no recovery panicked").push(audited);
         let mut service = LedgerService::new(&back.state, ids, back.log.last_sequence());
         service.show_durable(mark);

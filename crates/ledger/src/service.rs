@@ -21,9 +21,11 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use tidegate_disk::Disk;
-use tidegate_journal::{Durability, DurableMark, JournalError, LogId, LogReader, LogStore, NoRoom, Position, Sequence};
+use tidegate_journal::{
+    Durability, DurableMark, JournalError, LogId, LogReader, LogStore, NoRoom, Position, Sequence, Timeline,
+};
 use tidegate_machines::ledger::{AccountOrder, AccountView, EVENT_BYTES_MAX, Event, Ledger, Outcome, Refusal};
-use tidegate_machines::{DamagedPlace, Machine, OutboundNumber, Place, ShardIndex};
+use tidegate_machines::{DamagedPlace, Machine, OutboundNumber, Place, ShardIndex, TimeMs};
 use tidegate_planted::{Bug, is_planted};
 use tidegate_runtime::damage::Owner;
 use tidegate_runtime::{Address, Damages};
@@ -32,7 +34,9 @@ use tidegate_shard::{Derived, JobId, Jobs, Pause, Room, Served, Service, Turn, U
 use crate::announcer::{AnnounceRules, Announcer};
 use crate::family::{LEDGER, LedgerFamily};
 use crate::ids::{IdHash, IdIndex, IdsError};
-use crate::limits::{ACCOUNTS_SORTED_PER_STEP, ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX, OPENS_PER_STEP};
+use crate::limits::{
+    ACCOUNTS_SORTED_PER_STEP, DECISIONS_PER_STEP, ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX, OPENS_PER_STEP,
+};
 use crate::message::AuditReport;
 use crate::operation::{Answer, Credit, Operation};
 
@@ -40,8 +44,8 @@ use exchange::Exchange;
 use expiry::Expiry;
 use history::HistoryJob;
 pub use history::HistoryRecords;
-use records::{Halt, Reads, Records, ids_of};
-pub use records::{Record, RecordsJob};
+use records::{AtHand, Halt, Reads, ids_of};
+pub use records::{FoundForIds, Record, RecordsJob, Wanted};
 
 /// Why a shard of the ledger stops for good.
 #[derive(Debug, thiserror::Error)]
@@ -165,10 +169,12 @@ pub enum Note {
 
 /// A read that may wait for the disk.
 #[derive(Debug)]
-pub enum Job {
+pub enum Job<D: Disk> {
     /// Rows of a history.
     History(HistoryJob),
-    /// The records at these positions: those that ids stand for, and debits whose credits another shard asked for.
+    /// Pages of the id index, and the records that ids stand for.
+    Ids(Wanted<D>),
+    /// The records at these positions: debits whose credits another shard asked for.
     Records(RecordsJob),
 }
 
@@ -177,6 +183,8 @@ pub enum Job {
 pub enum Fetched {
     /// To `History`.
     History(HistoryRecords),
+    /// To `Ids`.
+    Ids(Result<FoundForIds, JournalError>),
     /// To `Records`: in the order asked.
     Records(Result<Vec<Record>, JournalError>),
 }
@@ -198,14 +206,16 @@ pub struct LedgerService<D: Disk> {
     shard_count: u16,
     ids: IdIndex<D>,
     reads: Reads,
-    /// Records that were read for what is being decided.
-    at_hand: Records,
+    /// Pages and records that were read for what is being decided.
+    at_hand: AtHand,
     expiry: Expiry,
     exchange: Exchange,
     histories: HashMap<JobId, HistoryRecords>,
     order: AccountOrder,
     /// Accounts of batches that may still be opened in this step.
     opens_left: usize,
+    /// Decisions of batches that may still be made in this step.
+    decisions_left: usize,
     announcer: Option<Announcer>,
     /// Where readers of changes look how far the log is durable.
     durable_mark: Option<Arc<DurableMark>>,
@@ -231,12 +241,13 @@ impl<D: Disk> LedgerService<D> {
             shard_count,
             ids,
             reads: Reads::default(),
-            at_hand: Records::new(),
+            at_hand: AtHand::default(),
             expiry: Expiry::default(),
             exchange: Exchange::new(ledger, appended),
             histories: HashMap::new(),
             order: AccountOrder::default(),
             opens_left: OPENS_PER_STEP,
+            decisions_left: DECISIONS_PER_STEP,
             announcer: None,
             durable_mark: None,
             last_audit: AuditReport { shard: index.0, ..AuditReport::default() },
@@ -302,7 +313,7 @@ impl<D: Disk> LedgerService<D> {
         if event.id().is_some() {
             let hash = hash.expect("an event with an id answers a command with that id");
             assert!(at.sequence.0 == turn.appended().0, "an id names the record that was just appended");
-            self.ids.insert(hash, Position(at.position.0));
+            self.ids.insert(hash, Position(at.position.0), seconds(event.time()));
         }
     }
 
@@ -356,7 +367,7 @@ impl<D: Disk> Service for LedgerService<D> {
     type Ticket = Ticket;
     type Note = Note;
     type Progress = decide::Progress;
-    type Job = Job;
+    type Job = Job<D>;
     type Fetched = Fetched;
     type Stop = ShardError;
 
@@ -387,6 +398,7 @@ impl<D: Disk> Service for LedgerService<D> {
 
     fn before<L: LogStore>(&mut self, turn: &mut LedgerTurn<'_, L>) -> Result<bool, ShardError> {
         self.opens_left = OPENS_PER_STEP;
+        self.decisions_left = DECISIONS_PER_STEP;
         self.apply_received(turn)
     }
 
@@ -401,7 +413,7 @@ impl<D: Disk> Service for LedgerService<D> {
         if let Some(job) = progress.reading {
             let Some(records) = self.reads.take(job) else { return Ok(Served::Paused(Pause::Fetch(job))) };
             progress.reading = None;
-            progress.records.extend(records?);
+            progress.at_hand.extend(records?);
         }
         if call.writes() {
             if turn.state().is_outbound_full() {
@@ -416,15 +428,15 @@ impl<D: Disk> Service for LedgerService<D> {
             }
         }
         assert!(self.at_hand.is_empty(), "one call after the other");
-        self.at_hand = std::mem::take(&mut progress.records);
+        self.at_hand = std::mem::take(&mut progress.at_hand);
         let served = self.serve_call(turn, call, progress, jobs);
-        progress.records = std::mem::take(&mut self.at_hand);
+        progress.at_hand = std::mem::take(&mut self.at_hand);
         match served {
             Ok(served) => Ok(served),
             Err(Halt::Stop(stop)) => Err(stop),
             Err(Halt::Damaged(place)) => Ok(Served::Done(Output::Answer(Answer::Refused(Refusal::Damaged(place))))),
             Err(Halt::Unread) => {
-                let unread = self.unread(turn, ids_of(call, progress.decided()), &progress.records);
+                let unread = self.unread(turn, ids_of(call, progress.decided()), &progress.at_hand);
                 let job = self.start_read(unread, jobs);
                 progress.reading = Some(job);
                 Ok(Served::Paused(Pause::Fetch(job)))
@@ -442,7 +454,7 @@ impl<D: Disk> Service for LedgerService<D> {
         if progress.reading.is_some() {
             return;
         }
-        let unread = self.unread(turn, ids_of(call, progress.decided()), &progress.records);
+        let unread = self.unread(turn, ids_of(call, progress.decided()), &progress.at_hand);
         if !unread.is_empty() {
             progress.reading = Some(self.start_read(unread, jobs));
         }
@@ -457,7 +469,7 @@ impl<D: Disk> Service for LedgerService<D> {
         self.expire_holds(turn, jobs)?;
         self.exchange_credits(turn, out, jobs)?;
         let unsorted = self.order.catch_up(turn.state(), ACCOUNTS_SORTED_PER_STEP);
-        let has_more = unsorted > 0 || self.opens_left == 0;
+        let has_more = unsorted > 0 || self.opens_left == 0 || self.decisions_left == 0;
         Ok(self.announce_figures(turn, out) || has_more)
     }
 
@@ -466,7 +478,10 @@ impl<D: Disk> Service for LedgerService<D> {
             Fetched::History(records) => {
                 assert!(self.histories.insert(job, records).is_none(), "a job comes back once")
             }
-            Fetched::Records(records) if self.reads.owns(job) => self.reads.fetched(job, records),
+            Fetched::Ids(found) => {
+                let pages = self.reads.fetched(job, found);
+                self.ids.note_pages_read(pages);
+            }
             Fetched::Records(records) => self.exchange.fetched(job, records),
         }
     }
@@ -482,9 +497,10 @@ impl<D: Disk> Service for LedgerService<D> {
         Ok(())
     }
 
-    fn run<Reader: LogReader>(job: Job, reader: &Reader) -> Fetched {
+    fn run<Reader: LogReader>(job: Job<D>, reader: &Reader) -> Fetched {
         match job {
             Job::History(job) => Fetched::History(job.run(reader)),
+            Job::Ids(wanted) => Fetched::Ids(wanted.run(reader)),
             Job::Records(job) => job.run(reader),
         }
     }
@@ -494,6 +510,12 @@ impl<D: Disk> Service for LedgerService<D> {
 #[inline]
 fn may_append<L: LogStore>(turn: &LedgerTurn<'_, L>) -> bool {
     turn.room(EVENT_BYTES_MAX) == Room::Available
+}
+
+/// Whole seconds, as the id index takes them.
+#[inline]
+fn seconds(time: TimeMs) -> u32 {
+    u32::try_from(time.0 / 1000).unwrap_or(u32::MAX)
 }
 
 /// The id index is made from the ledger's records.
@@ -511,11 +533,15 @@ impl<D: Disk> Derived<Ledger> for IdIndex<D> {
             && !is_planted(Bug::IdsLostOverRestart)
             && let Some(id) = event.id()
         {
-            self.insert(self.hash(id.as_bytes()), position);
+            self.insert(self.hash(id.as_bytes()), position, seconds(event.time()));
         }
     }
 
     fn catch_up(&mut self, reached: Position) -> Result<(), IdsError> {
         IdIndex::catch_up(self, reached)
+    }
+
+    fn belong_to(&mut self, timeline: Timeline) -> Result<bool, IdsError> {
+        IdIndex::belong_to(self, timeline)
     }
 }

@@ -141,7 +141,7 @@ impl<D: Disk, L: LogStore> Worker<D, L> {
     }
 
     /// The next read that a shard of this worker wants done, on a thread that may wait: by `LedgerService::run`.
-    pub fn take_job(&mut self) -> Option<(ShardIndex, JobId, Job)> {
+    pub fn take_job(&mut self) -> Option<(ShardIndex, JobId, Job<D>)> {
         self.shards.iter_mut().find_map(|shard| shard.take_job().map(|(id, job)| (shard.index(), id, job)))
     }
 

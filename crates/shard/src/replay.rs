@@ -15,7 +15,7 @@ use std::error::Error;
 use tidegate_disk::Disk;
 use tidegate_journal::{
     Cursor, Durability, JournalError, LogReader, LogStore, Logs, Notice, Opened, Options, Position, RecoveryReport,
-    Retention, Sequence, Timelines,
+    Retention, Sequence, Timeline, Timelines,
 };
 use tidegate_machines::{Machine, Place, ShardIndex};
 
@@ -101,6 +101,9 @@ pub trait Derived<M: Machine> {
     fn note(&mut self, event: &M::Event<'_>, at: Place);
     /// Hears that a group has ended, whose last record stands at `reached`.
     fn catch_up(&mut self, reached: Position) -> Result<(), Self::Error>;
+    /// Hears in which timeline the log is, when it has every record. False if what it had before the replay is of
+    /// another one: it has given that up, and needs every record again.
+    fn belong_to(&mut self, timeline: Timeline) -> Result<bool, Self::Error>;
 }
 
 /// Nothing is kept beside the machine.
@@ -118,6 +121,10 @@ impl<M: Machine> Derived<M> for NothingDerived {
 
     fn catch_up(&mut self, _reached: Position) -> Result<(), Self::Error> {
         Ok(())
+    }
+
+    fn belong_to(&mut self, _timeline: Timeline) -> Result<bool, Self::Error> {
+        Ok(true)
     }
 }
 
@@ -234,20 +241,40 @@ impl<F: ShardFamily, D: Disk, L: LogStore> OpenShard<F, D, L> {
     /// Folds what is behind the newest snapshot that can be used into the state, and what is behind `derived` into
     /// that. `progress` is called with the sequence reached, from time to time.
     pub fn replay<X: Derived<F::Machine>>(
-        self,
+        mut self,
         shards: u16,
         derived: &mut X,
         mut progress: impl FnMut(Sequence),
     ) -> Result<Replayed<F::Machine, L>, ReplayError<X::Error>> {
+        let mut replayed = self.replay_once(shards, derived, &mut progress)?;
+        while !derived.belong_to(replayed.1.timelines.current()).map_err(ReplayError::Derived)? {
+            assert!(
+                F::FAMILY.retention != Retention::SinceSnapshot,
+                "what is derived needs a log that forgets nothing"
+            );
+            self.passed_over = PassedOver::default();
+            replayed = self.replay_once(shards, derived, &mut progress)?;
+        }
+        let (state, mut report) = replayed;
+        state.assert_sound();
+        report.snapshots_passed_over = self.passed_over.set_aside(&self.snapshots);
+        Ok(Replayed { state, log: self.log, report })
+    }
+
+    fn replay_once<X: Derived<F::Machine>>(
+        &mut self,
+        shards: u16,
+        derived: &mut X,
+        progress: &mut impl FnMut(Sequence),
+    ) -> Result<(F::Machine, ReplayReport), ReplayError<X::Error>> {
         let (reader, end, id) = (self.log.reader()?, self.report.durability(), self.snapshots.log());
-        let mut passed_over = self.passed_over;
-        let (at, state, from) = match self.start {
+        let (at, state, from) = match self.start.take() {
             Some((at, state)) => {
                 let from = at.cursor;
                 (at, state, from)
             }
             None => {
-                let found = begin(&self.snapshots, &reader, &end, derived.covered(), &mut passed_over);
+                let found = begin(&self.snapshots, &reader, &end, derived.covered(), &mut self.passed_over);
                 found
                     .unwrap_or_else(|| (Stand::default(), F::Machine::new(ShardIndex(id.shard), shards), Cursor::START))
             }
@@ -270,10 +297,7 @@ impl<F: ShardFamily, D: Disk, L: LogStore> OpenShard<F, D, L> {
         assert_eq!(fold.sequence(), self.log.last_sequence(), "the state stands at the end of its log");
         report.timelines = fold.stand().timelines.clone();
         report.notices = fold.notices().to_vec();
-        let state = fold.into_state()?;
-        state.assert_sound();
-        report.snapshots_passed_over = passed_over.set_aside(&self.snapshots);
-        Ok(Replayed { state, log: self.log, report })
+        Ok((fold.into_state()?, report))
     }
 }
 
@@ -303,7 +327,8 @@ fn begin<F: ShardFamily, D: Disk, R: LogReader>(
                 Ok(()) => {
                     let cursor = stand.cursor;
                     let (at, state) = best.take().unwrap_or((stand, state));
-                    if cursor.position <= covered {
+                    // Nothing is missing before the snapshot.
+                    if cursor.position.0 <= covered.0.saturating_add(1) {
                         return Some((at, state, cursor));
                     }
                     best = Some((at, state));

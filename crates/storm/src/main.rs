@@ -6,6 +6,8 @@
 //!        │              └────▶ peer (Redis, PostgreSQL)
 //!        ├─────▶ report: a table for people, target/bench/*.json for checks
 //!        │
+//!   bench::ids ────▶ load ──▶ tidegate, over an id index that a tool of the ledger made
+//!        │
 //!   bench::gateway ─▶ mqtt ──▶ tidegate, or a peer (Mosquitto, mochi-mqtt)
 //!        └─────▶ a process of its own: in_memory ──▶ the broker's code, without sockets
 //! ```
@@ -44,6 +46,8 @@ enum Command {
     BenchAccounts(bench::accounts::Settings),
     /// Measures the MQTT gateway, and beside it Mosquitto and mochi-mqtt.
     BenchGateway(bench::gateway::Settings),
+    /// Measures a ledger that has seen very many ids.
+    BenchIds(bench::ids::Settings),
     /// Holds sessions in memory, for the gateway bench.
     #[command(hide = true)]
     HoldSessions(in_memory::Settings),
@@ -54,6 +58,7 @@ fn main() -> anyhow::Result<()> {
         Command::BenchLedger(settings) => bench::ledger::run(&settings),
         Command::BenchAccounts(settings) => bench::accounts::run(&settings),
         Command::BenchGateway(settings) => bench::gateway::run(&settings),
+        Command::BenchIds(settings) => bench::ids::run(&settings),
         Command::HoldSessions(settings) => in_memory::run(&settings),
     }
 }

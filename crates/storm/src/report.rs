@@ -29,6 +29,12 @@ const GOALS: &[(&str, Goal)] = &[
     // The marks that the peers were seen to reach on such a machine: a peer far below its mark was set up badly.
     ("peer_redis_transfers_per_s", Goal::AtLeast(60_000.0)),
     ("peer_postgres_transfers_per_s", Goal::AtLeast(10_000.0)),
+    ("ids_1e9_ordered_to_empty_ratio", Goal::AtLeast(0.8)),
+    ("ids_1e9_random_transfers_per_s", Goal::AtLeast(200_000.0)),
+    ("ids_1e9_random_cold_transfers_per_s", Goal::AtLeast(30_000.0)),
+    ("ids_1e9_worker_stall_max_ms", Goal::AtMost(5.0)),
+    ("ids_1e9_rss_bytes", Goal::AtMost(1_000_000_000.0)),
+    ("ids_1e9_restart_s", Goal::AtMost(20.0)),
     ("rss_slope_bytes_per_million", Goal::AtMost(60_000_000.0)),
     ("batched_1m_accounts_ratio", Goal::AtLeast(0.7)),
     ("last_million_to_first_ratio", Goal::AtLeast(0.8)),

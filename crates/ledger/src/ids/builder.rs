@@ -18,13 +18,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate_disk::Disk;
-use tidegate_journal::Position;
+use tidegate_journal::{Position, Timeline};
 
+use super::condemn::condemn;
 use super::invariants::assert_in_order;
+use super::lookup::Stamp;
 use super::manifest::Manifest;
 use super::merge::Merge;
 use super::run::{Run, RunHeader};
 use super::run_writer::write_run;
+use super::scrub::Published;
 use super::table::Table;
 use super::{IdSeed, IdsError, IdsOptions};
 
@@ -32,6 +35,14 @@ use super::{IdSeed, IdsError, IdsOptions};
 pub(super) struct View<D: Disk> {
     pub(super) runs: Arc<[Arc<Run<D::File>>]>,
     pub(super) covered: Position,
+    /// Held by whoever looks into these runs.
+    pub(super) stamp: Stamp,
+}
+
+impl<D: Disk> Clone for View<D> {
+    fn clone(&self) -> View<D> {
+        View { runs: Arc::clone(&self.runs), covered: self.covered, stamp: Arc::clone(&self.stamp) }
+    }
 }
 
 /// What a step did.
@@ -41,17 +52,34 @@ pub(super) enum Step<D: Disk> {
     Published(View<D>),
 }
 
+impl<D: Disk> View<D> {
+    /// The end of what runs with filters of their own hold; they are the oldest.
+    pub(super) fn filtered_up_to(&self) -> Position {
+        let filtered = self.runs.iter().take_while(|run| run.header().is_filtered());
+        filtered.last().map_or(Position(0), |run| run.last())
+    }
+}
+
 /// Everything that writes to the index's directory.
 pub(super) struct Builder<D: Disk> {
     disk: D,
     dir: PathBuf,
     fan_out: usize,
     seed: IdSeed,
+    timeline: Timeline,
+    /// Of all filters of runs.
+    filter_bytes_max: u64,
     next_number: u64,
     runs: Vec<Arc<Run<D::File>>>,
+    /// Those that the manifest names, for who verifies them.
+    published: Arc<Published<D>>,
     /// Whether `runs` is ahead of the manifest.
     unsaved: bool,
     waiting: VecDeque<Arc<Table>>,
+    /// What [`Builder::cover`] said.
+    to_cover: Position,
+    /// Covered when it said that.
+    covered_before: Position,
     /// At most one of a tier, lowest tier first.
     merges: Vec<Merge<D>>,
     /// Merged away, named by no manifest once `unsaved` is false; deleted when no lookup holds them.
@@ -75,21 +103,54 @@ impl<D: Disk> Builder<D> {
             dir: dir.to_owned(),
             fan_out: options.fan_out,
             seed: manifest.seed,
+            timeline: manifest.timeline,
+            filter_bytes_max: options.run_filter_bytes_max(),
             next_number: manifest.next_number,
+            published: Arc::new(Published::new(runs.iter().cloned().collect())),
             runs,
             unsaved: false,
             waiting: VecDeque::new(),
+            to_cover: manifest.covered,
+            covered_before: manifest.covered,
             merges: Vec::new(),
             retired: Vec::new(),
             met_damage: false,
         }
     }
 
+    /// The runs, for who verifies them.
+    pub(super) fn published(&self) -> Arc<Published<D>> {
+        Arc::clone(&self.published)
+    }
+
     /// The runs as they are now.
     pub(super) fn view(&self) -> View<D> {
-        let covered = self.runs.last().map_or(Position(0), |run| run.last());
+        let covered = self.covered();
         assert_in_order(self.runs.iter().map(|run| run.header()));
-        View { runs: self.runs.iter().cloned().collect(), covered }
+        View { runs: self.runs.iter().cloned().collect(), covered, stamp: Arc::new(covered) }
+    }
+
+    /// Every record up to here is in a run.
+    fn covered(&self) -> Position {
+        let last = self.runs.last().map_or(Position(0), |run| run.last());
+        let waits =
+            self.waiting.front().and_then(|table| table.range()).is_some_and(|(first, _)| first <= self.to_cover);
+        last.max(if waits { self.covered_before } else { self.to_cover })
+    }
+
+    /// Hears that all records up to `position` are in runs when the tables that it has by now are.
+    pub(super) fn cover(&mut self, position: Position) {
+        assert!(position >= self.to_cover, "ids: covered goes back: {position} after {}", self.to_cover);
+        // What was covered stays so while the tables up to the new place wait.
+        self.covered_before = self.covered();
+        self.to_cover = position;
+        self.unsaved |= self.waiting.is_empty();
+    }
+
+    /// Hears which timeline of the journal all records are of.
+    pub(super) fn belong_to(&mut self, timeline: Timeline) {
+        self.unsaved |= timeline != self.timeline;
+        self.timeline = timeline;
     }
 
     /// Takes a full table; tables come in the order of their positions.
@@ -104,11 +165,17 @@ impl<D: Disk> Builder<D> {
         self.waiting.push_back(table);
     }
 
-    /// Does the most urgent piece of work.
+    /// Does the most urgent piece of work. Damage condemns the index.
     pub(super) fn step(&mut self) -> Result<Step<D>, IdsError> {
+        self.try_step().inspect_err(|error| condemn(&self.disk, &self.dir, error))
+    }
+
+    fn try_step(&mut self) -> Result<Step<D>, IdsError> {
         if self.unsaved {
             self.save_manifest()?;
-            return Ok(Step::Published(self.view()));
+            let view = self.view();
+            self.published.put(Arc::clone(&view.runs));
+            return Ok(Step::Published(view));
         }
         self.delete_retired();
         if !self.waiting.is_empty() && !self.merging_is_behind() {
@@ -125,9 +192,16 @@ impl<D: Disk> Builder<D> {
         Ok(Step::Worked)
     }
 
+    /// Whether a step would do nothing.
+    pub(super) fn is_idle(&self) -> bool {
+        let is_due = (0..=self.highest_tier()).any(|tier| self.is_due(tier));
+        !self.unsaved && self.waiting.is_empty() && self.merges.is_empty() && !is_due
+    }
+
     fn save_manifest(&mut self) -> Result<(), IdsError> {
         let runs = self.runs.iter().map(|run| *run.header()).collect();
-        Manifest { seed: self.seed, next_number: self.next_number, runs }.save(&self.disk, &self.dir)?;
+        let (seed, timeline, next_number) = (self.seed, self.timeline, self.next_number);
+        Manifest { seed, timeline, next_number, covered: self.covered(), runs }.save(&self.disk, &self.dir)?;
         self.unsaved = false;
         Ok(())
     }
@@ -158,7 +232,11 @@ impl<D: Disk> Builder<D> {
         let inputs: Vec<_> =
             self.runs.iter().filter(|run| run.header().tier == tier).take(self.fan_out).cloned().collect();
         let number = self.take_number();
-        match Merge::begin(&self.disk, &self.dir, number, tier + 1, &inputs) {
+        // Those that it replaces leave memory when it is there.
+        let stays = |run: &&Arc<Run<D::File>>| !inputs.iter().any(|input| Arc::ptr_eq(input, run));
+        let in_use: u64 = self.runs.iter().filter(stays).map(|run| run.memory_bytes().1 as u64).sum();
+        let left = self.filter_bytes_max.saturating_sub(in_use);
+        match Merge::begin(&self.disk, &self.dir, number, tier + 1, &inputs, left) {
             Ok(merge) => {
                 let at = self.merges.partition_point(|other| other.tier() < merge.tier());
                 self.merges.insert(at, merge);

@@ -2,26 +2,48 @@
 
 use tidegate_journal::Position;
 
-use super::IdHash;
+use super::hash::RunKey;
 
-/// A record's position under the hash of its id; ordered by hash, then position.
+/// Positions have fewer bits than this: 256 TiB of journal.
+const POSITION_BITS: u32 = 48;
+
+/// A record's position under the key of its id; ordered by key, then position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Entry {
-    pub(super) hash: IdHash,
-    pub(super) position: Position,
+    key: u64,
+    /// The key's tail, and the position.
+    word: u64,
 }
 
 impl Entry {
     /// Bytes of an entry on disk.
     pub(super) const BYTES: usize = 16;
 
+    pub(super) fn new(key: RunKey, position: Position) -> Entry {
+        assert!(position.0 >> POSITION_BITS == 0, "ids: position {position} does not fit an entry");
+        Entry { key: key.key, word: u64::from(key.tail) << POSITION_BITS | position.0 }
+    }
+
+    /// Not above any entry of this key.
+    pub(super) fn first_of(key: RunKey) -> Entry {
+        Entry::new(key, Position(0))
+    }
+
+    pub(super) fn key(self) -> RunKey {
+        RunKey { key: self.key, tail: (self.word >> POSITION_BITS) as u16 }
+    }
+
+    pub(super) fn position(self) -> Position {
+        Position(self.word & ((1 << POSITION_BITS) - 1))
+    }
+
     pub(super) fn encode(self, into: &mut [u8]) {
-        into[..8].copy_from_slice(&self.hash.0.to_le_bytes());
-        into[8..Entry::BYTES].copy_from_slice(&self.position.0.to_le_bytes());
+        into[..8].copy_from_slice(&self.key.to_le_bytes());
+        into[8..Entry::BYTES].copy_from_slice(&self.word.to_le_bytes());
     }
 
     pub(super) fn decode(from: &[u8]) -> Entry {
         let word = |at: usize| u64::from_le_bytes(from[at..at + 8].try_into().expect("eight bytes"));
-        Entry { hash: IdHash(word(0)), position: Position(word(8)) }
+        Entry { key: word(0), word: word(8) }
     }
 }

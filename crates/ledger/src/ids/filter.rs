@@ -1,4 +1,5 @@
-//! A Bloom filter that grows by generations: answers "never seen" with one cache line per generation.
+//! A Bloom filter of the younger ids that grows by generations: answers "never seen" with one cache line per
+//! generation.
 //!
 //! ```text
 //!   generation 0      1 M ids   ▐▌                 positions  1 ..  x
@@ -16,6 +17,9 @@
 //! Why the next generation is made at three quarters of the newest: its memory can be touched in advance by another
 //! thread ([`Filter::prepare`]). On the shard's thread that would block the shard.
 //!
+//! Why generations are given up: when runs have been merged into a large one, that has a filter of its own, with fewer
+//! bits ([`super::run_filter`]); then those of its age are not needed. So this filter stays as small as what is young.
+//!
 //! Promise: no false negatives; memory at most `bytes_max`. When that is used up the newest generation keeps filling,
 //! false positives increase, and lookups read more pages: slower, but never wrong.
 
@@ -32,6 +36,8 @@ const BITS_PER_ID: usize = 24;
 const IDS_PER_BLOCK: usize = BLOCK_BYTES * 8 / BITS_PER_ID;
 /// How many times larger the whole becomes with each generation.
 const GROWTH: usize = 4;
+/// Ids of one generation at most. Generations are given up as a whole, so a large one would stay for long.
+const GENERATION_IDS_MAX: usize = 16 << 20;
 /// A last generation that would be smaller than this part of the bound is not worth a cache line per lookup.
 const SMALLEST_PART: usize = 8;
 
@@ -55,7 +61,11 @@ struct Generation {
     last: Position,
 }
 
-/// All ids ever inserted, oldest generation first.
+/// A generation that is not needed any more.
+#[allow(dead_code, reason = "it is only dropped, elsewhere")]
+pub(super) struct Forgotten(Generation);
+
+/// All ids that no run with a filter of its own has, oldest generation first.
 pub(super) struct Filter {
     generations: Vec<Generation>,
     /// The one after the newest, once that is nearly full.
@@ -69,7 +79,7 @@ pub(super) struct Filter {
 /// independent of the block, which the top 32 bits of the hash itself choose.
 #[inline]
 fn lanes_of(hash: IdHash) -> [u64; LANES] {
-    let mixed = (hash.0 ^ (hash.0 >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let mixed = (hash.hash ^ (hash.hash >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     std::array::from_fn(|lane| 1 << ((mixed >> (16 + 6 * lane)) & 63))
 }
 
@@ -88,7 +98,7 @@ impl Generation {
 
     #[inline]
     fn block_start(&self, hash: IdHash) -> usize {
-        (((hash.0 >> 32) * self.blocks) >> 32) as usize * LANES
+        (((hash.hash >> 32) * self.blocks) >> 32) as usize * LANES
     }
 
     #[inline]
@@ -110,12 +120,13 @@ impl Generation {
 }
 
 impl Filter {
-    /// A filter for a history of `ids`, all of them at positions up to `last`; they are added by [`Filter::restore`].
-    pub(super) fn new(ids: usize, last: Position, ids_first: usize, bytes_max: usize) -> Filter {
+    /// A filter for a history of `ids`, all of them at positions from `first` to `last`; they are added by
+    /// [`Filter::restore`].
+    pub(super) fn new(ids: usize, (first, last): (Position, Position), ids_first: usize, bytes_max: usize) -> Filter {
         // A long history leaves a part of the bound to what comes.
         let mut oldest = Generation::new(ids.max(ids_first), bytes_max / 4 * 3);
-        if last > Position(0) {
-            (oldest.first, oldest.last) = (Position(0), last);
+        if ids > 0 {
+            (oldest.first, oldest.last) = (first, last);
         }
         let bytes = oldest.words.len() * 8;
         Filter { generations: vec![oldest], next: None, bytes, bytes_max }
@@ -164,7 +175,7 @@ impl Filter {
     fn next_generation(&mut self) -> Option<Generation> {
         let left = self.bytes_max - self.bytes;
         let whole: u64 = self.generations.iter().map(|generation| generation.capacity).sum();
-        let wanted = whole as usize * (GROWTH - 1);
+        let wanted = (whole as usize * (GROWTH - 1)).min(GENERATION_IDS_MAX);
         let wanted_bytes = wanted / IDS_PER_BLOCK * BLOCK_BYTES;
         let is_worth_it = wanted_bytes <= left || left >= self.bytes_max / SMALLEST_PART;
         if !is_worth_it || self.generations.len() == u64::BITS as usize {
@@ -174,6 +185,16 @@ impl Filter {
         self.bytes += next.words.len() * 8;
         assert!(self.bytes <= self.bytes_max, "ids: the filter has {} bytes of {}", self.bytes, self.bytes_max);
         Some(next)
+    }
+
+    /// Gives up the generations whose ids are all at positions up to `last`: runs with filters of their own have them.
+    /// Returns them, because to give a large one back to the system takes long.
+    pub(super) fn forget(&mut self, last: Position) -> Vec<Forgotten> {
+        let older = &self.generations[..self.generations.len() - 1];
+        let count = older.iter().take_while(|generation| generation.last <= last).count();
+        let forgotten: Vec<_> = self.generations.drain(..count).map(Forgotten).collect();
+        self.bytes -= forgotten.iter().map(|Forgotten(generation)| generation.words.len() * 8).sum::<usize>();
+        forgotten
     }
 
     /// The generations that may hold `hash`.
@@ -202,11 +223,6 @@ impl Filter {
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
-
-    /// How many ids it holds; beyond its design capacity false positives grow.
-    pub(super) fn ids(&self) -> u64 {
-        self.generations.iter().map(|generation| generation.ids).sum()
-    }
 }
 
 #[cfg(test)]
@@ -219,7 +235,7 @@ mod tests {
     }
 
     fn filled(ids: u64, bytes_max: usize) -> Filter {
-        let mut filter = Filter::new(0, Position(0), 1024, bytes_max);
+        let mut filter = Filter::new(0, (Position(0), Position(0)), 1024, bytes_max);
         for n in 0..ids {
             filter.insert(hash(n), Position(n + 1));
         }
@@ -252,7 +268,7 @@ mod tests {
 
     #[test]
     fn the_next_generation_is_made_once_before_it_is_needed() {
-        let mut filter = Filter::new(0, Position(0), 1024, 1 << 20);
+        let mut filter = Filter::new(0, (Position(0), Position(0)), 1024, 1 << 20);
         let capacity = filter.generations[0].capacity;
         let first_bytes = filter.bytes();
         for n in 0..capacity {
@@ -280,8 +296,25 @@ mod tests {
     }
 
     #[test]
+    fn generations_that_are_covered_are_given_up_but_never_the_newest() {
+        let mut filter = filled(100_000, 1 << 20);
+        let before = filter.bytes();
+        let second_ends = filter.generations[1].last;
+        assert!(filter.forget(Position(second_ends.0 - 1)).len() == 1 && filter.generations.len() == 4);
+        assert_eq!(filter.forget(second_ends).len(), 1);
+        assert!(filter.bytes() < before);
+        for n in second_ends.0..100_000 {
+            assert!(filter.may_hold(filter.hits(hash(n)), Position(n + 1), Position(n + 1)), "id {n}");
+        }
+        filter.forget(Position(100_000));
+        assert_eq!(filter.generations.len(), 1);
+        filter.insert(hash(7), Position(100_001));
+        assert!(!filter.hits(hash(7)).is_none());
+    }
+
+    #[test]
     fn a_long_history_is_one_generation_and_leaves_room() {
-        let mut filter = Filter::new(1 << 20, Position(9), 1024, 64 << 10);
+        let mut filter = Filter::new(1 << 20, (Position(1), Position(9)), 1024, 64 << 10);
         assert_eq!((filter.generations.len(), filter.bytes()), (1, 48 << 10));
         filter.insert(hash(1), Position(10));
         assert_eq!(filter.generations.len(), 1);

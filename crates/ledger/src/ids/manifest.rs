@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use tidegate_disk::{Disk, DiskFile};
-use tidegate_journal::Position;
+use tidegate_journal::{ChainHash, Position, Timeline};
 
 use super::invariants::{are_in_order, assert_in_order};
 use super::run::RunHeader;
@@ -17,8 +17,8 @@ pub(super) const MANIFEST: &str = "manifest";
 pub(super) const MANIFEST_NEXT: &str = "manifest.next";
 
 const MAGIC: [u8; 8] = *b"TGIDMAN\0";
-const VERSION: u32 = 1;
-const FIXED_BYTES: usize = 48;
+const VERSION: u32 = 2;
+const FIXED_BYTES: usize = 80;
 const CHECKSUM_BYTES: usize = 4;
 /// Runs of one index at most; at a fan-out of 64 that is still more ids than positions.
 const RUNS_MAX: usize = 4096;
@@ -28,29 +28,35 @@ const BYTES_MAX: usize = FIXED_BYTES + RUNS_MAX * RunHeader::BYTES + CHECKSUM_BY
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Manifest {
     pub(super) seed: IdSeed,
+    /// Of which timeline of the journal.
+    pub(super) timeline: Timeline,
     /// Number of the next run.
     pub(super) next_number: u64,
+    /// Every record up to here is in a run: not below the last run's last position.
+    pub(super) covered: Position,
     /// Oldest first; their stretches of the journal neither overlap nor leave out an id.
     pub(super) runs: Vec<RunHeader>,
 }
 
 impl Manifest {
-    /// The last position whose id is in a run.
-    pub(super) fn covered(&self) -> Position {
+    /// The last position in a run.
+    fn last(&self) -> Position {
         self.runs.last().map_or(Position(0), |run| run.last)
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
         assert!(self.runs.len() <= RUNS_MAX, "merging keeps runs few");
         assert_in_order(&self.runs);
+        assert!(self.last() <= self.covered, "ids: runs reach beyond {}", self.covered);
         assert!(self.runs.iter().all(|run| run.number < self.next_number), "ids: a run has a number not given yet");
         let mut bytes = Vec::with_capacity(FIXED_BYTES + self.runs.len() * RunHeader::BYTES + CHECKSUM_BYTES);
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&VERSION.to_le_bytes());
         bytes.extend_from_slice(&(self.runs.len() as u32).to_le_bytes());
-        for field in [self.seed.0[0], self.seed.0[1], self.next_number, self.covered().0] {
+        for field in [self.seed.0[0], self.seed.0[1], self.next_number, self.covered.0] {
             bytes.extend_from_slice(&field.to_le_bytes());
         }
+        bytes.extend_from_slice(&self.timeline.0.0);
         for run in &self.runs {
             run.encode_fields(&mut bytes);
         }
@@ -79,10 +85,12 @@ impl Manifest {
         }
         let runs: Option<Vec<RunHeader>> = fields.iter().map(RunHeader::decode_fields).collect();
         let runs = runs.ok_or("it describes a run that cannot be")?;
-        let manifest = Manifest { seed: IdSeed([word(16), word(24)]), next_number: word(32), runs };
+        let timeline = Timeline(ChainHash(bytes[48..FIXED_BYTES].try_into().expect("it has a fixed length")));
+        let (next_number, covered) = (word(32), Position(word(40)));
+        let manifest = Manifest { seed: IdSeed([word(16), word(24)]), timeline, next_number, covered, runs };
         let in_order = are_in_order(&manifest.runs);
         let numbered = manifest.runs.iter().all(|run| run.number < manifest.next_number);
-        if !in_order || !numbered || manifest.covered().0 != word(40) {
+        if !in_order || !numbered || manifest.last() > manifest.covered {
             return Err("its runs contradict each other".into());
         }
         Ok(manifest)
@@ -120,6 +128,7 @@ impl Manifest {
 
 #[cfg(test)]
 mod tests {
+    use super::super::run_filter::FilterShape;
     use super::*;
 
     fn manifest() -> Manifest {
@@ -129,14 +138,24 @@ mod tests {
             entries: 300,
             first: Position(first),
             last: Position(last),
+            ordered: 100,
+            times: (7, 9),
+            random_filter: FilterShape { blocks: 4, probes: 5 },
+            ordered_filter: FilterShape::default(),
         };
-        Manifest { seed: IdSeed([7, 8]), next_number: 9, runs: vec![run(8, 1, 10, 500), run(4, 0, 600, 900)] }
+        Manifest {
+            seed: IdSeed([7, 8]),
+            timeline: Timeline(ChainHash([9; 32])),
+            next_number: 9,
+            covered: Position(905),
+            runs: vec![run(8, 1, 10, 500), run(4, 0, 600, 900)],
+        }
     }
 
     #[test]
     fn what_was_encoded_is_decoded() {
         assert_eq!(Manifest::decode(&manifest().encode()), Ok(manifest()));
-        assert_eq!(manifest().covered(), Position(900));
+        assert_eq!(manifest().last(), Position(900));
         let empty = Manifest { runs: Vec::new(), ..manifest() };
         assert_eq!(Manifest::decode(&empty.encode()), Ok(empty));
     }
@@ -166,7 +185,7 @@ mod tests {
     fn overlapping_runs_and_used_numbers_are_refused() {
         let (next_number, covered, second) = (32, 40, FIXED_BYTES + RunHeader::BYTES);
         let (number, tier, first) = (second, second + 8, second + 24);
-        for (at, value) in [(next_number, 8), (covered, 901), (number, 8), (tier, 2), (first, 500)] {
+        for (at, value) in [(next_number, 8), (covered, 899), (number, 8), (tier, 2), (first, 500)] {
             assert_eq!(Manifest::decode(&with(at, value)), Err("its runs contradict each other".into()), "byte {at}");
         }
         assert_eq!(Manifest::decode(&with(first, 600)), Ok(manifest()));

@@ -6,11 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_disk::Disk;
+use tidegate_journal::Position;
 
 use super::IdsError;
 use super::entry::Entry;
 use super::invariants::assert_in_order;
 use super::run::{Run, RunHeader};
+use super::run_filter::{FILTERED_TIER, FilterShape};
 use super::run_reader::RunReader;
 use super::run_writer::RunWriter;
 
@@ -22,6 +24,31 @@ pub(super) struct Merge<D: Disk> {
     inputs: Vec<Input<D>>,
     writer: RunWriter<D>,
     tier: u32,
+}
+
+fn header_of<'a>(
+    number: u64,
+    tier: u32,
+    (first, last): (Position, Position),
+    inputs: impl Iterator<Item = &'a RunHeader> + Clone,
+    filter_bytes_max: u64,
+) -> RunHeader {
+    let entries = inputs.clone().map(|input| input.entries).sum();
+    let ordered = inputs.clone().map(|input| input.ordered).sum();
+    let timed = inputs.filter(|input| input.ordered > 0);
+    let earliest = timed.clone().map(|input| input.times.0).min().unwrap_or(0);
+    let latest = timed.map(|input| input.times.1).max().unwrap_or(0);
+    let (random_filter, ordered_filter) = match tier >= FILTERED_TIER {
+        true => {
+            // Each gets its part of what is left.
+            let part = |ids: u64| (u128::from(filter_bytes_max) * u128::from(ids) / u128::from(entries)) as u64;
+            let random = entries - ordered;
+            (FilterShape::best(random, part(random)), FilterShape::best(ordered, part(ordered)))
+        }
+        false => (FilterShape::default(), FilterShape::default()),
+    };
+    let times = (earliest, latest);
+    RunHeader { number, tier, entries, first, last, ordered, times, random_filter, ordered_filter }
 }
 
 struct Input<D: Disk> {
@@ -38,13 +65,15 @@ impl<D: Disk> Input<D> {
 }
 
 impl<D: Disk> Merge<D> {
-    /// Begins to merge `runs`, which are neighbours, oldest first, all of tier `tier - 1`.
+    /// Begins to merge `runs`, which are neighbours, oldest first, all of tier `tier - 1`. Its filters, if it gets any,
+    /// take at most `filter_bytes_max`.
     pub(super) fn begin(
         disk: &D,
         dir: &Path,
         number: u64,
         tier: u32,
         runs: &[Arc<Run<D::File>>],
+        filter_bytes_max: u64,
     ) -> Result<Merge<D>, IdsError> {
         let (Some(oldest), Some(newest)) = (runs.first(), runs.last()) else { panic!("a merge has runs") };
         assert_in_order(runs.iter().map(|run| run.header()));
@@ -52,8 +81,8 @@ impl<D: Disk> Merge<D> {
             runs.iter().all(|run| run.header().tier + 1 == tier),
             "ids: a merge into tier {tier} takes runs of one below"
         );
-        let entries = runs.iter().map(|run| run.entries()).sum();
-        let header = RunHeader { number, tier, entries, first: oldest.first(), last: newest.last() };
+        let (first, last) = (oldest.first(), newest.last());
+        let header = header_of(number, tier, (first, last), runs.iter().map(|run| run.header()), filter_bytes_max);
         let mut inputs = Vec::with_capacity(runs.len());
         for run in runs {
             let mut input = Input { run: Arc::clone(run), reader: RunReader::new(*run.header()), head: None };

@@ -1,26 +1,31 @@
 //! Opens an index, or deletes a damaged one.
 //!
 //! ```text
-//!   manifest ─▶ each run: header, then every page ─▶ fences + filter ─▶ index, covered
-//!       └─ anything wrong ─▶ delete all ─▶ empty index, covered = 0: the journal's replay fills it again
+//!   manifest ─▶ each run: header, fences, filters  ─┬▶ index, covered
+//!       │          young runs: every page ─▶ filter ─┘
+//!       └─ anything wrong, or condemned ─▶ delete all ─▶ empty index, covered = 0: the journal's replay fills it again
 //! ```
 //!
-//! Why every page is read: the filter is made of them (it is not stored), and damage is then found here, where it can
-//! be repaired, and not by a lookup, which could only stop the shard. Hashes are read in order and the filter's blocks
-//! are in the order of the hashes, so memory is accessed sequentially.
+//! Why pages of young runs are read: the filter of the younger ids is made of them (it is not stored). There are at
+//! most some tens of millions of these ids, and hashes are read in the order of the filter's blocks.
+//!
+//! Why pages of large runs are not: a billion entries are 16 GB. They are verified when they are used, and by
+//! [`super::RunScrub`]; whoever finds damage condemns the index, and the next start builds it again.
 
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
-use tidegate_disk::Disk;
+use tidegate_disk::{Disk, DiskFile};
 use tidegate_journal::{Position, Timeline};
 
 use super::builder::Builder;
+use super::condemn::{CONDEMNED, condemned};
 use super::filter::Filter;
 use super::manifest::{MANIFEST, MANIFEST_NEXT, Manifest};
-use super::run::{Fences, Run, RunHeader, verify_header};
+use super::run::{Run, RunHeader, verify_header};
 use super::run_reader::RunReader;
+use super::run_tail;
 use super::table::Table;
 use super::worker::Worker;
 use super::{Counted, IdIndex, IdsError, IdsOptions};
@@ -42,7 +47,7 @@ pub struct Opened<D: Disk> {
 /// is no index, or a damaged one, which says nothing.
 pub fn claim<D: Disk>(disk: &D, dir: &Path) -> Option<(Position, Timeline)> {
     let manifest = Manifest::load(disk, dir).ok().flatten()?;
-    Some((manifest.covered(), Timeline::FIRST))
+    Some((manifest.covered, manifest.timeline))
 }
 
 struct Loaded<D: Disk> {
@@ -64,7 +69,11 @@ impl<D: Disk> IdIndex<D> {
     ) -> Result<Opened<D>, IdsError> {
         options.check();
         disk.create_dir_all(dir).map_err(IdsError::io("create", dir))?;
-        let (loaded, discarded) = match load(&disk, dir, &options, journal_end, progress) {
+        let usable = match condemned(&disk, dir)? {
+            Some(what) => Err(IdsError::Damaged { path: dir.join(CONDEMNED), what }),
+            None => load(&disk, dir, &options, journal_end, progress),
+        };
+        let (loaded, discarded) = match usable {
             Ok(loaded) => (loaded, None),
             Err(error @ IdsError::Damaged { .. }) => {
                 delete_manifests(&disk, dir)?;
@@ -73,20 +82,34 @@ impl<D: Disk> IdIndex<D> {
             Err(error) => return Err(error),
         };
         delete_unnamed(&disk, dir, &loaded.manifest)?;
-        let covered = loaded.manifest.covered();
-        let builder = Builder::new(disk, dir, &options, &loaded.manifest, loaded.runs);
+        let (covered, timeline) = (loaded.manifest.covered, loaded.manifest.timeline);
+        let entries = loaded.manifest.runs.iter().map(|run| run.entries).sum();
+        let builder = Builder::new(disk.clone(), dir, &options, &loaded.manifest, loaded.runs);
         let view = builder.view();
+        let published = builder.published();
         let worker = Worker::start(builder, options.builder).map_err(IdsError::io("start the builder for", dir))?;
         let index = IdIndex {
+            disk,
+            dir: dir.to_owned(),
             options,
             seed: loaded.manifest.seed,
             filter: loaded.filter,
             recent: Table::new(options.freeze_at),
+            kept: VecDeque::new(),
             frozen: VecDeque::new(),
             released: 0,
+            to_cover: covered,
+            told_to_cover: covered,
             spare: None,
+            filtered: view.runs.iter().take_while(|run| run.header().is_filtered()).count(),
+            filtered_up_to: view.filtered_up_to(),
             view,
+            stamps: VecDeque::new(),
+            timeline,
+            has_inherited: covered > Position(0),
+            published,
             worker,
+            entries,
             newest: covered,
             durable: covered,
             counted: Counted::default(),
@@ -98,8 +121,10 @@ impl<D: Disk> IdIndex<D> {
 
 impl<D: Disk> Loaded<D> {
     fn empty(options: &IdsOptions) -> Loaded<D> {
-        let manifest = Manifest { seed: options.seed, next_number: 1, runs: Vec::new() };
-        let filter = Filter::new(0, Position(0), options.filter_ids_first, options.filter_bytes_max);
+        let (seed, timeline, covered) = (options.seed, Timeline::FIRST, Position(0));
+        let manifest = Manifest { seed, timeline, next_number: 1, covered, runs: Vec::new() };
+        let none = (Position(0), Position(0));
+        let filter = Filter::new(0, none, options.filter_ids_first, options.young_filter_bytes_max());
         Loaded { manifest, runs: Vec::new(), filter }
     }
 }
@@ -112,59 +137,63 @@ fn load<D: Disk>(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Loaded<D>, IdsError> {
     let Some(manifest) = Manifest::load(disk, dir)? else { return Ok(Loaded::empty(options)) };
-    let covered = manifest.covered();
+    let covered = manifest.covered;
     if covered > journal_end {
         let what = format!("it covers records up to {covered}, but the journal ends at {journal_end}");
         return Err(IdsError::damaged(&dir.join(MANIFEST), what));
     }
-    let total: u64 = manifest.runs.iter().map(|run| run.entries).sum();
-    let mut filter = Filter::new(total as usize, covered, options.filter_ids_first, options.filter_bytes_max);
+    let young: Vec<_> = manifest.runs.iter().filter(|run| !run.is_filtered()).collect();
+    let total: u64 = young.iter().map(|run| run.entries).sum();
+    let first = young.first().map_or(Position(0), |run| run.first);
+    let bytes_max = options.young_filter_bytes_max();
+    let mut filter = Filter::new(total as usize, (first, covered), options.filter_ids_first, bytes_max);
     let mut runs = Vec::with_capacity(manifest.runs.len());
     let mut done_before = 0;
     for header in &manifest.runs {
-        let run = load_run(disk, dir, header, &mut filter, &mut |done| progress(done_before + done, total))?;
+        let run = load_run(disk, dir, header)?;
+        if !header.is_filtered() {
+            restore(&run, &mut filter, &mut |done| progress(done_before + done, total))?;
+            done_before += header.entries;
+        }
         runs.push(Arc::new(run));
-        done_before += header.entries;
     }
     Ok(Loaded { manifest, runs, filter })
 }
 
-fn load_run<D: Disk>(
-    disk: &D,
-    dir: &Path,
-    header: &RunHeader,
-    filter: &mut Filter,
-    progress: &mut dyn FnMut(u64),
-) -> Result<Run<D::File>, IdsError> {
+fn load_run<D: Disk>(disk: &D, dir: &Path, header: &RunHeader) -> Result<Run<D::File>, IdsError> {
     let path = dir.join(header.file_name());
     let file = disk.open(&path).map_err(|source| match source.kind() {
         std::io::ErrorKind::NotFound => IdsError::damaged(&path, "the manifest names it, but it is not there"),
         _ => IdsError::Io { action: "open", path: path.clone(), source },
     })?;
     verify_header(&file, &path, header)?;
-    let mut fences = Fences::for_pages(header.pages());
-    let mut reader = RunReader::new(*header);
-    let mut reported = 0;
-    let mut done = 0;
-    for page in 0..header.pages() {
-        for (index, entry) in reader.next_page(&file, &path)?.enumerate() {
-            if index == 0 {
-                fences.note(page, entry.hash);
+    let index = run_tail::read(&file, &path, header)?;
+    Ok(Run::new(file, path, *header, index))
+}
+
+/// Puts the entries of a young run into the filter, and verifies its pages on the way.
+fn restore<F: DiskFile>(run: &Run<F>, filter: &mut Filter, progress: &mut dyn FnMut(u64)) -> Result<(), IdsError> {
+    let mut reader = RunReader::new(*run.header());
+    let (mut reported, mut done) = (0, 0);
+    for page in 0..run.header().pages() {
+        for entry in reader.next_page(run.file(), run.path())? {
+            if !run.index().has(page, entry.key()) {
+                return Err(IdsError::damaged(run.path(), format!("its fences do not lead to page {page}")));
             }
-            filter.restore(entry.hash);
+            filter.restore(entry.key().hash());
             done += 1;
         }
-        if done - reported >= PROGRESS_ENTRIES || done == header.entries {
+        if done - reported >= PROGRESS_ENTRIES || done == run.entries() {
             progress(done);
             reported = done;
         }
     }
-    Ok(Run::new(file, path, *header, fences))
+    Ok(())
 }
 
 /// First and durably: a manifest that outlived its runs would be called damaged again.
-fn delete_manifests<D: Disk>(disk: &D, dir: &Path) -> Result<(), IdsError> {
-    for name in [MANIFEST, MANIFEST_NEXT] {
+pub(super) fn delete_manifests<D: Disk>(disk: &D, dir: &Path) -> Result<(), IdsError> {
+    for name in [MANIFEST, MANIFEST_NEXT, CONDEMNED] {
         let path = dir.join(name);
         if disk.exists(&path).map_err(IdsError::io("look for", &path))? {
             disk.remove(&path).map_err(IdsError::io("remove", &path))?;

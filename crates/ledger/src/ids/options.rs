@@ -22,7 +22,8 @@ pub struct IdsOptions {
     pub fan_out: usize,
     /// Ids that the filter's first generation is made for; each further one makes the whole four times as large.
     pub filter_ids_first: usize,
-    /// Memory for the filter. Beyond it false positives grow, and each costs some reads of pages.
+    /// Memory for filters: a quarter for that of the younger ids, the rest for those of large runs. Beyond it false
+    /// positives grow, and each costs some reads of pages.
     pub filter_bytes_max: usize,
     /// Where runs are built.
     pub builder: BuilderKind,
@@ -38,10 +39,20 @@ impl IdsOptions {
             frozen_max: 2,
             fan_out: 8,
             filter_ids_first: 1 << 20,
-            filter_bytes_max: 256 << 20,
+            filter_bytes_max: 800 << 20,
             builder: BuilderKind::Thread,
             seed,
         }
+    }
+
+    /// Memory for the filter of the younger ids.
+    pub(super) fn young_filter_bytes_max(&self) -> usize {
+        self.filter_bytes_max / 4
+    }
+
+    /// Memory for the filters of runs.
+    pub(super) fn run_filter_bytes_max(&self) -> u64 {
+        (self.filter_bytes_max - self.young_filter_bytes_max()) as u64
     }
 
     /// Panics on sizes that cannot work; they come from code or from a config that was validated.

@@ -71,7 +71,10 @@ impl RunReader {
     fn check(&mut self, path: &Path) -> Result<(), IdsError> {
         for entry in self.page.iter().rev() {
             let is_next = self.last.is_none_or(|last| last < *entry);
-            if !is_next || entry.position < self.header.first || entry.position > self.header.last {
+            let (key, (earliest, latest)) = (entry.key(), self.header.times);
+            let is_timely = !key.is_ordered() || (earliest..=latest).contains(&key.seconds());
+            let is_ours = entry.position() >= self.header.first && entry.position() <= self.header.last;
+            if !is_next || !is_timely || !is_ours {
                 let what = format!("page {} holds entries out of order or range", self.next_page - 1);
                 return Err(IdsError::damaged(path, what));
             }

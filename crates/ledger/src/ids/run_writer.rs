@@ -7,7 +7,9 @@ use tidegate_journal::Position;
 
 use super::IdsError;
 use super::entry::Entry;
-use super::run::{Fences, PAGE_BYTES, PAGE_ENTRIES, Page, Run, RunHeader};
+use super::run::{PAGE_BYTES, PAGE_ENTRIES, Page, Run, RunHeader, RunIndex};
+use super::run_filter::FilterShape;
+use super::run_tail;
 
 /// Bytes of one write.
 const WRITE_BYTES: usize = 1 << 20;
@@ -22,11 +24,13 @@ pub(super) struct RunWriter<D: Disk> {
     file: D::File,
     path: PathBuf,
     header: RunHeader,
-    fences: Fences,
+    index: RunIndex,
     buffer: Vec<u8>,
     /// Page that `buffer` begins with.
     buffer_page: u64,
     pushed: u64,
+    /// Of those, the ones that are kept by their times.
+    ordered: u64,
     last: Option<Entry>,
     synced_bytes: u64,
 }
@@ -43,10 +47,11 @@ impl<D: Disk> RunWriter<D> {
             file,
             path,
             header,
-            fences: Fences::for_pages(header.pages()),
+            index: RunIndex::new(&header),
             buffer: Vec::with_capacity(WRITE_BYTES.min(header.file_bytes() as usize)),
             buffer_page: 0,
             pushed: 0,
+            ordered: 0,
             last: None,
             synced_bytes: 0,
         })
@@ -56,12 +61,18 @@ impl<D: Disk> RunWriter<D> {
     pub(super) fn push(&mut self, entry: Entry) -> Result<(), IdsError> {
         assert!(self.last < Some(entry), "ids: {entry:?} follows {:?}", self.last);
         let stretch = self.header.first..=self.header.last;
-        assert!(stretch.contains(&entry.position), "ids: {entry:?} is not of {stretch:?}");
+        assert!(stretch.contains(&entry.position()), "ids: {entry:?} is not of {stretch:?}");
         self.last = Some(entry);
+        let key = entry.key();
+        let (earliest, latest) = self.header.times;
+        assert!(!key.is_ordered() || (earliest..=latest).contains(&key.seconds()), "ids: {entry:?} is of another time");
+        self.ordered += u64::from(key.is_ordered());
         let index = (self.pushed % PAGE_ENTRIES as u64) as usize;
         if index == 0 {
-            self.begin_page(entry)?;
+            self.begin_page()?;
         }
+        let page = self.buffer_page + (self.buffer.len() / PAGE_BYTES) as u64 - 1;
+        self.index.note(page, index == 0, key);
         let page_start = self.buffer.len() - PAGE_BYTES;
         entry.encode(&mut self.buffer[page_start..][Page::entry_place(index)]);
         self.pushed += 1;
@@ -71,11 +82,10 @@ impl<D: Disk> RunWriter<D> {
         Ok(())
     }
 
-    fn begin_page(&mut self, first: Entry) -> Result<(), IdsError> {
+    fn begin_page(&mut self) -> Result<(), IdsError> {
         if self.buffer.len() == WRITE_BYTES {
             self.flush()?;
         }
-        self.fences.note(self.buffer_page + (self.buffer.len() / PAGE_BYTES) as u64, first.hash);
         self.buffer.resize(self.buffer.len() + PAGE_BYTES, 0);
         Ok(())
     }
@@ -105,10 +115,12 @@ impl<D: Disk> RunWriter<D> {
         if !self.pushed.is_multiple_of(PAGE_ENTRIES as u64) {
             self.end_page();
         }
+        assert_eq!(self.ordered, self.header.ordered, "a run has as many ids with times as its header says");
         self.flush()?;
+        run_tail::write(&self.file, &self.path, &self.header, &self.index)?;
         self.file.sync_data().map_err(IdsError::io("sync", &self.path))?;
         self.disk.sync_dir(dir).map_err(IdsError::io("sync", dir))?;
-        Ok(Run::new(self.file, self.path, self.header, self.fences))
+        Ok(Run::new(self.file, self.path, self.header, self.index))
     }
 
     pub(super) fn number(&self) -> u64 {
@@ -124,7 +136,19 @@ pub(super) fn write_run<D: Disk>(
     sorted: &[Entry],
     (first, last): (Position, Position),
 ) -> Result<Run<D::File>, IdsError> {
-    let header = RunHeader { number, tier: 0, entries: sorted.len() as u64, first, last };
+    let ordered = &sorted[sorted.partition_point(|entry| !entry.key().is_ordered())..];
+    let seconds = |entry: Option<&Entry>| entry.map_or(0, |entry| entry.key().seconds());
+    let header = RunHeader {
+        number,
+        tier: 0,
+        entries: sorted.len() as u64,
+        first,
+        last,
+        ordered: ordered.len() as u64,
+        times: (seconds(ordered.first()), seconds(ordered.last())),
+        random_filter: FilterShape::default(),
+        ordered_filter: FilterShape::default(),
+    };
     let mut writer = RunWriter::create(disk, dir, header)?;
     for entry in sorted {
         writer.push(*entry)?;
@@ -136,13 +160,13 @@ pub(super) fn write_run<D: Disk>(
 mod tests {
     use tidegate_disk::FakeDisk;
 
-    use super::super::IdHash;
+    use super::super::hash::RunKey;
     use super::*;
 
     fn written(entries: &[(u64, u64)]) {
         let disk = FakeDisk::new(1);
         disk.create_dir_all(Path::new("/ids")).expect("the disk works");
-        let entry = |(hash, at): &(u64, u64)| Entry { hash: IdHash(*hash), position: Position(*at) };
+        let entry = |(hash, at): &(u64, u64)| Entry::new(RunKey { key: *hash, tail: 0 }, Position(*at));
         let sorted: Vec<_> = entries.iter().map(entry).collect();
         write_run(&disk, Path::new("/ids"), 1, &sorted, (Position(5), Position(9))).expect("the disk works");
     }
@@ -153,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "follows Some(Entry { hash: IdHash(2), position: Position(6) })")]
+    #[should_panic(expected = "follows Some(Entry { key: 2, word: 6 })")]
     fn an_entry_out_of_order_is_a_bug() {
         written(&[(1, 9), (2, 6), (2, 5)]);
     }

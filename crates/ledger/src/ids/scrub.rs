@@ -1,26 +1,68 @@
-//! Reads all runs again, so that a rotten page is found before somebody needs it.
+//! Reads all runs again, a bounded piece at a time, so that damage is found before somebody needs the page.
 //!
-//! Why beside the index, with files of its own: it may wait for the disk, and a merge may replace a run at any moment.
+//! ```text
+//!   builder ── publishes ─▶ │ runs │ ◀─ looks ── RunScrub::step(bytes), on a thread that may wait ─▶ its own files
+//! ```
+//!
+//! Why files of its own: a file that is gone, or another one in its place, is damage for the next start, though the
+//! index still has the old one open.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_disk::Disk;
 use tidegate_machines::DamagedPlace;
 
 use super::IdsError;
+use super::condemn::condemn;
 use super::manifest::Manifest;
-use super::run::{PAGE_BYTES, PAGE_ENTRIES, RunHeader, verify_header};
+use super::run::{PAGE_BYTES, Run, verify_header};
 use super::run_reader::RunReader;
+use super::run_tail::TailCheck;
+
+/// The runs of an index, oldest first.
+type Runs<D> = Arc<[Arc<Run<<D as Disk>::File>>]>;
+
+/// The runs of an index as they are now.
+pub(super) struct Published<D: Disk>(Mutex<Runs<D>>);
+
+impl<D: Disk> Published<D> {
+    pub(super) fn new(runs: Runs<D>) -> Published<D> {
+        Published(Mutex::new(runs))
+    }
+
+    pub(super) fn put(&self, runs: Runs<D>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = runs;
+    }
+
+    fn get(&self) -> Runs<D> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
 
 /// The reading of one index's runs, pass after pass. Its owner says when, and how much.
 pub struct RunScrub<D: Disk> {
     disk: D,
     dir: PathBuf,
-    /// The runs of this pass that are still to be read; `None` between two passes.
-    waiting: Option<Vec<RunHeader>>,
-    open: Option<(D::File, PathBuf, RunReader)>,
+    published: Arc<Published<D>>,
+    /// Whether a pass is under way.
+    has_begun: bool,
+    /// Numbers of the runs that this pass has read.
+    done: Vec<u64>,
+    open: Option<OpenRun<D>>,
     entries: u64,
+}
+
+/// A run that is being read.
+struct OpenRun<D: Disk> {
+    run: Arc<Run<D::File>>,
+    file: D::File,
+    pages: RunReader,
+    /// How many of them are read.
+    page: u64,
+    /// Once they all are.
+    tail: Option<TailCheck>,
 }
 
 /// What a step of a [`RunScrub`] did.
@@ -35,45 +77,36 @@ pub struct RunsRead {
 }
 
 impl<D: Disk> RunScrub<D> {
-    /// A reading of the index in `dir`.
-    pub fn new(disk: D, dir: &Path) -> RunScrub<D> {
-        RunScrub { disk, dir: dir.to_owned(), waiting: None, open: None, entries: 0 }
+    pub(super) fn new(disk: D, dir: PathBuf, published: Arc<Published<D>>) -> RunScrub<D> {
+        RunScrub { disk, dir, published, has_begun: false, done: Vec::new(), open: None, entries: 0 }
     }
 
-    /// Reads about `bytes` more.
+    /// Reads about `bytes` more. Damage ends the step and the reading of that run, and condemns the index: the next
+    /// start builds it again. The next step goes on behind that run.
     pub fn step(&mut self, bytes: u64) -> RunsRead {
         let mut done = RunsRead::default();
-        match self.try_step(bytes, &mut done) {
-            Ok(()) => {}
-            Err(IdsError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => self.open = None,
-            Err(error) => {
-                self.open = None;
-                done.damage = Some(error.place());
-            }
+        if let Err(error) = self.try_step(bytes, &mut done) {
+            self.open = None;
+            condemn(&self.disk, &self.dir, &error);
+            done.damage = Some(error.place());
         }
         done
     }
 
     fn try_step(&mut self, bytes: u64, done: &mut RunsRead) -> Result<(), IdsError> {
-        if self.waiting.is_none() {
-            // Without a manifest that can be read the pass has nothing to read.
-            self.waiting = Some(Vec::new());
-            self.entries = 0;
-            let manifest = Manifest::load(&self.disk, &self.dir)?;
-            self.waiting = Some(manifest.map_or_else(Vec::new, |manifest| manifest.runs));
+        if !self.has_begun {
+            self.has_begun = true;
+            // What it names is compared with the headers of the runs; this is about the next start.
+            Manifest::load(&self.disk, &self.dir)?;
         }
         while done.bytes < bytes {
             if self.open.is_none() && !self.open_next()? {
-                self.waiting = None;
                 done.ended = Some(self.entries);
+                (self.has_begun, self.done, self.entries) = (false, Vec::new(), 0);
                 return Ok(());
             }
-            let (file, path, reader) = self.open.as_mut().expect("it was opened");
-            let entries = reader.next_page(file, path)?.count() as u64;
-            done.bytes += PAGE_BYTES as u64;
-            self.entries += entries;
-            assert!(entries <= PAGE_ENTRIES as u64, "a page has no more entries than fit it");
-            if entries == 0 {
+            let Some(open) = &mut self.open else { continue };
+            if open.read_on(done, &mut self.entries)? {
                 self.open = None;
             }
         }
@@ -82,21 +115,45 @@ impl<D: Disk> RunScrub<D> {
 
     /// Opens the next run; false when all were read. One that was merged meanwhile is gone, and not missed.
     fn open_next(&mut self) -> Result<bool, IdsError> {
-        let Some(header) = self.waiting.as_mut().and_then(Vec::pop) else { return Ok(false) };
-        let path = self.dir.join(header.file_name());
-        let file = match self.disk.open(&path) {
+        let runs = self.published.get();
+        let Some(run) = runs.iter().find(|run| !self.done.contains(&run.header().number)) else { return Ok(false) };
+        let (number, path) = (run.header().number, run.path());
+        self.done.push(number);
+        let file = match self.disk.open(path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let named = Manifest::load(&self.disk, &self.dir)?.map_or_else(Vec::new, |manifest| manifest.runs);
-                if named.contains(&header) {
-                    return Err(IdsError::damaged(&path, "the file is missing"));
-                }
-                return self.open_next();
+                let is_missed = self.published.get().iter().any(|run| run.header().number == number);
+                return if is_missed { Err(IdsError::damaged(path, "the file is missing")) } else { Ok(true) };
             }
-            Err(error) => return Err(IdsError::io("open", &path)(error)),
+            Err(error) => return Err(IdsError::io("open", path)(error)),
         };
-        verify_header(&file, &path, &header)?;
-        self.open = Some((file, path, RunReader::new(header)));
+        verify_header(&file, path, run.header())?;
+        let pages = RunReader::new(*run.header());
+        self.open = Some(OpenRun { run: Arc::clone(run), file, pages, page: 0, tail: None });
         Ok(true)
+    }
+}
+
+impl<D: Disk> OpenRun<D> {
+    /// Reads a page, or a piece of what is behind the pages. Whether that was the end.
+    fn read_on(&mut self, done: &mut RunsRead, entries: &mut u64) -> Result<bool, IdsError> {
+        let (path, header) = (self.run.path(), self.run.header());
+        if self.page == header.pages() {
+            let tail = self.tail.get_or_insert_with(|| TailCheck::new(header));
+            let read = tail.read_on(&self.file, path)?;
+            done.bytes += read;
+            return Ok(read == 0);
+        }
+        // What is in memory was made when the run was written, or read by the start: both are checked against pages.
+        for entry in self.pages.next_page(&self.file, path)? {
+            if !self.run.index().has(self.page, entry.key()) {
+                let what = format!("page {} has an entry that its fences or filters do not have", self.page);
+                return Err(IdsError::damaged(path, what));
+            }
+            *entries += 1;
+        }
+        self.page += 1;
+        done.bytes += PAGE_BYTES as u64;
+        Ok(false)
     }
 }

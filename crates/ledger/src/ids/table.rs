@@ -14,13 +14,25 @@ use tidegate_journal::Position;
 
 use super::IdHash;
 use super::entry::Entry;
+use super::hash::RunKey;
 use super::memory::{Zeroed, prefetch};
 
 const EMPTY: u32 = 0;
+/// The bits of a hash from here on make the tag; those below are zero in all hashes.
+const TAG_SHIFT: u32 = 17;
+
+/// An id as it came.
+#[derive(Clone, Copy)]
+struct Recent {
+    hash: u64,
+    position: Position,
+}
 
 /// Entries of one stretch of the journal. Allocated at full size at once, so that no insert ever waits for a rehash.
 pub(super) struct Table {
-    entries: Vec<Entry>,
+    entries: Vec<Recent>,
+    /// The times by which they are kept, in seconds; zero for random ids.
+    seconds: Vec<u32>,
     capacity: usize,
     /// `tag << index_bits | index + 1`; the tag is made of the low bits of the hash and saves most looks at entries.
     slots: Zeroed<u32>,
@@ -33,6 +45,7 @@ impl Table {
         let slot_count = (capacity * 2).next_power_of_two();
         Table {
             entries: Vec::with_capacity(capacity),
+            seconds: Vec::with_capacity(capacity),
             capacity,
             slots: Zeroed::new(slot_count),
             index_bits: usize::BITS - capacity.leading_zeros(),
@@ -41,13 +54,13 @@ impl Table {
     }
 
     #[inline]
-    fn home(&self, hash: IdHash) -> usize {
-        (hash.0 >> self.home_shift) as usize
+    fn home(&self, hash: u64) -> usize {
+        (hash >> self.home_shift) as usize
     }
 
     #[inline]
-    fn tagged(&self, hash: IdHash, index: usize) -> u32 {
-        (hash.0 as u32) << self.index_bits | (index as u32 + 1)
+    fn tagged(&self, hash: u64, index: usize) -> u32 {
+        ((hash >> TAG_SHIFT) as u32) << self.index_bits | (index as u32 + 1)
     }
 
     #[inline]
@@ -55,9 +68,10 @@ impl Table {
         (slot & ((1 << self.index_bits) - 1)) as usize - 1
     }
 
-    /// Adds an entry. Panics when the table is full: ask [`Table::is_full`] first.
+    /// Adds an entry, kept by the time `seconds`, or among the random ones if that is zero. Panics when the table is
+    /// full: ask [`Table::is_full`] first.
     #[inline]
-    pub(super) fn insert(&mut self, hash: IdHash, position: Position) {
+    pub(super) fn insert(&mut self, IdHash { hash, .. }: IdHash, position: Position, seconds: u32) {
         assert!(!self.is_full(), "a full table is frozen before the next insert");
         let mask = self.slots.len() - 1;
         let mut at = self.home(hash);
@@ -65,11 +79,12 @@ impl Table {
             at = (at + 1) & mask;
         }
         self.slots[at] = self.tagged(hash, self.entries.len());
-        self.entries.push(Entry { hash, position });
+        self.entries.push(Recent { hash, position });
+        self.seconds.push(seconds);
     }
 
     /// Adds the positions of all entries with this hash to `out`.
-    pub(super) fn find(&self, hash: IdHash, out: &mut Vec<Position>) {
+    pub(super) fn find(&self, IdHash { hash, .. }: IdHash, out: &mut Vec<Position>) {
         let tag = self.tagged(hash, 0) >> self.index_bits;
         let mask = self.slots.len() - 1;
         let mut at = self.home(hash);
@@ -87,7 +102,7 @@ impl Table {
 
     #[inline]
     pub(super) fn prefetch(&self, hash: IdHash) {
-        prefetch(&self.slots[self.home(hash)]);
+        prefetch(&self.slots[self.home(hash.hash)]);
     }
 
     #[inline]
@@ -105,17 +120,18 @@ impl Table {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.capacity * size_of::<Entry>() + self.slots.len() * size_of::<u32>()
+        self.capacity * (size_of::<Recent>() + size_of::<u32>()) + self.slots.len() * size_of::<u32>()
     }
 
     /// The same memory without its entries.
     pub(super) fn emptied(mut self) -> Table {
         self.entries.clear();
+        self.seconds.clear();
         self.slots.fill(EMPTY);
         self
     }
 
-    /// All entries in the order of a run.
+    /// All entries in the order of a run: random ids by their hashes, then the others by their times.
     pub(super) fn sorted(&self) -> Vec<Entry> {
         let mut sorted = Vec::with_capacity(self.len());
         let mut wrapped = Vec::new();
@@ -125,17 +141,27 @@ impl Table {
                 before_the_first_gap = false;
                 continue;
             }
-            let entry = self.entries[self.index_in(*slot)];
+            let index = self.index_in(*slot);
+            let Recent { hash, position } = self.entries[index];
+            if self.seconds[index] != 0 {
+                continue;
+            }
+            let entry = Entry::new(RunKey::new(hash, 0), position);
             // Large hashes that found no room at the end stand at the beginning.
-            if before_the_first_gap && self.home(entry.hash) > at {
+            if before_the_first_gap && self.home(hash) > at {
                 wrapped.push(entry);
             } else {
                 sorted.push(entry);
             }
         }
         sorted.append(&mut wrapped);
-        assert_eq!(sorted.len(), self.entries.len(), "ids: each entry of a table has a slot");
         finish_sorting(&mut sorted);
+        let random = sorted.len();
+        // In the order of the journal they are nearly in the order of their times.
+        let by_time = self.entries.iter().zip(&self.seconds).filter(|(_, seconds)| **seconds != 0);
+        sorted.extend(by_time.map(|(of, seconds)| Entry::new(RunKey::new(of.hash, *seconds), of.position)));
+        sorted[random..].sort_unstable();
+        assert_eq!(sorted.len(), self.entries.len(), "ids: each entry of a table has a slot");
         sorted
     }
 }
@@ -164,31 +190,39 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn table_of(hashes: &[u64], capacity: usize) -> Table {
+    fn table_of(hashes: &[(u64, u32)], capacity: usize) -> Table {
         let mut table = Table::new(capacity);
-        for (n, hash) in hashes.iter().enumerate() {
-            table.insert(IdHash(*hash), Position(n as u64 + 1));
+        for (n, (hash, seconds)) in hashes.iter().enumerate() {
+            table.insert(IdHash::of(*hash), Position(n as u64 + 1), *seconds);
         }
         table
+    }
+
+    fn hash() -> impl Strategy<Value = u64> {
+        prop_oneof![(0..4u64).prop_map(|n| n << 17), any::<u64>(), (0..4u64).prop_map(|n| u64::MAX - (n << 17))]
     }
 
     proptest! {
         #[test]
         fn finds_every_position_of_a_hash_and_sorts_like_the_library(
-            hashes in prop::collection::vec(prop_oneof![0..4u64, any::<u64>(), (u64::MAX - 3)..=u64::MAX], 1..300),
+            hashes in prop::collection::vec((hash(), prop_oneof![Just(0u32), 1..5u32]), 1..300),
             room in 0..40usize,
         ) {
             let table = table_of(&hashes, hashes.len() + room);
             prop_assert_eq!(table.is_full(), room == 0);
-            for hash in &hashes {
+            for (hash, _) in &hashes {
                 let mut found = Vec::new();
-                table.find(IdHash(*hash), &mut found);
+                table.find(IdHash::of(*hash), &mut found);
                 found.sort();
-                let expected = hashes.iter().enumerate().filter(|(_, other)| *other == hash);
+                let same = |other: u64| IdHash::of(other) == IdHash::of(*hash);
+                let expected = hashes.iter().enumerate().filter(|(_, (other, _))| same(*other));
                 let expected: Vec<_> = expected.map(|(n, _)| Position(n as u64 + 1)).collect();
                 prop_assert_eq!(found, expected);
             }
-            let mut expected = table.entries.clone();
+            let entry = |(n, (hash, seconds)): (usize, &(u64, u32))| {
+                Entry::new(RunKey::new(IdHash::of(*hash).hash, *seconds), Position(n as u64 + 1))
+            };
+            let mut expected: Vec<_> = hashes.iter().enumerate().map(entry).collect();
             expected.sort();
             prop_assert_eq!(table.sorted(), expected);
             let emptied = table.emptied();
@@ -199,9 +233,9 @@ mod tests {
 
     #[test]
     fn a_hash_that_is_not_there_is_not_found() {
-        let table = table_of(&[5, u64::MAX], 8);
+        let table = table_of(&[(5 << 17, 0), (u64::MAX, 7)], 8);
         let mut found = Vec::new();
-        table.find(IdHash(6), &mut found);
+        table.find(IdHash::of(6 << 17), &mut found);
         assert!(found.is_empty());
     }
 }

@@ -11,8 +11,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tidegate_disk::Disk;
+use tidegate_journal::{Position, Timeline};
 
 use super::builder::{Builder, Step, View};
+use super::filter::Forgotten;
 use super::memory::Pages;
 use super::table::Table;
 use super::{BuilderKind, IdsError};
@@ -23,7 +25,11 @@ const RETRY_PAUSE: Duration = Duration::from_millis(100);
 /// What the builder's thread is given to do.
 enum Job {
     Build(Arc<Table>),
+    Cover(Position),
+    BelongTo(Timeline),
     Touch(Pages),
+    /// Memory to be given back.
+    Drop(Vec<Forgotten>),
 }
 
 /// Reports of the builder.
@@ -65,11 +71,42 @@ impl<D: Disk> Worker<D> {
         }
     }
 
+    /// Says that all records up to `position` are in the tables handed over.
+    pub(super) fn cover(&mut self, position: Position) {
+        match &mut self.place {
+            Place::Here(builder) => builder.cover(position),
+            Place::Thread(thread) => thread.give(Job::Cover(position)),
+        }
+    }
+
+    /// Says which timeline of the journal all records are of.
+    pub(super) fn belong_to(&mut self, timeline: Timeline) {
+        match &mut self.place {
+            Place::Here(builder) => builder.belong_to(timeline),
+            Place::Thread(thread) => thread.give(Job::BelongTo(timeline)),
+        }
+    }
+
+    /// Ends the builder: it writes nothing any more. The worker is of no use after that.
+    pub(super) fn stop(&mut self) {
+        if let Place::Thread(thread) = &mut self.place {
+            thread.stop();
+        }
+    }
+
     /// Hands over memory that will be written to soon. Not worth anything where the caller would wait for it.
     pub(super) fn touch(&mut self, pages: Pages) {
         match &mut self.place {
             Place::Here(_) => {}
             Place::Thread(thread) => thread.give(Job::Touch(pages)),
+        }
+    }
+
+    /// Hands over memory that is not needed any more. Not worth anything where the caller would wait for it.
+    pub(super) fn give_back(&mut self, memory: Vec<Forgotten>) {
+        match &mut self.place {
+            Place::Here(_) => drop(memory),
+            Place::Thread(thread) => thread.give(Job::Drop(memory)),
         }
     }
 
@@ -83,6 +120,14 @@ impl<D: Disk> Worker<D> {
             Some(Report::View(view)) => Ok(Some(view)),
             Some(Report::Damaged(error)) => Err(error),
             Some(Report::Retrying(_)) | None => Ok(None),
+        }
+    }
+
+    /// Whether a builder that is stepped here has nothing to do; one on a thread does not say.
+    pub(super) fn is_idle(&self) -> bool {
+        match &self.place {
+            Place::Here(builder) => builder.is_idle(),
+            Place::Thread(_) => true,
         }
     }
 
@@ -124,7 +169,7 @@ fn judge<D: Disk>(error: IdsError, retries: &AtomicU64) -> Report<D> {
 }
 
 struct BuilderThread<D: Disk> {
-    /// `None` only while it is being dropped.
+    /// `None` once it was stopped.
     jobs: Option<Sender<Job>>,
     reports: Receiver<Report<D>>,
     stop: Arc<AtomicBool>,
@@ -153,7 +198,7 @@ impl<D: Disk> BuilderThread<D> {
 
     fn give(&mut self, job: Job) {
         // A builder that stopped has said why: the next poll returns it, so a failure to send needs no answer here.
-        let _ = self.jobs.as_ref().expect("taken only by drop").send(job);
+        let _ = self.jobs.as_ref().expect("nothing is given to a builder that was stopped").send(job);
     }
 
     fn report(&mut self) -> Option<Report<D>> {
@@ -169,14 +214,20 @@ impl<D: Disk> BuilderThread<D> {
     }
 }
 
-impl<D: Disk> Drop for BuilderThread<D> {
-    /// Waits for the current step, so that nothing writes to the directory after the index is dropped.
-    fn drop(&mut self) {
+impl<D: Disk> BuilderThread<D> {
+    /// Waits for the current step, so that nothing writes to the directory any more.
+    fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.jobs = None;
         if let Some(handle) = self.handle.take() {
             let _ = handle.join();
         }
+    }
+}
+
+impl<D: Disk> Drop for BuilderThread<D> {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 
@@ -217,6 +268,9 @@ fn run<D: Disk>(
 fn begin<D: Disk>(builder: &mut Builder<D>, job: Job) {
     match job {
         Job::Build(table) => builder.build(table),
+        Job::Cover(position) => builder.cover(position),
+        Job::BelongTo(timeline) => builder.belong_to(timeline),
         Job::Touch(pages) => pages.touch(),
+        Job::Drop(memory) => drop(memory),
     }
 }

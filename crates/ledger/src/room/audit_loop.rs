@@ -2,7 +2,7 @@
 //!
 //! Why at low priority: the audit must not delay votes. What it reads is durable, so it can be read later.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -58,8 +58,8 @@ pub struct AuditedLog {
     pub recovered: Durability,
     /// How far it is durable now.
     pub mark: Arc<DurableMark>,
-    /// Where its index of ids is.
-    pub ids: PathBuf,
+    /// Reads its index of ids.
+    pub runs: RunScrub<RealDisk>,
 }
 
 /// One shard.
@@ -86,12 +86,11 @@ enum Reading {
 
 impl Audited {
     fn open(data: &Path, log: AuditedLog, scrubbed: Scrubbed, shards: u16) -> Audited {
-        let AuditedLog { log, reader, recovered, ids, .. } = log;
+        let AuditedLog { log, reader, recovered, runs, .. } = log;
         let snapshots = Snapshots::new(RealDisk, data, log);
         let mut auditor = ShardAuditor::open(snapshots, reader, &recovered, shards);
         auditor.report_damage_of(scrubbed.scrub.damages().clone());
         let report = AuditReport { shard: log.shard, ..AuditReport::default() };
-        let runs = RunScrub::new(RealDisk, &ids);
         Audited { auditor, scrubbed, runs, reading: Reading::Log, report, told: Instant::now() }
     }
 
@@ -204,7 +203,7 @@ impl<P: Carries<Message>> AuditLoop<P> {
             let sound = report.differences.is_empty() && report.finished_at_ms > 0;
             let _ = self.background.ask((shard, Operation::KeepAudit(report)), stopped);
             if sound {
-                self.snapshot(index, snapshot_due);
+                self.snapshot(index, snapshot_due, stopped);
             }
         }
     }
@@ -244,7 +243,7 @@ impl<P: Carries<Message>> AuditLoop<P> {
         }
     }
 
-    fn snapshot(&mut self, index: usize, snapshot_due: bool) {
+    fn snapshot(&mut self, index: usize, snapshot_due: bool, stopped: &dyn Fn() -> bool) {
         let auditor = &mut self.shards[index].auditor;
         let shard = auditor.shard();
         if snapshot_due || auditor.is_snapshot_due(LedgerFamily::COMPACTION) {
@@ -254,7 +253,8 @@ impl<P: Carries<Message>> AuditLoop<P> {
                         tracing::warn!(family = LEDGER.name, shard = shard.0, snapshot, "passed over a snapshot");
                     }
                     let path = written.path.display();
-                    tracing::info!(family = LEDGER.name, shard = shard.0, %path, "wrote a snapshot")
+                    tracing::info!(family = LEDGER.name, shard = shard.0, %path, "wrote a snapshot");
+                    let _ = self.background.ask((shard, Operation::CoverIds), stopped);
                 }
                 Ok(None) => {}
                 Err(error) => {

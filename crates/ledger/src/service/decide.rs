@@ -6,7 +6,7 @@ use tidegate_machines::ledger::{Command, Content, Event, Ledger, Outcome, Refusa
 use tidegate_machines::{DamagedPlace, Decision, Machine, ShardIndex};
 use tidegate_shard::{JobId, Jobs, Pause, Room, Served};
 
-use super::records::{Halt, LookUp, Records};
+use super::records::{AtHand, Halt, LookUp};
 use super::{LedgerService, LedgerTurn, Output, may_append};
 use crate::ids::IdHash;
 use crate::limits::RECORD_OVERHEAD_BYTES;
@@ -22,8 +22,8 @@ pub struct Progress {
     outcomes: Vec<Outcome>,
     need_credit: Vec<u32>,
     pub(super) rows: super::history::RowsRead,
-    /// Records that were read for the items to come.
-    pub(super) records: Records,
+    /// Pages and records that were read for the items to come.
+    pub(super) at_hand: AtHand,
     /// The job that reads more of them.
     pub(super) reading: Option<JobId>,
 }
@@ -187,7 +187,7 @@ impl<D: Disk> LedgerService<D> {
             coming.put(ahead, self.prefetch(turn, &batch.get(selection.index(ahead))));
         }
         while progress.outcomes.len() < count {
-            if !may_append(turn) {
+            if self.decisions_left == 0 || !may_append(turn) {
                 return Ok(PAUSED);
             }
             let n = progress.outcomes.len();
@@ -221,7 +221,7 @@ impl<D: Disk> LedgerService<D> {
         }
         let count = selection.len(holds.len());
         while progress.outcomes.len() < count {
-            if !may_append(turn) {
+            if self.decisions_left == 0 || !may_append(turn) {
                 return Ok(PAUSED);
             }
             let n = progress.outcomes.len();
@@ -250,7 +250,7 @@ impl<D: Disk> LedgerService<D> {
     ) -> Result<Served<Output>, Halt> {
         let count = selection.len(total);
         while progress.outcomes.len() < count {
-            if !may_append(turn) {
+            if self.decisions_left == 0 || !may_append(turn) {
                 return Ok(PAUSED);
             }
             let (command, id) = command_at(selection.index(progress.outcomes.len()));
@@ -356,6 +356,7 @@ impl<D: Disk> LedgerService<D> {
         command: &Command<'_>,
         id: Option<HashedId<'_>>,
     ) -> Result<Outcome, Halt> {
+        self.decisions_left = self.decisions_left.saturating_sub(1);
         let mut scratch = std::mem::take(&mut self.scratch);
         let outcome = self.decide_with(turn, command, id, &mut scratch);
         self.scratch = scratch;
@@ -477,8 +478,8 @@ impl<D: Disk> LedgerService<D> {
         HashedId { id, hash }: HashedId<'_>,
         scratch: &'s mut Vec<u8>,
     ) -> Result<Option<(Event<'s>, Position)>, Halt> {
-        let found = self.ids.find_newest(hash, |at| -> Result<bool, LookUp> {
-            let at_hand = || self.at_hand.get(&at).map(|record| record.as_deref());
+        let found = self.ids.find_newest(hash, &self.at_hand.looked, |at| -> Result<bool, LookUp> {
+            let at_hand = || self.at_hand.records.get(&at).map(|record| record.as_deref());
             let record = turn.peek(at).map(Ok).or_else(at_hand).ok_or(LookUp::Halt(Halt::Unread))?;
             // Whose record it was cannot be told any more; that it was this id's is all but certain.
             let record = record.map_err(|place| LookUp::Halt(Halt::Damaged(place)))?;

@@ -7,18 +7,18 @@ use tidegate_machines::{RecordPosition, TimeMs};
 use tidegate_planted::{Bug, is_planted};
 use tidegate_shard::{JobId, Jobs};
 
-use super::records::{Halt, Records};
+use super::records::{AtHand, Halt};
 use super::{LedgerService, LedgerTurn, ShardError, may_append};
 use crate::limits::{DAMAGE_RETRY_MS, EXPIRIES_PER_STEP};
 
-/// The holds whose time is over: what their records are, and the read of more of them.
+/// The holds whose time is over: what was read for them, and the read of more.
 ///
 /// A hold whose record is damaged stays, because nobody can say any more what is to be released. Those behind it in the
 /// order of expiry go on, and from time to time it is tried again.
 #[derive(Debug, Default)]
 pub(super) struct Expiry {
     reading: Option<JobId>,
-    records: Records,
+    at_hand: AtHand,
     /// The last hold that was passed over; all before it are gone or were passed over, too.
     passed: Option<(TimeMs, RecordPosition)>,
     /// When the first of them was.
@@ -42,10 +42,10 @@ impl<D: Disk> LedgerService<D> {
     ) -> Result<(), ShardError> {
         if let Some(job) = self.expiry.reading {
             let Some(records) = self.reads.take(job) else { return Ok(()) };
-            (self.expiry.reading, self.expiry.records) = (None, records?);
+            (self.expiry.reading, self.expiry.at_hand) = (None, records?);
         }
         assert!(self.at_hand.is_empty(), "one call after the other");
-        self.at_hand = std::mem::take(&mut self.expiry.records);
+        self.at_hand = std::mem::take(&mut self.expiry.at_hand);
         let expired = self.expire_some(turn);
         let at_hand = std::mem::take(&mut self.at_hand);
         match expired {
@@ -56,7 +56,7 @@ impl<D: Disk> LedgerService<D> {
                 let expired = turn.state().expired_holds_after(turn.now(), self.expiry.passed);
                 let unread = self.unread(turn, expired.map(|(id, _)| id).take(EXPIRIES_PER_STEP), &at_hand);
                 self.expiry.reading = Some(self.start_read(unread, jobs));
-                self.expiry.records = at_hand;
+                self.expiry.at_hand = at_hand;
                 Ok(())
             }
         }

@@ -63,6 +63,10 @@ impl<D: Disk> LedgerService<D> {
                 settings: settings_form(ledger),
             },
             Operation::ReadDurableEnd => Answer::DurableEnd { durable: turn.durable() },
+            Operation::CoverIds => {
+                self.ids.cover(turn.durable().position());
+                Answer::DurableEnd { durable: turn.durable() }
+            }
             Operation::NameAccounts(slots) => {
                 let named =
                     |slot: &AccountSlot| ledger.account_at(*slot).map(|account| (*slot, account.id, account.asset));

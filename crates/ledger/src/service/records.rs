@@ -1,8 +1,10 @@
-//! Old records that a decision needs and that are not in memory: read by a job, for all ids of a call at once.
+//! Pages of the id index and old records that a decision needs and that are not in memory: read by a job, for all ids
+//! of a call at once.
 //!
 //! ```text
-//!   decide ─▶ was this id used? ─▶ its record: in memory, or already read ─▶ continue
-//!                                                └─ neither ─▶ Unread ─▶ one job for all ids of the call ─▶ item again
+//!   decide ─▶ was this id used? ─▶ filters, tables, its record: in memory, or already read ─▶ continue
+//!                                     └─ neither ─▶ Unread ─▶ one job for all ids of the call ─▶ item again
+//!   job: pages ─▶ candidates ─▶ their records
 //! ```
 //!
 //! A record that the disk has lost refuses the calls that need it, as `damaged`, and no others.
@@ -11,9 +13,10 @@
 //! own records read meanwhile and are decided after it, so two calls with one id are decided in the order in which they
 //! came. The index is asked again each time, because ids may have been inserted while the disk was read.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use tidegate_disk::Disk;
 use tidegate_journal::{JournalError, LogId, LogReader, LogStore, Position};
 use tidegate_machines::DamagedPlace;
@@ -23,9 +26,12 @@ use tidegate_shard::{JobId, Jobs};
 
 use super::{Fetched, Job, LedgerService, LedgerTurn, ShardError};
 use crate::family::LEDGER;
-use crate::ids::IdsError;
+use crate::ids::{IdHash, IdsError, Looked, PageLookup, Unsettled};
 use crate::limits::RECORDS_PER_JOB_MAX;
 use crate::operation::Operation;
+
+/// Ids whose cache lines are loaded ahead.
+const PREFETCH_AHEAD: usize = 12;
 
 /// A record as it was read, or the damage at its place.
 pub type Record = Result<Box<[u8]>, &'static DamagedPlace>;
@@ -41,12 +47,74 @@ pub struct RecordsJob {
     damages: Arc<Damages>,
 }
 
+/// What was read for decisions to come.
+#[derive(Debug, Default)]
+pub(super) struct AtHand {
+    pub(super) records: Records,
+    /// What the pages of the id index have.
+    pub(super) looked: Looked,
+}
+
+impl AtHand {
+    /// Whether nothing was read.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty() && self.looked.is_empty()
+    }
+
+    /// Adds what another job found.
+    pub fn extend(&mut self, other: AtHand) {
+        self.records.extend(other.records);
+        self.looked.merge(other.looked);
+    }
+}
+
+/// What is to be read for decisions to come.
+pub struct Wanted<D: Disk> {
+    lookup: PageLookup<D>,
+    records: RecordsJob,
+}
+
+impl<D: Disk> std::fmt::Debug for Wanted<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ids to look for, and {:?}", self.lookup.len(), self.records)
+    }
+}
+
+impl<D: Disk> Wanted<D> {
+    /// Whether there is nothing to read.
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn len(&self) -> usize {
+        self.lookup.len() + self.records.positions.len()
+    }
+
+    /// Reads it: pages first, then the records that they and the caller name. Damage at one place keeps none of the
+    /// others from being read.
+    pub(super) fn run<R: LogReader>(self, reader: &R) -> Result<FoundForIds, JournalError> {
+        let (looked, pages_read) = if self.lookup.is_empty() { (Looked::default(), 0) } else { self.lookup.run() };
+        let mut records = Records::new();
+        for at in self.records.positions.iter().copied().chain(looked.positions()) {
+            records.insert(at, self.records.read(at, reader)?);
+        }
+        Ok(FoundForIds { at_hand: AtHand { records, looked }, pages_read })
+    }
+}
+
+/// What a job for the ids of a call found.
+#[derive(Debug)]
+pub struct FoundForIds {
+    at_hand: AtHand,
+    pages_read: u64,
+}
+
 /// Why a call is not served further now.
 #[derive(Debug)]
 pub(super) enum Halt {
     /// The shard stops.
     Stop(ShardError),
-    /// A record must be read first; the item at hand was not touched.
+    /// A page or record must be read first; the item at hand was not touched.
     Unread,
     /// What the item needs is damaged, and it was not touched: it is refused.
     Damaged(&'static DamagedPlace),
@@ -70,43 +138,39 @@ impl<E: Into<ShardError>> From<E> for Halt {
 
 /// Why the look-up of an id ended without an answer.
 pub(super) enum LookUp {
-    /// A candidate's record is not there.
+    /// A candidate's record is not there, or pages were not read.
     Halt(Halt),
     /// The index cannot be read there.
-    Ids(IdsError),
+    Ids(Arc<IdsError>),
 }
 
-impl From<IdsError> for LookUp {
-    fn from(error: IdsError) -> LookUp {
-        LookUp::Ids(error)
+impl From<Unsettled> for LookUp {
+    fn from(unsettled: Unsettled) -> LookUp {
+        match unsettled {
+            Unsettled::PagesUnread => LookUp::Halt(Halt::Unread),
+            Unsettled::PagesDamaged(error) => LookUp::Ids(error),
+        }
     }
 }
 
 /// Results of reads, until they are taken.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
-    under_way: HashMap<JobId, Vec<Position>>,
-    arrived: HashMap<JobId, Result<Records, JournalError>>,
+    under_way: HashSet<JobId>,
+    arrived: HashMap<JobId, Result<AtHand, JournalError>>,
 }
 
 impl Reads {
-    /// Whether this is one of its jobs.
-    pub fn owns(&self, job: JobId) -> bool {
-        self.under_way.contains_key(&job)
-    }
-
-    pub fn fetched(&mut self, job: JobId, found: Result<Vec<Record>, JournalError>) {
-        let positions = self.under_way.remove(&job).expect("a job comes back once");
-        let records = found.map(|records| {
-            assert_eq!(records.len(), positions.len(), "a record for each position");
-            positions.into_iter().zip(records).collect()
-        });
-        assert!(!self.arrived.contains_key(&job), "a job comes back once");
-        self.arrived.insert(job, records);
+    /// Takes what a job found. Returns how many pages of the id index it read.
+    pub fn fetched(&mut self, job: JobId, found: Result<FoundForIds, JournalError>) -> u64 {
+        assert!(self.under_way.remove(&job) && !self.arrived.contains_key(&job), "a job comes back once");
+        let pages_read = found.as_ref().map_or(0, |found| found.pages_read);
+        self.arrived.insert(job, found.map(|found| found.at_hand));
+        pages_read
     }
 
     /// What a job found; `None` while it is running.
-    pub fn take(&mut self, job: JobId) -> Option<Result<Records, JournalError>> {
+    pub fn take(&mut self, job: JobId) -> Option<Result<AtHand, JournalError>> {
         self.arrived.remove(&job)
     }
 }
@@ -141,45 +205,67 @@ impl RecordsJob {
 }
 
 impl<D: Disk> LedgerService<D> {
-    /// Begins to read the records at these positions.
-    pub(super) fn start_read(&mut self, positions: Vec<Position>, jobs: &mut Jobs<Self>) -> JobId {
-        assert!(!positions.is_empty(), "whoever met an unread record finds it again");
-        let job = jobs.start(Job::Records(RecordsJob::new(positions.clone(), self.log, &self.damages)));
-        assert!(!self.reads.under_way.contains_key(&job), "a job is started once");
-        self.reads.under_way.insert(job, positions);
+    /// Begins to read.
+    pub(super) fn start_read(&mut self, wanted: Wanted<D>, jobs: &mut Jobs<Self>) -> JobId {
+        assert!(!wanted.is_empty(), "whoever met something unread finds it again");
+        let job = jobs.start(Job::Ids(wanted));
+        assert!(self.reads.under_way.insert(job), "a job is started once");
         job
     }
 
-    /// Positions of the records that decisions on `ids` will look at and that are neither in memory nor among
-    /// `at_hand`: each candidate of each id, at most as many as one job reads.
+    /// What decisions on `ids` will look at and is neither in memory nor at hand: pages of the id index, and the record
+    /// of each candidate; at most as many as one job reads.
     pub(super) fn unread<'i, L: LogStore>(
         &self,
         turn: &LedgerTurn<'_, L>,
         ids: impl Iterator<Item = &'i str>,
-        at_hand: &Records,
-    ) -> Vec<Position> {
-        let mut unread = Vec::new();
-        for id in ids {
-            // An index that fails says so when the id is decided on.
-            let _ = self.ids.find_newest(self.ids.hash(id.as_bytes()), |at| -> Result<bool, IdsError> {
-                let read = || at_hand.get(&at).map(|record| record.as_deref());
-                match turn.peek(at).map(Ok).or_else(read) {
-                    Some(Ok(record)) => Ok(Event::decode(record).is_ok_and(|event| event.id() == Some(id))),
-                    // Nothing older can answer for it.
-                    Some(Err(_)) => Ok(true),
-                    None => {
-                        unread.push(at);
-                        Ok(false)
-                    }
-                }
-            });
-            if unread.len() >= RECORDS_PER_JOB_MAX {
+        at_hand: &AtHand,
+    ) -> Wanted<D> {
+        let mut wanted =
+            Wanted { lookup: self.ids.lookup(), records: RecordsJob::new(Vec::new(), self.log, &self.damages) };
+        let mut ahead: VecDeque<(&str, IdHash)> = VecDeque::with_capacity(PREFETCH_AHEAD);
+        let mut hashed = ids.map(|id| {
+            let hash = self.ids.hash(id.as_bytes());
+            self.ids.prefetch(hash);
+            (id, hash)
+        });
+        ahead.extend(hashed.by_ref().take(PREFETCH_AHEAD));
+        while let Some((id, hash)) = ahead.pop_front() {
+            ahead.extend(hashed.next());
+            self.add_unread(turn, (id, hash), at_hand, &mut wanted);
+            if wanted.len() >= RECORDS_PER_JOB_MAX {
                 break;
             }
         }
-        unread.sort_unstable();
-        unread.dedup();
-        unread
+        wanted.records.positions.sort_unstable();
+        wanted.records.positions.dedup();
+        wanted
+    }
+
+    fn add_unread<L: LogStore>(
+        &self,
+        turn: &LedgerTurn<'_, L>,
+        (id, hash): (&str, IdHash),
+        at_hand: &AtHand,
+        wanted: &mut Wanted<D>,
+    ) {
+        let positions = &mut wanted.records.positions;
+        let settled = self.ids.find_newest(hash, &at_hand.looked, |at| -> Result<bool, Unsettled> {
+            let read = || at_hand.records.get(&at).map(|record| record.as_deref());
+            match turn.peek(at).map(Ok).or_else(read) {
+                Some(Ok(record)) => Ok(Event::decode(record).is_ok_and(|event| event.id() == Some(id))),
+                // Nothing older can answer for it.
+                Some(Err(_)) => Ok(true),
+                None => {
+                    positions.push(at);
+                    Ok(false)
+                }
+            }
+        });
+        // An index that fails says so when the id is decided on.
+        if let Err(Unsettled::PagesUnread) = settled {
+            self.ids.look_for(hash, &mut wanted.lookup);
+        }
     }
 }
 

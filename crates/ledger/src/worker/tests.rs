@@ -3,6 +3,7 @@
 
 mod audits;
 mod damage;
+mod ids;
 mod settings;
 mod streams;
 
@@ -40,7 +41,7 @@ struct TestWorker {
     worker: Worker<FakeDisk, StepLog<FakeDisk>>,
     now: TimeMs,
     /// Reads that no fetch thread does, until the test lets it; `None` when they are done at once.
-    held: Option<Vec<(ShardIndex, JobId, Job)>>,
+    held: Option<Vec<(ShardIndex, JobId, Job<FakeDisk>)>>,
     /// What the last start said of shard 0.
     replayed: ReplayReport,
     /// What rotted last.
@@ -86,7 +87,7 @@ impl TestWorker {
         self.worker.shards_mut().iter_mut().for_each(|shard| drop(shard.log_mut().step()));
     }
 
-    fn run(&mut self, (shard, id, job): (ShardIndex, JobId, Job)) {
+    fn run(&mut self, (shard, id, job): (ShardIndex, JobId, Job<FakeDisk>)) {
         let reader = logs(&self.disk).reader(log_id(shard.0)).expect("the disk works");
         self.worker.fetched(shard, id, TestService::run(job, &reader));
     }
@@ -169,10 +170,14 @@ fn snapshots(disk: &FakeDisk, shard: u16) -> Snapshots<LedgerFamily, FakeDisk> {
     Snapshots::new(disk.clone(), Path::new(DATA), log_id(shard))
 }
 
+fn ids_options() -> IdsOptions {
+    IdsOptions { builder: BuilderKind::Stepped, freeze_at: 1 << 12, ..IdsOptions::new(IdSeed([3, 4])) }
+}
+
 fn open_shard(disk: &FakeDisk, shard: u16, shard_count: u16, options: Options) -> (TestShard, ReplayReport) {
     let open = OpenShard::open(&logs(disk), snapshots(disk, shard), options).expect("it was created");
     let folder = Path::new(DATA).join("ids").join(format!("ledger-{shard}"));
-    let ids = IdsOptions { builder: BuilderKind::Stepped, freeze_at: 1 << 12, ..IdsOptions::new(IdSeed([3, 4])) };
+    let ids = ids_options();
     let durable = open.recovered().durability().position();
     let opened = IdIndex::open(disk.clone(), &folder, ids, durable, &mut |_, _| {});
     let mut ids = opened.expect("the index is whole").index;

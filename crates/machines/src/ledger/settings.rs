@@ -330,12 +330,12 @@ pub(super) fn get_settings(reader: &mut Reader<'_>) -> Parsed<(AccountSlot, Acco
     let revision = reader.varint("revision")?;
     require(revision > 0, "revision")?;
     let rules = get_rules(reader)?;
-    let mut metadata = BTreeMap::new();
+    let mut metadata: BTreeMap<Box<str>, Box<str>> = BTreeMap::new();
     for _ in 0..reader.varint("count of metadata keys")? {
         let key = reader.text(1, METADATA_KEY_BYTES_MAX, "metadata key")?;
         let value = reader.text(0, METADATA_VALUE_BYTES_MAX, "metadata value")?;
-        let in_order = metadata.last_key_value().is_none_or(|(last, _): (&Box<str>, _)| **last < *key);
-        require(is_printable(key) && in_order, "metadata key")?;
+        let in_order = metadata.last_key_value().is_none_or(|(last, _)| **last < *key);
+        require(was_printable(key) && in_order, "metadata key")?;
         metadata.insert(key.into(), value.into());
     }
     require(!is_too_much(&metadata), "size of metadata")?;

@@ -1,5 +1,7 @@
 //! What goes wrong with the machine, and the book in which it is written down, so that nothing else is excused.
 
+use std::path::PathBuf;
+
 use tidegate_journal::LogId;
 use tidegate_journal::disk::{Disk, DiskFile};
 
@@ -56,8 +58,9 @@ pub(super) struct Damage {
     snapshots: Vec<String>,
     /// Since the process started, something was done to it for which a shard may stop.
     may_stop: bool,
-    /// Since the process started, its index of ids was made to rot; the next start builds it again.
-    ids_rot: bool,
+    /// What rotted of the index of ids. A start that does not read it leaves it so; one that does builds the index
+    /// again.
+    ids_rot: Vec<IdsRot>,
     /// When something that rotted was put right, as answers from before may still be on their way.
     mended_at: Option<u64>,
     /// [`Store::strays`] before the process started.
@@ -66,6 +69,16 @@ pub(super) struct Damage {
     full_at: Option<u64>,
     /// By log: until when it is not stepped.
     stalled_until: Vec<u64>,
+}
+
+/// A bit of the index of ids that is not as it was written.
+#[derive(Clone, Debug)]
+struct IdsRot {
+    path: PathBuf,
+    at: u64,
+    bit: u8,
+    /// The byte as it is now.
+    byte: u8,
 }
 
 impl<S: Store> Site<S> {
@@ -102,7 +115,19 @@ impl<S: Store> Site<S> {
 
     /// Whether something that a read may meet rots: of a log, or of the index of ids beside it.
     pub fn may_refuse_for_damage(&self) -> bool {
-        self.damage.ids_rot || self.damage.rot.iter().any(|rot| self.store.is_rotten(rot))
+        self.ids_rot() || self.damage.rot.iter().any(|rot| self.store.is_rotten(rot))
+    }
+
+    /// Whether the index of ids rots somewhere.
+    fn ids_rot(&self) -> bool {
+        self.damage.ids_rot.iter().any(|rot| self.is_in_ids(rot))
+    }
+
+    fn is_in_ids(&self, rot: &IdsRot) -> bool {
+        match self.disk.contents(&rot.path) {
+            Ok(bytes) => bytes.get(rot.at as usize) == Some(&rot.byte),
+            Err(error) => error.kind() != std::io::ErrorKind::NotFound,
+        }
     }
 
     /// The same, or it did so lately that answers may still say so.
@@ -123,10 +148,12 @@ impl<S: Store> Site<S> {
 
     /// A process is about to start, and has nothing to complain of yet.
     pub(super) fn process_starts(&mut self) {
-        if self.damage.ids_rot {
+        if !self.damage.ids_rot.is_empty() {
             self.damage.mended_at = Some(self.tick);
         }
-        (self.damage.may_stop, self.damage.ids_rot) = (false, false);
+        let mut ids_rot = std::mem::take(&mut self.damage.ids_rot);
+        ids_rot.retain(|rot| self.is_in_ids(rot));
+        (self.damage.may_stop, self.damage.ids_rot) = (false, ids_rot);
         self.damage.strays = self.store.strays();
         if !self.clock.process_starts() {
             note!(self.trace, "a start is refused because of the clock, which is corrected");
@@ -233,14 +260,27 @@ impl<S: Store> Site<S> {
         let (path, len) = self.chance.one_of(&files).clone();
         let at = self.chance.below(len);
         note!(self.trace, "{} rots at {at}", path.display());
-        self.disk.flip_bit(&path, at, self.chance.below(8) as u8);
+        let bit = self.chance.below(8) as u8;
+        self.disk.flip_bit(&path, at, bit);
         self.tally.add("a harmed id index", 1);
-        self.damage.ids_rot = true;
+        let now = self.disk.contents(&path).ok().and_then(|bytes| bytes.get(at as usize).copied());
+        self.damage.ids_rot.extend(now.map(|byte| IdsRot { path, at, bit, byte }));
     }
 
-    fn files_below(&self, folder: &str) -> Vec<(std::path::PathBuf, u64)> {
+    fn files_below(&self, folder: &str) -> Vec<(PathBuf, u64)> {
         let folder = super::data().join(folder);
         self.disk.files().into_iter().filter(|(path, len)| path.starts_with(&folder) && *len > 0).collect()
+    }
+
+    /// The same for the index of ids.
+    pub(super) fn restore_ids(&mut self) {
+        for rot in std::mem::take(&mut self.damage.ids_rot) {
+            if self.is_in_ids(&rot) {
+                self.damage.mended_at = Some(self.tick);
+                note!(self.trace, "{} is restored at {}", rot.path.display(), rot.at);
+                self.disk.flip_bit(&rot.path, rot.at, rot.bit);
+            }
+        }
     }
 
     /// The operator puts back what rotted, from a copy.

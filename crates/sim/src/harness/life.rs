@@ -106,6 +106,7 @@ impl<W: Workload<S>, S: Store> World<W, S> {
             // Files are put back while nobody uses them.
             self.end(End::Kill)?;
             self.site.restore();
+            self.site.restore_ids();
         }
         Ok(())
     }

@@ -47,7 +47,7 @@ pub struct Node<S: Store> {
     /// One auditor per shard; on a real node they share a thread.
     pub auditors: Vec<Audits<S>>,
     /// Reads that the shards of each worker have asked for and that no fetch thread has done yet.
-    jobs: Vec<Vec<(ShardIndex, JobId, Job)>>,
+    jobs: Vec<Vec<(ShardIndex, JobId, Job<FakeDisk>)>>,
 }
 
 /// What an endpoint is.
@@ -258,7 +258,12 @@ impl<S: Store> Audits<S> {
                 self.asked = Some(self.questions);
                 (self.call(question, workers), None)
             }
-            Audit::Finished(report) => (self.call(Operation::KeepAudit(report.clone()), workers), Some(report)),
+            Audit::Finished(report) => {
+                // A snapshot is written with the report, and the ids are covered behind it.
+                let mut calls = self.call(Operation::KeepAudit(report.clone()), workers);
+                calls.extend(self.call(Operation::CoverIds, workers));
+                (calls, Some(report))
+            }
         }
     }
 

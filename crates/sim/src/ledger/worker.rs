@@ -54,7 +54,7 @@ impl<S: Store> Worker<S> {
     }
 
     /// The next read that a shard wants done.
-    pub fn take_job(&mut self) -> Option<(ShardIndex, JobId, Job)> {
+    pub fn take_job(&mut self) -> Option<(ShardIndex, JobId, Job<FakeDisk>)> {
         self.0.take_job()
     }
 

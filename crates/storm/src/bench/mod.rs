@@ -2,4 +2,5 @@
 
 pub mod accounts;
 pub mod gateway;
+pub mod ids;
 pub mod ledger;

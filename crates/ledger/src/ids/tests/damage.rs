@@ -4,11 +4,16 @@ use super::*;
 
 /// Several runs, one of them merged.
 fn built() -> World {
-    let mut world = World::new(1, IdsOptions { freeze_at: 300, ..small() });
-    world.insert_new(300 * 5);
+    built_of(5)
+}
+
+/// So many tables.
+fn built_of(tables: u64) -> World {
+    let mut world = World::new(1, IdsOptions { freeze_at: 300, filter_bytes_max: 1 << 16, ..small() });
+    world.insert_new(300 * tables);
     world.sync_journal();
     world.maintain(60).expect("the disk works");
-    assert_eq!(world.index.facts().runs, 2);
+    assert_eq!(world.index.facts().runs, if tables == 5 { 2 } else { 1 });
     world
 }
 
@@ -105,7 +110,7 @@ fn damage_met_by_a_lookup_is_an_error_and_not_an_answer() {
     }
     assert!(errors.len() >= 300, "{}", errors.len());
     for error in errors {
-        assert!(matches!(error, IdsError::Damaged { .. }), "{error}");
+        assert!(matches!(*error, IdsError::Damaged { .. }), "{error}");
         assert!(error.to_string().contains("wrong checksum; restart to rebuild"), "{error}");
     }
 }
@@ -123,4 +128,102 @@ fn damage_met_by_a_merge_is_an_error() {
     world.sync_journal();
     let error = world.maintain(20).expect_err("a merge reads the damaged runs");
     assert!(matches!(error, IdsError::Damaged { .. }), "{error}");
+}
+
+#[test]
+fn damage_in_a_page_that_a_start_does_not_read_condemns_the_index_when_it_is_met() {
+    let mut world = built_of(10);
+    let path = world.run_files()[0].clone();
+    assert!(world.disk.flip_bit(&path, 2 * run::PAGE_BYTES as u64 + 99, 3));
+    world.disk.kill();
+    world.recover();
+    assert_eq!(world.discarded, None, "a large run is not read");
+    let errors = world.journal.iter().filter_map(|record| world.find_newest(record.hash, record.id).found.err());
+    // And the one with which the next page begins: as far as fences say, it may begin on this one.
+    assert_eq!(errors.count(), 256, "one page of ids cannot be told");
+    world.disk.crash();
+    world.recover();
+    assert!(world.discarded.as_deref().is_some_and(|why| why.contains("page 1 has a wrong checksum")));
+    world.check();
+    world.disk.kill();
+    world.recover();
+    assert_eq!(world.discarded, None, "once");
+}
+
+#[test]
+fn a_flipped_bit_in_what_a_start_reads_of_a_large_run_is_found() {
+    let clean = built_of(10);
+    let path = clean.run_files()[0].clone();
+    let len = clean.disk.contents(&path).expect("it exists").len() as u64;
+    let pages = 1 + 2_700u64.div_ceil(255);
+    for offset in (0..4096).step_by(61).chain((pages * 4096..len).step_by(29)) {
+        let mut world = built_of(10);
+        assert!(world.disk.flip_bit(&path, offset, (offset % 8) as u8));
+        world.disk.kill();
+        world.recover();
+        assert!(world.discarded.is_some(), "byte {offset}");
+    }
+}
+
+#[test]
+fn damage_of_one_page_leaves_the_other_ids_of_a_look_up() {
+    let world = built_of(10);
+    let path = world.run_files()[0].clone();
+    assert!(world.disk.flip_bit(&path, 2 * run::PAGE_BYTES as u64 + 99, 3));
+    let mut lookup = world.index.lookup();
+    for record in world.journal.iter().take(2_700) {
+        world.index.look_for(record.hash, &mut lookup);
+    }
+    let (looked, _) = lookup.run();
+    let mut damaged = 0;
+    for record in world.journal.iter().take(2_700) {
+        match looked.get(record.hash).expect("all were looked for") {
+            Ok(found) => assert!(found.contains(&record.position), "{record:?}"),
+            Err(error) => {
+                assert!(error.to_string().contains("page 1 has a wrong checksum"), "{error}");
+                damaged += 1;
+            }
+        }
+    }
+    assert_eq!(damaged, 256, "those of one page, and the one with which the next begins");
+}
+
+/// A timeline that begins with some notice.
+fn timeline(number: u8) -> Timeline {
+    Timeline(tidegate_journal::ChainHash([number; 32]))
+}
+
+#[test]
+fn an_index_of_another_timeline_is_given_up_when_the_replay_says_so() {
+    let mut world = built();
+    assert!(world.index.belong_to(Timeline::FIRST).expect("the disk works"), "its own");
+    world.disk.kill();
+    world.recover();
+    assert_eq!(claim(&world.disk, &dir()), Some((world.index.covered(), Timeline::FIRST)));
+    assert!(!world.index.belong_to(timeline(7)).expect("the disk works"), "what was found is of another one");
+    assert_eq!((world.index.covered(), world.index.facts().entries), (Position(0), 0));
+    assert_eq!((claim(&world.disk, &dir()), world.run_files()), (None, Vec::new()));
+    for record in &world.journal {
+        world.index.insert(record.hash, record.position, record.now);
+    }
+    assert!(world.index.belong_to(timeline(7)).expect("the disk works"), "nothing was found");
+    world.maintain(60).expect("the disk works");
+    assert_eq!(claim(&world.disk, &dir()), Some((world.index.covered(), timeline(7))), "the manifest names it");
+    assert!(world.index.covered() > Position(0));
+    world.check();
+    world.disk.crash();
+    world.recover();
+    assert!(world.index.belong_to(timeline(7)).expect("the disk works"));
+    assert_eq!(world.discarded, None);
+    world.check();
+}
+
+#[test]
+fn an_empty_index_takes_its_timeline_over_before_any_run_is_written() {
+    let mut world = World::new(1, small());
+    assert!(world.index.belong_to(timeline(9)).expect("the disk works"));
+    world.insert_new(40);
+    world.sync_journal();
+    world.maintain(60).expect("the disk works");
+    assert_eq!(claim(&world.disk, &dir()), Some((world.index.covered(), timeline(9))));
 }

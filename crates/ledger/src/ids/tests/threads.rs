@@ -9,12 +9,25 @@ use super::*;
 /// All candidates for a hash, newest first.
 fn positions(index: &IdIndex<RealDisk>, hash: IdHash) -> Vec<Position> {
     let mut offered = Vec::new();
-    let refuse = |at| -> Result<bool, IdsError> {
-        offered.push(at);
-        Ok(false)
-    };
-    assert_eq!(index.find_newest(hash, refuse).expect("the disk works"), None);
-    offered
+    let mut looked = Looked::default();
+    loop {
+        offered.clear();
+        let refuse = |at| -> Result<bool, Unsettled> {
+            offered.push(at);
+            Ok(false)
+        };
+        match index.find_newest(hash, &looked, refuse) {
+            Ok(found) => {
+                assert_eq!(found, None);
+                return offered;
+            }
+            Err(_) => {
+                let mut lookup = index.lookup();
+                index.look_for(hash, &mut lookup);
+                looked.merge(lookup.run().0);
+            }
+        }
+    }
 }
 
 fn maintain_until(
@@ -42,7 +55,7 @@ fn a_thread_builds_and_merges_while_ids_arrive_and_what_it_built_opens_again() {
         let hash = index.hash(&n.to_le_bytes());
         index.prefetch(hash);
         assert_eq!(positions(&index, hash), []);
-        index.insert(hash, Position(n * 3));
+        index.insert(hash, Position(n * 3), 7);
         if n.is_multiple_of(512) {
             index.catch_up(Position(n * 3)).expect("the disk works");
         }
@@ -60,7 +73,7 @@ fn a_thread_builds_and_merges_while_ids_arrive_and_what_it_built_opens_again() {
     let opened = IdIndex::open(RealDisk, home.path(), options, end, &mut |done, total| progress.push((done, total)))
         .expect("it opens");
     assert_eq!((opened.covered, opened.discarded), (Position((IDS - 1000) * 3), None));
-    assert_eq!(progress.last(), Some(&(IDS - 1000, IDS - 1000)));
+    assert!(progress.last().is_some_and(|(done, total)| done == total && *total < 16_000), "{:?}", progress.last());
     for n in 1..=IDS - 1000 {
         assert_eq!(positions(&opened.index, opened.index.hash(&n.to_le_bytes())), [Position(n * 3)]);
     }

@@ -127,7 +127,7 @@ fn change<'a>(words: &[&str], patch: &'a mut Vec<u8>) -> Result<AccountChange<'a
             (_, Some(("max", max)), _) => change.balance_max = Some(limit(max)),
             (_, Some(("rev", revision)), _) => change.if_revision = Some(number(revision)),
             (_, _, Some((key, value))) => {
-                metadata.insert(key.into(), Some(value.into()).filter(|value: &Box<str>| !value.is_empty()));
+                metadata.insert(key.into(), (!value.is_empty()).then(|| value.into()));
             }
             _ => panic!("no change {word}"),
         }

@@ -140,7 +140,7 @@ impl Parts {
         AccountRules {
             status: AccountStatus::from_number((self.number.0 % 4) as u8).expect("there are four"),
             balance_min: self.flag.then_some(self.debit.after),
-            balance_max: (self.number.0 % 3 == 0).then_some(-self.debit.after.max(-i64::MAX)),
+            balance_max: self.number.0.is_multiple_of(3).then_some(-self.debit.after.max(-i64::MAX)),
         }
     }
 

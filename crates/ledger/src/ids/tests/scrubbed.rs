@@ -1,0 +1,92 @@
+//! The scrub reads everything, a piece at a time, and names what is damaged.
+
+use super::*;
+
+fn built() -> World {
+    let mut world = World::new(1, IdsOptions { freeze_at: 300, filter_bytes_max: 1 << 16, ..small() });
+    world.insert_new(300 * 14);
+    world.sync_journal();
+    world.maintain(100).expect("the disk works");
+    world
+}
+
+/// What a pass finds damaged.
+fn pass(scrub: &mut RunScrub<FakeDisk>) -> Vec<String> {
+    let mut found = Vec::new();
+    for _ in 0..1_000 {
+        let read = scrub.step(1 << 14);
+        found.extend(read.damage.map(|place| format!("{} at {}: {}", place.file, place.offset, place.what)));
+        if read.ended.is_some() {
+            return found;
+        }
+    }
+    panic!("a pass ends");
+}
+
+#[test]
+fn a_pass_reads_all_runs_in_bounded_steps_and_then_begins_again() {
+    let world = built();
+    let mut scrub = world.index.scrub();
+    for _ in 0..2 {
+        let (mut steps, mut bytes) = (0, 0);
+        loop {
+            let read = scrub.step(8192);
+            assert_eq!(read.damage, None);
+            // The end of a short run is read in one piece.
+            assert!(read.bytes <= 8192 + 3 * 4096, "{read:?}");
+            (steps, bytes) = (steps + 1, bytes + read.bytes);
+            if let Some(entries) = read.ended {
+                assert_eq!(entries, 300 * 13, "what is in runs");
+                // The headers are read, but not counted.
+                let facts = world.index.facts();
+                assert_eq!(bytes, facts.run_bytes - 4096 * facts.runs);
+                break;
+            }
+        }
+        assert!(steps > 5, "{steps}");
+    }
+}
+
+#[test]
+fn a_flipped_bit_anywhere_is_found_and_named_and_the_scrub_goes_on() {
+    for path in built().run_files() {
+        let len = built().disk.contents(&path).expect("it exists").len() as u64;
+        for offset in (5..len).step_by(1_999) {
+            let mut world = built();
+            let mut scrub = world.index.scrub();
+            assert!(world.disk.flip_bit(&path, offset, 5));
+            let found = pass(&mut scrub);
+            let name = path.file_name().expect("a run").to_string_lossy().into_owned();
+            assert!(matches!(&found[..], [one] if one.contains(&*name)), "byte {offset}: {found:?}");
+            world.disk.crash();
+            world.recover();
+            assert!(world.discarded.is_some(), "the next start builds it again");
+        }
+    }
+}
+
+#[test]
+fn a_lost_run_and_a_damaged_manifest_are_found_though_the_index_goes_on() {
+    let world = built();
+    world.disk.remove(&world.run_files()[0]).expect("it exists");
+    let found = pass(&mut world.index.scrub());
+    assert!(matches!(&found[..], [one] if one.contains("the file is missing")), "{found:?}");
+    let world = built();
+    assert!(world.disk.flip_bit(&manifest_path(), 50, 1));
+    let found = pass(&mut world.index.scrub());
+    assert!(matches!(&found[..], [one] if one.contains("manifest at 0: it has a wrong checksum")), "{found:?}");
+    world.check();
+}
+
+#[test]
+fn runs_that_are_merged_while_they_are_read_are_not_missed() {
+    let mut world = built();
+    let mut scrub = world.index.scrub();
+    for n in 0..60 {
+        assert_eq!(scrub.step(4096).damage, None, "step {n}");
+        world.insert_new(100);
+        world.sync_journal();
+        world.maintain(10).expect("the disk works");
+    }
+    assert_eq!(pass(&mut scrub), [""; 0]);
+}

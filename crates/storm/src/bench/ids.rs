@@ -1,0 +1,306 @@
+//! `storm bench-ids`: new transfers on a ledger that has seen very many ids.
+//!
+//! ```text
+//!   real load ─▶ journal, snapshot, ids covered ─▶ kill ─▶ make_ids: an index of N ids over it ─▶ start, timed ─▶ load
+//! ```
+//!
+//! Why the ids are made by a tool: a billion requests take an hour and a hundred gigabytes of journal. The tool's files
+//! are those that requests make, and new ids never read the journal, so what is measured is the same. The journal is
+//! real and short; a retry of one of the made ids would find no record, and is not measured.
+
+use crate::load::{self, Answer, Dialect, Pressure, Tally};
+use crate::machine;
+use crate::report::Report;
+use crate::tidegate::binary::{Transfers, outcomes};
+use crate::tidegate::http::figure_max;
+use crate::tidegate::server::{Configuration, Paths, Tidegate};
+use crate::tidegate::session::{self, Session};
+use crate::workload::{Names, Pattern, Workload};
+use anyhow::{Context, Result, ensure};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tidegate_wire::limits::TRANSFERS_MAX;
+use tidegate_wire::{TransferRef, TransfersEncoder};
+
+const WALLETS: u32 = 10_000;
+/// As in the batched case of the ledger bench: a batch has thousands of ids, and their pages are read at the same time.
+const PRESSURE: Pressure = Pressure { connections: 2, in_flight: 1 };
+/// Transfers before the measurement, at least.
+const FIRST_TRANSFERS_MIN: u64 = 2_000_000;
+/// Bytes of journal for each of them, at least.
+const JOURNAL_BYTES_PER_TRANSFER: u64 = 80;
+/// A snapshot comes every twenty seconds, and the ids are covered behind it.
+const SNAPSHOT_TIME_MAX: Duration = Duration::from_secs(180);
+/// A long turn is shown for five to ten seconds.
+const LONGEST_TURN_SHOWN: Duration = Duration::from_secs(11);
+/// How often the longest turn is asked for.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// What to measure and how.
+#[derive(clap::Args)]
+pub struct Settings {
+    /// The server to measure.
+    #[arg(long, default_value = "target/release/tidegate")]
+    tidegate: PathBuf,
+    /// The tool that makes ids (an example of the ledger).
+    #[arg(long, default_value = "target/release/examples/make_ids")]
+    make_ids: PathBuf,
+    /// Where results, logs and the server's data go: 16 bytes for each id, twice that while they are made.
+    #[arg(long, default_value = "target/bench")]
+    out: PathBuf,
+    /// Ids that the ledger has seen; the keys of the report are named by it. Below 34 million no run is large.
+    #[arg(long, env = "IDS", default_value = "1e8")]
+    ids: String,
+    /// Transfers of each measurement.
+    #[arg(long, default_value_t = 4_000_000)]
+    transfers: u64,
+}
+
+/// Which ids a load has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Random,
+    Ordered,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Random => "random",
+            Kind::Ordered => "ordered",
+        }
+    }
+}
+
+/// Runs all cases and reports.
+pub fn run(settings: &Settings) -> Result<()> {
+    std::fs::create_dir_all(&settings.out)?;
+    let out = settings.out.canonicalize().with_context(|| format!("no folder {}", settings.out.display()))?;
+    let ids = settings.ids.parse::<f64>().context("IDS is a number such as 1e7")? as u64;
+    let key = |figure: &str| format!("ids_{}_{figure}", settings.ids);
+    let names = Names::new(WALLETS);
+    let mut report = Report::default();
+    let mut series = 10;
+
+    let mut tidegate = begin(settings, &names, &out)?;
+    for kind in [Kind::Ordered, Kind::Random] {
+        let (rate, stall) = measure(&tidegate, &names, settings.transfers, kind, &mut series)?;
+        report.add(&format!("ids_empty_{}_transfers_per_s", kind.name()), rate);
+        report.add(&format!("ids_empty_{}_worker_stall_max_ms", kind.name()), stall);
+    }
+    let first = FIRST_TRANSFERS_MIN.max(ids / JOURNAL_BYTES_PER_TRANSFER);
+    measure(&tidegate, &names, first, Kind::Random, &mut series)?;
+    wait_for_a_snapshot(&tidegate)?;
+
+    let (mut stall_max, mut rss_max, mut restart_max) = (0.0f64, 0, 0.0f64);
+    for kind in [Kind::Ordered, Kind::Random] {
+        let (started, took) = tidegate.restart(|data| {
+            make(settings, &data.join("ids").join("ledger-0"), kind)?;
+            forget_cached(data)
+        })?;
+        tidegate = started;
+        restart_max = restart_max.max(took.as_secs_f64());
+        if kind == Kind::Random {
+            let some = (settings.transfers / 8).max(TRANSFERS_MAX as u64 * 8);
+            let (rate, stall) = measure(&tidegate, &names, some, kind, &mut series)?;
+            report.add(&key("random_cold_transfers_per_s"), rate);
+            stall_max = stall_max.max(stall);
+            read_all(&tidegate.data().join("ids").join("ledger-0"))?;
+        }
+        let (rate, stall) = measure(&tidegate, &names, settings.transfers, kind, &mut series)?;
+        report.add(&key(&format!("{}_transfers_per_s", kind.name())), rate);
+        stall_max = stall_max.max(stall);
+        rss_max = rss_max.max(tidegate.resident_bytes()?);
+        wait_for_a_snapshot(&tidegate)?;
+    }
+    let (over, under) = (key("ordered_transfers_per_s"), "ids_empty_ordered_transfers_per_s");
+    report.derive_ratio(&key("ordered_to_empty_ratio"), &over, under);
+    report.add(&key("worker_stall_max_ms"), stall_max);
+    report.add(&key("rss_bytes"), rss_max as f64);
+    report.add(&key("restart_s"), restart_max);
+    let text = format!("machine: {}\nids: {ids}\n\n{}", machine::describe(), report.table());
+    print!("{text}");
+    std::fs::write(out.join("ids.txt"), text)?;
+    report.write_json(&out.join("ids.json"))
+}
+
+/// A fresh server with funded accounts.
+fn begin(settings: &Settings, names: &Names, out: &Path) -> Result<Tidegate> {
+    let program = settings.tidegate.canonicalize();
+    let program = program.with_context(|| format!("no server at {}", settings.tidegate.display()))?;
+    let paths =
+        Paths { program, directory: out.join("tidegate-ids"), configuration: Configuration::Ledger { shards: 1 } };
+    let tidegate = Tidegate::start_fresh(&paths)?;
+    Session::open(tidegate.binary())?.open_accounts(names)?;
+    let funding = Workload::new(Pattern::Funding, names.wallets(), u64::from(names.wallets()), 1);
+    let mut funding = Transfers::new(names, funding, TRANSFERS_MAX);
+    load::run(tidegate.binary(), Pressure { connections: 1, in_flight: 1 }, &mut funding)?;
+    Ok(tidegate)
+}
+
+/// Transfers with new ids. How many a second, and the longest turn of a worker meanwhile, in milliseconds.
+fn measure(tidegate: &Tidegate, names: &Names, transfers: u64, kind: Kind, series: &mut u32) -> Result<(f64, f64)> {
+    *series += 1;
+    // The longest turn of what was before must not count.
+    std::thread::sleep(LONGEST_TURN_SHOWN);
+    let work = Workload::new(Pattern::Uniform, names.wallets(), transfers, *series);
+    let mut load = TimedTransfers { names, work, kind };
+    let done = AtomicBool::new(false);
+    let (tally, stall) = std::thread::scope(|scope| {
+        let watch = scope.spawn(|| -> Result<f64> {
+            let mut longest = 0.0f64;
+            loop {
+                let last = done.load(Ordering::SeqCst);
+                longest = longest.max(figure_max(tidegate.http(), "worker_longest_turn_seconds")? * 1000.0);
+                if last {
+                    return Ok(longest);
+                }
+                let begun = Instant::now();
+                while begun.elapsed() < LOOK && !done.load(Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            }
+        });
+        let tally: Result<Tally> = load::run(tidegate.binary(), PRESSURE, &mut load);
+        done.store(true, Ordering::SeqCst);
+        let stall = watch.join().expect("it only asks")?;
+        anyhow::Ok((tally?, stall))
+    })?;
+    let found = tally.outcomes();
+    ensure!(found.applied == transfers, "of {transfers} new transfers: {found}");
+    Ok((tally.per_second(), stall))
+}
+
+/// Waits for a snapshot of all that was asked until now, and for the id index to cover it.
+fn wait_for_a_snapshot(tidegate: &Tidegate) -> Result<()> {
+    let begun = SystemTime::now();
+    let manifest = tidegate.data().join("ids").join("ledger-0").join("manifest");
+    let is_later = |path: &Path| std::fs::metadata(path).and_then(|file| file.modified()).is_ok_and(|at| at > begun);
+    let snapshots = tidegate.data().join("snapshots").join("ledger-0");
+    let is_snapshotted =
+        || std::fs::read_dir(&snapshots).is_ok_and(|all| all.flatten().any(|file| is_later(&file.path())));
+    let started = Instant::now();
+    while !(is_snapshotted() && is_later(&manifest)) {
+        ensure!(started.elapsed() < SNAPSHOT_TIME_MAX, "no snapshot whose ids are covered came");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    // The manifest may be that of a full table just before the one of the snapshot.
+    std::thread::sleep(Duration::from_secs(2));
+    Ok(())
+}
+
+fn make(settings: &Settings, dir: &Path, kind: Kind) -> Result<()> {
+    let mut command = Command::new(&settings.make_ids);
+    command.arg(dir).args(["--ids", &settings.ids, "--kind", kind.name()]);
+    let status = command.status().with_context(|| format!("could not run {}", settings.make_ids.display()))?;
+    ensure!(status.success(), "{} failed: {status}", settings.make_ids.display());
+    Ok(())
+}
+
+/// Has the page cache forget the runs: `dd` with `nocache` asks for that, and needs no rights. They are all synced.
+fn forget_cached(data: &Path) -> Result<()> {
+    for file in std::fs::read_dir(data.join("ids").join("ledger-0"))? {
+        let file = format!("if={}", file?.path().display());
+        let status = Command::new("dd").args([&file, "iflag=nocache", "count=0", "status=none"]).status();
+        ensure!(status.context("could not run dd")?.success(), "dd could not drop {file} from the page cache");
+    }
+    Ok(())
+}
+
+/// Has the page cache hold the runs, as far as there is room.
+fn read_all(dir: &Path) -> Result<()> {
+    for file in std::fs::read_dir(dir)? {
+        let mut file = std::fs::File::open(file?.path())?;
+        std::io::copy(&mut file, &mut std::io::sink())?;
+    }
+    Ok(())
+}
+
+/// A workload whose ids are UUIDs: of version 7 with the time of now, or of version 4.
+struct TimedTransfers<'a> {
+    names: &'a Names,
+    work: Workload,
+    kind: Kind,
+}
+
+impl TimedTransfers<'_> {
+    /// Like the payment's id, unique; in the shape of its kind.
+    fn id(&self, of_payment: &[u8; 16], millis: u64) -> [u8; 36] {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut digits = [b'0'; 32];
+        digits[..16].copy_from_slice(of_payment);
+        digits[16..].copy_from_slice(of_payment);
+        if self.kind == Kind::Ordered {
+            (0..12).for_each(|at| digits[at] = DIGITS[(millis >> (44 - 4 * at) & 15) as usize]);
+        }
+        digits[12] = if self.kind == Kind::Ordered { b'7' } else { b'4' };
+        let mut text = [b'-'; 36];
+        let places = (0..36).filter(|at| ![8, 13, 18, 23].contains(at));
+        places.zip(digits).for_each(|(at, digit)| text[at] = digit);
+        text
+    }
+}
+
+impl Dialect for TimedTransfers<'_> {
+    const IN_ORDER: bool = false;
+
+    fn greet(&mut self, socket: &mut TcpStream) -> Result<()> {
+        session::log_in(socket)
+    }
+
+    fn transfers_left(&self) -> u64 {
+        self.work.left()
+    }
+
+    fn ask(&mut self, tag: u32, out: &mut Vec<u8>) -> Result<bool> {
+        if self.work.left() == 0 {
+            return Ok(false);
+        }
+        let millis = SystemTime::now().duration_since(UNIX_EPOCH)?.as_millis() as u64;
+        let mut frame = TransfersEncoder::begin(out, u64::from(tag), false);
+        for _ in 0..TRANSFERS_MAX {
+            let Some(payment) = self.work.next() else { break };
+            let id = self.id(payment.id.as_str().as_bytes().try_into().expect("sixteen digits"), millis);
+            let (debit, credit) = (self.names.of(payment.debit).as_bytes(), self.names.of(payment.credit).as_bytes());
+            frame.push(&TransferRef {
+                id: &id,
+                debit,
+                credit,
+                amount: payment.amount,
+                memo: b"",
+                code: 0,
+                user_data: b"",
+            });
+        }
+        frame.finish();
+        Ok(true)
+    }
+
+    fn answer(&mut self, bytes: &[u8]) -> Result<Option<Answer>> {
+        let Some((correlation, answer)) = outcomes(bytes)? else { return Ok(None) };
+        Ok(Some(Answer { tag: correlation as u32, ..answer }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_have_the_shape_of_their_kind_and_differ() {
+        let names = Names::new(10);
+        for (kind, begins) in [(Kind::Ordered, "017f22e2-79b0-7"), (Kind::Random, "")] {
+            let work = Workload::new(Pattern::Uniform, 10, 100, 1);
+            let mut load = TimedTransfers { names: &names, work, kind };
+            let mut seen = std::collections::HashSet::new();
+            while let Some(payment) = load.work.next() {
+                let of_payment = payment.id.as_str().as_bytes().try_into().unwrap();
+                let id = String::from_utf8(load.id(of_payment, 0x017F_22E2_79B0).to_vec()).unwrap();
+                assert!(id.starts_with(begins) && id.len() == 36 && seen.insert(id.clone()), "{id}");
+            }
+        }
+    }
+}
