@@ -6,7 +6,6 @@ use std::path::Path;
 use tidegate_disk::FakeDisk;
 use tidegate_journal::step::Step;
 use tidegate_journal::{Cursor, LogReader, LogStore, Logs, Opened, Options, Position, StepLog, StepLogs};
-use tidegate_machines::{Decision, Place};
 
 use super::*;
 use crate::notes::{NOTES, Notes, NotesFamily};
