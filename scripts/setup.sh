@@ -1,7 +1,9 @@
 #!/bin/bash
-# Makes one tool available, or says in one line what to install:  setup.sh
-# rust|python|clients|libraries|golang|redis|postgres|mosquitto|mochi|fuzz|miri. Idempotent and quick when the tool is
-# there, because most make targets call it.
+# Makes one tool available, or says in one line what to install:
+#
+#   setup.sh rust|python|clients|libraries|golang|redis|postgres|mosquitto|mochi|fuzz|mutants|miri
+#
+# Idempotent and quick when the tool is there, because most make targets call it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -128,6 +130,10 @@ fuzz() {
     have cargo-fuzz || cargo install --locked --quiet cargo-fuzz
 }
 
+mutants() {
+    have cargo-mutants || cargo install --locked --quiet cargo-mutants
+}
+
 miri() {
     nightly
     rustup component add --toolchain nightly miri rust-src >/dev/null 2>&1 ||
@@ -135,9 +141,9 @@ miri() {
 }
 
 case ${1:-} in
-rust | python | clients | libraries | golang | redis | postgres | mosquitto | mochi | fuzz | miri) "$1" ;;
+rust | python | clients | libraries | golang | redis | postgres | mosquitto | mochi | fuzz | mutants | miri) "$1" ;;
 *)
-    sed -n '2,3p' "$0"
+    sed -n '2,4p' "$0"
     exit 2
     ;;
 esac

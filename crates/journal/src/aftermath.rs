@@ -113,3 +113,6 @@ fn last_nonzero(bytes: &[u8]) -> Option<usize> {
     }
     bytes[..end].iter().rposition(|byte| *byte != 0)
 }
+
+#[cfg(test)]
+mod tests;

@@ -140,6 +140,25 @@ mod tests {
     }
 
     #[test]
+    fn a_reader_waits_while_an_advance_is_under_way_and_every_advance_is_another_version() {
+        let mark = Arc::new(DurableMark::new(&at(1), DurableListeners::new()));
+        mark.version.store(1, Ordering::SeqCst);
+        let reader = std::thread::spawn({
+            let mark = mark.clone();
+            move || mark.get()
+        });
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert!(!reader.is_finished(), "the two figures may not belong together");
+        mark.version.store(2, Ordering::SeqCst);
+        assert_eq!(reader.join().unwrap(), at(1));
+        for number in 2..5 {
+            mark.advance(&at(number));
+            // An advance that gave the version back would not be seen by a reader who began before it.
+            assert_eq!(mark.version.load(Ordering::SeqCst), 2 * number);
+        }
+    }
+
+    #[test]
     fn whoever_announces_sleep_is_woken_once_and_nobody_else() {
         let listeners = DurableListeners::new();
         let woken = Arc::new(AtomicUsize::new(0));

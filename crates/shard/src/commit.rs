@@ -122,4 +122,17 @@ mod tests {
         assert_eq!(queue.release().map(Durable::into_inner), Some("a write"));
         assert!(queue.is_empty());
     }
+
+    #[test]
+    fn the_queue_says_what_is_durable_and_how_many_wait_and_gives_up_only_what_is_not_durable() {
+        let mut queue = CommitQueue::new(Sequence(4));
+        for sequence in [5, 6, 6, 7] {
+            queue.wait_for(Sequence(sequence), sequence);
+        }
+        queue.advance(Sequence(5));
+        assert_eq!((queue.durable(), queue.len(), queue.is_empty()), (Sequence(5), 4, false));
+        assert_eq!(queue.abandon_undurable().collect::<Vec<_>>(), [6, 6, 7]);
+        assert_eq!((queue.release().map(Durable::into_inner), queue.release()), (Some(5), None));
+        assert_eq!((queue.len(), queue.is_empty()), (0, true));
+    }
 }

@@ -249,3 +249,6 @@ pub fn check_place<R: LogReader>(reader: &R, at: Cursor, up_to: &Durability) -> 
     }
     reader.groups(at, up_to)?.next_group().map(|_| ())
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,6 +24,8 @@ pub mod form;
 mod jobs;
 pub mod limits;
 pub mod loss;
+#[cfg(test)]
+mod notes;
 mod owners;
 mod replay;
 pub mod service;

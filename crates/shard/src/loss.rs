@@ -218,3 +218,6 @@ pub(crate) fn check<F: ShardFamily, D: Disk, G: Logs>(
     let examined = examine(logs, snapshots, others)?;
     examined.loss::<F>(snapshots.log()).map_or(Ok(()), |loss| Err(OpenError::Loss(loss)))
 }
+
+#[cfg(test)]
+mod tests;

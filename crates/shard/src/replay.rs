@@ -338,3 +338,6 @@ fn begin<F: ShardFamily, D: Disk, R: LogReader>(
     }
     best.map(|(at, state)| (at, state, Cursor::START))
 }
+
+#[cfg(test)]
+mod tests;

@@ -449,3 +449,6 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     bytes[at..at + N].try_into().expect("the header has a fixed length")
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,8 @@
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::disk::FakeDisk;
+use crate::archive::Archive;
+use crate::disk::{FakeDisk, RealDisk};
 use crate::group::{self, GROUP_HEADER_BYTES, Seal};
 use crate::step::{Step, StepLogs};
 use crate::{Family, LogReader, LogStore, Logs, Lost, NoticeKind, Opened, Retention, Sequence, StepLog};
@@ -36,12 +37,12 @@ fn folder(disk: &FakeDisk) -> Folder<FakeDisk> {
 }
 
 /// Where the durable part of the log ends.
-fn durable_position(log: &mut StepLog<FakeDisk>) -> Position {
+fn durable_position<D: Disk>(log: &mut StepLog<D>) -> Position {
     log.poll_durable().unwrap().position()
 }
 
 /// Submits one group of `records` records, each saying its number, and steps until it is written.
-fn write(log: &mut StepLog<FakeDisk>, records: usize) {
+fn write<D: Disk>(log: &mut StepLog<D>, records: usize) {
     while log.ready().is_err() {
         log.step().unwrap();
         log.poll_durable().unwrap();
@@ -55,14 +56,14 @@ fn write(log: &mut StepLog<FakeDisk>, records: usize) {
     while log.step().unwrap() != Step::Wrote {}
 }
 
-fn commit(log: &mut StepLog<FakeDisk>, records: usize) {
+fn commit<D: Disk>(log: &mut StepLog<D>, records: usize) {
     write(log, records);
     assert_eq!(log.step().unwrap(), Step::Synced);
     assert_eq!(log.poll_durable().unwrap().sequence(), log.last_sequence());
 }
 
 /// Sequences of all records that can be read, after checking what each says.
-fn read_all(mut log: StepLog<FakeDisk>) -> Result<u64, JournalError> {
+fn read_all<D: Disk>(mut log: StepLog<D>) -> Result<u64, JournalError> {
     let reader = log.reader()?;
     let mut groups = reader.groups(Cursor::START, &log.poll_durable()?)?;
     let mut last = 0;
@@ -487,4 +488,188 @@ fn a_notice_that_a_crash_tore_is_cut_and_one_that_was_changed_is_refused() {
         harmed.overwrite(&first_segment(), at as u64, &[byte ^ 1]).unwrap();
         assert!(reopen(&harmed).is_err(), "byte {} of a durable notice", at - start);
     }
+}
+
+/// What is taken for marked is never marked again: damage behind it would pass for a torn write for ever.
+#[test]
+fn a_log_is_marked_when_it_is_opened_unless_the_disk_has_no_room_for_the_mark() {
+    let disk = FakeDisk::new(1);
+    let (mut log, _) = reopen(&disk).unwrap();
+    commit(&mut log, 5);
+    let end = durable_position(&mut log);
+    drop(log);
+    let (writer, _) = open(folder(&disk), SMALL, Cursor::START).unwrap();
+    assert!(writer.is_marked());
+    assert_eq!(writer.proven_up_to(), end);
+    drop(writer);
+
+    let end_offset = offset_of(Cursor::START.position, end);
+    disk.open(&first_segment()).unwrap().set_len(end_offset).unwrap();
+    disk.set_capacity(end_offset / 2);
+    let (writer, report) = open(folder(&disk), SMALL, Cursor::START).unwrap();
+    assert_eq!(report.end.position, end);
+    assert!(!writer.is_marked() && writer.proven_up_to() < end);
+    assert!(disk.contents(&first_segment()).unwrap()[end_offset as usize..].iter().all(|byte| *byte == 0));
+}
+
+/// A block of the first group of a batch was not written, those of the second were: the mark is still there.
+#[test]
+fn what_a_torn_write_left_behind_a_mark_is_cut_and_the_file_keeps_its_size() {
+    let disk = FakeDisk::new(1);
+    let (mut log, _) = reopen(&disk).unwrap();
+    commit(&mut log, 5);
+    let end = offset_of(Cursor::START.position, durable_position(&mut log)) as usize;
+    log.close().unwrap();
+    let marked = disk.contents(&first_segment()).unwrap();
+    let (mut log, report) = reopen(&disk).unwrap();
+    assert_eq!((report.groups_verified, report.bytes_cut), (1, 0));
+    for records in [3, 4] {
+        let mut group = log.begin_group();
+        (0..records).for_each(|_| _ = group.append(|buffer| buffer.extend_from_slice(&[7; 60])));
+        log.submit(group).unwrap();
+    }
+    while log.step().unwrap() != Step::Wrote {}
+    drop(log);
+    disk.overwrite(&first_segment(), end as u64, &marked[end..end + GROUP_HEADER_BYTES + 40]).unwrap();
+    let torn = disk.contents(&first_segment()).unwrap();
+    assert!(torn[end + MARK_BYTES..].iter().any(|byte| *byte != 0));
+
+    let (mut log, report) = reopen(&disk).unwrap();
+    assert_eq!((report.end.sequence, report.groups_verified), (Sequence(5), 1));
+    assert_eq!(report.bytes_cut, (2 * 120 + 7 * 68 - MARK_BYTES) as u64);
+    let repaired = disk.contents(&first_segment()).unwrap();
+    assert_eq!((repaired.len(), &repaired[..end + MARK_BYTES]), (torn.len(), &marked[..end + MARK_BYTES]));
+    assert!(repaired[end + MARK_BYTES..].iter().all(|byte| *byte == 0), "nothing is left that a group could meet");
+    commit(&mut log, 3);
+    drop(log);
+    let (log, report) = reopen(&disk).unwrap();
+    assert_eq!((report.end.sequence, report.groups_verified, report.bytes_cut), (Sequence(8), 2, 0));
+    drop(log);
+}
+
+#[test]
+fn archived_segments_must_follow_each_other_and_reach_the_first_that_is_here() {
+    let data = tempfile::tempdir().unwrap();
+    let logs = StepLogs::new(RealDisk, data.path(), &[FAMILY]);
+    let folder = Folder::new(RealDisk, data.path(), &FAMILY, LOG);
+    let Opened { mut log, .. } = logs.open(LOG, Cursor::START, SMALL).unwrap();
+    while folder.list_local().unwrap().len() < 5 {
+        commit(&mut log, 20);
+    }
+    let last = log.last_sequence();
+    log.close().unwrap();
+    let begins: Vec<Cursor> =
+        folder.list_local().unwrap().into_iter().map(|first| folder.open_segment(first).unwrap().1).collect();
+    let moved: Vec<Archived> = begins[..4]
+        .windows(2)
+        .map(|pair| {
+            let from = folder.segment_path(pair[0].position);
+            let at = data.path().join(format!("moved-{}", pair[0].position));
+            let (bytes, hash) = (std::fs::read(&from).unwrap().len() as u64, [0; 32]);
+            std::fs::rename(&from, &at).unwrap();
+            let at = at.display().to_string();
+            Archived { log: "ledger-1".into(), first: pair[0], end: pair[1], bytes, hash, at }
+        })
+        .collect();
+    let open_with = |segments: &[Archived]| {
+        Archive { segments: segments.to_vec() }.write(data.path()).unwrap();
+        logs.open(LOG, Cursor::START, SMALL)
+    };
+    assert_eq!(read_all(open_with(&moved).unwrap().log).unwrap(), last.0);
+    let elsewhere = Cursor { chain: crate::ChainHash([9; 32]), ..moved[2].end };
+    let [first, second, third] = &moved[..] else { panic!("three were moved") };
+    for (what, segments, missing_from) in [
+        ("the first", vec![second.clone(), third.clone()], Cursor::START),
+        ("one in the middle", vec![first.clone(), third.clone()], first.end),
+        ("the last", vec![first.clone(), second.clone()], second.end),
+        ("one of another history", vec![first.clone(), Archived { end: elsewhere, ..third.clone() }], first.end),
+        (
+            "the end of one",
+            vec![first.clone(), second.clone(), Archived { end: elsewhere, ..third.clone() }],
+            elsewhere,
+        ),
+    ] {
+        let (segment, _, words, lost) = damage_of(open_with(&segments).map(|_| ()));
+        assert_eq!(words, "the segment file is missing", "{what}");
+        assert!(segment.ends_with(&segment_name(missing_from.position)), "{what}: {segment}");
+        assert!(lost.starts_with(&format!("records from {} ", missing_from.sequence.0 + 1)), "{what}: {lost}");
+    }
+}
+
+/// A log of several segments, and where they begin.
+fn several_segments() -> (FakeDisk, Vec<Cursor>) {
+    let disk = FakeDisk::new(1);
+    let (mut log, _) = reopen(&disk).unwrap();
+    while folder(&disk).list_segments().unwrap().len() < 4 {
+        commit(&mut log, 20);
+    }
+    log.close().unwrap();
+    let folder = folder(&disk);
+    let begins = folder.list_segments().unwrap().into_iter().map(|first| folder.open_segment(first).unwrap().1);
+    (disk.clone(), begins.collect())
+}
+
+#[test]
+fn a_sealed_segment_without_its_mark_is_read_whole_and_marked_again() {
+    let (disk, begins) = several_segments();
+    let (path, mark_at) = (segment(begins[1].position), offset_of(begins[1].position, begins[2].position));
+    let whole = disk.contents(&path).unwrap();
+    let mark = Mark { log: LOG, kind: MarkKind::Sealed, end: begins[2] };
+    assert_eq!(Mark::decode(&whole[mark_at as usize..]), Ok(mark));
+    // Neither none nor one of another place, kind or log is taken for it.
+    let others = [
+        [0; MARK_BYTES],
+        Mark { kind: MarkKind::Tail, ..mark }.encode(),
+        Mark { log: FAMILY.log(98, 1), ..mark }.encode(),
+        Mark { end: begins[1], ..mark }.encode(),
+    ];
+    for other in others {
+        disk.overwrite(&path, mark_at, &other).unwrap();
+        let rotten = copy(&disk);
+        rotten.flip_bit(&path, mark_at - 10, 3);
+        let (at, offset, what, lost) = damage_of(reopen(&rotten));
+        assert_eq!(at, path.display().to_string());
+        assert!(offset > SEGMENT_HEADER_BYTES as u64 && offset < mark_at, "{offset}");
+        assert!(what.contains("does not match its checksum") && lost.ends_with(&format!("{})", begins[2].position)));
+        // Only the last that can be without a mark after a crash is marked again, here the only one.
+        let (log, _) = reopen(&disk).unwrap();
+        drop(log);
+        assert_eq!(disk.contents(&path).unwrap(), whole);
+    }
+}
+
+#[test]
+fn a_segment_that_is_missing_is_told_from_one_of_another_history() {
+    let (disk, begins) = several_segments();
+    let missing = copy(&disk);
+    missing.remove(&segment(begins[2].position)).unwrap();
+    let (at, _, what, lost) = damage_of(reopen(&missing));
+    assert_eq!((&at[..], &what[..]), (&*segment(begins[2].position).to_string_lossy(), "the segment file is missing"));
+    let (from, until) = (begins[2].sequence.0 + 1, begins[3].position);
+    assert_eq!(lost, format!("records from {from} (position {}) to position {until}", begins[2].position));
+
+    let other = Cursor { chain: crate::ChainHash([9; 32]), ..begins[2] };
+    let header = SegmentHeader { log: LOG, first: other }.encode();
+    disk.overwrite(&segment(begins[2].position), 0, &header).unwrap();
+    let (at, offset, what, _) = damage_of(reopen(&disk));
+    assert_eq!((at, offset), (segment(begins[2].position).display().to_string(), 0));
+    assert_eq!(what, format!("it does not continue the chain of {}", segment_name(begins[1].position)));
+}
+
+#[test]
+fn a_segment_of_several_windows_is_read_whole_and_damage_in_a_later_one_is_found() {
+    const LARGE: Options = Options::small(8 << 20);
+    let disk = FakeDisk::new(1);
+    let Opened { mut log, .. } = logs(&disk).open(LOG, Cursor::START, LARGE).unwrap();
+    while durable_position(&mut log).0 < 2_500_000 {
+        commit(&mut log, 150);
+    }
+    let last = log.last_sequence();
+    log.close().unwrap();
+    let Opened { log, report } = logs(&disk).open(LOG, Cursor::START, LARGE).unwrap();
+    assert_eq!((report.end.sequence, report.segments, report.bytes_cut), (last, 1, 0));
+    assert_eq!(read_all(log).unwrap(), last.0);
+    assert!(disk.flip_bit(&first_segment(), 2_000_000, 1));
+    let (_, offset, _, _) = damage_of(logs(&disk).open(LOG, Cursor::START, LARGE).map(|_| ()));
+    assert!(offset <= 2_000_000 && offset > 1_980_000, "{offset}");
 }

@@ -5,76 +5,15 @@ use std::path::Path;
 
 use tidegate_disk::FakeDisk;
 use tidegate_journal::step::Step;
-use tidegate_journal::{
-    Cursor, Family, LogReader, LogStore, Logs, Opened, Options, Position, Retention, StepLog, StepLogs,
-};
-use tidegate_machines::{Decision, Machine, Place};
+use tidegate_journal::{Cursor, LogReader, LogStore, Logs, Opened, Options, Position, StepLog, StepLogs};
 
 use super::*;
-use crate::compact::CompactionRule;
-use crate::service::{Served, ShardFamily, TurnOf};
+use crate::notes::{NOTES, Notes, NotesFamily};
+use crate::service::{Served, TurnOf};
 use crate::turn::Room;
 
-const NOTES: Family = Family { number: 9, name: "notes", retention: Retention::Whole };
 const SMALL: Options = Options::small(16 << 10);
 const NOW: TimeMs = TimeMs(1);
-
-/// The numbers that it was told, in order.
-#[derive(Debug, Default)]
-struct Notes(Vec<u8>);
-
-#[derive(Debug, thiserror::Error)]
-#[error("it does not fit")]
-struct Misfit;
-
-impl Machine for Notes {
-    type Command<'a> = u8;
-    type With<'a> = ();
-    type Event<'a> = u8;
-    type Outcome = ();
-    type Mismatch = Misfit;
-    type EventError = Misfit;
-    type SnapshotError = Misfit;
-
-    fn new(_: ShardIndex, _: u16) -> Notes {
-        Notes::default()
-    }
-    fn decide<'a>(&self, number: &Self::Command<'a>, (): Self::With<'a>, _: TimeMs) -> Decision<Self::Event<'a>, ()> {
-        Decision::Append { event: *number, outcome: () }
-    }
-    fn apply(&mut self, number: &u8, _: Place) {
-        self.0.push(*number);
-    }
-    fn apply_checked(&mut self, number: &u8, at: Place) -> Result<(), Misfit> {
-        self.apply(number, at);
-        Ok(())
-    }
-    fn encode(number: &u8, into: &mut Vec<u8>) {
-        into.push(*number);
-    }
-    fn decode(bytes: &[u8]) -> Result<u8, Misfit> {
-        <[u8; 1]>::try_from(bytes).map(|[number]| number).map_err(|_| Misfit)
-    }
-    fn next_due(&self) -> Option<TimeMs> {
-        None
-    }
-    fn write_snapshot(&self, part: &mut dyn FnMut(&[u8])) {
-        part(&self.0);
-    }
-    fn read_snapshot(body: &[u8]) -> Result<Notes, Misfit> {
-        Ok(Notes(body.to_vec()))
-    }
-    fn assert_sound(&self) {}
-}
-
-struct NotesFamily;
-
-impl ShardFamily for NotesFamily {
-    type Machine = Notes;
-    const FAMILY: Family = NOTES;
-    const SNAPSHOTS_KEPT: usize = 2;
-    const COMPACTION: CompactionRule = CompactionRule { floor_bytes: 1, ratio: 0 };
-}
 
 /// What a call asks for.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use super::node::Node;
 use super::snapshots::cluster;
 use crate::ledger::account::AccountSlot;
 use crate::ledger::asset::AssetIndex;
-use crate::ledger::{AccountKind, Command, Ledger, Outcome, Transfer};
+use crate::ledger::{AccountKind, Command, Hold, Label, Ledger, Outcome, Transfer};
 use crate::machine::tests::{place, words_of_panic};
 use crate::{Amount, Machine, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
@@ -111,4 +111,71 @@ fn a_live_event_where_another_stands_is_a_bug() {
     let event = Ledger::decode(&node.records[2]).expect("was encoded");
     let said = words_of_panic(|| Machine::apply(&mut node.ledger, &event, place(2)));
     assert!(said.contains("position above is 1140, the record says 1140"), "{said}");
+}
+
+/// A record that no decision gives: written by a faulty program, or forged with all checksums right.
+#[test]
+fn a_record_that_spends_what_is_held_or_issues_too_much_does_not_fit() {
+    let mut cluster = Cluster::new(1);
+    cluster.open("source:s", "credit", AccountKind::Source);
+    cluster.open("wallet:a", "credit", AccountKind::Wallet);
+    cluster.open("wallet:b", "credit", AccountKind::Wallet);
+    cluster.transfer(Transfer {
+        id: "grant",
+        debit: "source:s",
+        credit: "wallet:a",
+        amount: 10,
+        memo: "",
+        label: Label::NONE,
+    });
+    // What the record does to the state before it, in which the debited account has `held` more held.
+    let fits = |before: &Cluster, after: &Cluster, id: &str, held: u64| {
+        let record = after.nodes[0].records.last().expect("it was decided");
+        let mut ledger = before.nodes[0].ledger.clone();
+        let slot = slot_of(&ledger, |account| &*account.id == id);
+        let account = ledger.accounts.get_mut(slot).expect("it is open");
+        account.held += held;
+        if account.kind == AccountKind::Source {
+            // What a source has held, it may still owe.
+            ledger.assets.get_mut(AssetIndex(0)).reserve += held;
+        }
+        let at = place(before.nodes[0].records.len());
+        ledger.apply_checked(&Ledger::decode(record).expect("a record"), at).map_err(|error| error.to_string())
+    };
+    let mut spent = cluster.clone();
+    spent.transfer(Transfer {
+        id: "vote",
+        debit: "wallet:a",
+        credit: "wallet:b",
+        amount: 5,
+        memo: "",
+        label: Label::NONE,
+    });
+    let mut placed = cluster.clone();
+    let hold = Hold {
+        id: "hold",
+        debit: "wallet:a",
+        credit: "wallet:b",
+        amount: 5,
+        expires_in_ms: 9,
+        memo: "",
+        label: Label::NONE,
+    };
+    placed.place(hold);
+    for after in [&spent, &placed] {
+        assert_eq!(fits(&cluster, after, "wallet:a", 5), Ok(()));
+        let refused = fits(&cluster, after, "wallet:a", 6).unwrap_err();
+        assert!(refused.contains("available"), "{refused}");
+    }
+    let mut issued = cluster.clone();
+    issued.transfer(Transfer {
+        id: "more",
+        debit: "source:s",
+        credit: "wallet:a",
+        amount: 5,
+        memo: "",
+        label: Label::NONE,
+    });
+    assert_eq!(fits(&cluster, &issued, "source:s", 0), Ok(()));
+    assert!(fits(&cluster, &issued, "source:s", i64::MAX as u64).is_err());
 }

@@ -132,3 +132,39 @@ fn each_kind_of_loss_is_told_by_the_numbers_alone() {
     assert_eq!(found(of(9, 5, 3), of(4, 4, 7)), [LossSide::Received]);
     assert_eq!(found(of(6, 5, 3), of(4, 4, 7)), [LossSide::Sent, LossSide::Received]);
 }
+
+/// What is on its way is not lost: it is delivered when the old shard asks for it.
+#[test]
+fn what_was_sent_and_never_confirmed_is_no_loss_of_its_asset() {
+    let mut cluster = history(&[5, 6]).pop().unwrap();
+    let old = history(&[5, 6])[1].nodes[1].ledger.clone();
+    let (here, there) = (at_home_on(0), at_home_on(1));
+    cluster.transfer(Transfer {
+        id: "on its way",
+        debit: &here,
+        credit: &there,
+        amount: 700,
+        memo: "",
+        label: Label::NONE,
+    });
+    let found = old.losses_against(&cluster.nodes[0].ledger).unwrap();
+    let lost: Vec<(u64, u64)> = found.iter().map(|loss| (loss.number.0, loss.amount.get())).collect();
+    assert_eq!(lost, [(2, 6)]);
+}
+
+#[test]
+fn an_account_of_another_kind_or_asset_is_never_booked_against() {
+    let mut cluster = Cluster::new(2);
+    let next = |cluster: &Cluster| cluster.nodes[0].ledger.accepted_loss_account("credit");
+    let (wallet, slot) = next(&cluster);
+    assert_eq!(slot, None);
+    cluster.open(&wallet, "credit", AccountKind::Wallet);
+    let (of_points, slot) = next(&cluster);
+    assert!(slot.is_none() && of_points != wallet);
+    cluster.open(&of_points, "points", AccountKind::Source);
+    let (good, slot) = next(&cluster);
+    assert!(slot.is_none() && good != wallet && good != of_points);
+    cluster.open(&good, "credit", AccountKind::Source);
+    let (found, slot) = next(&cluster);
+    assert!(slot.is_some() && found == good);
+}

@@ -1,0 +1,100 @@
+use tidegate_disk::FakeDisk;
+use tidegate_journal::Logs;
+
+use super::*;
+use crate::notes::{Notes, id, logs, notice, write};
+
+fn groups(disk: &FakeDisk, from: Cursor) -> GroupReader {
+    let end = logs(disk).inspect(id(), from).unwrap().durability();
+    logs(disk).reader(id()).unwrap().groups(from, &end).unwrap()
+}
+
+/// A log of numbers and notices, what it says, and where a fold stands behind each of its groups.
+fn folded() -> (FakeDisk, Vec<Notice>, Vec<(Stand, Vec<u8>)>) {
+    let disk = FakeDisk::new(1);
+    write(&disk, &[1, 2]);
+    let first = notice(&disk, 1);
+    write(&disk, &[3]);
+    let second = notice(&disk, 2);
+    write(&disk, &[4, 5]);
+    let mut fold = Fold::new(id(), Cursor::START, Stand::default(), Notes::default());
+    let (mut groups, mut stands) = (groups(&disk, Cursor::START), vec![(Stand::default(), Vec::new())]);
+    while fold.next_group(&mut groups, |_, _| {}).unwrap().is_some() {
+        stands.push((fold.stand().clone(), fold.state().0.clone()));
+    }
+    assert_eq!(stands.len(), 6);
+    assert_eq!(stands.iter().map(|(stand, _)| stand.timelines.begun().len()).collect::<Vec<_>>(), [0, 0, 1, 1, 2, 2]);
+    (disk, vec![first, second], stands)
+}
+
+/// A snapshot may stand right behind a notice, or between two, while what is derived is read from further back.
+#[test]
+fn a_state_may_stand_behind_any_group_and_is_read_past_from_anywhere_before() {
+    let (disk, notices, stands) = folded();
+    let (end, all) = stands.last().unwrap();
+    for (nth, (at, state)) in stands.iter().enumerate() {
+        for (from, _) in &stands[..=nth] {
+            let mut fold = Fold::new(id(), from.cursor, at.clone(), Notes(state.clone()));
+            let (mut groups, mut read) = (groups(&disk, from.cursor), Vec::new());
+            let mut counted = 0;
+            while let Some(records) = fold.next_group(&mut groups, |number, _| read.push(*number)).unwrap() {
+                counted += records;
+                assert!(fold.is_between_groups());
+            }
+            assert_eq!(fold.stand(), end);
+            assert_eq!(fold.records(), (all.len() - state.len()) as u64, "only what the state did not have");
+            assert_eq!((counted, &read[..]), (read.len() as u64, &all[from.cursor.sequence.0 as usize..]));
+            assert_eq!(fold.notices(), &notices[from.timelines.begun().len()..]);
+            assert_eq!(fold.into_state().unwrap().0, *all);
+        }
+    }
+}
+
+#[test]
+fn a_fold_stops_inside_of_a_group_and_goes_on() {
+    let (disk, _, stands) = folded();
+    let mut fold = Fold::new(id(), Cursor::START, Stand::default(), Notes::default());
+    let mut groups = groups(&disk, Cursor::START);
+    for target in 1..=5 {
+        fold.advance(&mut groups, Sequence(target)).unwrap();
+        assert_eq!(fold.sequence(), Sequence(target));
+        assert_eq!(fold.state().0, (1..=target as u8).collect::<Vec<_>>());
+        assert_eq!(fold.is_between_groups(), [2, 3, 5].contains(&target), "{target}");
+    }
+    assert_eq!((fold.records(), fold.stand()), (5, &stands[5].0));
+    let refused = fold.advance(&mut groups, Sequence(6)).unwrap_err();
+    assert!(matches!(refused, FoldError::EndsBefore { reached: Sequence(5), wanted: Sequence(6), .. }), "{refused}");
+
+    let mut fold = Fold::new(id(), Cursor::START, Stand::default(), Notes::default());
+    fold.advance(&mut super::tests::groups(&disk, Cursor::START), Sequence(1)).unwrap();
+    assert!(!fold.is_between_groups());
+    fold.finish_group().unwrap();
+    assert!(fold.is_between_groups());
+    assert_eq!((fold.sequence(), &fold.state().0[..], fold.stand()), (Sequence(2), &[1, 2][..], &stands[1].0));
+}
+
+#[test]
+fn a_state_whose_place_the_log_does_not_have_is_refused() {
+    let (disk, _, stands) = folded();
+    let (at, state) = &stands[3];
+    let elsewhere = Stand {
+        cursor: Cursor { chain: tidegate_journal::ChainHash([9; 32]), ..at.cursor },
+        timelines: at.timelines.clone(),
+    };
+    let mut fold = Fold::new(id(), Cursor::START, elsewhere, Notes(state.clone()));
+    let mut groups_of = groups(&disk, Cursor::START);
+    let refused = loop {
+        match fold.next_group(&mut groups_of, |_, _| {}) {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("it was not seen"),
+            Err(refused) => break refused,
+        }
+    };
+    assert!(matches!(refused, FoldError::AnotherHistory { found, .. } if found == at.cursor), "{refused}");
+
+    // Read not far enough.
+    let (end, all) = stands.last().unwrap();
+    let mut fold = Fold::new(id(), Cursor::START, end.clone(), Notes(all.clone()));
+    fold.next_group(&mut groups(&disk, Cursor::START), |_, _| {}).unwrap();
+    assert!(matches!(fold.into_state(), Err(FoldError::EndsBefore { wanted: Sequence(5), .. })));
+}

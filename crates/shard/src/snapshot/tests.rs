@@ -1,0 +1,76 @@
+use tidegate_disk::FakeDisk;
+use tidegate_journal::ChainHash;
+
+use super::*;
+use crate::notes::{NOTES, Notes, NotesFamily, snapshots};
+
+fn stand(number: u64) -> Stand {
+    let (position, sequence) = (Position(number * 100), Sequence(number));
+    Stand { cursor: Cursor { position, sequence, chain: ChainHash([number as u8; 32]) }, ..Stand::default() }
+}
+
+fn write(disk: &FakeDisk, number: u64, stands: impl Fn(Cursor) -> bool) -> Written {
+    snapshots(disk).write(&stand(number), &Notes(vec![number as u8]), stands).unwrap()
+}
+
+fn sequences(places: &[Cursor]) -> Vec<u64> {
+    places.iter().map(|place| place.sequence.0).collect()
+}
+
+#[test]
+fn a_state_larger_than_one_write_is_read_as_it_was_written() {
+    let disk = FakeDisk::new(1);
+    for bytes in [0, 1, WRITE_BYTES - 1, WRITE_BYTES, 2 * WRITE_BYTES + 5] {
+        let state = Notes((0..bytes).map(|at| at as u8).collect());
+        snapshots(&disk).write(&stand(1), &state, |_| true).unwrap();
+        let (at, read) = snapshots(&disk).newest_first().unwrap().next().unwrap().unwrap();
+        assert!(at == stand(1) && read == state, "{bytes} bytes");
+    }
+}
+
+#[test]
+fn only_good_ones_that_stand_on_the_log_count_as_kept() {
+    let disk = FakeDisk::new(1);
+    for number in 1..=3 {
+        write(&disk, number, |_| true);
+    }
+    assert_eq!(sequences(&write(&disk, 4, |_| true).kept), [4, 3]);
+    // The third is of another history, so that the second would be wanted; it is gone.
+    let written = write(&disk, 5, |place| place.sequence.0 != 4);
+    assert_eq!((sequences(&written.kept), written.set_aside.len()), (vec![5, 3], 1));
+    // One with a higher number than the new one is out of place, wherever it stands.
+    let written = write(&disk, 2, |_| true);
+    assert_eq!((sequences(&written.kept), written.set_aside.len()), (vec![2], 2));
+    assert!(written.set_aside.iter().all(|why| why.contains("set aside")), "{written:?}");
+}
+
+#[test]
+fn the_newest_header_is_of_the_newest_that_is_not_ahead() {
+    let disk = FakeDisk::new(1);
+    assert_eq!(snapshots(&disk).newest_header(Position(1_000)).unwrap(), None);
+    write(&disk, 3, |_| true);
+    write(&disk, 5, |_| true);
+    for (end, newest) in [(299, None), (300, Some(3)), (499, Some(3)), (500, Some(5)), (501, Some(5))] {
+        let header = snapshots(&disk).newest_header(Position(end)).unwrap();
+        assert_eq!(header.map(|header| header.cursor.sequence.0), newest, "{end}");
+        assert!(header.is_none_or(|header| header.timeline == Timeline::FIRST && header.bytes > 100));
+    }
+    assert_eq!(snapshots(&disk).newest_place(), Some(Position(500)));
+}
+
+/// All logs of a data directory have one key, so that the hash alone does not tell them apart.
+#[test]
+fn a_snapshot_of_another_log_is_none_of_this_one() {
+    let disk = FakeDisk::new(1);
+    let other = Snapshots::<NotesFamily, _>::new(disk.clone(), Path::new("data"), NOTES.log(7, 1));
+    let path = other.write(&stand(9), &Notes(vec![9]), |_| true).unwrap().path;
+    write(&disk, 1, |_| true);
+    let copy = disk.create_new(&snapshots(&disk).folder().join(path.file_name().unwrap())).unwrap();
+    copy.write_all_at(&disk.contents(&path).unwrap(), 0).unwrap();
+    let of_this_log = snapshots(&disk);
+    let mut found = of_this_log.newest_first().unwrap();
+    assert!(matches!(found.next(), Some(Err(SnapshotError::Damaged { .. }))));
+    assert_eq!(found.next().unwrap().unwrap(), (stand(1), Notes(vec![1])));
+    assert_eq!(snapshots(&disk).newest_place(), Some(Position(100)));
+    assert!(snapshots(&disk).claims_behind(Position(1)).iter().all(|claim| claim.sequence == Some(Sequence(1))));
+}

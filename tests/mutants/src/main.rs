@@ -1,0 +1,56 @@
+//! `mutants`: tries every mutant of cargo-mutants with one build for all of them.
+//!
+//! ```text
+//! cargo mutants --list ─▶ weave: each mutant behind `if __mutant(number)` ─▶ one build ─▶ try: processes a mutant
+//! ```
+//!
+//! Why: cargo-mutants builds once for each mutant, and many mutants of the shard can only be seen by the simulator,
+//! whose build takes a minute. The same mutants, chosen by an environment variable, cost one build and the tests alone.
+#![deny(missing_docs)]
+
+mod listed;
+mod trial;
+mod weave;
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+/// Tries the mutants that `cargo mutants --list --json` lists, with one build for all of them.
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    act: Act,
+}
+
+#[derive(Subcommand)]
+enum Act {
+    /// Write every mutant into a copy of the tree, each behind its number
+    Weave {
+        /// What `cargo mutants --list --json` printed
+        #[arg(long)]
+        list: PathBuf,
+        /// The root of the copy
+        #[arg(long)]
+        tree: PathBuf,
+        /// Numbers of mutants that do not build, one on a line; left out
+        #[arg(long)]
+        without: PathBuf,
+    },
+    /// Read the errors of `cargo check --message-format=json` and print the numbers of the mutants they stand in
+    Blame {
+        /// The root of the copy
+        #[arg(long)]
+        tree: PathBuf,
+    },
+    /// Run the tests with each mutant; a line for each, `NUMBER killed|timeout|survived SECONDS NAME`
+    Try(trial::Options),
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().act {
+        Act::Weave { list, tree, without } => weave::weave(&list, &tree, &without),
+        Act::Blame { tree } => weave::blame(&tree),
+        Act::Try(options) => trial::run(&options),
+    }
+}
