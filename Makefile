@@ -141,12 +141,11 @@ clients: setup ## paho, mosquitto's tools and mqtt.js through every door, and th
 	cargo build $(PRODUCTION) --bin tidegate
 	.venv/bin/python tests/doors/clients/run.py $(TARGET)/debug/tidegate
 
-<<<<<<< HEAD
 .PHONY: mutants
 mutants: setup ## try the mutants of cargo-mutants by unit tests and the simulator (PACKAGES="journal", FILES="scan.rs")
 	@$(SETUP) mutants
 	scripts/mutants.sh "$(PACKAGES)" "$(FILES)"
-=======
+
 .PHONY: client-libraries
 client-libraries: setup ## the clients for Python, TypeScript and Go against the server, over kill -9; their examples
 	@$(SETUP) libraries
@@ -158,7 +157,6 @@ clients-generate: setup ## make the types of the client libraries from /openapi.
 	@$(SETUP) golang
 	cargo build $(PRODUCTION) --bin tidegate
 	python3 tests/clients/run.py $(TARGET)/debug/tidegate generate
->>>>>>> main
 
 ##------------------------------------------------------------------------------------------------ speed
 
