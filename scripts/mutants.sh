@@ -56,6 +56,8 @@ build() {
 simulator=$(build build -p tidegate-sim --bin tidegate-sim)
 # A binary that ends at the first test that fails (still unstable) costs half.
 export RUSTC_BOOTSTRAP=1 RUST_BACKTRACE=0 PROPTEST_CASES=${PROPTEST_CASES:-24}
+# What fails with a mutant is not to be tried again without it: no proptest-regressions/ in this tree.
+export PROPTEST_DISABLE_FAILURE_PERSISTENCE=true
 bounded="ulimit -v 8000000; ulimit -t 60;"
 only=()
 for part in $files; do
