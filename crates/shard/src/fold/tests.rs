@@ -9,8 +9,11 @@ fn groups(disk: &FakeDisk, from: Cursor) -> GroupReader {
     logs(disk).reader(id()).unwrap().groups(from, &end).unwrap()
 }
 
+/// Where a fold stands, and what it has folded.
+type Expected = (Stand, Vec<u8>);
+
 /// A log of numbers and notices, what it says, and where a fold stands behind each of its groups.
-fn folded() -> (FakeDisk, Vec<Notice>, Vec<(Stand, Vec<u8>)>) {
+fn folded() -> (FakeDisk, Vec<Notice>, Vec<Expected>) {
     let disk = FakeDisk::new(1);
     write(&disk, &[1, 2]);
     let first = notice(&disk, 1);

@@ -66,7 +66,7 @@ fn a_replay_reads_no_more_than_snapshot_and_derived_need() {
     let (state, report) = replay(&disk, &mut beside);
     assert_eq!((state, &beside.numbers[..]), (vec![1, 2, 3, 4, 5], &[3, 4, 5][..]));
     assert_eq!((report.snapshot_sequence, report.events, report.derived_only), (3, 2, 1));
-    assert_eq!(report.notices, [told.clone()]);
+    assert_eq!(report.notices, std::slice::from_ref(&told));
     assert!(beside.reached.is_sorted() && beside.reached.last().unwrap().0 > second.position.0);
 
     let mut beside = Beside { covered: Position(first.position.0 - 2), ..Beside::default() };
