@@ -59,7 +59,7 @@ test: setup ## everything that must hold before a merge, from nothing to the end
 	@$(STAGE) "1/8 lint" $(MAKE) lint
 	@$(STAGE) "2/8 unit, property, process and doc tests" cargo test --no-fail-fast $(PRODUCTION) -- --skip survives_kills
 	@$(STAGE) "3/8 kill -9 of the real binary, 50 times for the ledger and for MQTT" $(MAKE) kill KILLS=50
-	@$(STAGE) "4/8 simulation: some hundred seeds on two stores, ten planted bugs" $(MAKE) sim-test
+	@$(STAGE) "4/8 simulation: some hundred seeds on two stores, all planted bugs" $(MAKE) sim-test
 	@$(STAGE) "5/8 loom: every interleaving of the rings" $(MAKE) loom
 	@$(STAGE) "6/8 hostile input: the fuzz corpora again" $(MAKE) fuzz-replay
 	@$(STAGE) "7/8 the doors: README as printed, schemathesis, linearizability" $(MAKE) doors linearizability
