@@ -107,6 +107,9 @@ impl Directory {
         if wanted.iter().any(|wanted| description.family(wanted.family.number).is_none()) {
             description = extend(path, description, wanted)?;
         }
+        if Key::read(&RealDisk, path)?.is_none() && has_snapshots(path)? {
+            return Err(refuse(path, LOST_KEY.into()));
+        }
         Key::read_or_create(&RealDisk, path)?;
         assert!(wanted.iter().all(|wanted| description.shards(wanted.family.number) > 0), "what is wanted is there");
         Ok(Directory { path: path.to_path_buf(), description, _lock: Some(lock) })
@@ -419,6 +422,31 @@ fn random_id(path: &Path) -> Result<u64, JournalError> {
 
 fn exists(path: &Path) -> Result<bool, JournalError> {
     fs::exists(path).map_err(|cause| JournalError::io("look for", path, cause))
+}
+
+/// Why a directory that lost its key is not served.
+const LOST_KEY: &str = "there are snapshots in it, but no file KEY to verify them with: without it, nothing shows whether \
+                        the end of a journal is lost. Put KEY back from a copy; backups have it. If it is lost for good, \
+                        move the folder snapshots away: then the journals alone are believed";
+
+/// Whether any shard has a snapshot.
+fn has_snapshots(path: &Path) -> Result<bool, JournalError> {
+    let snapshots = path.join("snapshots");
+    if !snapshots.is_dir() {
+        return Ok(false);
+    }
+    let failed = |cause| JournalError::io("list", &snapshots, cause);
+    for folder in fs::read_dir(&snapshots).map_err(failed)? {
+        let folder = folder.map_err(failed)?.path();
+        let files = if folder.is_dir() { fs::read_dir(&folder).map_err(failed)? } else { continue };
+        for file in files {
+            let name = file.map_err(failed)?.file_name();
+            if name.to_string_lossy().starts_with("snapshot-") {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 fn refuse(path: &Path, what: String) -> JournalError {

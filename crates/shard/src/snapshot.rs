@@ -284,6 +284,10 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
         let no_key = || damaged(path)(format!("there is no file {KEY_FILE} in the data directory to verify it with"));
         let key = key.ok_or_else(no_key)?;
         let (stand, body) = check(&bytes, self.log, key.bytes()).map_err(damaged(path))?;
+        let named = file_name(stand.cursor.sequence);
+        if path.file_name().is_some_and(|name| *name != *named) {
+            return Err(damaged(path)(format!("it is the snapshot that is called {named}: it was copied or renamed")));
+        }
         let state = F::Machine::read_snapshot(body).map_err(|error| damaged(path)(error.to_string()))?;
         Ok((stand, state))
     }

@@ -234,7 +234,7 @@ impl<P> BinaryPort<P> {
             }
         };
         let correlation = request.correlation;
-        if let (Life::Serving(identity), false) = (&self.sessions[key].life, is_unbounded(&request.body))
+        if let Life::Serving(identity) = &self.sessions[key].life
             && let Err(exceeded) = identity.arrive()
         {
             return self.refuse_too_many(key, correlation, exceeded);
@@ -569,11 +569,6 @@ impl<P: Carries<Message>> Port<P> for BinaryPort<P> {
             poll.deregister(&mut listener);
         }
     }
-}
-
-/// Whether it costs nothing that a caller could use up.
-fn is_unbounded(body: &BodyRef<'_>) -> bool {
-    matches!(body, BodyRef::Hello { .. } | BodyRef::Ping)
 }
 
 fn kind_of(request: &Request) -> &'static str {

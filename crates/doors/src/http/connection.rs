@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
@@ -93,6 +94,12 @@ where
     let _ = connection.await;
 }
 
+/// What one request takes of the budget of 128 that tokio gives a task for one turn: four requests that were sent at once
+/// are answered in a turn. A client that waits for each answer has a new budget every time.
+const TURN_SHARE: u32 = 32;
+/// How long a client waits for the answer that it is not known, or asks too much.
+const REFUSAL_DELAY: Duration = Duration::from_millis(50);
+
 /// One connection's way to the rooms.
 struct ConnectionService {
     door: Door,
@@ -107,7 +114,7 @@ impl hyper::service::Service<hyper::Request<Incoming>> for ConnectionService {
     type Future = Answering;
 
     fn call(&self, request: hyper::Request<Incoming>) -> Answering {
-        Answering { answer: self.answer(request), door: self.door.clone() }
+        Answering { answer: in_turn(self.answer(request)), door: self.door.clone() }
     }
 }
 
@@ -127,6 +134,22 @@ impl ConnectionService {
         let router = self.routing.router().clone();
         Box::pin(async move { explain_method(route(router, request).await) })
     }
+}
+
+/// An answer that leaves others their turn. Requests that a client has sent at once are answered a few at a time, and a
+/// client that is refused for what it is, or for how much it asks, waits for that answer: so that a flood of such
+/// requests costs its sender more than those who share the thread with it.
+fn in_turn(answer: Answer) -> Answer {
+    Box::pin(async move {
+        for _ in 0..TURN_SHARE {
+            tokio::task::coop::consume_budget().await;
+        }
+        let answer = answer.await;
+        if matches!(answer.status(), StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS) {
+            tokio::time::sleep(REFUSAL_DELAY).await;
+        }
+        answer
+    })
 }
 
 /// An answer that is counted when it is there.

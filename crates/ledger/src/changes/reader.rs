@@ -223,11 +223,16 @@ impl ShardReader {
         let shard = usize::from(self.shard.0);
         let failed = |cause| if self.resumes { of_cursor(shard, cause) } else { unreadable(shard, cause) };
         let Some(group) = self.groups.next_group().map_err(failed)? else { return Ok(false) };
-        assert!(group.first_sequence.0 == self.before.sequence.0 + 1, "groups follow each other");
         let count = group.record_count;
         if self.passed > count {
             return Err(ChangesError::CursorInvalid);
         }
+        if count == 0 {
+            // A notice of an operator, such as that of a restore.
+            self.end_group();
+            return self.load();
+        }
+        assert!(group.first_sequence.0 == self.before.sequence.0 + 1, "groups follow each other");
         self.at_hand.fill(group.records().map(|(_, _, record)| record));
         self.seen.note(self.groups.cursor());
         self.resumes = false;

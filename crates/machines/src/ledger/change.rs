@@ -30,6 +30,10 @@ impl Ledger {
         if change.if_revision.is_some_and(|revision| revision != before.revision) {
             return refused(Refusal::RevisionStale { revision: before.revision });
         }
+        let is_loosened = matches!(change.status, Some(AccountStatus::DebitsFrozen | AccountStatus::Frozen));
+        if before.status == AccountStatus::Closed && is_loosened {
+            return refused(Refusal::SettingNotAllowed);
+        }
         let mut change = *change;
         if change.status == Some(AccountStatus::Closed) && before.status != AccountStatus::Closed {
             // That the kind may be closed is said before anything is frozen.

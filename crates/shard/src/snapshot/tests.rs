@@ -74,3 +74,19 @@ fn a_snapshot_of_another_log_is_none_of_this_one() {
     assert_eq!(snapshots(&disk).newest_place(), Some(Position(100)));
     assert!(snapshots(&disk).claims_behind(Position(1)).iter().all(|claim| claim.sequence == Some(Sequence(1))));
 }
+
+#[test]
+fn a_snapshot_under_the_name_of_another_is_none() {
+    let disk = FakeDisk::new(1);
+    for number in 1..=3 {
+        write(&disk, number, |_| true);
+    }
+    let folder = snapshots(&disk).folder().to_path_buf();
+    disk.remove(&folder.join(file_name(Sequence(3)))).unwrap();
+    disk.rename(&folder.join(file_name(Sequence(2))), &folder.join(file_name(Sequence(3)))).unwrap();
+    let why = snapshots(&disk).newest_first().unwrap().next().unwrap().err().expect("it is not what its name says");
+    assert!(why.to_string().contains(&file_name(Sequence(2))), "{why}");
+    // It is set aside when the next one is written.
+    let written = write(&disk, 4, |_| true);
+    assert_eq!((sequences(&written.kept), written.set_aside.len()), (vec![4], 1), "{written:?}");
+}

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 
 use tidegate_client::{AccountKind, Transfer};
 
+use crate::http::Http;
 use crate::support::server::command;
 use crate::votes::{CREDITS, connect, ids, open_show, votes};
 use crate::{Ended, Server, Settings, audit, folder, wait_for};
@@ -362,4 +363,45 @@ fn a_restored_directory_has_backups_of_its_own() {
     backup(&data, &folder.path().join("others"));
     let inside = command(&["backup", "--data", text(&data), "--to", text(&data.join("backups"))]);
     assert!(!inside.status.success() && inside.log.contains("never inside"), "{inside}");
+}
+
+#[test]
+fn changes_are_read_over_the_notice_of_a_restore() {
+    let folder = folder();
+    let settings = Settings::new(folder.path());
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    let backups = folder.path().join("backups");
+    backup(&settings.data, &backups);
+    assert!(server.terminate().status.success());
+    let settings = Settings { data: folder.path().join("restored"), ..settings };
+    restored(&backups, &settings.data, &[]);
+
+    let server = Server::start(&settings);
+    let mut client = connect(&server);
+    let request = ids("after the restore", 3);
+    assert_eq!(client.transfers(&votes(&request)).expect("the server serves").len(), 3);
+    let page = Http::connect(server.http).and_then(|mut http| http.get("/v1/changes?limit=1000"));
+    let page = page.expect("the door answers");
+    // Four accounts and two sales before the notice, three votes behind it.
+    assert_eq!(page.body["changes"].as_array().map(Vec::len), Some(9), "{page:?}");
+    assert!(server.terminate().status.success());
+}
+
+#[test]
+fn a_directory_whose_key_is_lost_is_not_served_with_its_snapshots() {
+    let folder = folder();
+    let settings = Settings { snapshot_interval_s: 1, audit_interval_s: 1, ..Settings::new(folder.path()) };
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    wait_for("a snapshot", || server.log().contains("wrote a snapshot").then_some(()));
+    assert!(server.terminate().status.success());
+    fs::remove_file(settings.data.join("KEY")).expect("it has one");
+
+    let refused = Server::refused(&settings);
+    assert!(refused.log.contains("no file KEY") && refused.log.contains("Put KEY back"), "{refused}");
+    fs::rename(settings.data.join("snapshots"), folder.path().join("moved away")).expect("it has some");
+    let server = Server::start(&settings);
+    assert_eq!(connect(&server).account("wallet:dave").expect("it is there").balance, CREDITS as i64);
+    assert!(server.terminate().status.success());
 }
