@@ -139,6 +139,9 @@ enum Command {
         /// Why, for the journal; at most 256 bytes.
         #[arg(long, value_name = "TEXT", default_value = "")]
         reason: String,
+        /// Also to a time that is more than a day from this host's clock.
+        #[arg(long)]
+        yes: bool,
     },
     /// Go on without records that are lost for ever: list what is proven lost in a data directory that nobody serves,
     /// and with --yes write that it was accepted into each log that lost something, so that the server starts again.
@@ -229,7 +232,7 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
             command::restore::run(&from, &data, backup.as_deref(), &at.unwrap_or(At::End), extensions)
         }
         Command::Archive { data, to, keep_segments } => command::archive::run(&data, &to, keep_segments, extensions),
-        Command::MendTime { data, to, reason } => command::mend_time::run(&data, to, &reason),
+        Command::MendTime { data, to, reason, yes } => command::mend_time::run(&data, to, &reason, yes),
         Command::AcceptLoss { data, reason, witness, yes } => {
             command::accept_loss::run(&data, &reason, witness.as_deref(), yes, extensions)
         }
@@ -242,6 +245,10 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
         Command::Import { connection, arguments } => ledger::import(&connection, arguments),
         Command::HashPassword => command::hash_password::run(),
     };
+    if let (Ok(_), Some(why)) = (&outcome, output::lost()) {
+        output::complain(format_args!("tidegate: some of the output is lost: {why}"));
+        return ExitCode::FAILURE;
+    }
     outcome.unwrap_or_else(|error| {
         output::complain(format_args!("tidegate: {error:#}"));
         ExitCode::FAILURE

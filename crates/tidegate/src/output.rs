@@ -2,13 +2,26 @@
 //! server ends.
 
 use std::fmt::Arguments;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
+use std::sync::OnceLock;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+/// Why a line could not be printed, but for a reader that stopped reading.
+static LOST: OnceLock<String> = OnceLock::new();
+
 /// Prints a line for the person who asked.
 pub fn say(line: Arguments<'_>) {
-    let _ = writeln!(std::io::stdout(), "{line}");
+    if let Err(error) = writeln!(std::io::stdout(), "{line}")
+        && error.kind() != ErrorKind::BrokenPipe
+    {
+        let _ = LOST.set(error.to_string());
+    }
+}
+
+/// Why some of the output is missing, if it is: a command that printed less than it found has not done what was asked.
+pub fn lost() -> Option<&'static str> {
+    LOST.get().map(String::as_str)
 }
 
 /// Prints a line about what is wrong.

@@ -84,7 +84,7 @@ fn a_snapshot_under_the_name_of_another_is_none() {
     let folder = snapshots(&disk).folder().to_path_buf();
     disk.remove(&folder.join(file_name(Sequence(3)))).unwrap();
     disk.rename(&folder.join(file_name(Sequence(2))), &folder.join(file_name(Sequence(3)))).unwrap();
-    let why = snapshots(&disk).newest_first().unwrap().next().unwrap().err().expect("it is not what its name says");
+    let Some(Err(why)) = snapshots(&disk).newest_first().unwrap().next() else { panic!("its name says another place") };
     assert!(why.to_string().contains(&file_name(Sequence(2))), "{why}");
     // It is set aside when the next one is written.
     let written = write(&disk, 4, |_| true);

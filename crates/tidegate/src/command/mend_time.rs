@@ -9,6 +9,7 @@ use tidegate_doors::http::time::rfc3339;
 use tidegate_journal::LocalLogs;
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
+use tidegate_ledger::limits::DAY_MS;
 use tidegate_ledger::mend::mend_time;
 use tidegate_ledger::{LEDGER, LedgerFamily};
 use tidegate_machines::TimeMs;
@@ -18,13 +19,17 @@ use tidegate_shard::Snapshots;
 use crate::output::say;
 
 /// Writes the record into every shard of the ledger and says what it did.
-pub fn run(data: &Path, to: NewTime, reason: &str) -> Result<ExitCode> {
+pub fn run(data: &Path, to: NewTime, reason: &str, is_meant: bool) -> Result<ExitCode> {
     if reason.len() > MEMO_BYTES_MAX {
         bail!("--reason has {} bytes; at most {MEMO_BYTES_MAX} are kept", reason.len());
     }
     let directory = Directory::open(data, &[LEDGER])?;
     let logs = LocalLogs::new(RealDisk, data, &[LEDGER]);
-    let time = to.resolve();
+    let (time, wall) = (to.resolve(), NewTime::Now.resolve());
+    if time.0.abs_diff(wall.0) > DAY_MS && !is_meant {
+        let (asked, now) = (rfc3339(time.0 / 1_000), rfc3339(wall.0 / 1_000));
+        bail!("--to is {asked}, and this host says {now}: times are in milliseconds; give --yes if it is meant");
+    }
     for log in directory.logs(LEDGER) {
         let snapshots = Snapshots::<LedgerFamily, _>::new(RealDisk, data, log);
         let mended = mend_time(&logs, snapshots, directory.shards(LEDGER), time, reason)
