@@ -425,9 +425,9 @@ fn exists(path: &Path) -> Result<bool, JournalError> {
 }
 
 /// Why a directory that lost its key is not served.
-const LOST_KEY: &str = "there are snapshots in it, but no file KEY to verify them with: without it, nothing shows whether \
-                        the end of a journal is lost. Put KEY back from a copy; backups have it. If it is lost for good, \
-                        move the folder snapshots away: then the journals alone are believed";
+const LOST_KEY: &str = "there are snapshots in it, but no file KEY to verify them with: without it, nothing shows \
+                        whether the end of a journal is lost. Put KEY back from a copy; backups have it. If it is lost \
+                        for good, move the folder snapshots away: then the journals alone are believed";
 
 /// Whether any shard has a snapshot.
 fn has_snapshots(path: &Path) -> Result<bool, JournalError> {

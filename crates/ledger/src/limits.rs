@@ -36,6 +36,8 @@ pub const DECISIONS_PER_STEP: usize = 4_096;
 pub const OPENS_PER_STEP: usize = 2_048;
 /// Accounts that one step of a shard sorts for lists before it serves others: two milliseconds if their ids are random.
 pub const ACCOUNTS_SORTED_PER_STEP: u32 = 2_048;
+/// Accounts that are sorted for lists before a shard serves: half a second if their ids are random.
+pub const ACCOUNTS_SORTED_AT_START: u32 = 1 << 20;
 /// Records of which one step of a reader of changes makes rows.
 pub const CHANGE_RECORDS_PER_STEP: usize = 1_024;
 /// Names of accounts that a reader of changes keeps for each shard; beyond it, it forgets all and asks again.

@@ -35,7 +35,8 @@ use crate::announcer::{AnnounceRules, Announcer};
 use crate::family::{LEDGER, LedgerFamily};
 use crate::ids::{IdHash, IdIndex, IdsError};
 use crate::limits::{
-    ACCOUNTS_SORTED_PER_STEP, DECISIONS_PER_STEP, ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX, OPENS_PER_STEP,
+    ACCOUNTS_SORTED_AT_START, ACCOUNTS_SORTED_PER_STEP, DECISIONS_PER_STEP, ENDPOINT_REQUEST_BYTES_MAX,
+    ENDPOINT_REQUESTS_MAX, OPENS_PER_STEP,
 };
 use crate::message::AuditReport;
 use crate::operation::{Answer, Credit, Operation};
@@ -236,6 +237,9 @@ impl<D: Disk> LedgerService<D> {
     pub fn new(ledger: &Ledger, ids: IdIndex<D>, appended: Sequence) -> LedgerService<D> {
         let (index, shard_count) = (ledger.shard(), ledger.shard_count());
         assert!(index.0 < shard_count, "a shard is one of all");
+        // A list that is asked right after the start is answered, but for ledgers of many millions of accounts.
+        let mut order = AccountOrder::default();
+        order.catch_up(ledger, ACCOUNTS_SORTED_AT_START);
         LedgerService {
             index,
             shard_count,
@@ -245,7 +249,7 @@ impl<D: Disk> LedgerService<D> {
             expiry: Expiry::default(),
             exchange: Exchange::new(ledger, appended),
             histories: HashMap::new(),
-            order: AccountOrder::default(),
+            order,
             opens_left: OPENS_PER_STEP,
             decisions_left: DECISIONS_PER_STEP,
             announcer: None,

@@ -94,8 +94,8 @@ where
     let _ = connection.await;
 }
 
-/// What one request takes of the budget of 128 that tokio gives a task for one turn: four requests that were sent at once
-/// are answered in a turn. A client that waits for each answer has a new budget every time.
+/// What one request takes of the budget of 128 that tokio gives a task for a turn: of requests that were sent at once,
+/// four are answered in a turn. A client that waits for each answer has a new budget every time.
 const TURN_SHARE: u32 = 32;
 /// How long a client waits for the answer that it is not known, or asks too much.
 const REFUSAL_DELAY: Duration = Duration::from_millis(50);

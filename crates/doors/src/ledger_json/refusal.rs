@@ -96,7 +96,8 @@ refusals! {
         "balance_min must be at most balance_max, and a wallet's limits not below zero";
     MetadataInvalid = UNPROCESSABLE_ENTITY
         "metadata is at most 16 keys of 1 to 64 printable bytes, values of at most 256 bytes, 1024 bytes in all";
-    SettingNotAllowed = UNPROCESSABLE_ENTITY "a collector has no limits and cannot be closed, freeze it; a closed account can only be opened again";
+    SettingNotAllowed = UNPROCESSABLE_ENTITY
+        "a collector has no limits and cannot be closed: freeze it; a closed account can only be opened again";
     AccountNotEmpty = CONFLICT "only an account with a balance of zero and without open holds can be closed";
     AccountInTransit = CONFLICT
         "credits to the account are on their way; it is frozen now, close it again when they have arrived";

@@ -5,6 +5,7 @@ use crate::workload::{Account, Names};
 use anyhow::{Context, Result, bail, ensure};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 use tidegate_wire::proto::{self, AccountKind, OutcomeKind, reply_frame, request_frame};
 use tidegate_wire::{OpenAccountsEncoder, ReplyBodyRef, Split, decode_reply, encode_request, limits, split};
 
@@ -81,6 +82,10 @@ impl Session {
             match self.call(request_frame::Body::ListAccounts(list))? {
                 reply_frame::Body::Accounts(page) if page.accounts.is_empty() => return Ok(all),
                 reply_frame::Body::Accounts(page) => all.extend(page.accounts),
+                // A ledger of many accounts sorts them for a while after its start.
+                reply_frame::Body::Error(error) if error.code == "busy" => {
+                    std::thread::sleep(Duration::from_millis(error.retry_after_ms.max(1).into()));
+                }
                 other => bail!("accounts were expected, not {other:?}"),
             }
         }

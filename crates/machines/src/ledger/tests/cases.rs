@@ -711,7 +711,8 @@ fn a_hold_on_a_frozen_credit_account_waits() {
 fn only_an_empty_account_is_closed_and_it_can_be_opened_again() {
     at_the_shop(
         "set a closed; hold h1: a>b 5 for 100; set b closed; t1: a>b 1; post h1; void h1; t2: a>shop 5; set a closed;
-        t3: shop>a 1; t4: a>b 1; set c closed; set a frozen; set a open; t5: shop>a 1; t3: shop>a 1; settings a; settings shop",
+        t3: shop>a 1; t4: a>b 1; set c closed; set a frozen; set a open; t5: shop>a 1;
+        t3: shop>a 1; settings a; settings shop",
         expect![[r#"
             c1: shop>a 5 -> applied
             set a closed -> refused: account_not_empty
