@@ -247,6 +247,10 @@ impl Model {
             return refused(Refusal::AccountIdInvalid);
         }
         let Some(before) = self.accounts.get(id).cloned() else { return refused(Refusal::AccountNotFound) };
+        let is_loosened = matches!(change.status, Some(AccountStatus::DebitsFrozen | AccountStatus::Frozen));
+        if before.status == AccountStatus::Closed && is_loosened {
+            return refused(Refusal::SettingNotAllowed);
+        }
         let mut after = before.clone();
         after.status = change.status.unwrap_or(before.status);
         after.min = change.balance_min.unwrap_or(before.min);
