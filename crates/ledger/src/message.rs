@@ -110,6 +110,9 @@ impl TransferBatch {
 
     /// The same batch; of an id that names an id space nothing is left.
     pub(crate) fn without_spaces(mut self) -> TransferBatch {
+        if !IdSpace::may_be_named_in(&self.text) {
+            return self;
+        }
         for index in 0..self.items.len() {
             let id = self.str(self.items[index].id);
             if IdSpace::checked(id).len() != id.len() {

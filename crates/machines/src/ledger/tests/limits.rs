@@ -2,8 +2,8 @@
 
 use super::node::Node;
 use crate::ledger::{
-    AccountKind, AccountSlot, Command, Content, Event, Hold, HoldFacts, IdSpace, Label, Outcome, Refusal, Ruling,
-    Transfer,
+    AccountKind, AccountSlot, Command, Content, Event, Guess, Hold, HoldFacts, IdSpace, Label, Outcome, Refusal,
+    Ruling, Transfer,
 };
 use crate::{Machine, TimeMs};
 
@@ -20,6 +20,7 @@ fn transfer<'a>(id: &'a str, debit: &'a str, credit: &'a str, amount: u64) -> Co
     Command::Transfer {
         transfer: Transfer { id, debit, credit, amount, memo: "", label: Label::NONE },
         credit_missing: false,
+        guess: Guess::NONE,
     }
 }
 
