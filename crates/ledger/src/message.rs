@@ -465,14 +465,14 @@ pub enum Reply {
         /// The shard that decided it.
         shard: u16,
         /// The transfer.
-        transfer: TransferView,
+        transfer: Box<TransferView>,
     },
     /// A hold and its state.
     Hold {
         /// The shard that decides it.
         shard: u16,
         /// The hold.
-        hold: HoldView,
+        hold: Box<HoldView>,
     },
     /// A page of open holds, in the order of their placement.
     Holds {

@@ -417,7 +417,7 @@ impl<D: Disk> Service for LedgerService<D> {
         if let Some(job) = progress.reading {
             let Some(records) = self.reads.take(job) else { return Ok(Served::Paused(Pause::Fetch(job))) };
             progress.reading = None;
-            progress.at_hand.extend(records?);
+            progress.at_hand.get_or_insert_default().extend(records?);
         }
         if call.writes() {
             if turn.state().is_outbound_full() {
@@ -432,15 +432,19 @@ impl<D: Disk> Service for LedgerService<D> {
             }
         }
         assert!(self.at_hand.is_empty(), "one call after the other");
-        self.at_hand = std::mem::take(&mut progress.at_hand);
+        if let Some(at_hand) = progress.at_hand.take() {
+            self.at_hand = *at_hand;
+        }
         let served = self.serve_call(turn, call, progress, jobs);
-        progress.at_hand = std::mem::take(&mut self.at_hand);
+        if !self.at_hand.is_empty() {
+            progress.at_hand = Some(Box::new(std::mem::take(&mut self.at_hand)));
+        }
         match served {
             Ok(served) => Ok(served),
             Err(Halt::Stop(stop)) => Err(stop),
             Err(Halt::Damaged(place)) => Ok(Served::Done(Output::Answer(Answer::Refused(Refusal::Damaged(place))))),
             Err(Halt::Unread) => {
-                let unread = self.unread(turn, ids_of(call, progress.decided()), &progress.at_hand);
+                let unread = self.unread(turn, ids_of(call, progress.decided()), progress.at_hand.as_deref());
                 let job = self.start_read(unread, jobs);
                 progress.reading = Some(job);
                 Ok(Served::Paused(Pause::Fetch(job)))
@@ -458,7 +462,7 @@ impl<D: Disk> Service for LedgerService<D> {
         if progress.reading.is_some() {
             return;
         }
-        let unread = self.unread(turn, ids_of(call, progress.decided()), &progress.at_hand);
+        let unread = self.unread(turn, ids_of(call, progress.decided()), progress.at_hand.as_deref());
         if !unread.is_empty() {
             progress.reading = Some(self.start_read(unread, jobs));
         }

@@ -21,9 +21,10 @@ const PREFETCH_AHEAD: usize = 12;
 pub struct Progress {
     outcomes: Vec<Outcome>,
     need_credit: Vec<u32>,
-    pub(super) rows: super::history::RowsRead,
+    /// Of a history, boxed like what follows: nearly no call has it, and progress moves with each call.
+    pub(super) rows: Option<Box<super::history::RowsRead>>,
     /// Pages and records that were read for the items to come.
-    pub(super) at_hand: AtHand,
+    pub(super) at_hand: Option<Box<AtHand>>,
     /// The job that reads more of them.
     pub(super) reading: Option<JobId>,
 }
@@ -98,7 +99,7 @@ impl<D: Disk> LedgerService<D> {
             }
             Operation::ChangeAccount { id, change, is_settled } => self.serve_change(turn, id, change, *is_settled),
             Operation::AdoptRules { id, asset, kind, revision, rules } => {
-                self.serve_adopt(turn, id, (asset, *kind), *revision, *rules)
+                self.serve_adopt(turn, id, (asset, *kind), *revision, **rules)
             }
             Operation::DeclareAsset { asset, decimals } => {
                 let declared = self.decide_one(turn, &Command::DeclareAsset { asset, decimals: *decimals }, None)?;
@@ -124,7 +125,7 @@ impl<D: Disk> LedgerService<D> {
                 (Command::ClaimId { id, owner: *owner, digest: *digest }, id)
             }),
             Operation::ReadHistory { id, from, limit } => {
-                self.serve_history(turn, (id, *from, *limit), &mut progress.rows, jobs)
+                self.serve_history(turn, (id, *from, *limit), progress.rows.get_or_insert_default(), jobs)
             }
             Operation::Announce(want) => {
                 if let Some(announcer) = &mut self.announcer {

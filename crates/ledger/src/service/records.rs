@@ -219,8 +219,10 @@ impl<D: Disk> LedgerService<D> {
         &self,
         turn: &LedgerTurn<'_, L>,
         ids: impl Iterator<Item = &'i str>,
-        at_hand: &AtHand,
+        at_hand: Option<&AtHand>,
     ) -> Wanted<D> {
+        let nothing = AtHand::default();
+        let at_hand = at_hand.unwrap_or(&nothing);
         let mut wanted =
             Wanted { lookup: self.ids.lookup(), records: RecordsJob::new(Vec::new(), self.log, &self.damages) };
         let mut ahead: VecDeque<(&str, IdHash)> = VecDeque::with_capacity(PREFETCH_AHEAD);
