@@ -13,6 +13,7 @@ mod decide;
 mod exchange;
 mod expiry;
 mod history;
+mod open_holds;
 mod read;
 mod records;
 
@@ -440,10 +441,15 @@ impl<D: Disk> Service for LedgerService<D> {
             Err(Halt::Stop(stop)) => Err(stop),
             Err(Halt::Damaged(place)) => Ok(Served::Done(Output::Answer(Answer::Refused(Refusal::Damaged(place))))),
             Err(Halt::Unread) => {
-                let unread = self.unread(turn, ids_of(call, progress.decided()), &progress.at_hand);
+                let (unread, pause): (_, fn(JobId) -> Pause) = match call {
+                    Operation::ListHolds { account, after, limit } => {
+                        (self.unread_holds(turn, (account, *after, *limit), &progress.at_hand), Pause::Aside)
+                    }
+                    _ => (self.unread(turn, ids_of(call, progress.decided()), &progress.at_hand), Pause::Fetch),
+                };
                 let job = self.start_read(unread, jobs);
                 progress.reading = Some(job);
-                Ok(Served::Paused(Pause::Fetch(job)))
+                Ok(Served::Paused(pause(job)))
             }
         }
     }
