@@ -41,18 +41,14 @@ fn explain<'a, T: Deserialize<'a>>(body: &'a [u8], error: &serde_json::Error) ->
     let mut reader = serde_json::Deserializer::from_slice(body);
     let found = serde_path_to_error::deserialize::<_, Object<T>>(&mut reader).err();
     let path = found.map(|found| found.path().to_string()).filter(|path| path != ".");
-    // A missing field is reported where its object is.
     let said = error.to_string();
-    let missing = said.strip_prefix("missing field `").and_then(|rest| rest.split_once('`'));
-    let path = match (path, missing) {
-        (Some(path), Some((field, _))) => Some(format!("{path}.{field}")),
-        (None, Some((field, _))) => Some(String::from(field)),
-        (path, None) => path,
-    };
+    // A missing field is reported where its object is.
+    if let Some((field, _)) = said.strip_prefix("missing field `").and_then(|rest| rest.split_once('`')) {
+        return Problem::missing_field(path.as_deref(), field);
+    }
     let detail = match &path {
-        Some(path) if missing.is_some_and(|(field, _)| *path == field) => error.to_string(),
-        Some(path) => format!("{path}: {error}"),
-        None => error.to_string(),
+        Some(path) => format!("{path}: {said}"),
+        None => said,
     };
     let problem = Problem::new(codes::FIELD_INVALID, detail);
     let problem = problem.with("line", line).with("column", column);

@@ -21,7 +21,8 @@ use tidegate_machines::ledger::{IdSpace, Refusal};
 use tokio::time::{Duration, Instant};
 use utoipa::{IntoParams, ToSchema};
 
-use super::accounts::{query_problem, sees_everything};
+use super::accounts::sees_everything;
+use super::address::query_problem;
 use super::backend::{Backend, Changes, ChangesEnded};
 use super::history_lines::{NDJSON, are_lines_wanted, is_wanted};
 use super::limits::{CHANGE_HEARTBEAT, CHANGE_PAGE_PARTS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use axum::body::Body;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, Request as HttpRequest, State};
+use axum::extract::{Request as HttpRequest, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::{Deserialize, Deserializer};
 use tidegate_ledger::message::{ChangeRequest, Reply, Request};
 use tidegate_machines::ledger::{MetadataPatch, Refusal};
 use utoipa::{IntoParams, ToSchema};
 
-use super::accounts::{page_rows, path_id, query_problem};
+use super::accounts::page_rows;
+use super::address::{AccountPath, InPath, InQuery, path_id, query_problem, refused};
 use super::backend::Backend;
 use super::openapi::{LedgerProblems, ReadProblems};
 use super::room::Ledger;
@@ -73,16 +73,7 @@ pub struct HoldsQuery {
     patch,
     path = "/v1/accounts/{id}",
     tag = "accounts",
-    params(
-        (
-            "id" = inline(String),
-            Path,
-            description = "Account id, percent-encoded where URLs ask for it",
-            example = "wallet:dave",
-            min_length = 1,
-            max_length = 128
-        )
-    ),
+    params(AccountPath),
     request_body = AccountChangeBody,
     responses(
         (status = 200, description = "The account, changed by this request or so already", body = AccountBody),
@@ -93,7 +84,7 @@ pub struct HoldsQuery {
 )]
 pub async fn change_account<B: Backend>(
     State(ledger): State<Ledger<B>>,
-    path: Result<Path<String>, PathRejection>,
+    path: InPath,
     request: HttpRequest,
 ) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
@@ -103,7 +94,7 @@ pub async fn change_account<B: Backend>(
     let AccountChangeBody { if_revision, status, balance_min, balance_max, metadata } = decode(&body)?;
     let mut patch = Vec::new();
     if let Err(refusal) = MetadataPatch::write(&metadata, &mut patch) {
-        return Err(Problem::from(refusal).with("id", &*id));
+        return Err(refused(refusal, &id));
     }
     let change = ChangeRequest {
         if_revision: if_revision.map(|revision| revision.0),
@@ -114,7 +105,7 @@ pub async fn change_account<B: Backend>(
     };
     match ledger.ask_for(&caller, Request::ChangeAccount { id: id.clone(), change }).await? {
         Reply::AccountChanged { account, .. } => Ok(json(StatusCode::OK, &AccountBody::from(&account))),
-        Reply::Refused(refusal) => Err(Problem::from(refusal).with("id", &*id)),
+        Reply::Refused(refusal) => Err(refused(refusal, &id)),
         _ => Err(Problem::unexpected_reply()),
     }
 }
@@ -126,23 +117,13 @@ pub async fn change_account<B: Backend>(
     get,
     path = "/v1/accounts/{id}/holds",
     tag = "accounts",
-    params(
-        (
-            "id" = inline(String),
-            Path,
-            description = "Account id, percent-encoded where URLs ask for it",
-            example = "wallet:dave",
-            min_length = 1,
-            max_length = 128
-        ),
-        HoldsQuery
-    ),
+    params(AccountPath, HoldsQuery),
     responses((status = 200, description = "A page", body = HoldsBody), GuardProblems, ReadProblems)
 )]
 pub async fn list_holds<B: Backend>(
     State(ledger): State<Ledger<B>>,
-    path: Result<Path<String>, PathRejection>,
-    query: Result<Query<HoldsQuery>, QueryRejection>,
+    path: InPath,
+    query: InQuery<HoldsQuery>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let caller = ledger.door.caller(&headers)?;
@@ -159,7 +140,7 @@ pub async fn list_holds<B: Backend>(
             let holds = holds.iter().map(|hold| HoldStateBody::new(hold, &caller)).collect();
             Ok(json(StatusCode::OK, &HoldsBody { holds, next: next.map(|next| next.to_string()) }))
         }
-        Reply::Refused(refusal) => Err(Problem::from(refusal).with("id", &*id)),
+        Reply::Refused(refusal) => Err(refused(refusal, &id)),
         _ => Err(Problem::unexpected_reply()),
     }
 }

@@ -70,7 +70,7 @@ impl TransferCall {
             }
             EitherBody { id, debit, credit, amount, memo, code, user_data, .. } => {
                 let (Some(id), Some(debit), Some(credit), Some(amount)) = (&id, &debit, &credit, amount) else {
-                    return Err(missing_field(&[
+                    return Err(first_missing(&[
                         ("id", id.is_some()),
                         ("debit", debit.is_some()),
                         ("credit", credit.is_some()),
@@ -131,7 +131,8 @@ impl TransferCall {
     }
 }
 
-pub(super) fn missing_field(fields: &[(&'static str, bool)]) -> Problem {
-    let missing = fields.iter().find(|(_, present)| !present).map_or("", |(name, _)| name);
-    Problem::new(codes::FIELD_INVALID, format!("missing field `{missing}`")).with("field", missing)
+/// Of fields that must all be there, the first that is not.
+pub(crate) fn first_missing(fields: &[(&'static str, bool)]) -> Problem {
+    let missing = fields.iter().find(|(_, is_there)| !is_there).map_or("", |(name, _)| name);
+    Problem::missing_field(None, missing)
 }
