@@ -289,17 +289,17 @@ type HoldState struct {
 	State HoldStatus `json:"state"`
 	// When it came into this state, milliseconds since the epoch.
 	TimeMS int64 `json:"time_ms"`
-	// Code; absent if there is none, and in a list.
+	// Code; absent if there is none.
 	Code int64 `json:"code,omitempty"`
 	// Of an open hold: milliseconds since the epoch.
 	ExpiresAtMS *int64 `json:"expires_at_ms,omitempty"`
 	// The id space of that id, for a service if it is not its own.
 	IDSpace string `json:"id_space,omitempty"`
-	// Free text; absent if there is none, and in a list.
+	// Free text; absent if there is none.
 	Memo string `json:"memo,omitempty"`
 	// Of a posted hold: what moved, minor units.
 	Posted *int64 `json:"posted,omitempty"`
-	// User data; absent if there is none, and in a list.
+	// User data; absent if there is none.
 	UserData string `json:"user_data,omitempty"`
 }
 

@@ -301,17 +301,17 @@ export interface HoldState {
   state: HoldStatus;
   /** When it came into this state, milliseconds since the epoch. */
   time_ms: number;
-  /** Code; absent if there is none, and in a list. */
+  /** Code; absent if there is none. */
   code?: number;
   /** Of an open hold: milliseconds since the epoch. */
   expires_at_ms?: number;
   /** The id space of that id, for a service if it is not its own. */
   id_space?: string;
-  /** Free text; absent if there is none, and in a list. */
+  /** Free text; absent if there is none. */
   memo?: string;
   /** Of a posted hold: what moved, minor units. */
   posted?: bigint;
-  /** User data; absent if there is none, and in a list. */
+  /** User data; absent if there is none. */
   user_data?: string;
 }
 

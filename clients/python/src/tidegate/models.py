@@ -409,7 +409,7 @@ class HoldState:
     # When it came into this state, milliseconds since the epoch.
     time_ms: int
 
-    # Code; absent if there is none, and in a list.
+    # Code; absent if there is none.
     code: Optional[int] = None
 
     # Of an open hold: milliseconds since the epoch.
@@ -418,13 +418,13 @@ class HoldState:
     # The id space of that id, for a service if it is not its own.
     id_space: Optional[str] = None
 
-    # Free text; absent if there is none, and in a list.
+    # Free text; absent if there is none.
     memo: Optional[str] = None
 
     # Of a posted hold: what moved, minor units.
     posted: Optional[int] = None
 
-    # User data; absent if there is none, and in a list.
+    # User data; absent if there is none.
     user_data: Optional[str] = None
 
 
