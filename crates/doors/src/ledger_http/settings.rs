@@ -16,7 +16,7 @@ use super::backend::Backend;
 use super::openapi::{LedgerProblems, ReadProblems};
 use super::room::Ledger;
 use crate::http::{BodyProblems, GuardProblems};
-use crate::json::{Problem, Whole, decode, json, present};
+use crate::json::{Problem, Signed, Whole, decode, json, present};
 use crate::ledger_json::account::{AccountBody, StatusWord};
 use crate::ledger_json::moves::{HoldStateBody, HoldsBody};
 
@@ -35,12 +35,12 @@ pub struct AccountChangeBody {
     /// A debit or hold that would leave less available is refused; null for no limit.
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<i64>, required = false)]
-    balance_min: Option<Option<i64>>,
+    balance_min: Option<Option<Signed>>,
     /// A credit that would leave a larger balance is refused; null for no limit. Only debits of accounts on the same
     /// shard can credit the account then.
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<i64>, required = false)]
-    balance_max: Option<Option<i64>>,
+    balance_max: Option<Option<Signed>>,
     /// Keys to set; those with null are removed. At most 16 keys and 1,024 bytes on an account.
     #[serde(default)]
     #[schema(value_type = HashMap<String, Option<String>>, required = false)]
@@ -99,8 +99,8 @@ pub async fn change_account<B: Backend>(
     let change = ChangeRequest {
         if_revision: if_revision.map(|revision| revision.0),
         status: status.map(Into::into),
-        balance_min,
-        balance_max,
+        balance_min: balance_min.map(|limit| limit.map(|Signed(limit)| limit)),
+        balance_max: balance_max.map(|limit| limit.map(|Signed(limit)| limit)),
         metadata: patch.into(),
     };
     match ledger.ask_for(&caller, Request::ChangeAccount { id: id.clone(), change }).await? {
@@ -133,7 +133,7 @@ pub async fn list_holds<B: Backend>(
     let after = match after.map(|after| after.parse()) {
         None => None,
         Some(Ok(after)) => Some(after),
-        Some(Err(_)) => return Err(Refusal::CursorInvalid.into()),
+        Some(Err(_)) => return Err(refused(Refusal::CursorInvalid, &id).with("field", "after")),
     };
     match ledger.ask_for(&caller, Request::ListHolds { account: id.clone(), after, limit }).await? {
         Reply::Holds { holds, next } => {

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::schemas::{credit_schema, debit_schema, memo_schema, transfer_id_schema, user_data_schema};
-use crate::json::{Object, Text, Whole, present};
+use crate::json::{Object, Text, Whole, Whole32, present};
 
 /// Reserve `amount` of `debit` for a later post to `credit`.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -35,7 +35,7 @@ pub struct HoldBody<'a> {
     /// The reason, as the client numbers its reasons.
     #[serde(default)]
     #[schema(value_type = u32, required = false, example = 7)]
-    pub(super) code: u32,
+    pub(super) code: Whole32,
     /// A key of another system.
     #[serde(borrow, default)]
     #[schema(schema_with = user_data_schema, required = false)]
