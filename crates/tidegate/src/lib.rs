@@ -21,7 +21,7 @@ mod private;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use command::client;
 use tidegate_backup::At;
 
@@ -223,7 +223,10 @@ enum Command {
 /// of all of them.
 pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
     tidegate_journal::archive::serve_with(Box::new(object_storage::Fetcher));
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::from_arg_matches(&inherited(Arguments::command()).get_matches()) {
+        Ok(arguments) => arguments,
+        Err(error) => error.exit(),
+    };
     private::keep_private();
     let outcome = match arguments.command {
         Command::Serve { config, data, http, binary, mqtt, mqtts } => {
@@ -262,6 +265,12 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
         output::complain(format_args!("tidegate: {error:#}"));
         ExitCode::FAILURE
     })
+}
+
+/// The command line, where what stands below the help of a command stands below that of its subcommands as well.
+fn inherited(command: clap::Command) -> clap::Command {
+    let Some(below) = command.get_after_help().cloned() else { return command.mut_subcommands(inherited) };
+    command.mut_subcommands(|subcommand| inherited(subcommand.after_help(below.clone())))
 }
 
 /// What [`parcels!`](crate::parcels) names.

@@ -150,13 +150,32 @@ fn a_wrong_command_line_and_a_server_that_is_not_there_are_said_in_words() {
     let (code, _, error) = nowhere.run(&["drain", "--rate", "1", "--json"]);
     let failed: Value = serde_json::from_str(&error).expect("JSON on standard error");
     assert!(code == 1 && failed["detail"].as_str().is_some_and(|detail| detail.contains("refused")), "{error}");
-    for command in ["status", "account", "transfer", "hold", "asset", "changes", "import", "drain"] {
-        let (code, help, _) = nowhere.run(&[command, "--help"]);
+    for command in ["status", "account", "account set", "transfer make", "hold", "asset", "changes", "import", "drain"]
+    {
+        let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        let (code, help, _) = nowhere.run(&words);
         let says = ["Exit codes: 0 done; 1 ", "--server <URL>", "TIDEGATE_SERVER", "--json"];
         assert!(code == 0 && says.iter().all(|said| help.contains(said)), "{command}: {help}");
     }
     let (code, _, error) = nowhere.run(&["import", "no-such-file.csv"]);
     assert!(code == 1 && error.contains("no-such-file.csv"), "{error}");
+}
+
+#[test]
+fn a_request_whose_answer_is_lost_may_have_been_done() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let operator = Operator { server: format!("http://{}", listener.local_addr().expect("it listens")) };
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            // Reads a little, and hangs up.
+            let _ = stream.expect("a connection").read(&mut [0; 16]);
+        }
+    });
+    let make = ["transfer", "make", "t", "--debit", "a", "--credit", "b", "--amount", "1"];
+    let (code, out, error) = operator.run(&make);
+    assert!(code == 1 && out.is_empty() && error.contains("with the same id nothing is done twice"), "{error}");
+    let (code, _, error) = operator.run(&["account", "list"]);
+    assert!(code == 1 && !error.contains("same id"), "{error}");
 }
 
 #[test]

@@ -95,7 +95,10 @@ impl Door {
 
     fn send(&self, request: RequestBuilder<WithBody>, body: &Value) -> Result<Value, Failure> {
         let request = self.signed(request).header("content-type", "application/json");
-        let response = request.send(body.to_string().as_bytes()).map_err(|error| self.unreachable(error))?;
+        let response = request.send(body.to_string().as_bytes()).map_err(|error| match was_sent(&error) {
+            true => self.unreachable(error).and(UNKNOWN),
+            false => self.unreachable(error),
+        })?;
         self.answer(response)
     }
 
@@ -148,6 +151,18 @@ impl Door {
         .into()
     }
 }
+
+/// Whether the server may have got the request.
+fn was_sent(error: &ureq::Error) -> bool {
+    match error {
+        ureq::Error::Io(io) => io.kind() != ErrorKind::ConnectionRefused,
+        ureq::Error::Timeout(timeout) => *timeout != ureq::Timeout::Connect,
+        other => !matches!(other, ureq::Error::HostNotFound | ureq::Error::ConnectionFailed | ureq::Error::Rustls(_)),
+    }
+}
+
+/// What to do when nobody knows whether it was done.
+const UNKNOWN: &str = "whether it was done is not known: ask again, with the same id nothing is done twice";
 
 /// What to look at when there is no answer.
 const HINT: &str = "is it serving, and is --server (or TIDEGATE_SERVER) its HTTP door?";

@@ -10,6 +10,7 @@ use std::fmt;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use anyhow::anyhow;
 use serde_json::{Value, json};
 
 use super::connection::Output;
@@ -49,6 +50,14 @@ impl Failure {
         match self {
             Failure::Refused(refusal) => Failure::Refused(Refusal { context: format!("{what}: "), ..refusal }),
             Failure::Failed(error) => Failure::Failed(error.context(what.to_owned())),
+            other => other,
+        }
+    }
+
+    /// The same failure with what follows from it behind its words.
+    pub fn and(self, what: &str) -> Failure {
+        match self {
+            Failure::Failed(error) => Failure::Failed(anyhow!("{error:#}; {what}")),
             other => other,
         }
     }

@@ -23,7 +23,7 @@ pub enum Hold {
     Post {
         #[command(flatten)]
         known: Known,
-        /// Minor units; all if absent.
+        /// How much of it, in minor units; all if absent.
         #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
         amount: Option<u64>,
     },

@@ -16,7 +16,7 @@ pub struct Movement {
     /// Account to give to.
     #[arg(long, value_name = "ACCOUNT")]
     credit: String,
-    /// Minor units.
+    /// How much, in the asset's minor units: a whole number, 1 or more.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     amount: u64,
     /// Free text for the history, at most 256 bytes.
