@@ -125,7 +125,8 @@ class Ledger(unittest.TestCase):
         self.assertEqual(self.client.void_hold(voided.id, id_space="carol").outcome, "applied")
         self.assertEqual(self.client.post_hold(posted.id, id_space="carol").outcome, "applied")
         self.assertEqual(self.client.hold(posted.id, id_space="carol").state, "posted")
-        self.assertEqual([line.outcome for line in self.client.void_holds([in_batch.id], id_space="carol")], ["applied"])
+        voids = self.client.void_holds([in_batch.id], id_space="carol")
+        self.assertEqual([line.outcome for line in voids], ["applied"])
         posts = self.client.post_holds({in_batch.id: None}, id_space="carol")
         self.assertEqual([line.code for line in posts], ["hold_voided"])
 

@@ -41,7 +41,7 @@ export interface AccountChange {
   if_revision?: Whole;
 }
 
-/** Whose id it is: the user name of the viewer who chose it, or the `id_space` of a service; the token's own if absent. */
+/** Whose id it is: the user name of the viewer who chose it, or the `id_space` of a service; if absent, the token's. */
 export interface InSpace {
   idSpace?: string;
 }

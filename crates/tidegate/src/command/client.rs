@@ -45,7 +45,7 @@ or a row of an import, refused.";
 
 /// `tidegate status`
 pub fn status(connection: &Connection) -> ExitCode {
-    ended(connection, |door, shown| status::run(door, shown))
+    ended(connection, status::run)
 }
 
 /// `tidegate account`

@@ -310,7 +310,10 @@ fn settings_and_look_ups_are_asked_as_the_door_takes_them() {
         ),
         (
             &[&["hold", "place", "h", "--expires-in-ms", "9"], &labelled[..]].concat(),
-            r#"POST /v1/holds {"amount":1,"code":7,"credit":"b","debit":"a","expires_in_ms":9,"id":"h","user_data":"order-1"}"#,
+            concat!(
+                r#"POST /v1/holds {"amount":1,"code":7,"credit":"b","debit":"a","expires_in_ms":9,"id":"h","#,
+                r#""user_data":"order-1"}"#
+            ),
         ),
         (
             &["transfer", "list", "--account", "a", "--from", "5", "--limit", "2"],

@@ -92,18 +92,7 @@ struct Counts {
 pub(super) fn run(door: &Door, shown: &Shown, arguments: &ImportArguments) -> Result<(), Failure> {
     let file = File::open(&arguments.file).with_context(|| format!("cannot open {}", arguments.file.display()))?;
     let bytes = file.metadata().map_or(0, |metadata| metadata.len());
-    let mut import = Import {
-        door,
-        arguments,
-        name: arguments.file.display().to_string(),
-        is_json: shown.is_json(),
-        bar: bar(bytes),
-        bytes,
-        told_at: Instant::now(),
-        counts: Counts::default(),
-        line_done: arguments.from_line.saturating_sub(1),
-        has_answered: false,
-    };
+    let mut import = Import::new(door, shown.is_json(), arguments, bytes);
     let done = import.file(file);
     import.bar.finish_and_clear();
     import.summary(done.is_ok());
@@ -127,7 +116,22 @@ struct Import<'a> {
     has_answered: bool,
 }
 
-impl Import<'_> {
+impl<'a> Import<'a> {
+    fn new(door: &'a Door, is_json: bool, arguments: &'a ImportArguments, bytes: u64) -> Import<'a> {
+        Import {
+            door,
+            arguments,
+            name: arguments.file.display().to_string(),
+            is_json,
+            bar: bar(bytes),
+            bytes,
+            told_at: Instant::now(),
+            counts: Counts::default(),
+            line_done: arguments.from_line.saturating_sub(1),
+            has_answered: false,
+        }
+    }
+
     fn file(&mut self, file: impl Read) -> Result<(), Failure> {
         let ImportArguments { accounts, transfers, holds, .. } = *self.arguments;
         let named = [(accounts, Kind::Accounts), (transfers, Kind::Transfers), (holds, Kind::Holds)];

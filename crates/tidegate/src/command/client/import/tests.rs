@@ -2,8 +2,13 @@
 
 use std::path::Path;
 
+use clap::Parser;
+
+use super::super::connection::Connection;
+use super::super::door::Door;
 use super::file::{self, Found};
 use super::row::Kind;
+use super::{Import, ImportArguments};
 
 fn read(name: &str, text: &str) -> Vec<String> {
     let rows = match file::rows(text.as_bytes(), Path::new(name), None) {
@@ -34,8 +39,11 @@ fn each_row_has_its_line_and_what_is_wrong_with_it() {
                t6,a,b,1,,4294967296,\n\
                t7,a,b\n";
     let rows = read("x.csv", csv);
-    let first = r#"{"amount":5,"code":7,"credit":"b","debit":"a","id":"t1","memo":"two\nlines, and a comma","user_data":"order-1"}"#;
-    assert_eq!(rows[0], format!("2: {first}"));
+    let first = concat!(
+        r#"2: {"amount":5,"code":7,"credit":"b","debit":"a","id":"t1","#,
+        r#""memo":"two\nlines, and a comma","user_data":"order-1"}"#
+    );
+    assert_eq!(rows[0], first);
     assert_eq!(rows[1], "4: WRONG amount = 0: expected 1 or more minor units");
     assert_eq!(rows[2], "5: WRONG \"credit\" is missing");
     assert!(rows[3].starts_with("6: WRONG amount = \"1.5\""), "{}", rows[3]);
@@ -47,7 +55,8 @@ fn each_row_has_its_line_and_what_is_wrong_with_it() {
                  {\"id\":\"a\",\"asset\":7,\"kind\":\"wallet\"}\n\
                  {\"id\":\"a\",\"asset\":\"x\",\"kind\":\"wallet\",\"colour\":\"red\"}\n\
                  {\"id\":\"t\",\"debit\":\"a\",\"credit\":\"b\",\"amount\":-1}\n\
-                 {\"id\":\"h\",\"debit\":\"a\",\"credit\":\"b\",\"amount\":1,\"code\":2,\"expires_in_ms\":60000}\nnonsense\n";
+                 {\"id\":\"h\",\"debit\":\"a\",\"credit\":\"b\",\"amount\":1,\"code\":2,\
+                 \"expires_in_ms\":60000}\nnonsense\n";
     let rows = read("x.ndjson", lines);
     assert_eq!(rows[0], r#"1: {"asset":"x","id":"a","kind":"wallet"}"#);
     assert_eq!(rows[1], "3: WRONG asset = 7: expected a text");
@@ -66,4 +75,37 @@ fn a_head_with_a_column_that_is_none_is_refused_before_anything_is_sent() {
     );
     assert!(read("x.csv", "from,to\n")[0].starts_with("x.csv:1: neither accounts (id, asset, kind) nor"));
     assert!(read("x.txt", "")[0].contains("expected a name that ends with .csv"));
+}
+
+#[derive(Parser)]
+struct CommandLine {
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    arguments: ImportArguments,
+}
+
+#[test]
+fn the_bar_and_the_line_to_go_on_with_are_behind_what_is_done_and_not_what_is_read() {
+    let line = |id: &str| format!("{{\"id\":\"{id}\",\"asset\":\"x\",\"kind\":\"wallet\"}}\n");
+    let rows: Vec<String> = ["a", "b", "c", "d", "e"].map(line).into();
+    let text = rows.concat() + "nonsense\n";
+    for (from_line, done_bytes, line_done, counted) in
+        [(1, rows[..4].concat().len(), 4, 5), (4, rows[..3].concat().len(), 3, 2)]
+    {
+        let from_line = from_line.to_string();
+        let line = ["import", "x.ndjson", "--dry-run", "--batch", "2", "--from-line", &from_line];
+        let CommandLine { connection, arguments } = CommandLine::parse_from(line);
+        let door = Door::new(&connection).expect("nothing is asked yet");
+        let mut import = Import::new(&door, true, &arguments, text.len() as u64);
+        assert!(import.file(text.as_bytes()).is_err(), "the last line is none");
+        assert_eq!((import.bar.position(), import.line_done), (done_bytes as u64, line_done), "from {from_line}");
+        assert_eq!(import.counts.rows, counted);
+    }
+    let whole = rows.concat();
+    let CommandLine { connection, arguments } = CommandLine::parse_from(["import", "x.ndjson", "--dry-run"]);
+    let door = Door::new(&connection).expect("nothing is asked yet");
+    let mut import = Import::new(&door, true, &arguments, whole.len() as u64);
+    assert!(import.file(whole.as_bytes()).is_ok());
+    assert_eq!((import.bar.position(), import.line_done), (whole.len() as u64, 5));
 }
