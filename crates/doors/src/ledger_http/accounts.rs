@@ -20,7 +20,7 @@ use crate::auth::{Grant, Identity, Pattern, Rights};
 use crate::http::{BodyProblems, GuardProblems};
 use crate::json::{Problem, Text, codes, json};
 use crate::ledger_json::account::{AccountBody, KindWord};
-use crate::ledger_json::schemas::{asset_schema, debit_schema};
+use crate::ledger_json::schemas::{asset_schema, code_schema, debit_schema};
 
 /// An account to open.
 #[derive(Deserialize, ToSchema)]
@@ -88,7 +88,7 @@ pub struct RowBody<'a> {
     memo: &'a str,
     /// Code; absent if there is none.
     #[serde(skip_serializing_if = "crate::ledger_json::moves::is_none")]
-    #[schema(required = false)]
+    #[schema(schema_with = code_schema, required = false)]
     code: u32,
     /// User data; absent if there is none.
     #[serde(skip_serializing_if = "str::is_empty")]

@@ -32,6 +32,7 @@ use crate::auth::{Access, Identity, Pattern};
 use crate::http::{GuardProblems, Part, Parts};
 use crate::json::{Problem, ProblemCode, codes, json};
 use crate::ledger_json::account::{KindWord, StatusWord};
+use crate::ledger_json::schemas::code_schema;
 
 /// The content type of events.
 const EVENTS: &str = "text/event-stream";
@@ -140,7 +141,7 @@ pub struct ChangeBody<'a> {
     memo: &'a str,
     /// Code of the client's program; absent for none.
     #[serde(skip_serializing_if = "is_zero")]
-    #[schema(required = false)]
+    #[schema(schema_with = code_schema, required = false)]
     code: u32,
     /// Key of the client's program; absent for none.
     #[serde(skip_serializing_if = "str::is_empty")]

@@ -16,7 +16,7 @@ use crate::json::{Problem, json, response};
 use crate::ledger_json::TransferCall;
 use crate::ledger_json::moves::TransferStateBody;
 use crate::ledger_json::outcome::{OutcomeBody, OutcomesBody};
-use crate::ledger_json::schemas::any_amount_schema;
+use crate::ledger_json::schemas::{any_amount_schema, code_schema};
 use crate::ledger_json::transfer::TransferBody;
 
 /// Path of the hot request.
@@ -45,7 +45,7 @@ pub struct TransferLineBody {
     #[schema(required = false)]
     memo: String,
     /// The reason, as the client numbers its reasons.
-    #[schema(required = false)]
+    #[schema(schema_with = code_schema, required = false)]
     code: u32,
     /// A key of another system.
     #[schema(required = false)]

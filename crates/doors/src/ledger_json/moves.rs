@@ -5,6 +5,7 @@ use tidegate_machines::ledger::{HoldState, HoldView, IdSpace, Refusal, TransferS
 use utoipa::ToSchema;
 
 use super::outcome::OutcomeWord;
+use super::schemas::code_schema;
 use crate::auth::Identity;
 
 /// A transfer as it was decided. A refusal keeps only a digest of what was asked, so then the content is absent.
@@ -45,7 +46,7 @@ pub struct TransferStateBody<'a> {
     pub memo: &'a str,
     /// Code; absent if there is none.
     #[serde(skip_serializing_if = "is_none")]
-    #[schema(required = false)]
+    #[schema(schema_with = code_schema, required = false)]
     pub code: u32,
     /// User data; absent if there is none.
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -109,7 +110,7 @@ pub struct HoldStateBody<'a> {
     pub memo: &'a str,
     /// Code; absent if there is none.
     #[serde(skip_serializing_if = "is_none")]
-    #[schema(required = false)]
+    #[schema(schema_with = code_schema, required = false)]
     pub code: u32,
     /// User data; absent if there is none.
     #[serde(skip_serializing_if = "str::is_empty")]
