@@ -37,37 +37,3 @@ pub use metrics::LedgerMetrics;
 pub use room::{Exchanges, LedgerOptions, LedgerRoom, claim_of_ids, loss_in_words};
 pub use service::LedgerService;
 pub use worker::LedgerShard;
-#[cfg(test)]
-mod zz {
-    #[test]
-    fn sizes() {
-        use crate::{message::*, operation::*};
-        use tidegate_machines::ledger::*;
-        println!(
-            "Operation {} Answer {} Message {} Request {} Reply {} Output {} AccountView {} HoldView {} TransferView {} Outcome {} HistoryRow {} AuditReport {} Rules {} Settings {}",
-            size_of::<Operation>(),
-            size_of::<Answer>(),
-            size_of::<Message>(),
-            size_of::<Request>(),
-            size_of::<Reply>(),
-            size_of::<crate::service::Output>(),
-            size_of::<AccountView>(),
-            size_of::<HoldView>(),
-            size_of::<TransferView>(),
-            size_of::<Outcome>(),
-            size_of::<HistoryRow>(),
-            size_of::<AuditReport>(),
-            size_of::<AccountRules>(),
-            size_of::<AccountSettings>()
-        );
-        println!(
-            "Progress {} Command {} Event {} Transfer {} Chreq {} IdHash {}",
-            size_of::<<crate::service::LedgerService<tidegate_disk::RealDisk> as tidegate_shard::Service>::Progress>(),
-            size_of::<Command>(),
-            size_of::<Event>(),
-            size_of::<Transfer>(),
-            size_of::<ChangeRequest>(),
-            size_of::<crate::ids::IdHash>()
-        );
-    }
-}

@@ -499,4 +499,5 @@ pub enum Message {
     },
 }
 
-// Beyond this, a move is a call of `memcpy`.
+// A move of more is a call of `memcpy`.
+const _: () = assert!(size_of::<Message>() <= 128 && size_of::<Operation>() <= 64 && size_of::<Answer>() <= 112);

@@ -54,7 +54,7 @@ impl<D: Disk> LedgerService<D> {
             Err(Halt::Damaged(_)) => unreachable!("a hold whose record is damaged is passed over"),
             Err(Halt::Unread) => {
                 let expired = turn.state().expired_holds_after(turn.now(), self.expiry.passed);
-                let unread = self.unread(turn, expired.map(|(id, _)| id).take(EXPIRIES_PER_STEP), Some(&at_hand));
+                let unread = self.unread(turn, expired.map(|(id, _)| id).take(EXPIRIES_PER_STEP), &at_hand);
                 self.expiry.reading = Some(self.start_read(unread, jobs));
                 self.expiry.at_hand = at_hand;
                 Ok(())

@@ -219,10 +219,8 @@ impl<D: Disk> LedgerService<D> {
         &self,
         turn: &LedgerTurn<'_, L>,
         ids: impl Iterator<Item = &'i str>,
-        at_hand: Option<&AtHand>,
+        at_hand: &AtHand,
     ) -> Wanted<D> {
-        let nothing = AtHand::default();
-        let at_hand = at_hand.unwrap_or(&nothing);
         let mut wanted =
             Wanted { lookup: self.ids.lookup(), records: RecordsJob::new(Vec::new(), self.log, &self.damages) };
         let mut ahead: VecDeque<(&str, IdHash)> = VecDeque::with_capacity(PREFETCH_AHEAD);
@@ -242,6 +240,19 @@ impl<D: Disk> LedgerService<D> {
         wanted.records.positions.sort_unstable();
         wanted.records.positions.dedup();
         wanted
+    }
+
+    /// Those of the records at `positions` that are neither in memory nor at hand.
+    pub(super) fn unread_records<L: LogStore>(
+        &self,
+        turn: &LedgerTurn<'_, L>,
+        positions: impl Iterator<Item = Position>,
+        at_hand: &AtHand,
+    ) -> Wanted<D> {
+        let is_unread = |at: &Position| turn.peek(*at).is_none() && !at_hand.records.contains_key(at);
+        let mut positions: Vec<Position> = positions.filter(is_unread).collect();
+        positions.sort_unstable();
+        Wanted { lookup: self.ids.lookup(), records: RecordsJob::new(positions, self.log, &self.damages) }
     }
 
     fn add_unread<L: LogStore>(
