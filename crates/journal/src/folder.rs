@@ -136,10 +136,20 @@ impl<D: Disk> Folder<D> {
 
     /// Opens a segment and checks that its header is this log's and agrees with the file's name.
     pub fn open_segment(&self, first: Position) -> Result<(D::File, Cursor), JournalError> {
+        let (file, begins) = self.open_rotten(first)?;
+        Ok((file, begins?))
+    }
+
+    /// The same for a segment whose header may have rotted: then the inner `Err` says so. What is no accident (a header
+    /// of another log, or of another version) is refused all the same.
+    pub fn open_rotten(&self, first: Position) -> Result<(D::File, Result<Cursor, JournalError>), JournalError> {
         let path = self.segment_path(first);
         let file = self.open_file(first)?;
         let mut page = [0; SEGMENT_HEADER_BYTES];
-        let got = read_up_to(&file, &mut page, 0).map_err(|cause| JournalError::io("read", &path, cause))?;
+        let got = match read_up_to(&file, &mut page, 0) {
+            Ok(got) => got,
+            Err(cause) => return Ok((file, Err(JournalError::io("read the header of", &path, cause)))),
+        };
         let damaged = |what: String| JournalError::Damaged {
             segment: self.segment_text(first),
             offset: 0,
@@ -149,19 +159,22 @@ impl<D: Disk> Folder<D> {
                 _ => "perhaps nothing: only the segment's header is bad, its groups follow it".into(),
             },
         };
-        let header = SegmentHeader::decode(&page[..got]).map_err(|fault| match fault {
-            SegmentFault::UnknownVersion(found) => JournalError::UnknownVersion {
-                path: path.clone(),
-                found: found.into(),
-                known: crate::group::FORMAT_VERSION.into(),
-            },
-            SegmentFault::NoMagic => damaged("it does not begin like a segment".into()),
-            SegmentFault::Checksum => damaged("the segment header's checksum does not match".into()),
-        })?;
+        let header = match SegmentHeader::decode(&page[..got]) {
+            Ok(header) => header,
+            Err(SegmentFault::UnknownVersion(found)) => {
+                let known = crate::group::FORMAT_VERSION.into();
+                return Err(JournalError::UnknownVersion { path, found: found.into(), known });
+            }
+            Err(SegmentFault::NoMagic) => return Ok((file, Err(damaged("it does not begin like a segment".into())))),
+            Err(SegmentFault::Checksum) => {
+                return Ok((file, Err(damaged("the segment header's checksum does not match".into()))));
+            }
+        };
         if got < SEGMENT_HEADER_BYTES {
             let what = format!("the file ends after {got} bytes, within its header");
             let lost = "all records of this segment".into();
-            return Err(JournalError::Damaged { segment: self.segment_text(first), offset: 0, what, lost });
+            let segment = self.segment_text(first);
+            return Ok((file, Err(JournalError::Damaged { segment, offset: 0, what, lost })));
         }
         if header.log != self.log {
             return Err(damaged(format!("it belongs to {}, not to {}", header.log, self.log)));
@@ -169,7 +182,7 @@ impl<D: Disk> Folder<D> {
         if header.first.position != first {
             return Err(damaged(format!("its header says that it begins at position {}", header.first.position)));
         }
-        Ok((file, header.first))
+        Ok((file, Ok(header.first)))
     }
 
     /// The same with the kind of disk forgotten, for scans, which need no type parameter then.

@@ -40,11 +40,13 @@ mod reader;
 mod recovery;
 mod scan;
 mod scrub;
+mod seal_check;
 pub mod segment;
 mod segment_groups;
 pub mod step;
 mod store;
 pub mod stream;
+mod walk;
 pub mod witness;
 mod writer;
 

@@ -191,6 +191,21 @@ impl Damages {
         self.note(owner, log.shard, DamagedPlace { file, offset, what: what.into(), lost: lost.into() })
     }
 
+    /// Keeps what is wrong with a segment that the log goes on behind.
+    pub fn note_segment(&self, family: &str, log: LogId, damage: &JournalError) -> &'static DamagedPlace {
+        let (segment, offset, what, lost) = match damage {
+            JournalError::Damaged { segment, offset, what, lost } => {
+                (segment.clone(), *offset, what.clone(), lost.clone())
+            }
+            JournalError::Io { path, doing, cause } => {
+                let lost = "perhaps all records of this segment".into();
+                (path.to_string_lossy().into_owned(), 0, format!("cannot {doing} it: {cause}"), lost)
+            }
+            other => (String::new(), 0, other.to_string(), "perhaps all records of a segment".into()),
+        };
+        self.note_at(Owner::Log(log), family, log, (&segment, offset), (what, lost))
+    }
+
     /// Keeps that the record at `at` is not what it should be although its checksum is right.
     pub fn note_record(&self, family: &str, log: LogId, at: Position, what: &str) -> &'static DamagedPlace {
         let (file, lost) = (format!("journal/{family}-{}", log.shard), format!("the record at position {at}"));

@@ -113,6 +113,9 @@ impl<F: ShardFamily> Recovery<F> {
             let (family, shard, bytes) = (self.family(), self.shard(), found.bytes_cut);
             tracing::warn!(family, shard, bytes, "cut a torn tail: these bytes were never acknowledged");
         }
+        for damage in &found.damaged {
+            self.status.damages().note_segment(self.family(), self.log(), damage);
+        }
         self.status.replay(self.log()).total.store(found.end.sequence.0, Ordering::Relaxed);
         Ok(open)
     }

@@ -1,6 +1,7 @@
 use std::path::{Path, PathBuf};
 
 use super::*;
+use crate::segment::segment_name;
 use crate::archive::Archive;
 use crate::disk::{FakeDisk, RealDisk};
 use crate::group::{self, GROUP_HEADER_BYTES, Seal};
@@ -627,7 +628,9 @@ fn a_sealed_segment_without_its_mark_is_read_whole_and_marked_again() {
         disk.overwrite(&path, mark_at, &other).unwrap();
         let rotten = copy(&disk);
         rotten.flip_bit(&path, mark_at - 10, 3);
-        let (at, offset, what, lost) = damage_of(reopen(&rotten));
+        let mut damaged = reopen(&rotten).unwrap().1.damaged;
+        assert_eq!(damaged.len(), 1, "the log goes on behind it: {damaged:?}");
+        let (at, offset, what, lost) = damage_of(Err::<(), _>(damaged.remove(0)));
         assert_eq!(at, path.display().to_string());
         assert!(offset > SEGMENT_HEADER_BYTES as u64 && offset < mark_at, "{offset}");
         assert!(what.contains("does not match its checksum") && lost.ends_with(&format!("{})", begins[2].position)));
