@@ -6,7 +6,7 @@
 //!
 //! Promise: the new directory has exactly the records of the backup up to the places, and in each log a notice that
 //! says so. It is a data directory only at the very end, when `DIRECTORY` gets its name: what an interrupted restore
-//! leaves is refused by every start. The backup is only read.
+//! leaves is refused by every start, which says what it is. The backup is only read.
 //!
 //! Why a notice: the records behind the places live on elsewhere. Snapshots, ids and copies of that history name its
 //! timeline, and can never be taken for ones of the restored directory.
@@ -14,6 +14,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use tidegate_journal::directory::UNFINISHED_RESTORE;
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::{Cursor, Family, LocalLogs, LogId, Logs, Lost, Notice, NoticeKind, Options, Sequence};
 
@@ -70,6 +71,9 @@ pub fn restore(
     let cuts = places(&logs, at)?;
 
     create_folder(data)?;
+    let words = format!("tidegate restore began to fill this directory from backup {name} of {}\n", from.display());
+    write_file(&data.join(UNFINISHED_RESTORE), words.as_bytes())?;
+    sync_folder(data)?;
     let target = Target { store: &store, name: &name, data, now, logs: LocalLogs::new(RealDisk, data, &families) };
     let total = manifest.logs.iter().flat_map(|log| &log.segments).map(|segment| segment.bytes).sum();
     let mut done = 0;
@@ -108,6 +112,13 @@ fn check_target(data: &Path) -> Result<(), BackupError> {
         Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         entries => entries.map_err(BackupError::io("list", data))?,
     };
+    if data.join(UNFINISHED_RESTORE).exists() && !data.join(DIRECTORY).exists() {
+        return Err(BackupError::Refused(format!(
+            "{}: another restore was writing it and did not come to its end. Unless that one still runs, remove this \
+             directory, and restore again",
+            data.display()
+        )));
+    }
     match entries.into_iter().next() {
         None => Ok(()),
         Some(_) => Err(BackupError::Refused(format!(
@@ -240,6 +251,10 @@ impl Target<'_> {
         write_file(&unfinished, &self.beside(directory)?)?;
         let path = self.data.join(DIRECTORY);
         fs::rename(&unfinished, &path).map_err(BackupError::io("name", &path))?;
+        sync_folder(self.data)?;
+        // Behind the name of DIRECTORY it means nothing any more.
+        let mark = self.data.join(UNFINISHED_RESTORE);
+        fs::remove_file(&mark).map_err(BackupError::io("remove", &mark))?;
         sync_folder(self.data)
     }
 }

@@ -70,6 +70,10 @@ impl Operations for NodeOperations {
         self.status.damages().count()
     }
 
+    fn full_journals(&self) -> u32 {
+        self.status.full_logs()
+    }
+
     fn health(&self) -> Health {
         match self.status.phase() {
             Phase::Serving => Health::Serving,

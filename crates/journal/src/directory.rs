@@ -37,6 +37,8 @@ pub const DIRECTORY_VERSION: u32 = 3;
 const DIRECTORY: &str = "DIRECTORY";
 const DIRECTORY_NEW: &str = "DIRECTORY.new";
 const LOCK: &str = "LOCK";
+/// A file that a directory has as long as a restore fills it. Its text is a line for people.
+pub const UNFINISHED_RESTORE: &str = "RESTORE-UNFINISHED";
 
 /// Whether a family's number of shards may differ from what is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +84,7 @@ impl Directory {
         RealDisk.create_dir_all(path).map_err(|cause| JournalError::io("create", path, cause))?;
         let lock = lock(path).map_err(|unlocked| unlocked.into_error(path))?;
         if !exists(&path.join(DIRECTORY))? {
+            refuse_unfinished(path)?;
             create(path, wanted, created_at_ms)?;
         }
         let mut description = Description::read(&path.join(DIRECTORY))?;
@@ -341,7 +344,20 @@ fn find_description(path: &Path) -> Result<(), JournalError> {
     if exists(&path.join(DIRECTORY))? {
         return Ok(());
     }
+    refuse_unfinished(path)?;
     Err(refuse(path, "there is no file DIRECTORY in it: not a data directory, or one that never started".into()))
+}
+
+/// Refuses what a restore left that did not come to its end.
+fn refuse_unfinished(path: &Path) -> Result<(), JournalError> {
+    if !exists(&path.join(UNFINISHED_RESTORE))? {
+        return Ok(());
+    }
+    let what = format!(
+        "a restore was writing it and did not come to its end (it has the file {UNFINISHED_RESTORE}). Unless that \
+         restore still runs, remove this directory, and restore again: the backup is as it was"
+    );
+    Err(refuse(path, what))
 }
 
 /// Why the lock was not taken.

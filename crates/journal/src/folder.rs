@@ -62,9 +62,18 @@ impl<D: Disk> Folder<D> {
         self.path.join(segment_name(first))
     }
 
-    /// The same for messages.
+    /// Where the segment's bytes are, for messages: in the directory, or where they were moved to.
+    pub fn segment_place(&self, first: Position) -> PathBuf {
+        let path = self.segment_path(first);
+        if self.may_forget() || self.disk.exists(&path).unwrap_or(true) {
+            return path;
+        }
+        self.archived(first).ok().flatten().map_or(path, |segment| PathBuf::from(segment.at))
+    }
+
+    /// The same as a text.
     pub fn segment_text(&self, first: Position) -> String {
-        self.segment_path(first).display().to_string()
+        self.segment_place(first).display().to_string()
     }
 
     /// First positions of all segments of the log, ascending, with those that were moved out of the directory.
@@ -143,12 +152,14 @@ impl<D: Disk> Folder<D> {
     /// The same for a segment whose header may have rotted: then the inner `Err` says so. What is no accident (a header
     /// of another log, or of another version) is refused all the same.
     pub fn open_rotten(&self, first: Position) -> Result<(D::File, Result<Cursor, JournalError>), JournalError> {
-        let path = self.segment_path(first);
         let file = self.open_file(first)?;
         let mut page = [0; SEGMENT_HEADER_BYTES];
         let got = match read_up_to(&file, &mut page, 0) {
             Ok(got) => got,
-            Err(cause) => return Ok((file, Err(JournalError::io("read the header of", &path, cause)))),
+            Err(cause) => {
+                let failed = JournalError::io("read the header of", &self.segment_place(first), cause);
+                return Ok((file, Err(failed)));
+            }
         };
         let damaged = |what: String| JournalError::Damaged {
             segment: self.segment_text(first),
@@ -162,7 +173,7 @@ impl<D: Disk> Folder<D> {
         let header = match SegmentHeader::decode(&page[..got]) {
             Ok(header) => header,
             Err(SegmentFault::UnknownVersion(found)) => {
-                let known = crate::group::FORMAT_VERSION.into();
+                let (path, known) = (self.segment_place(first), crate::group::FORMAT_VERSION.into());
                 return Err(JournalError::UnknownVersion { path, found: found.into(), known });
             }
             Err(SegmentFault::NoMagic) => return Ok((file, Err(damaged("it does not begin like a segment".into())))),

@@ -63,7 +63,7 @@ pub use family::{Family, LogId, Retention};
 pub use forget::Forgotten;
 pub use groups::{Group, GroupReader, Records};
 pub use key::Key;
-pub use local::{DurableEnd, LocalLog, LocalLogs};
+pub use local::{DiskRoom, DurableEnd, LocalLog, LocalLogs};
 pub use notice::{Lost, Notice, NoticeKind, Timeline, Timelines};
 pub use options::Options;
 pub use recovery::RecoveryReport;

@@ -101,7 +101,7 @@ impl<D: Disk> LogReader for Reader<D> {
                     let next = segments.get(behind).copied();
                     return Err(damage(&self.folder, &**scan.file(), first, next, &cursor, fault));
                 }
-                Err(cause) => return Err(JournalError::io("read", &self.folder.segment_path(first), cause)),
+                Err(cause) => return Err(JournalError::io("read", &self.folder.segment_place(first), cause)),
             }
         }
         Ok(())

@@ -106,7 +106,7 @@ impl Sealed {
     ) -> Result<(), JournalError> {
         let file = walk.scan.file();
         let aftermath = Aftermath::examine(&**file, folder.log, first, walk.end.position)
-            .map_err(|cause| JournalError::io("read", &folder.segment_path(first), cause))?;
+            .map_err(|cause| JournalError::io("read", &folder.segment_place(first), cause))?;
         if walk.end.position < next && aftermath.mark_at(&walk.end, MarkKind::Sealed) {
             return Err(missing_segment(folder, &walk.end, Some(next)));
         }

@@ -32,7 +32,7 @@ impl<D: Disk> SegmentGroups<D> {
             "the segment holds the place, and something follows"
         );
         scan.group_after(before, offset_of(first, up_to))
-            .map_err(|cause| JournalError::io("read", &self.folder.segment_path(first), cause))
+            .map_err(|cause| JournalError::io("read", &self.folder.segment_place(first), cause))
     }
 
     fn at_last_segment(&self) -> bool {

@@ -22,7 +22,7 @@ pub(crate) struct Walk {
 
 impl Walk {
     pub fn through<D: Disk>(folder: &Folder<D>, file: Arc<dyn DiskFile>, begins: Cursor) -> Result<Walk, JournalError> {
-        let failed = |cause| JournalError::io("read", &folder.segment_path(begins.position), cause);
+        let failed = |cause| JournalError::io("read", &folder.segment_place(begins.position), cause);
         let limit = file.len().map_err(failed)?;
         let mut scan = SegmentScan::new(file, folder.log, begins.position);
         let (mut end, mut groups, mut claimed) = (begins, 0, begins.position);

@@ -254,7 +254,7 @@ fn ids_folder(data: &Path, shard: u16) -> PathBuf {
 pub fn claim_of_ids(data: &Path, shard: u16) -> Option<Claim> {
     let source = ids_folder(data, shard);
     let (position, timeline) = ids::claim(&RealDisk, &source)?;
-    Some(Claim { source, timeline, position, sequence: None })
+    Some(Claim { source, timeline, position, sequence: None, chain: None, doubt: None })
 }
 
 fn random_seed() -> Result<IdSeed> {

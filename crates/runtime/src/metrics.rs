@@ -20,6 +20,14 @@ metrics! {
 }
 
 metrics! {
+    /// The room of one log on its disk. For the thread that looks after it.
+    pub struct RoomMetrics(family, shard) {
+        disk_full: Gauge "tidegate_journal_disk_full"
+            "1 while a log finds no more room on its disk: writes are refused when what it has claimed is used; else 0.";
+    }
+}
+
+metrics! {
     /// The reading again of one log. For the thread that reads it.
     pub struct ScrubMetrics(family, shard) {
         position: Gauge "tidegate_scrub_position" "Position in the journal that the pass under way has reached.";

@@ -189,3 +189,6 @@ impl<R: LogReader> LogScrub<R> {
 pub fn verify(groups: &mut GroupReader) -> Result<bool, JournalError> {
     Ok(groups.next_group()?.is_some())
 }
+
+#[cfg(test)]
+mod tests;

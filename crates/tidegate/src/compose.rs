@@ -21,9 +21,11 @@ use tidegate_ledger::{LEDGER, LedgerOptions, LedgerRoom};
 use tidegate_runtime::threads::now_ms;
 use tidegate_runtime::{Address, Carries, Node, NodeOptions, Room, Status};
 
+use crate::archiving::Archiving;
+use crate::command::archive::target_that_exists;
 use crate::command::reload::Files;
 use crate::config::{Config, Door, Seed, TopicsKeys};
-use crate::extension::{Extension, Opened};
+use crate::extension::{Extension, KnownFamily, Opened};
 use crate::metrics;
 use crate::private;
 
@@ -44,6 +46,8 @@ pub struct Served<P> {
     pub authenticator: Arc<Authenticator>,
     /// The key.
     pub secret: Secret,
+    /// What archives old segments, if something does.
+    pub archiving: Option<Archiving>,
 }
 
 /// Starts a server as `config` says; returns when it serves. `progress` is called now and then while the logs are
@@ -80,8 +84,15 @@ pub fn start<P: Parcels>(
         scrub_bytes_per_s: config.scrub_bytes_per_s,
     };
     let rooms = rooms(config, files, mqtt, &authenticator, opened)?;
+    if let Some(archive) = &config.archive {
+        target_that_exists(&archive.to).context("archive.to")?;
+    }
     let node = Node::start(&options, directory, rooms, progress)?;
-    Ok(Served { node, authenticator, secret })
+    let archiving = config.archive.clone().map(|settings| {
+        let known = KnownFamily::all(extensions).iter().map(|known| known.copied).collect();
+        Archiving::start(settings, config.data.dir.clone(), known, &options.registry)
+    });
+    Ok(Served { node, authenticator, secret, archiving: archiving.transpose()? })
 }
 
 /// Says which settings of a new directory this one, which has its own, does not follow.

@@ -9,14 +9,18 @@ use tidegate_doors::ledger_http::LedgerHttpMetrics;
 use tidegate_doors::mqtt::{BrokerMetrics, MqttMetrics};
 use tidegate_ledger::LedgerMetrics;
 use tidegate_runtime::metrics::ScrubMetrics;
-use tidegate_runtime::{ClockMetrics, LoopMetrics, ShardMetrics};
+use tidegate_runtime::{ClockMetrics, LoopMetrics, RoomMetrics, ShardMetrics};
 use tidegate_telemetry::{MetricRow, Registry};
+
+use crate::archiving::ArchiveMetrics;
 
 /// By owner, in the order in which people read about them.
 const LISTS: &[&[MetricRow]] = &[
     ShardMetrics::ROWS,
     LedgerMetrics::ROWS,
     ScrubMetrics::ROWS,
+    RoomMetrics::ROWS,
+    ArchiveMetrics::ROWS,
     LoopMetrics::ROWS,
     ClockMetrics::ROWS,
     BinaryMetrics::ROWS,

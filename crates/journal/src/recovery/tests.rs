@@ -613,16 +613,16 @@ fn several_segments() -> (FakeDisk, Vec<Cursor>) {
 #[test]
 fn a_sealed_segment_without_its_mark_is_read_whole_and_marked_again() {
     let (disk, begins) = several_segments();
-    let (path, mark_at) = (segment(begins[1].position), offset_of(begins[1].position, begins[2].position));
+    let (path, mark_at) = (segment(begins[2].position), offset_of(begins[2].position, begins[3].position));
     let whole = disk.contents(&path).unwrap();
-    let mark = Mark { log: LOG, kind: MarkKind::Sealed, end: begins[2] };
+    let mark = Mark { log: LOG, kind: MarkKind::Sealed, end: begins[3] };
     assert_eq!(Mark::decode(&whole[mark_at as usize..]), Ok(mark));
     // Neither none nor one of another place, kind or log is taken for it.
     let others = [
         [0; MARK_BYTES],
         Mark { kind: MarkKind::Tail, ..mark }.encode(),
         Mark { log: FAMILY.log(98, 1), ..mark }.encode(),
-        Mark { end: begins[1], ..mark }.encode(),
+        Mark { end: begins[2], ..mark }.encode(),
     ];
     for other in others {
         disk.overwrite(&path, mark_at, &other).unwrap();
@@ -633,8 +633,8 @@ fn a_sealed_segment_without_its_mark_is_read_whole_and_marked_again() {
         let (at, offset, what, lost) = damage_of(Err::<(), _>(damaged.remove(0)));
         assert_eq!(at, path.display().to_string());
         assert!(offset > SEGMENT_HEADER_BYTES as u64 && offset < mark_at, "{offset}");
-        assert!(what.contains("does not match its checksum") && lost.ends_with(&format!("{})", begins[2].position)));
-        // Only the last that can be without a mark after a crash is marked again, here the only one.
+        assert!(what.contains("does not match its checksum") && lost.ends_with(&format!("{})", begins[3].position)));
+        // Only the last one can be without a mark after a crash. It is marked again.
         let (log, _) = reopen(&disk).unwrap();
         drop(log);
         assert_eq!(disk.contents(&path).unwrap(), whole);

@@ -22,7 +22,7 @@ use tidegate_broker::TopicsFamily;
 use tidegate_journal::directory::Directory;
 use tidegate_journal::disk::RealDisk;
 use tidegate_journal::notice::NOTICE_TEXT_BYTES_MAX;
-use tidegate_journal::witness::Witness;
+use tidegate_journal::witness::{Witness, check_folder};
 use tidegate_journal::{
     Cursor, Family, LocalLogs, LogId, LogStore, Logs, Lost, Notice, NoticeKind, Opened, Options, Sequence,
 };
@@ -65,6 +65,9 @@ pub fn run<P>(
     let mut others = vec![KnownFamily::of::<TopicsFamily>()];
     others.extend(extensions.iter().flat_map(|extension| extension.families()));
     let families: Vec<Family> = std::iter::once(LEDGER).chain(others.iter().map(|known| known.family)).collect();
+    if let Some(folder) = witness {
+        check_folder(&RealDisk, folder)?;
+    }
     let directory = Directory::open(data, &families)?;
     let logs = LocalLogs::new(RealDisk, data, &families);
 

@@ -120,6 +120,14 @@ fn a_witness_on_another_disk_proves_what_nothing_on_this_one_can() {
     let data_keys = format!("witness = {:?}\n", witness.display().to_string());
     let settings = Settings { data_keys, ..unseen };
     let journal = settings.data.join("journal");
+    // The place of a disk that is not mounted: missing, or an empty folder.
+    for _ in 0..2 {
+        let refused = Server::refused(&settings);
+        assert!(refused.log.contains("data.witness: ") && refused.log.contains("is its disk mounted?"), "{refused}");
+        fs::create_dir_all(&witness).expect("it can be made");
+    }
+    assert_eq!(fs::read_dir(&witness).expect("it is there").count(), 0, "nothing was made there");
+    fs::write(witness.join("tidegate-witnesses"), "").expect("it can be made");
     let server = Server::start(&settings);
     open_show(&mut connect(&server));
     assert!(server.terminate().status.success());
@@ -140,6 +148,40 @@ fn a_witness_on_another_disk_proves_what_nothing_on_this_one_can() {
     let server = Server::start(&settings);
     vote(&server, "spent");
     assert!(server.terminate().status.success());
+    Server::start(&settings).kill();
+}
+
+#[test]
+fn a_witness_tells_a_log_that_was_exchanged_although_it_is_longer() {
+    let folder = folder();
+    let (backup, witness) = (folder.path().join("backup"), folder.path().join("far"));
+    let alone = Settings { snapshot_interval_s: 0, ..Settings::new(folder.path()) };
+    let data_keys = format!("witness = {:?}\n", witness.display().to_string());
+    let settings = Settings { data_keys, ..alone.clone() };
+    let journal = settings.data.join("journal");
+    fs::create_dir_all(&witness).and_then(|()| fs::write(witness.join("tidegate-witnesses"), "")).unwrap();
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    assert!(server.terminate().status.success());
+    copy(&journal, &backup);
+    let server = Server::start(&settings);
+    vote(&server, "spent");
+    assert!(server.terminate().status.success());
+
+    // The old copy goes on elsewhere, without the witness, and further.
+    put(&backup, &journal);
+    fs::remove_dir_all(settings.data.join("ids")).expect("nobody uses it");
+    let server = Server::start(&alone);
+    for name in ["other", "words", "of", "it"] {
+        vote(&server, name);
+    }
+    assert!(server.terminate().status.success());
+    let words = ["the log is not the one that was written here", ".witness was made at sequence"];
+    let refused = Server::refused(&settings);
+    assert!(words.iter().all(|words| refused.log.contains(words)), "{refused}");
+    let witness = witness.display().to_string();
+    let accepted = tool(&settings.data, &["accept-loss", "--yes", "--witness", &witness, "--reason", WHY]);
+    assert!(accepted.status.success() && accepted.log.contains(".witness is set aside as"), "{accepted}");
     Server::start(&settings).kill();
 }
 
