@@ -143,6 +143,7 @@ impl Directory {
             }
         }
         find_logs(path, &description, families)?;
+        refuse_unlisted(path, &description, families)?;
         Ok(Directory { path: path.to_path_buf(), description, _lock: lock })
     }
 
@@ -263,14 +264,7 @@ fn finish(path: &Path, found: &Description, description: &Description, wanted: &
             let folder = Folder::new(RealDisk, path, family, family.log(description.id, shard));
             recovery::create(&folder)?;
             if !recovery::is_untouched(&folder)? {
-                let what = format!(
-                    "there are records in {}, and DIRECTORY does not list family {} \"{}\": restore DIRECTORY from a \
-                     copy",
-                    folder.path.display(),
-                    family.number,
-                    family.name
-                );
-                return Err(refuse(path, what));
+                return Err(refuse(path, unlisted(&folder, family)));
             }
         }
     }
@@ -279,6 +273,36 @@ fn finish(path: &Path, found: &Description, description: &Description, wanted: &
     let failed = |cause| JournalError::io("create", &path.join(DIRECTORY), cause);
     fs::rename(path.join(DIRECTORY_NEW), path.join(DIRECTORY)).map_err(failed)?;
     RealDisk.sync_dir(path).map_err(failed)
+}
+
+/// Why a log that `DIRECTORY` does not list is not passed over.
+fn unlisted(folder: &Folder<RealDisk>, family: &Family) -> String {
+    format!(
+        "there are records in {}, and DIRECTORY does not list that log of family {} \"{}\": it is older than these \
+         records. Restore DIRECTORY from a newer copy",
+        folder.path.display(),
+        family.number,
+        family.name
+    )
+}
+
+/// Refuses a directory that has records of these families in logs that it does not list. Why: whoever reads only what is
+/// listed would call a part the whole.
+fn refuse_unlisted(path: &Path, description: &Description, families: &[Family]) -> Result<(), JournalError> {
+    let journal = path.join("journal");
+    let names = RealDisk.list(&journal).map_err(|cause| JournalError::io("list", &journal, cause))?;
+    for family in families {
+        let number = |name: &String| name.strip_prefix(family.name)?.strip_prefix('-')?.parse::<u16>().ok();
+        let is_unlisted = |shard: &u16| *shard >= description.shards(family.number) && *shard < SHARDS_MAX;
+        for shard in names.iter().filter_map(number).filter(is_unlisted) {
+            let folder = Folder::new(RealDisk, path, family, family.log(description.id, shard));
+            // An addition that was cut short leaves empty logs.
+            if !folder.list_segments()?.is_empty() && !recovery::is_untouched(&folder)? {
+                return Err(refuse(path, unlisted(&folder, family)));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// That every listed log of these families is there.

@@ -242,6 +242,16 @@ fn check_clock(recovery: &Recovery<LedgerFamily>, ledger: &Ledger, wall: TimeMs)
             ledger.open_holds()
         ));
     }
+    if behind_ms > LEDGER_QUIET_MS_MAX && newest > TimeMs(0) {
+        let (family, shard, days) = (recovery.family(), recovery.shard(), behind_ms / DAY_MS);
+        tracing::warn!(
+            family,
+            shard,
+            days,
+            "the clock of this host is ahead of the newest record by so many days. If nothing was decided for so long, \
+             all is well; else correct the clock before something is: the time of records does not go back"
+        );
+    }
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use tidegate_shard::{ReplayReport, Service, Shard};
 use tidegate_telemetry::metrics;
 
 use crate::scrub::ScrubFacts;
+use crate::threads::now_ms;
 
 metrics! {
     /// What one worker's loop counts. For its thread.
@@ -70,6 +71,8 @@ metrics! {
         time_ahead_nanoseconds: Gauge "tidegate_shard_time_ahead_seconds"
             "By how much the time of the newest record was ahead of the host's clock at the start, as far as that is \
              not made up for yet.";
+        newest_ahead_nanoseconds: Gauge "tidegate_shard_newest_record_ahead_seconds"
+            "How far the time of the newest record is ahead of the wall clock of the host now; 0 if it is not.";
         journal_sequence: Gauge "tidegate_journal_sequence" "Sequence of the last record appended.";
         append_latency: Histogram "tidegate_append_seconds" "Writing a group to its segment.";
         sync_latency: Histogram "tidegate_sync_seconds" "Waiting for the disk to have a group.";
@@ -101,6 +104,8 @@ impl ShardMetrics {
         self.reads_under_way.set(facts.jobs as i64);
         self.journal_groups.follow(facts.groups);
         self.time_ahead_nanoseconds.set((facts.time_ahead_ms as i64).saturating_mul(1_000_000));
+        let ahead_ms = facts.newest.0.saturating_sub(now_ms().0) as i64;
+        self.newest_ahead_nanoseconds.set(ahead_ms.saturating_mul(1_000_000));
         self.journal_sequence.set(shard.appended().0 as i64);
         shard.log_mut().take_facts(&mut |batch| {
             self.group_records.record(batch.records.into());

@@ -297,7 +297,7 @@ fn records_of_a_family_that_the_description_lacks_are_never_adopted() {
     // Somebody put back an old copy of DIRECTORY.
     fs::write(data.path().join(DIRECTORY), older).unwrap();
     let said = refusal(open(data.path(), &server(1, 1)));
-    assert!(said.contains("DIRECTORY does not list family 2 \"topics\": restore DIRECTORY from a copy"), "{said}");
+    assert!(said.contains("DIRECTORY does not list that log of family 2 \"topics\""), "{said}");
 }
 
 #[test]
