@@ -171,7 +171,8 @@ fn check_target(data: &Path, target: &dyn ArchiveTarget) -> Result<(), BackupErr
     let moved = Archive::read(&RealDisk, data)?.segments;
     let gone = moved.iter().rev().find(|segment| target.is_gone(&segment.at));
     gone.map_or(Ok(()), |segment| {
-        let what = "it was archived and is not there any more: is its disk mounted? Nothing is moved there before it is";
+        let what =
+            "it was archived and is not there any more: is its disk mounted? Nothing is moved there before it is";
         Err(BackupError::Refused(format!("{}: {what}", segment.at)))
     })
 }

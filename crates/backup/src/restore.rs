@@ -48,6 +48,11 @@ pub struct RestoredLog {
     pub end: Sequence,
     /// The last record that the backup has.
     pub backup_end: Sequence,
+    /// So many of its last records are behind the place that was asked for: records of other shards before that place
+    /// rest on them, or are of one group with one that does.
+    pub moved_forward: u64,
+    /// Whether it was cut at the snapshot that stands in for its beginning, perhaps behind the place that was asked for.
+    pub ends_at_snapshot: bool,
 }
 
 /// Restores from the directory of backups `from` into `data`, which is empty or does not exist. Without a name, the
@@ -81,11 +86,14 @@ pub fn restore(
     for ((_, logs), cuts) in logs.iter().zip(&cuts) {
         for (log, cut) in logs.iter().zip(cuts) {
             let copy = manifest.logs.iter().find(|copy| copy.name == log.name).expect("it was made of the manifest");
-            target.log(copy, log.files.log(), *cut, &mut |piece| {
+            target.log(copy, log.files.log(), cut.end, &mut |piece| {
                 done += piece;
                 progress(done, total);
             })?;
-            restored.logs.push(RestoredLog { name: log.name.clone(), end: cut.sequence, backup_end: log.end.sequence });
+            let (name, end, backup_end) = (log.name.clone(), cut.end.sequence, log.end.sequence);
+            let (moved_forward, snapshot) = (end.0 - cut.asked.sequence.0, log.from.sequence);
+            let ends_at_snapshot = snapshot > Sequence(0) && end == snapshot && end < backup_end;
+            restored.logs.push(RestoredLog { name, end, backup_end, moved_forward, ends_at_snapshot });
         }
     }
     target.identity(&manifest.files)?;

@@ -75,7 +75,9 @@ impl Key {
         }
         let key = Key(disk.random_bytes().map_err(failed)?);
         let file = disk.create_new(&new).map_err(failed)?;
-        file.write_all_at(&[&key.0[..], &checksum(&key.0).to_le_bytes()].concat(), 0).and_then(|()| file.sync_data()).map_err(failed)?;
+        file.write_all_at(&[&key.0[..], &checksum(&key.0).to_le_bytes()].concat(), 0)
+            .and_then(|()| file.sync_data())
+            .map_err(failed)?;
         disk.rename(&new, &path).and_then(|()| disk.sync_dir(data)).map_err(failed)?;
         Ok(key)
     }

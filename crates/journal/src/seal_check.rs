@@ -87,7 +87,8 @@ impl Sealed {
                 self.unsealed = Some((first, walk.end));
             }
             // The mark comes behind the name of the next segment: until then there is nothing, or where the log ended.
-            let is_crash = is_last && (bytes[..got].iter().all(|byte| *byte == 0) || is_tail(folder, &bytes, &walk.end));
+            let is_crash =
+                is_last && (bytes[..got].iter().all(|byte| *byte == 0) || is_tail(folder, &bytes, &walk.end));
             if !is_crash {
                 self.damaged.push(mark_damaged(folder, first, next, "nothing: its groups were read, and are whole"));
             }

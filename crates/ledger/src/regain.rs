@@ -138,7 +138,9 @@ impl KnownCredit {
                 let adopt = Command::AdoptAccount { id: &self.credit, asset: &self.asset, kind: facts.kind, home };
                 here.decide(&adopt, None, now)
             }
-            (LossSide::Sent, Some(placed)) => here.decide(&Command::PostHold { id: &self.id, amount }, Some(placed), now),
+            (LossSide::Sent, Some(placed)) => {
+                here.decide(&Command::PostHold { id: &self.id, amount }, Some(placed), now)
+            }
             (LossSide::Sent, None) => here.decide(&Command::Transfer { transfer, credit_missing: false }, None, now),
         };
         match decision {
@@ -206,7 +208,18 @@ pub fn known_credits<G: Logs>(
 /// What a received credit said when it came.
 fn received<'a>(there: &'a Ledger, event: &Event<'a>) -> Option<InboundCredit<'a>> {
     let Event::CreditReceived {
-        from, number, posted, id, debit, credit, amount, memo, label, debit_position, decided_at, ..
+        from,
+        number,
+        posted,
+        id,
+        debit,
+        credit,
+        amount,
+        memo,
+        label,
+        debit_position,
+        decided_at,
+        ..
     } = *event
     else {
         return None;

@@ -29,7 +29,7 @@ use crate::announcer::AnnounceRules;
 use crate::changes::{ChangeLog, ChangeLogs};
 use crate::family::{LEDGER, LedgerFamily};
 use crate::ids::{self, IdIndex, IdSeed, IdsOptions};
-use crate::limits::{DAY_MS, LEDGER_AHEAD_MS_MAX, LEDGER_BEHIND_MS_MAX};
+use crate::limits::{DAY_MS, LEDGER_AHEAD_MS_MAX, LEDGER_BEHIND_MS_MAX, LEDGER_QUIET_MS_MAX};
 use crate::metrics::LedgerMetrics;
 use crate::operation::Message;
 use crate::protocol::LedgerProtocol;

@@ -27,8 +27,8 @@ use tidegate_telemetry::Registry;
 
 use crate::address::{Address, Carries, EndpointIndex};
 use crate::clock::{ClockKeeper, ClockMetrics, NodeClock};
-use crate::disk_room::{RoomWatch, WatchedRoom};
 use crate::direct::{self, Direct, DirectProtocol};
+use crate::disk_room::{RoomWatch, WatchedRoom};
 use crate::log_keeper::{LogKeeper, Scrubbed};
 use crate::member::{Port, Resident};
 use crate::mesh::{Endpoint, Parker, mesh};

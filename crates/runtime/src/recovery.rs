@@ -20,8 +20,8 @@ use tidegate_journal::witness::{Testimony, Witness};
 use tidegate_journal::{LocalLog, LocalLogs, LogId, LogStore, Options};
 use tidegate_shard::{Claim, Derived, OpenShard, Replayed, ShardFamily, Snapshots};
 
-use crate::mesh::Parker;
 use crate::disk_room::WatchedRoom;
+use crate::mesh::Parker;
 use crate::metrics::ShardMetrics;
 use crate::status::Status;
 use crate::witness::Witnessed;

@@ -118,12 +118,13 @@ impl Archiver {
         let target = target_that_exists(to)?;
         let mut rate = Rate::new(self.settings.bytes_per_s, &self.stopping);
         let (began, mut known) = (Instant::now(), 0);
-        let moved = archive(&self.data, &self.known, &*target, keep, &mut |bytes| rate.spend(bytes), &mut |done, _| {
-            self.metrics.segments.add(1);
-            // What is counted here once more after an error would be told by the next look.
-            let _ = count(done - known);
-            known = done;
-        })?;
+        let moved =
+            archive(&self.data, &self.known, &*target, keep, &mut |bytes| rate.spend(bytes), &mut |done, _| {
+                self.metrics.segments.add(1);
+                // What is counted here once more after an error would be told by the next look.
+                let _ = count(done - known);
+                known = done;
+            })?;
         if moved.segments > 0 {
             let (segments, bytes) = (moved.segments, moved.bytes);
             let took_ms = began.elapsed().as_millis() as u64;

@@ -16,7 +16,7 @@ use std::path::Path;
 
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path as ObjectPath;
-use object_store::{ObjectStore, PutPayload};
+use object_store::{ObjectStoreExt, PutPayload};
 use tidegate_backup::{ArchiveTarget, Pace};
 use tidegate_journal::archive::ArchiveSource;
 
@@ -83,19 +83,19 @@ impl ArchiveSource for Fetcher {
 }
 
 fn fetch(url: &str, into: &Path, pace: Pace<'_>) -> Result<(), String> {
-        run(url, async |store, path| {
-            let bytes = store.head(&path).await.map_err(|cause| cause.to_string())?.size;
-            let mut target = File::create_new(into).map_err(|cause| cause.to_string())?;
-            let mut at = 0;
-            while at < bytes {
-                let end = bytes.min(at + PART_BYTES as u64);
-                let part = store.get_range(&path, at..end).await.map_err(|cause| cause.to_string())?;
-                target.write_all(&part).map_err(|cause| cause.to_string())?;
-                pace(end - at)?;
-                at = end;
-            }
-            target.sync_all().map_err(|cause| cause.to_string())
-        })
+    run(url, async |store, path| {
+        let bytes = store.head(&path).await.map_err(|cause| cause.to_string())?.size;
+        let mut target = File::create_new(into).map_err(|cause| cause.to_string())?;
+        let mut at = 0;
+        while at < bytes {
+            let end = bytes.min(at + PART_BYTES as u64);
+            let part = store.get_range(&path, at..end).await.map_err(|cause| cause.to_string())?;
+            target.write_all(&part).map_err(|cause| cause.to_string())?;
+            pace(end - at)?;
+            at = end;
+        }
+        target.sync_all().map_err(|cause| cause.to_string())
+    })
 }
 
 /// Bucket and path of a URL.
@@ -110,6 +110,8 @@ where
     F: Future<Output = Result<T, String>>,
 {
     let said = |cause: String| format!("{url}: {cause}");
+    // Whoever was first has set it; there is one for the process.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let (bucket, path) = place(url).ok_or_else(|| said("only s3:// can be asked".into()))?;
     let store = AmazonS3Builder::from_env().with_bucket_name(bucket).build();
     let store = store.map_err(|cause| said(cause.to_string()))?;

@@ -298,6 +298,24 @@ fn records_of_a_family_that_the_description_lacks_are_never_adopted() {
     fs::write(data.path().join(DIRECTORY), older).unwrap();
     let said = refusal(open(data.path(), &server(1, 1)));
     assert!(said.contains("DIRECTORY does not list that log of family 2 \"topics\""), "{said}");
+    // Nor are they passed over by tools, which would call the rest the whole.
+    for refused in [Directory::open(data.path(), &[LEDGER, TOPICS]), Directory::look_at(data.path(), &[TOPICS])] {
+        assert_eq!(refusal(refused), said);
+    }
+    drop(Directory::open(data.path(), &[LEDGER]).expect("of a family that the tool does not know it says nothing"));
+}
+
+#[test]
+fn a_tool_reads_a_directory_that_an_older_program_made_and_one_that_an_addition_was_cut_short_in() {
+    let data = tempfile::tempdir().unwrap();
+    create_and_close(data.path(), &[fixed(LEDGER, 1)]);
+    let older = text(data.path());
+    let found = Directory::open(data.path(), &[LEDGER, TOPICS]).unwrap();
+    assert_eq!((found.shards(LEDGER), found.shards(TOPICS)), (1, 0));
+    drop(found);
+    create_and_close(data.path(), &server(1, 2));
+    fs::write(data.path().join(DIRECTORY), older).unwrap();
+    assert_eq!(Directory::open(data.path(), &[LEDGER, TOPICS]).unwrap().shards(TOPICS), 0, "its logs are empty");
 }
 
 #[test]

@@ -1,10 +1,10 @@
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::segment::segment_name;
 use crate::archive::Archive;
 use crate::disk::{FakeDisk, RealDisk};
 use crate::group::{self, GROUP_HEADER_BYTES, Seal};
+use crate::segment::segment_name;
 use crate::step::{Step, StepLogs};
 use crate::{Family, LogReader, LogStore, Logs, Lost, NoticeKind, Opened, Retention, Sequence, StepLog};
 

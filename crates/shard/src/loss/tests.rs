@@ -111,7 +111,10 @@ fn a_witness_behind_the_end_of_a_log_with_other_records_proves_that_it_was_excha
     assert!(OpenShard::open_with(&logs(&written), snapshots(&written), SMALL, &[its.clone()]).is_ok());
     let refused = OpenShard::open_with(&logs(&other), snapshots(&other), SMALL, &[its.clone()]);
     let refused = refused.err().expect("it is another log").to_string();
-    assert!(refused.contains("far/witness was made at sequence 2 of a log with other records before that"), "{refused}");
+    assert!(
+        refused.contains("far/witness was made at sequence 2 of a log with other records before that"),
+        "{refused}"
+    );
     assert!(refused.starts_with("records are lost: the log is not the one that was written here: "), "{refused}");
     // Also where no group of the other log ends at that place.
     let uneven = FakeDisk::new(1);

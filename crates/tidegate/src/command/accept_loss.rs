@@ -296,7 +296,9 @@ fn regain<'a>(
             }
         }
         // The other shard has what it knows; so many may be unconfirmed.
-        if credit.side == LossSide::Sent && (again.is_multiple_of(CONFIRM_EVERY) || here.exchanged(credit.there).sent == credit.number) {
+        if credit.side == LossSide::Sent
+            && (again.is_multiple_of(CONFIRM_EVERY) || here.exchanged(credit.there).sent == credit.number)
+        {
             let confirm = Command::ConfirmCredits { to: credit.there, number: credit.number };
             if let Decision::Append { event, .. } = here.decide(&confirm, None, now) {
                 appender.append(here, &event)?;
