@@ -9,8 +9,8 @@
 //!
 //! The oldest go first, so that what stays is the end of the log. Logs that forget are left alone.
 //!
-//! Why it is told of each piece that is read or moved: a server archives by itself, and the disk and the network are its
-//! clients' before they are the archive's.
+//! Why it is told of each piece that is read or moved: a server archives by itself, and the disk and the network are
+//! its clients' before they are the archive's.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -31,8 +31,8 @@ use crate::known::Known;
 /// How much is read at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Told of the bytes of each piece that was read, sent or read back. May wait, to keep a rate; `Err`, in words, ends the
-/// work before the next piece.
+/// Told of the bytes of each piece that was read, sent or read back. May wait, to keep a rate; `Err`, in words, ends
+/// the work before the next piece.
 pub type Pace<'a> = &'a mut dyn FnMut(u64) -> Result<(), String>;
 
 /// Where segments are moved to.

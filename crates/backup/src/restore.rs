@@ -51,7 +51,8 @@ pub struct RestoredLog {
     /// So many of its last records are behind the place that was asked for: records of other shards before that place
     /// rest on them, or are of one group with one that does.
     pub moved_forward: u64,
-    /// Whether it was cut at the snapshot that stands in for its beginning, perhaps behind the place that was asked for.
+    /// Whether it was cut at the snapshot that stands in for its beginning, perhaps behind the place that was asked
+    /// for.
     pub ends_at_snapshot: bool,
 }
 

@@ -286,8 +286,8 @@ fn unlisted(folder: &Folder<RealDisk>, family: &Family) -> String {
     )
 }
 
-/// Refuses a directory that has records of these families in logs that it does not list. Why: whoever reads only what is
-/// listed would call a part the whole.
+/// Refuses a directory that has records of these families in logs that it does not list. Why: whoever reads only what
+/// is listed would call a part the whole.
 fn refuse_unlisted(path: &Path, description: &Description, families: &[Family]) -> Result<(), JournalError> {
     let journal = path.join("journal");
     let names = RealDisk.list(&journal).map_err(|cause| JournalError::io("list", &journal, cause))?;

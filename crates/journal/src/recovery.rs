@@ -96,8 +96,8 @@ pub(crate) fn open<D: Disk>(
     // failure in between once made the last segment vanish behind a mark that promised it.
     folder.disk.sync_dir(&folder.path).map_err(|cause| JournalError::io("sync", &folder.path, cause))?;
     let inspection = Inspection::of(&folder, since)?;
-    if let Some((first, end)) = inspection.sealed.unsealed {
-        reseal(&folder, first, end)?;
+    for (first, end) in &inspection.sealed.unsealed {
+        reseal(&folder, *first, *end)?;
     }
     let segment = repair(&folder, &inspection)?;
     let marked =
@@ -285,7 +285,7 @@ pub(crate) fn is_untouched<D: Disk>(folder: &Folder<D>) -> Result<bool, JournalE
     Ok(begins == Cursor::START && bytes == SEGMENT_HEADER_BYTES as u64)
 }
 
-/// Writes the mark that a crash kept from a complete segment.
+/// Writes the mark that a complete segment lacks.
 fn reseal<D: Disk>(folder: &Folder<D>, first: Position, end: Cursor) -> Result<(), JournalError> {
     let failed = |cause| JournalError::io("seal", &folder.segment_path(first), cause);
     let file = folder.open_file(first)?;

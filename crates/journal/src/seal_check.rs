@@ -24,9 +24,10 @@ use crate::{Cursor, JournalError, Position};
 /// The segments before the last one.
 #[derive(Default)]
 pub(crate) struct Sealed {
-    /// One that was complete when a crash came between the next one and the mark.
-    pub unsealed: Option<(Position, Cursor)>,
-    /// What is wrong with others.
+    /// Those that were read whole because their mark is not there: a crash came between the next segment and the mark, or
+    /// the mark has rotted. All that it would say is known.
+    pub unsealed: Vec<(Position, Cursor)>,
+    /// What is wrong.
     pub damaged: Vec<JournalError>,
 }
 
@@ -83,14 +84,12 @@ impl Sealed {
             }
         };
         if walk.end.position == next && follows.is_none_or(|follows| follows == walk.end) {
-            if is_last {
-                self.unsealed = Some((first, walk.end));
-            }
+            self.unsealed.push((first, walk.end));
             // The mark comes behind the name of the next segment: until then there is nothing, or where the log ended.
             let is_crash =
                 is_last && (bytes[..got].iter().all(|byte| *byte == 0) || is_tail(folder, &bytes, &walk.end));
             if !is_crash {
-                self.damaged.push(mark_damaged(folder, first, next, "nothing: its groups were read, and are whole"));
+                self.damaged.push(mark_damaged(folder, first, next, "nothing: its groups were read, and are whole; a start writes it again"));
             }
             return Ok(Some(walk.end));
         }

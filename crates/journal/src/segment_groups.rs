@@ -52,8 +52,8 @@ impl<D: Disk> SegmentGroups<D> {
             Ok(opened) => opened,
             Err(error) => return Err(self.judge_open(place, first, error)?),
         };
-        // A header that rotted is told by whoever looks for that ([`crate::LogReader::rotten_ends`]). Nothing here needs
-        // it: each group says whose it is, where it stands, and what it follows.
+        // A header that rotted is told by whoever looks for that ([`crate::LogReader::rotten_ends`]). Nothing here
+        // needs it: each group says whose it is, where it stands, and what it follows.
         if let Ok(begins) = begins
             && begins.position == place.position
             && begins != *place

@@ -172,8 +172,8 @@ impl KnownCredit {
     }
 }
 
-/// The credits that `here` has lost and `there` knows of, in order: those with numbers behind `reached`, up to `number`.
-/// Reads the whole log of `there`. Ends before the first one that is missing there, too.
+/// The credits that `here` has lost and `there` knows of, in order: those with numbers behind `reached`, up to
+/// `number`. Reads the whole log of `there`. Ends before the first one that is missing there, too.
 pub fn known_credits<G: Logs>(
     logs: &G,
     directory: u64,

@@ -24,7 +24,7 @@ metrics! {
     /// The room of one log on its disk. For the thread that looks after it.
     pub struct RoomMetrics(family, shard) {
         disk_full: Gauge "tidegate_journal_disk_full"
-            "1 while a log finds no more room on its disk: writes are refused when what it has claimed is used; else 0.";
+            "1 while a log finds no more room on its disk, and writes are refused when what it has is used; else 0.";
     }
 }
 

@@ -243,8 +243,8 @@ impl<F: ShardFamily, D: Disk> Snapshots<F, D> {
         paths.filter_map(|path| Some(self.header(&path).ok()??.cursor.position)).max()
     }
 
-    /// What the snapshots that stand behind `end` say of the log. What one says that is damaged, or was not written with
-    /// this directory's key, is a claim in doubt, if it is what its name says, too.
+    /// What the snapshots that stand behind `end` say of the log. What one says that is damaged, or was not written
+    /// with this directory's key, is a claim in doubt, if it is what its name says, too.
     pub(crate) fn claims_behind(&self, end: Position) -> Vec<Claim> {
         let paths = self.names().into_iter().flatten().map(|name| self.folder.join(name));
         let claim = |path: PathBuf| {

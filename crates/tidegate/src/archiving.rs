@@ -4,8 +4,8 @@
 //!   each interval ─▶ segments to move? ─▶ backup::archive, paced ─▶ metrics, log
 //! ```
 //!
-//! Promise: what [`tidegate_backup::archive`] promises. Whatever fails is tried again at the next look; the segment stays
-//! where it is until then.
+//! Promise: what [`tidegate_backup::archive`] promises. Whatever fails is tried again at the next look; the segment
+//! stays where it is until then.
 //!
 //! Why a thread of its own: it waits for a network, and sleeps to keep its rate.
 

@@ -634,7 +634,7 @@ fn a_sealed_segment_without_its_mark_is_read_whole_and_marked_again() {
         assert_eq!(at, path.display().to_string());
         assert!(offset > SEGMENT_HEADER_BYTES as u64 && offset < mark_at, "{offset}");
         assert!(what.contains("does not match its checksum") && lost.ends_with(&format!("{})", begins[3].position)));
-        // Only the last one can be without a mark after a crash. It is marked again.
+        // All that it said is known, so it is marked again.
         let (log, _) = reopen(&disk).unwrap();
         drop(log);
         assert_eq!(disk.contents(&path).unwrap(), whole);

@@ -94,8 +94,8 @@ pub fn run<P>(
     for (shard, loss) in &ledger.booked {
         let (amount, asset, peer) = (loss.amount.get(), &loss.asset, loss.peer);
         say(format_args!(
-            "LOST: ledger shard {shard}: {amount} {asset} between it and shard {peer}; what can be written again is, and \
-             the rest is booked against an account source:accepted-loss:{asset}:…"
+            "LOST: ledger shard {shard}: {amount} {asset} between it and shard {peer}; what can be written again \
+             is, and the rest is booked against an account source:accepted-loss:{asset}:…"
         ));
     }
     for credit in ledger.known.iter().take(LISTED_MAX) {
@@ -229,8 +229,8 @@ fn set_aside(path: &Path, number: u32) -> PathBuf {
     name.into()
 }
 
-/// Writes into the logs of the shards that lost records what others know of them, again, and books as a loss what cannot
-/// be written again. Each record is checked against the fold of its log first.
+/// Writes into the logs of the shards that lost records what others know of them, again, and books as a loss what
+/// cannot be written again. Each record is checked against the fold of its log first.
 fn book(
     logs: &LocalLogs<RealDisk>,
     directory: u64,

@@ -170,7 +170,7 @@ fn a_bit_that_rots_in_the_mark_of_a_sealed_segment_is_named_by_audit_and_start()
     flip(&sealed, mark_of(&sealed) + 20);
     let audited = audit(&settings.data);
     assert!(!audited.status.success() && audited.log.contains(WORDS), "{audited}");
-    // The newest mark is written again by the start that names it.
+    // It is written again by the start that names it.
     let server = Server::start(&settings);
     assert!(server.log().contains(WORDS), "{}", server.log());
     assert!(server.terminate().status.success());
