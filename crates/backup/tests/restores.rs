@@ -138,7 +138,7 @@ fn write_groups(log: &mut LocalLog<RealDisk>, notes: &[Note], each: usize) -> Ve
     places
 }
 
-fn open<F: ShardFamily>(data: &Path, id: LogId, since: Cursor) -> LocalLog<RealDisk> {
+fn open(data: &Path, id: LogId, since: Cursor) -> LocalLog<RealDisk> {
     let Opened { log, .. } = logs(data).open(id, since, SMALL).expect("it opens");
     log
 }
@@ -167,7 +167,7 @@ fn a_log_that_forgot_is_restored_from_its_snapshot_and_goes_on_forgetting() {
     let directory = Directory::open_or_create(&data, &wanted(), 1).expect("it is made");
     let id = directory.logs(Forgets::FAMILY).next().expect("a log");
     let snapshots = Snapshots::<Forgets, _>::new(RealDisk, &data, id);
-    let mut log = open::<Forgets>(&data, id, Cursor::START);
+    let mut log = open(&data, id, Cursor::START);
     let mut number = 0;
     let mut write_some = |log: &mut LocalLog<RealDisk>| {
         let notes: Vec<Note> = (0..400).map(|nth| note(number + nth, 1_000 + u64::from(number + nth))).collect();
@@ -196,7 +196,7 @@ fn a_log_that_forgot_is_restored_from_its_snapshot_and_goes_on_forgetting() {
     // It goes on: writes, forgets, and is backed up itself.
     let snapshots = Snapshots::<Forgets, _>::new(RealDisk, &copy, id);
     let since = snapshots.newest_first().expect("they are listed").next().expect("one").expect("good").0.cursor;
-    let mut log = open::<Forgets>(&copy, id, since);
+    let mut log = open(&copy, id, since);
     let more: Vec<Note> = (written..written + 700).map(|number| note(number, 9_100_000)).collect();
     for notes in more.chunks(350) {
         write_groups(&mut log, notes, 35);
@@ -229,7 +229,7 @@ fn a_restore_at_a_time_keeps_of_each_shard_what_was_told_by_then_and_what_that_r
     let (data, backups) = (root.path().join("data"), root.path().join("backups"));
     let directory = Directory::open_or_create(&data, &wanted(), 1).expect("it is made");
     let ids: Vec<LogId> = directory.logs(Whole::FAMILY).collect();
-    let (mut one, mut two) = (open::<Whole>(&data, ids[0], Cursor::START), open::<Whole>(&data, ids[1], Cursor::START));
+    let (mut one, mut two) = (open(&data, ids[0], Cursor::START), open(&data, ids[1], Cursor::START));
     // The clock of the first shard is 15 ms ahead of that of the second one.
     let places = write(&mut one, &(0..10).map(|nth| note(nth, 1_015 + 10 * u64::from(nth))).collect::<Vec<_>>());
     let notes: Vec<Note> = (0..10).map(|nth| note(nth, 1_000 + 10 * u64::from(nth))).collect();

@@ -89,7 +89,12 @@ impl Sealed {
             let is_crash =
                 is_last && (bytes[..got].iter().all(|byte| *byte == 0) || is_tail(folder, &bytes, &walk.end));
             if !is_crash {
-                self.damaged.push(mark_damaged(folder, first, next, "nothing: its groups were read, and are whole; a start writes it again"));
+                self.damaged.push(mark_damaged(
+                    folder,
+                    first,
+                    next,
+                    "nothing: its groups were read, and are whole; a start writes it again",
+                ));
             }
             return Ok(Some(walk.end));
         }

@@ -241,7 +241,7 @@ fn book(
     for index in 0..states.len() {
         let (before, rest) = states.split_at_mut(index);
         let (here, after) = rest.split_first_mut().expect("there are so many");
-        let others: Vec<&Ledger> = before.iter().chain(after.iter()).map(|other| &*other).collect();
+        let others: Vec<&Ledger> = before.iter().chain(after.iter()).collect();
         let losses = |here: &Ledger| -> Result<Vec<PeerLoss>> {
             let each = others.iter().map(|other| here.losses_against(other).map_err(|what| anyhow!("{what}")));
             Ok(each.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
