@@ -24,8 +24,8 @@ use crate::{Cursor, JournalError, Position};
 /// The segments before the last one.
 #[derive(Default)]
 pub(crate) struct Sealed {
-    /// Those that were read whole because their mark is not there: a crash came between the next segment and the mark, or
-    /// the mark has rotted. All that it would say is known.
+    /// Those that were read whole because their mark is not there: a crash came between the next segment and the mark,
+    /// or the mark has rotted. All that it would say is known.
     pub unsealed: Vec<(Position, Cursor)>,
     /// What is wrong.
     pub damaged: Vec<JournalError>,

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use tidegate_backup::{Known, archive, waiting};
 use tidegate_runtime::threads::{lower_priority, spawn};
-use tidegate_telemetry::{Registry, metrics};
+use tidegate_telemetry::metrics;
 
 use crate::command::archive::target_that_exists;
 use crate::config::ArchiveSettings;
@@ -50,10 +50,9 @@ impl Archiving {
         settings: ArchiveSettings,
         data: PathBuf,
         known: Vec<Known>,
-        registry: &Registry,
+        metrics: ArchiveMetrics,
     ) -> Result<Archiving> {
         let stopping = Arc::new(AtomicBool::new(false));
-        let metrics = ArchiveMetrics::register(registry);
         let mut archiver = Archiver { settings, data, known, metrics, stopping: stopping.clone(), failure: None };
         let thread = spawn("archive".into(), move || archiver.run())?;
         Ok(Archiving { stopping, thread })

@@ -21,7 +21,7 @@ use tidegate_ledger::{LEDGER, LedgerOptions, LedgerRoom};
 use tidegate_runtime::threads::now_ms;
 use tidegate_runtime::{Address, Carries, Node, NodeOptions, Room, Status};
 
-use crate::archiving::Archiving;
+use crate::archiving::{ArchiveMetrics, Archiving};
 use crate::command::archive::target_that_exists;
 use crate::command::reload::Files;
 use crate::config::{Config, Door, Seed, TopicsKeys};
@@ -88,9 +88,11 @@ pub fn start<P: Parcels>(
         target_that_exists(&archive.to).context("archive.to")?;
     }
     let node = Node::start(&options, directory, rooms, progress)?;
+    // Also where nothing is archived: the page of metrics is that of every server.
+    let metrics = ArchiveMetrics::register(&options.registry);
     let archiving = config.archive.clone().map(|settings| {
         let known = KnownFamily::all(extensions).iter().map(|known| known.copied).collect();
-        Archiving::start(settings, config.data.dir.clone(), known, &options.registry)
+        Archiving::start(settings, config.data.dir.clone(), known, metrics)
     });
     Ok(Served { node, authenticator, secret, archiving: archiving.transpose()? })
 }
