@@ -199,7 +199,10 @@ impl Gathering {
         let (entry, table) = (Entry::new(key, made.position), number / self.freeze_at);
         let (ordered, times) = if key.is_ordered() { (1, (seconds, seconds)) } else { (0, (0, 0)) };
         let facts = TableFacts { first: made.position, last: made.position, entries: 1, ordered, times };
-        self.tables.entry(table).and_modify(|before| before.extend(&facts)).or_insert(facts);
+        match self.tables.last_entry().filter(|last| *last.key() == table) {
+            Some(mut last) => last.get_mut().extend(&facts),
+            None => _ = self.tables.insert(table, facts),
+        }
         match key.is_ordered() {
             true => self.ordered.entry(seconds).or_default().push(entry),
             false => self.random[(key.key >> BUCKET_SHIFT) as usize].push(entry),
