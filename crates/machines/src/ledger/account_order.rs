@@ -46,8 +46,8 @@ impl AccountOrder {
     /// Takes at most `slots_max` further slots of `ledger`, which must be the same one every time. Returns how many are
     /// left.
     ///
-    /// They are sorted first, so that each leaf is looked for once. Ids that were opened in order, as they mostly are in
-    /// a batch, then cost two comparisons each, where a search for each took more time than to open the account.
+    /// They are sorted first, so that each leaf is looked for once. Ids that were opened in order, as they mostly are
+    /// in a batch, then cost two comparisons each, where a search for each took more time than to open the account.
     pub fn catch_up(&mut self, ledger: &Ledger, slots_max: u32) -> u32 {
         let accounts = &ledger.accounts;
         assert!(self.reached <= accounts.len(), "the ledger has fewer accounts than before");

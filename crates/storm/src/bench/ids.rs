@@ -31,6 +31,8 @@ const PRESSURE: Pressure = Pressure { connections: 2, in_flight: 1 };
 const FIRST_TRANSFERS_MIN: u64 = 2_000_000;
 /// Bytes of journal for each of them, at least.
 const JOURNAL_BYTES_PER_TRANSFER: u64 = 80;
+/// Between a snapshot and the manifest of ids that goes with it, about.
+const COVER_TIME: Duration = Duration::from_secs(3);
 /// A snapshot comes every twenty seconds, and the ids are covered behind it.
 const SNAPSHOT_TIME_MAX: Duration = Duration::from_secs(180);
 
@@ -161,17 +163,17 @@ fn wait_for_a_snapshot(tidegate: &Tidegate, names: &Names, series: &mut u32) -> 
     let work = Workload::new(Pattern::Uniform, names.wallets(), u64::from(names.wallets()), *series);
     load::run(tidegate.binary(), PRESSURE, &mut Transfers::new(names, work, TRANSFERS_MAX))?;
     let manifest = tidegate.data().join("ids").join("ledger-0").join("manifest");
-    let is_later = |path: &Path| std::fs::metadata(path).and_then(|file| file.modified()).is_ok_and(|at| at > begun);
     let snapshots = tidegate.data().join("snapshots").join("ledger-0");
-    let is_snapshotted =
-        || std::fs::read_dir(&snapshots).is_ok_and(|all| all.flatten().any(|file| is_later(&file.path())));
+    let written = |path: &Path| std::fs::metadata(path).and_then(|file| file.modified()).ok();
+    let newest = || std::fs::read_dir(&snapshots).ok()?.flatten().filter_map(|file| written(&file.path())).max();
+    let is_covered = || newest().is_some_and(|at| at > begun && written(&manifest).is_some_and(|then| then > at));
     let started = Instant::now();
-    while !(is_snapshotted() && is_later(&manifest)) {
+    while !is_covered() {
         ensure!(started.elapsed() < SNAPSHOT_TIME_MAX, "no snapshot whose ids are covered came");
         std::thread::sleep(Duration::from_millis(200));
     }
-    // The manifest may be that of a full table just before the one of the snapshot.
-    std::thread::sleep(Duration::from_secs(2));
+    // The manifest may be that of a merge just before the one that goes with the snapshot.
+    std::thread::sleep(COVER_TIME);
     Ok(())
 }
 

@@ -1,7 +1,9 @@
-//! How long the workers of a server let others wait while it is under load, and how much of that was for want of a core.
+//! How long the workers of a server let others wait while it is under load, and how much of that was for want of a
+//! core.
 //!
 //! Why both: load, server and its background threads share the cores. A turn that took 40 ms although its worker was
-//! ready to run and had no core for 38 of them says nothing about the worker's code; one for which it never waited does.
+//! ready to run and had no core for 38 of them says nothing about the worker's code; one for which it never waited
+//! does.
 
 use crate::tidegate::http::figure_max;
 use crate::tidegate::server::Tidegate;
