@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 use tidegate_wire::limits::TRANSFERS_MAX;
 
 /// A batch for each connection is on its way while another is decided.
-const PRESSURE: Pressure = Pressure { connections: 2, in_flight: 2 };
+const BINARY: Pressure = Pressure { connections: 2, in_flight: 2 };
+/// The same number of batches: a connection of HTTP/1.1 has one request served at a time.
+const HTTP: Pressure = Pressure { connections: 4, in_flight: 1 };
 /// For what the server does on a schedule of its own.
 const SERVER_ACTS_MAX: Duration = Duration::from_secs(300);
 
@@ -77,9 +79,9 @@ fn one(settings: &Settings, out: &Path, report: &mut Report) -> Result<()> {
     let mut http = HttpOpenings::new(Openings::new(half..settings.accounts));
     let cpu = || anyhow::Ok((tidegate.processor_time()?, process::own_processor_time()?));
     let begun = cpu()?;
-    let (by_binary, binary_stall) = stall::watched(&tidegate, || load::run(tidegate.binary(), PRESSURE, &mut binary))?;
+    let (by_binary, binary_stall) = stall::watched(&tidegate, || load::run(tidegate.binary(), BINARY, &mut binary))?;
     let halfway = cpu()?;
-    let (by_http, http_stall) = stall::watched(&tidegate, || load::run(tidegate.http(), PRESSURE, &mut http))?;
+    let (by_http, http_stall) = stall::watched(&tidegate, || load::run(tidegate.http(), HTTP, &mut http))?;
     let ended = cpu()?;
     all_opened(&by_binary, half)?;
     all_opened(&by_http, settings.accounts - half)?;
@@ -114,7 +116,7 @@ fn one(settings: &Settings, out: &Path, report: &mut Report) -> Result<()> {
     let last = settings.accounts.saturating_sub(TRANSFERS_MAX as u32)..settings.accounts;
     for numbers in [0..(TRANSFERS_MAX as u32).min(settings.accounts), last] {
         let count = numbers.len() as u64;
-        let again = load::run(tidegate.binary(), PRESSURE, &mut BinaryOpenings(Openings::new(numbers)))?;
+        let again = load::run(tidegate.binary(), BINARY, &mut BinaryOpenings(Openings::new(numbers)))?;
         ensure!(again.outcomes().duplicate == count, "after the restart: {}", again.outcomes());
     }
     Ok(())
