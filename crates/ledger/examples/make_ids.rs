@@ -11,8 +11,8 @@
 //! (`a_made_index_is_the_one_that_inserts_make` compares). What is not: the journal has no records about these ids.
 //! Their positions are spread over what it has. A new id never looks at them; a retry of one of these ids would.
 //!
-//! It needs 17 bytes of disk for each id, and 25 bytes of memory for each id of the largest run: 7 GB for a billion ids.
-//! An id takes 130 ns of a core.
+//! It needs 17 bytes of disk for each id, and 25 bytes of memory for each id of the largest run: 7 GB for a billion
+//! ids. An id takes 130 ns of a core.
 
 use std::ops::Range;
 use std::path::PathBuf;
