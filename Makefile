@@ -170,7 +170,7 @@ bench-ledger: release ## the ledger beside Redis and PostgreSQL; writes target/b
 	RUNS=$(RUNS) $(TARGET)/release/storm bench-ledger --tidegate $(TARGET)/release/tidegate --out target/bench $(BENCH)
 
 .PHONY: bench-ids
-bench-ids: release ## a ledger that has seen IDS=1e8 ids (1e9: 32 GB of disk for a while); writes target/bench/ids.json
+bench-ids: release ## a ledger that has seen IDS=1e8 ids (1e9: 18 GB of disk, 7 GB memory); writes target/bench/ids.json
 	cargo build --release --example make_ids -p tidegate-ledger
 	$(TARGET)/release/storm bench-ids --tidegate $(TARGET)/release/tidegate \
 		--make-ids $(TARGET)/release/examples/make_ids --out target/bench $(BENCH)

@@ -163,6 +163,11 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
         self.shard
     }
 
+    /// Its fold began behind this record: that of a snapshot, or zero.
+    pub fn begins_behind(&self) -> Sequence {
+        self.start.sequence
+    }
+
     /// Its log.
     pub fn log(&self) -> LogId {
         self.snapshots.log()

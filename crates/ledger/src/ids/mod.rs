@@ -400,19 +400,6 @@ impl<D: Disk> IdIndex<D> {
         Ok(())
     }
 
-    /// Waits for one report of the builder; `durable` as in [`IdIndex::maintain`].
-    fn catch_up_once(&mut self, durable: Position) -> Result<(), IdsError> {
-        self.maintain(durable)?;
-        if self.released == 0 && self.worker.is_idle() {
-            assert!(self.frozen.is_empty(), "ids: what is waited for is durable");
-            return Ok(());
-        }
-        if let Some(view) = self.worker.wait()? {
-            self.take_over(view);
-        }
-        Ok(())
-    }
-
     /// Every id of the records up to and including this position is in a run. Zero: none. Replay inserts the records
     /// after it.
     pub fn covered(&self) -> Position {

@@ -26,6 +26,27 @@ fn ids_in_order_fill_their_leaves() {
     assert_eq!(listed(&order, &node.ledger, "wallet:0012", Some("wallet:00127"), 9), ["wallet:00128", "wallet:00129"]);
 }
 
+#[test]
+fn ids_that_come_between_others_are_put_there_many_at_a_time() {
+    let mut node = Node::new(0, 1);
+    let mut order = AccountOrder::default();
+    let mut all = BTreeSet::new();
+    for (step, count) in [(2, 500), (3, 700), (1, 1_500)] {
+        for id in (0..count).map(|n| format!("wallet:{:05}", n * step)) {
+            if all.insert(id.clone()) {
+                open(&mut node, &id);
+            }
+        }
+        assert_eq!(order.catch_up(&node.ledger, u32::MAX), 0);
+        assert!(order.leaves.values().all(|leaf| (1..=LEAF_SLOTS_MAX).contains(&leaf.len())));
+        assert!(order.leaves.values().all(|leaf| leaf.capacity() == LEAF_SLOTS_MAX));
+        // At most twice the memory that full ones would need.
+        assert!(order.leaves.len() <= 2 * all.len().div_ceil(LEAF_SLOTS_MAX), "{} leaves", order.leaves.len());
+        let sorted: Vec<String> = all.iter().cloned().collect();
+        assert_eq!(listed(&order, &node.ledger, "", None, usize::MAX), sorted);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     /// As a sorted set, however the catch-up is cut.
