@@ -472,7 +472,9 @@ impl<L: LogStore> Broker<L> {
     /// Whether something may wait for the outbox of a session.
     fn may_have_more(&self, place: u32) -> bool {
         let session = &self.clients.sessions[place];
-        session.slot.is_some() || self.has_feeds(place) || session.flow.as_ref().is_some_and(|flow| !flow.backlog.is_empty())
+        session.slot.is_some()
+            || self.has_feeds(place)
+            || session.flow.as_ref().is_some_and(|flow| !flow.backlog.is_empty())
     }
 
     /// Whether the shell should read from this connection now. A `no` may become a `yes` with any call of

@@ -226,9 +226,8 @@ impl Feed {
     }
 
     fn position(&self, packet_id: u16, first: u64) -> Option<usize> {
-        let is_it = |nth: &usize| {
-            !self.under_way[*nth].is_acknowledged && self.packet_id(first + *nth as u64) == packet_id
-        };
+        let is_it =
+            |nth: &usize| !self.under_way[*nth].is_acknowledged && self.packet_id(first + *nth as u64) == packet_id;
         (0..self.under_way.len()).find(is_it)
     }
 

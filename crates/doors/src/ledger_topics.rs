@@ -24,7 +24,7 @@ use crate::auth::Identity;
 use crate::authorized::{Answered, AuthorizedRequests};
 use crate::json::{Problem, codes};
 use crate::ledger_json::{TransferCall, account_json};
-pub use crate::topic_names::{ACCOUNTS, ALL_ACCOUNTS, PREFIX, TRANSFERS};
+pub use crate::topic_names::{ACCOUNTS, ALL_ACCOUNTS, CHANGES, PREFIX, TRANSFERS};
 use wanted::Wanted;
 
 /// Accounts whose kind is remembered, so that a vote need not ask for it again.

@@ -6,5 +6,7 @@ pub const PREFIX: &str = "$ledger/";
 pub const TRANSFERS: &str = "$ledger/transfers";
 /// Where figures are announced, followed by the account's id.
 pub const ACCOUNTS: &str = "$ledger/accounts/";
+/// Where changes are followed, behind it which accounts' (`*`, a beginning with `*`, or one id).
+pub const CHANGES: &str = "$ledger/changes/";
 /// The filter of all figures.
 pub const ALL_ACCOUNTS: &str = "$ledger/accounts/#";

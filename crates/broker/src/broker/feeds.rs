@@ -85,13 +85,7 @@ impl<L: LogStore> Broker<L> {
 
     /// What a filter of a feed is granted: a QoS, or why not. A session that ends with its connection has nothing to be
     /// kept, so it gets QoS 0; QoS 2 would need more than a place. `new` feeds were granted before it.
-    pub(super) fn judge_feed(
-        &self,
-        index: u32,
-        place: u32,
-        subscription: &Subscription<'_>,
-        new: usize,
-    ) -> ReasonCode {
+    pub(super) fn judge_feed(&self, index: u32, place: u32, subscription: &Subscription<'_>, new: usize) -> ReasonCode {
         let is_shared = check_filter(subscription.filter).is_ok_and(|parts| parts.share_group.is_some());
         if is_shared {
             return ReasonCode::SHARED_SUBSCRIPTIONS_NOT_SUPPORTED;

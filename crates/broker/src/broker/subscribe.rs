@@ -142,13 +142,7 @@ impl<L: LogStore> Broker<L> {
 
     /// What a filter is granted: a QoS, or why not.
     /// `[MQTT-3.9.3-1]`: the reason codes of SUBACK are in the order of the filters.
-    fn judge_filter(
-        &self,
-        index: u32,
-        place: u32,
-        subscription: &Subscription<'_>,
-        new_feeds: usize,
-    ) -> ReasonCode {
+    fn judge_filter(&self, index: u32, place: u32, subscription: &Subscription<'_>, new_feeds: usize) -> ReasonCode {
         // [MQTT-4.7.1-1]: # is alone in its level, which is the last.
         // [MQTT-4.8.2-1]: a share name has at least one character.
         // The codec has checked the filter; here it is split.

@@ -265,7 +265,8 @@ fn nothing_is_lost_over_many_kills() {
         if number == seen.len() {
             seen.push(number);
         }
-        let rest: Vec<String> = told.lines().filter(|line| line.contains("PUBLISH")).skip(1).map(str::to_owned).collect();
+        let rest: Vec<String> =
+            told.lines().filter(|line| line.contains("PUBLISH")).skip(1).map(str::to_owned).collect();
         told = format!("{}\n{}", rest.join("\n"), world.run(&format!("a: PUBACK {id}")));
     }
     assert_eq!(seen, (0..logged).collect::<Vec<_>>());

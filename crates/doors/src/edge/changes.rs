@@ -58,6 +58,21 @@ impl EdgeChanges {
         EdgeChanges { logs, names, status, woken, places, pace: Pace::default() }
     }
 
+    /// Whether another reader would find a place now.
+    pub fn has_place(&self) -> bool {
+        self.places.available_permits() > 0
+    }
+
+    /// Where a reader begins that begins there.
+    pub async fn place(&self, after: After, filter: ChangeFilter) -> Result<Box<str>, ChangesEnded> {
+        let logs = self.logs.clone();
+        let opened = on_blocking_thread(move || logs.read(after, filter)).await?;
+        match opened.map_err(ChangesEnded::Unreadable)? {
+            Some(reader) => Ok(reader.cursor()),
+            None => Err(ChangesEnded::Unavailable(Unavailable::Recovering)),
+        }
+    }
+
     /// Begins to read; the first part says whether that went well.
     pub fn read(&self, after: After, filter: ChangeFilter) -> Result<ChangeParts, Unavailable> {
         let place = self.places.clone().try_acquire_owned().map_err(|_| Unavailable::Busy)?;

@@ -12,7 +12,7 @@ use hashbrown::{HashMap, HashSet};
 use tidegate_broker::subscriptions::WatchedFilter;
 use tidegate_ledger::announcer::Want;
 
-use crate::topic_names::{ACCOUNTS, TRANSFERS};
+use crate::topic_names::{ACCOUNTS, CHANGES, TRANSFERS};
 
 /// Messages that are cleared in one turn.
 const CLEARED_PER_TURN: usize = 1_024;
@@ -33,6 +33,10 @@ impl Wanted {
     /// What the shards must know after this change, if anything.
     pub fn change(&mut self, change: &WatchedFilter) -> Option<Want> {
         let WatchedFilter { filter, is_wanted } = change;
+        if filter.starts_with(CHANGES) {
+            // They come from the journals, not from the shards.
+            return None;
+        }
         if filter.contains(['+', '#']) {
             let before = self.wild;
             self.wild = if *is_wanted { before + 1 } else { before.checked_sub(1).expect("it was wanted") };

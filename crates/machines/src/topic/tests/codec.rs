@@ -5,7 +5,9 @@ use std::sync::Arc;
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 
-use crate::topic::{DropReason, Event, EventError, KeptPlace, Message, MessageMeta, Origin, Receiver, Slot, Topics, Will};
+use crate::topic::{
+    DropReason, Event, EventError, KeptPlace, Message, MessageMeta, Origin, Receiver, Slot, Topics, Will,
+};
 use crate::{Machine, ShardIndex, TimeMs};
 
 fn time() -> impl Strategy<Value = TimeMs> {
