@@ -22,7 +22,8 @@ pub const REQUEST_TOPICS_MAX: usize = 16;
 pub const REQUESTS_MAX: usize = 8_192;
 /// Bytes of a request.
 pub const REQUEST_BYTES_MAX: usize = 1 << 20;
-/// Messages of a feed that may be beyond the place that its session keeps durably: so many may come twice after a crash.
+/// Messages of a feed that may be beyond the place that its session keeps durably: so many may come twice after a
+/// crash.
 pub const FEED_WINDOW: u64 = 256;
 /// Feeds of one session.
 pub const FEEDS_OF_SESSION_MAX: usize = 8;

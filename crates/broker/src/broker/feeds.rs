@@ -164,8 +164,8 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    /// Opens a feed: at its kept place if it has one, else at the one that was found for it just now, else at what comes
-    /// from now on.
+    /// Opens a feed: at its kept place if it has one, else at the one that was found for it just now, else at what
+    /// comes from now on.
     fn open_feed(&mut self, place: u32, filter: &str, found: Option<Box<[u8]>>) {
         let index = self.clients.sessions[place].connection;
         let Some(entry) = self.entry_of(place, filter).filter(|_| index != NONE) else { return };

@@ -101,7 +101,6 @@ fn a_place_may_be_named_and_subscribing_again_keeps_the_one_there_is() {
             a: PUBACK 59180
             a: SUBSCRIBE feed/a qos=1
                 a < SUBACK 2 1
-                a < PUBLISH feed/a a2 qos=1 id=59180 dup
                 a < PUBLISH feed/a a3 qos=1 id=59179 dup
             a: SUBSCRIBE feed/a qos=1 after=0
                 a < SUBACK 3 1
@@ -184,7 +183,7 @@ fn an_inbox_and_a_feed_share_a_small_window_and_neither_waits_for_ever() {
 fn a_source_that_is_away_is_asked_again_and_a_change_of_rights_begins_anew() {
     check(
         "a: CONNECT keep expiry=100; a: SUBSCRIBE feed/all qos=1; source away; a: drop; log a1
-         a: CONNECT keep expiry=100; source back; wait 900; wait 200; reload",
+         a: CONNECT keep expiry=100; source there; wait 900; wait 200; reload",
         expect![[r#"
             a: CONNECT keep expiry=100
                 a < CONNACK success
@@ -195,12 +194,39 @@ fn a_source_that_is_away_is_asked_again_and_a_change_of_rights_begins_anew() {
             log a1
             a: CONNECT keep expiry=100
                 a < CONNACK success present
-            source back
+            source there
             wait 900
             wait 200
                 a < PUBLISH feed/all a1 qos=1 id=48103 dup
             reload
                 a < PUBLISH feed/all a1 qos=1 id=48103 dup
+        "#]],
+    );
+}
+
+#[test]
+fn a_place_of_another_history_is_said_and_a_new_place_begins_again() {
+    check(
+        "a: CONNECT keep expiry=100; a: SUBSCRIBE feed/a qos=1; source over; a: drop; log a1
+         a: CONNECT keep expiry=100; source there; log a2; a: SUBSCRIBE feed/a qos=1 after=1; a: SUBSCRIBE feed/b",
+        expect![[r#"
+            a: CONNECT keep expiry=100
+                a < CONNACK success
+            a: SUBSCRIBE feed/a qos=1
+                a < SUBACK 1 1
+            source over
+            a: drop
+            log a1
+            a: CONNECT keep expiry=100
+                a < CONNACK success present
+                a < PUBLISH feed/a of another history
+            source there
+            log a2
+            a: SUBSCRIBE feed/a qos=1 after=1
+                a < SUBACK 1 1
+                a < PUBLISH feed/a a2 qos=1 id=58924
+            a: SUBSCRIBE feed/b
+                a < SUBACK 2 0
         "#]],
     );
 }

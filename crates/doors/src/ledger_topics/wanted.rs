@@ -114,6 +114,7 @@ mod tests {
         assert_eq!(change(&mut wanted, "$ledger/accounts/a", false), Some((Some("a".into()), false)));
         assert_eq!(wanted.take_unwanted(), ["a".into()]);
         assert_eq!(change(&mut wanted, "$ledger/transfers", true), None);
+        assert_eq!(change(&mut wanted, "$ledger/changes/#", true), None, "changes come from the journals");
         assert!(!wanted.announces("a") && !wanted.has_unwanted());
     }
 

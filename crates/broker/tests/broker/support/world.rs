@@ -56,7 +56,8 @@ pub struct World {
     source: Vec<String>,
     /// Feeds that are open: where each is, and whether a part is wanted.
     feeds: BTreeMap<(usize, u64), (String, usize, bool)>,
-    is_source_away: bool,
+    /// What the source does: `there`, `away` for now, or `over`.
+    source_is: String,
 }
 
 impl World {
@@ -74,7 +75,7 @@ impl World {
             is_disk_faulty: false,
             source: Vec::new(),
             feeds: BTreeMap::new(),
-            is_source_away: false,
+            source_is: "there".to_owned(),
         };
         world.start();
         world
@@ -254,7 +255,7 @@ impl World {
                 }
             }
             "log" => self.source.extend(words.rest().into_iter().map(str::to_owned)),
-            "source" => self.is_source_away = words.first() == "away",
+            "source" => words.first().clone_into(&mut self.source_is),
             "announce" => {
                 let topic = words.first();
                 self.brokers[0].announce(topic, words.first().as_bytes(), true, self.now);
@@ -351,10 +352,13 @@ impl World {
             Action::Feed { feed, filter, after, .. } => {
                 let after = String::from_utf8(after.into()).expect("a text");
                 let place = if after.is_empty() { self.source.len() } else { after.parse().expect("a number") };
-                if self.is_source_away {
-                    self.brokers[worker].feed(feed, "feed/all", FeedNews::Later, now);
-                } else {
-                    self.feeds.insert((worker, feed.0), (filter.into(), place, true));
+                match &*self.source_is {
+                    "away" => self.brokers[worker].feed(feed, &filter, FeedNews::Later, now),
+                    "over" => {
+                        let payload = b"of another history"[..].into();
+                        self.brokers[worker].feed(feed, &filter, FeedNews::Over { payload }, now);
+                    }
+                    _ => drop(self.feeds.insert((worker, feed.0), (filter.into(), place, true))),
                 }
             }
             Action::FeedMore { feed } => {
@@ -366,7 +370,7 @@ impl World {
         }
     }
 
-    /// Lets the source answer feeds: parts of up to three messages; those with another filter's name are of no interest.
+    /// Lets the source answer feeds: parts of up to three messages; those of another filter are of no interest.
     fn feed(&mut self, worker: usize) -> bool {
         let mut worked = false;
         for ((_, key), (filter, place, is_wanted)) in self.feeds.range_mut((worker, 0)..=(worker, u64::MAX)) {
