@@ -337,7 +337,7 @@ impl<L: LogStore> Broker<L> {
             if packet_id > 0 {
                 let window = self.clients.sessions[place].flow.as_ref().map(|flow| &flow.window);
                 let in_flight = window.map_or(0, |window| window.in_flight()) + u32::from(self.feeds_in_flight(place));
-                // [MQTT-2.2.1-3]: a packet id chosen by the client is not 0 and not in use.
+                // [MQTT-2.2.1-4]: a packet id chosen by the server is not 0 and not in use.
                 let is_used = window.is_some_and(|window| window.find(packet_id).is_some());
                 if in_flight >= window_max || is_used || self.is_id_of_feed(place, packet_id) {
                     return;
@@ -350,7 +350,7 @@ impl<L: LogStore> Broker<L> {
             let subscription_ids = if feed.subscription_id == 0 { &[][..] } else { &ids[..] };
             let copy = Copy { qos, retain: false, subscription_ids };
             self.clients.begin_message();
-            // [MQTT-3.1.2-25]: what is too large for the client is dropped as if it had been sent.
+            // [MQTT-3.1.2-25]: a message that is too large for a client counts as delivered.
             let sending = self.clients.publish(index, &message_ref, copy, dup, packet_id, now);
             let feed = self.feeds.feeds.get_mut(&key).expect("it was just looked at");
             feed.sent(qos == 0 || sending == Sending::TooLarge);

@@ -179,6 +179,17 @@ fn an_inbox_and_a_feed_share_a_small_window_and_neither_waits_for_ever() {
     );
 }
 
+/// The ids of an inbox go up from 1, and this filter's begin at 2.
+#[test]
+fn a_packet_id_names_one_message_where_an_inbox_and_a_feed_meet() {
+    check(
+        "a: CONNECT keep expiry=100; a: SUBSCRIBE feed/38101a t qos=1; b: CONNECT; log a1
+         b: PUBLISH t one qos=1; b: PUBLISH t two qos=1; b: PUBLISH t three qos=1; a: PUBACK 1; a: PUBACK 2
+         log a2 a3; a: PUBACK 2; a: PUBACK 3",
+        expect![[""]],
+    );
+}
+
 #[test]
 fn a_source_that_is_away_is_asked_again_and_a_change_of_rights_begins_anew() {
     check(

@@ -18,7 +18,7 @@ use super::opening::{OpenCall, OpensAnswer, OpensBody};
 use super::room::Ledger;
 use crate::auth::{Grant, Identity, Pattern, Rights};
 use crate::http::{BodyProblems, GuardProblems};
-use crate::json::{Problem, Text, codes, json};
+use crate::json::{Problem, Text, codes, json, response};
 use crate::ledger_json::account::{AccountBody, KindWord};
 use crate::ledger_json::schemas::{asset_schema, debit_schema};
 
@@ -216,7 +216,8 @@ pub async fn open<B: Backend>(
     let body = ledger.door.read_json(&head.headers, body).await?;
     let call = OpenCall::read(&body)?;
     let reply = ledger.ask_for(&caller, call.request()).await?;
-    call.answer(reply)
+    let (status, body) = call.answer(reply)?;
+    Ok(response(status, body))
 }
 
 /// Read an account's figures

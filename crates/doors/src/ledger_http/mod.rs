@@ -34,4 +34,5 @@ mod tests;
 pub use backend::{Backend, ChangePart, Changes, ChangesEnded, Replies};
 pub(crate) use changes::{change_json, changes_of};
 pub use metrics::LedgerHttpMetrics;
+pub(crate) use opening::OpenCall;
 pub use room::LedgerRoom;

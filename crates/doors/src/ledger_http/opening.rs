@@ -1,18 +1,17 @@
-//! The two forms of `POST /v1/accounts`: one account, or many.
+//! The two forms of `POST /v1/accounts`, and of the same over MQTT: one account, or many.
 //!
 //! ```text
 //!   body ─▶ OpenCall::read ─▶ request ─▶ (the ledger) ─▶ reply ─▶ OpenCall::answer ─▶ answer, or problem
 //! ```
 
-use axum::body::Body;
-use axum::http::{Response, StatusCode};
+use axum::http::StatusCode;
 use serde::Deserialize;
 use tidegate_ledger::message::{OpenBatch, Reply, Request};
 use tidegate_machines::ledger::{Refusal, TRANSFERS_PER_REQUEST_MAX};
 use utoipa::ToSchema;
 
 use super::accounts::OpenBody;
-use crate::json::{Object, Problem, Text, codes, decode, json, present};
+use crate::json::{Object, Problem, Text, codes, decode, encode, present};
 use crate::ledger_json::account::{AccountBody, KindWord};
 use crate::ledger_json::outcome::{OutcomeBody, OutcomesBody};
 
@@ -63,6 +62,7 @@ pub enum OpensAnswer<'a> {
 }
 
 /// What a client asked for; needed to encode the answer.
+#[derive(Debug)]
 pub enum OpenCall {
     /// One account.
     One(Request, Box<str>),
@@ -107,16 +107,17 @@ impl OpenCall {
     }
 
     /// The answer in the form of the question.
-    pub fn answer(&self, reply: Reply) -> Result<Response<Body>, Problem> {
+    pub fn answer(&self, reply: Reply) -> Result<(StatusCode, Vec<u8>), Problem> {
         match (self, reply) {
+            (_, Reply::Unavailable(reason)) => Err(reason.into()),
             (OpenCall::One(..), Reply::AccountOpened { created, account }) => {
                 let status = if created { StatusCode::CREATED } else { StatusCode::OK };
-                Ok(json(status, &AccountBody::from(&account)))
+                Ok((status, encode(&AccountBody::from(&account))))
             }
             (OpenCall::One(_, id), Reply::Refused(refusal)) => Err(Problem::from(refusal).with("id", &**id)),
             (OpenCall::Many(batch), Reply::Outcomes(outcomes)) if outcomes.len() == batch.len() => {
                 let lines = batch.ids().zip(outcomes).map(|(id, outcome)| OutcomeBody::new(id, outcome));
-                Ok(json(StatusCode::OK, &OutcomesBody { outcomes: lines.collect() }))
+                Ok((StatusCode::OK, encode(&OutcomesBody { outcomes: lines.collect() })))
             }
             (OpenCall::Many(_), Reply::Refused(refusal)) => Err(refusal.into()),
             _ => Err(Problem::unexpected_reply()),

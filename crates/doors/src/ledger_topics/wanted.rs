@@ -12,7 +12,7 @@ use hashbrown::{HashMap, HashSet};
 use tidegate_broker::subscriptions::WatchedFilter;
 use tidegate_ledger::announcer::Want;
 
-use crate::topic_names::{ACCOUNTS, CHANGES, TRANSFERS};
+use crate::topic_names::{ACCOUNTS, CHANGES};
 
 /// Messages that are cleared in one turn.
 const CLEARED_PER_TURN: usize = 1_024;
@@ -48,7 +48,7 @@ impl Wanted {
             }
             return Some(Want { account: None, is_wanted: *is_wanted });
         }
-        let id = filter.strip_prefix(ACCOUNTS).filter(|_| **filter != *TRANSFERS)?;
+        let id = filter.strip_prefix(ACCOUNTS)?;
         let count = self.named.entry_ref(id).or_default();
         let before = *count;
         *count = if *is_wanted { before + 1 } else { before.checked_sub(1).expect("it was wanted") };

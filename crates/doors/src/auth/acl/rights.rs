@@ -10,7 +10,7 @@ use super::pattern::Names;
 use super::rule::{Acl, Effect, OrdinaryTopics, Role};
 use crate::auth::grant::{Grant, Pattern};
 use crate::auth::identity::{self, Identity, Rights};
-use crate::topic_names::{ACCOUNTS, ALL_ACCOUNTS, CHANGES, PREFIX, TRANSFERS};
+use crate::topic_names::{ACCOUNTS, ALL_ACCOUNTS, CHANGES, PREFIX, REQUESTS};
 
 /// Where the server says how it is doing.
 const SYS: &str = "$SYS/#";
@@ -90,8 +90,8 @@ impl ClientRights {
 
     /// Publishing, where no rule speaks.
     fn publishes(&self, names: Names<'_>, topic: &str) -> bool {
-        // The doors check each transfer itself.
-        if topic == TRANSFERS {
+        // The doors check each request itself.
+        if REQUESTS.contains(&topic) {
             return self.identity().is_some();
         }
         let granted = self.granted(|grant| match grant {
