@@ -102,6 +102,9 @@ impl Flags {
     }
 }
 
+/// Where a feed begins, or what its filter is refused with.
+pub(crate) type PlaceFound = Result<Box<[u8]>, ReasonCode>;
+
 /// What only some connections need.
 #[derive(Debug, Default)]
 pub(crate) struct Extra {
@@ -118,7 +121,7 @@ pub(crate) struct Extra {
     /// Conditions that were asked about for the SUBSCRIBE at the front of the input, and whether they hold.
     pub confirmed: Vec<(Box<str>, bool)>,
     /// Where the feeds of the SUBSCRIBE at the front of the input begin, or what they are refused with.
-    pub places: Vec<(Box<str>, Result<Box<[u8]>, ReasonCode>)>,
+    pub places: Vec<(Box<str>, PlaceFound)>,
     /// Answers to the SUBSCRIBE or UNSUBSCRIBE at the front of the input, which waits for the journal.
     pub parked: Option<Parked>,
     /// What it may still publish.

@@ -204,7 +204,7 @@ impl Feed {
     }
 
     /// The place to be written down now: one record at a time.
-    pub fn to_keep(&mut self) -> Option<KeptPlace> {
+    pub fn next_to_keep(&mut self) -> Option<KeptPlace> {
         if self.is_keeping {
             return None;
         }

@@ -24,8 +24,7 @@ use tidegate_machines::ledger::{AccountKind, AccountView};
 use crate::auth::Identity;
 use crate::authorized::{Answered, AuthorizedRequests};
 use crate::json::{Problem, codes};
-use crate::ledger_http::OpenCall;
-use crate::ledger_json::{HoldCall, TransferCall, account_json};
+use crate::ledger_json::{HoldCall, OpenCall, TransferCall, account_json};
 pub use crate::topic_names::{
     ACCOUNTS, ALL_ACCOUNTS, CHANGES, HOLDS, HOLDS_POST, HOLDS_VOID, OPENINGS, PREFIX, REQUESTS, TRANSFERS,
 };

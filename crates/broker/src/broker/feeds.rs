@@ -18,7 +18,7 @@ use tidegate_wire::mqtt::{QoS, ReasonCode, Subscribe, Subscription, check_filter
 
 use super::{Broker, Wait};
 use crate::clients::{Copy, Sending};
-use crate::connection::{ConnectionState, Flags, NONE};
+use crate::connection::{ConnectionState, Flags, NONE, PlaceFound};
 use crate::feed::{Feed, FeedKind};
 use crate::limits::{FEED_LATER_MS, FEED_WINDOW, FEEDS_OF_SESSION_MAX};
 use crate::message_ref::MessageRef;
@@ -101,7 +101,7 @@ impl<L: LogStore> Broker<L> {
         }
     }
 
-    fn place_found(&self, index: u32, filter: &str) -> Option<&Result<Box<[u8]>, ReasonCode>> {
+    fn place_found(&self, index: u32, filter: &str) -> Option<&PlaceFound> {
         let places = &self.clients.connections[index].extra.as_ref()?.places;
         places.iter().find(|(known, _)| **known == *filter).map(|(_, found)| found)
     }
@@ -317,7 +317,7 @@ impl<L: LogStore> Broker<L> {
             self.send_feed(place, index, key, now);
             let feed = self.feeds.feeds.get_mut(&key).expect("sending ends no feed");
             let (filter, session) = (feed.filter.clone(), feed.session);
-            let (kept, demands) = (feed.to_keep(), feed.demands());
+            let (kept, demands) = (feed.next_to_keep(), feed.demands());
             if demands {
                 self.actions.push(Action::FeedMore { feed: FeedKey(key) });
             }

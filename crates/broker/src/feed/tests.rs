@@ -39,12 +39,12 @@ fn the_place_goes_on_in_order_whatever_the_order_of_acknowledgements() {
     let ids: Vec<u16> = send(&mut feed).into_iter().map(|(id, _)| id).collect();
     assert_eq!(feed.in_flight(), 3);
     assert!(feed.acknowledge(ids[1]) && feed.acknowledge(ids[2]));
-    assert_eq!(feed.to_keep(), None, "the first is still under way");
+    assert_eq!(feed.next_to_keep(), None, "the first is still under way");
     assert!(!feed.acknowledge(ids[1]), "once is enough");
     assert!(feed.uses(ids[0]) && !feed.uses(ids[1]));
     assert!(feed.acknowledge(ids[0]));
-    assert_eq!(feed.to_keep(), Some(at(3)));
-    assert_eq!(feed.to_keep(), None, "one record at a time");
+    assert_eq!(feed.next_to_keep(), Some(at(3)));
+    assert_eq!(feed.next_to_keep(), None, "one record at a time");
     feed.is_durable();
     assert_eq!((feed.left_to_keep(), feed.in_flight()), (None, 0));
 }
@@ -56,7 +56,7 @@ fn no_more_is_sent_beyond_the_durable_place_than_the_window() {
     assert_eq!(ids.len() as u64, FEED_WINDOW);
     assert!(feed.acknowledge(ids[0]));
     assert!(feed.front().is_none(), "acknowledged is not durable");
-    assert_eq!(feed.to_keep(), Some(at(1)));
+    assert_eq!(feed.next_to_keep(), Some(at(1)));
     feed.is_durable();
     assert_eq!(send(&mut feed).len(), 1);
 }
@@ -67,7 +67,7 @@ fn after_a_restart_the_same_messages_have_the_same_ids_and_say_that_they_may_com
     let ids = send(&mut before);
     assert!(ids.iter().all(|(_, is_dup)| !is_dup));
     assert!(before.acknowledge(ids[0].0));
-    let kept = before.to_keep().expect("one was acknowledged");
+    let kept = before.next_to_keep().expect("one was acknowledged");
     let mut after = feed(kept.number, kept.number + 3, kept.number + 2);
     let again = send(&mut after);
     assert_eq!(again[..2], [(ids[1].0, true), (ids[2].0, true)]);
@@ -79,7 +79,7 @@ fn what_is_of_no_interest_is_passed_and_kept() {
     let mut feed = Feed::new(SESSION, "f/#", FeedKind::Kept, at(7), 0);
     assert!(feed.demands());
     feed.take(Vec::new(), place(99));
-    assert_eq!(feed.to_keep(), Some(KeptPlace { number: 7, place: place(99) }));
+    assert_eq!(feed.next_to_keep(), Some(KeptPlace { number: 7, place: place(99) }));
     assert_eq!(feed.read(), &*place(99));
     feed.is_durable();
     assert!(feed.demands());
@@ -99,7 +99,7 @@ fn a_live_feed_needs_no_acknowledgement_and_keeps_nothing() {
         assert_eq!((packet_id, is_dup), (0, false));
         feed.sent(true);
     }
-    assert_eq!((feed.in_flight(), feed.to_keep()), (0, None));
+    assert_eq!((feed.in_flight(), feed.next_to_keep()), (0, None));
     assert!(feed.demands());
 }
 

@@ -10,10 +10,26 @@ use tidegate_ledger::message::{OpenBatch, Reply, Request};
 use tidegate_machines::ledger::{Refusal, TRANSFERS_PER_REQUEST_MAX};
 use utoipa::ToSchema;
 
-use super::accounts::OpenBody;
+use super::account::{AccountBody, KindWord};
+use super::outcome::{OutcomeBody, OutcomesBody};
+use super::schemas::{asset_schema, debit_schema};
 use crate::json::{Object, Problem, Text, codes, decode, encode, present};
-use crate::ledger_json::account::{AccountBody, KindWord};
-use crate::ledger_json::outcome::{OutcomeBody, OutcomesBody};
+
+/// An account to open.
+#[derive(Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OpenBody<'a> {
+    /// Account id.
+    #[serde(borrow)]
+    #[schema(schema_with = debit_schema)]
+    id: Text<'a>,
+    /// Unit of measure.
+    #[serde(borrow)]
+    #[schema(schema_with = asset_schema)]
+    asset: Text<'a>,
+    /// What it may do.
+    kind: KindWord,
+}
 
 /// Both forms in one: the body is read once, and which form it is shows at its end.
 #[derive(Deserialize)]
