@@ -89,8 +89,8 @@ enum Question {
 /// What to tell the broker.
 #[derive(Debug, PartialEq, Eq)]
 pub enum LedgerAnswer {
-    /// To a request: the body, JSON.
-    Called {
+    /// To a transfer, or to what else is asked on [`REQUEST_TOPICS`]: the body, JSON.
+    Transfer {
         /// Which question.
         ticket: RequestTicket,
         /// An outcome, or a problem.
@@ -143,7 +143,7 @@ impl LedgerTopics {
         start: &mut impl FnMut(u64, Request),
     ) -> Option<LedgerAnswer> {
         let refused = |problem: Problem| {
-            Some(LedgerAnswer::Called { ticket, body: problem.body(), is_too_many: is_too_many(&problem) })
+            Some(LedgerAnswer::Transfer { ticket, body: problem.body(), is_too_many: is_too_many(&problem) })
         };
         let Some(identity) = identity else {
             return refused(Problem::forbidden("an anonymous client may not ask the ledger for anything"));
@@ -257,7 +257,7 @@ fn worded(question: Question, answered: Answered) -> LedgerAnswer {
             };
             let is_too_many = answer.as_ref().is_err_and(is_too_many);
             let body = answer.unwrap_or_else(|problem| problem.body());
-            LedgerAnswer::Called { ticket, body, is_too_many }
+            LedgerAnswer::Transfer { ticket, body, is_too_many }
         }
         Question::Announce(_) => unreachable!("it is the server's own"),
         Question::Collector { key, account } => {

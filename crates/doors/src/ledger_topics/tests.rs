@@ -52,7 +52,7 @@ impl Exchange {
 
 fn body(answer: &LedgerAnswer) -> Value {
     match answer {
-        LedgerAnswer::Called { ticket, body, .. } if *ticket == RequestTicket(7) => {
+        LedgerAnswer::Transfer { ticket, body, .. } if *ticket == RequestTicket(7) => {
             serde_json::from_slice(body).expect("an answer is JSON")
         }
         other => panic!("{other:?} does not answer the transfer"),
@@ -179,7 +179,7 @@ fn who_asks_more_than_it_may_is_told_so_and_the_ledger_is_not_asked() {
     let mut start = |token, request| questions.push((token, request));
     let answer = topics.request(RequestTopic(0), RequestTicket(7), Some(&dave), VOTE.as_bytes(), &mut start);
     let answer = answer.expect("it is answered at once");
-    assert!(matches!(answer, LedgerAnswer::Called { is_too_many: true, .. }), "{answer:?}");
+    assert!(matches!(answer, LedgerAnswer::Transfer { is_too_many: true, .. }), "{answer:?}");
     assert_eq!(body(&answer)["code"], "too_many_requests");
     assert_eq!(exchange.asked.len(), asked);
 }

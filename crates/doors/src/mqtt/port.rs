@@ -391,7 +391,7 @@ impl<L: LogStore> MqttPort<L> {
 
     fn answer(&mut self, answer: LedgerAnswer, now: TimeMs) {
         match answer {
-            LedgerAnswer::Called { ticket, body, is_too_many } => {
+            LedgerAnswer::Transfer { ticket, body, is_too_many } => {
                 let reason = if is_too_many { ReasonCode::QUOTA_EXCEEDED } else { ReasonCode::SUCCESS };
                 self.broker.respond(ticket, Some(&body), reason, now);
             }
