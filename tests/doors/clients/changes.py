@@ -1,21 +1,24 @@
 """Following the ledger's changes by MQTT: a durable session goes on where it acknowledged, whatever happened."""
 
 import json
+import pathlib
 import queue
 import random
+import shutil
+import subprocess
 import tempfile
 import threading
 import time
 import uuid
 
-from client import FOREVER, V5, V311, Client, Door, Wrong, expect, mqtt, properties
+from client import FOREVER, V5, V311, Client, Door, Wrong, expect, properties
 from fixture import SERVICE
 from ledger import vote
 from paho.mqtt.subscribeoptions import SubscribeOptions
 from server import serve
 
 CHANGES = "$ledger/changes"
-DENIED, SHARED_NOT_SUPPORTED, UNSPECIFIED, QUOTA = 0x87, 0x9E, 0x80, 0x97
+DENIED, SHARED_NOT_SUPPORTED, UNSPECIFIED = 0x87, 0x9E, 0x80
 CASES, OWN = [], []
 
 
@@ -275,13 +278,44 @@ def a_client_that_does_not_acknowledge_stops_only_itself(binary, fixture):
 
 @own
 def a_session_of_another_history_is_told(binary, fixture):
-    """A follower whose server was restored from an older copy: it must not take other changes for its own."""
-    with tempfile.TemporaryDirectory(prefix="tidegate-changes-") as data:
+    """The ledger comes from an older copy, the sessions do not: a follower must not take other changes for its own."""
+    with tempfile.TemporaryDirectory(prefix="tidegate-changes-") as root:
+        data, copy, again = (f"{root}/{name}" for name in ("data", "copy", "again"))
         with serve(binary, data=data) as server:
+            pour(server, "wallet:dave")
             door = service(Door(server.mqtt))
             with Follower(door, "follower") as follower:
+                follower.subscribe(f"{CHANGES}/*", qos=1)
+            command(binary, "backup", "--data", data, "--to", copy)
+            with Follower(door, "follower") as follower:
+                for _ in range(5):
+                    name = transfer(server)
+                    message = follower.next()
+                    expect(json.loads(message.payload)["id"], name, "while the copy is older")
+                    follower.ack(message)
+            kept = cursor(message)
+        command(binary, "restore", "--from", copy, "--data", again)
+        for log in pathlib.Path(data, "journal").glob("topics-*"):
+            shutil.rmtree(f"{again}/journal/{log.name}")
+            shutil.copytree(log, f"{again}/journal/{log.name}")
+        with serve(binary, data=again) as server:
+            for _ in range(9):
+                last = transfer(server)
+            with Follower(service(Door(server.mqtt)), "follower") as follower:
+                told = follower.next()
+                said = json.loads(told.payload)
+                expect((told.topic, told.qos), (f"{CHANGES}/*", 0), "topic and QoS")
+                expect((said["kind"], said["code"]), ("end", "cursor_of_other_history"), "what is said")
+                follower.subscribe_after(kept, f"{CHANGES}/*", [UNSPECIFIED])
                 follower.subscribe_after("start", f"{CHANGES}/*", [1])
-                message = follower.next()
-            with serve(binary) as other:
-                with Follower(service(Door(other.mqtt)), "follower") as elsewhere:
-                    elsewhere.subscribe_after(cursor(message), f"{CHANGES}/*", [UNSPECIFIED])
+                rows, _ = page(server, "start")
+                for row in rows:
+                    message = follower.next()
+                    expect(json.loads(message.payload), row, "from the first change on")
+                    follower.ack(message)
+                expect(rows[-1]["id"], last, "up to the last")
+
+
+def command(binary, *words):
+    ended = subprocess.run([binary, *words], capture_output=True, text=True)
+    expect((ended.returncode, ended.stderr), (0, ""), " ".join(words))

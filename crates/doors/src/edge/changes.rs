@@ -63,14 +63,17 @@ impl EdgeChanges {
         self.places.available_permits() > 0
     }
 
-    /// Where a reader begins that begins there.
+    /// Where a reader begins that begins there, if it can be read on from there.
     pub async fn place(&self, after: After, filter: ChangeFilter) -> Result<Box<str>, ChangesEnded> {
         let logs = self.logs.clone();
-        let opened = on_blocking_thread(move || logs.read(after, filter)).await?;
-        match opened.map_err(ChangesEnded::Unreadable)? {
-            Some(reader) => Ok(reader.cursor()),
-            None => Err(ChangesEnded::Unavailable(Unavailable::Recovering)),
-        }
+        let look = move || {
+            let Some(mut reader) = logs.read(after, filter)? else { return Ok(None) };
+            let cursor = reader.cursor();
+            // Only the group behind a cursor shows whether this is the history that it is of.
+            reader.step().map(|_| Some(cursor))
+        };
+        let found = on_blocking_thread(look).await?.map_err(ChangesEnded::Unreadable)?;
+        found.ok_or(ChangesEnded::Unavailable(Unavailable::Recovering))
     }
 
     /// Begins to read; the first part says whether that went well.
