@@ -243,6 +243,49 @@ def take(follower, seen):
 
 
 @own
+def a_place_is_one_in_the_journals_of_all_shards(binary, fixture):
+    """Three shards, whose changes come in no order between each other, and a server that is killed meanwhile."""
+    config, seen = fixture.config("shards.toml", [("\nshards = 1\n", "\nshards = 3\n")]), {}
+
+    def take_one(follower):
+        message = follower.next()
+        row = json.loads(message.payload)
+        place = (row["shard"], row["sequence"])
+        expect(place not in seen or message.dup, True, f"DUP of {place}, which comes again")
+        # A cursor names a place in all journals: it depends on the order in which they were read.
+        seen[place] = {name: value for name, value in row.items() if name != "cursor"}
+        follower.ack(message)
+
+    with tempfile.TemporaryDirectory(prefix="tidegate-changes-") as data:
+        for life in range(4):
+            with serve(binary, config=config, data=data) as server:
+                follower = Follower(service(Door(server.mqtt)), "follower", connect={"ReceiveMaximum": 7})
+                follower.connect()
+                if life == 0:
+                    follower.subscribe_after("start", f"{CHANGES}/#", [1])
+                for number in range(8):
+                    wallet = {"id": f"wallet:{number}", "asset": "credit", "kind": "wallet"}
+                    server.request("/v1/accounts", json.dumps(wallet).encode(), SERVICE)
+                    pour(server, f"wallet:{number}")
+                for number in range(40):
+                    body = vote(f"candidate:{1 + number % 5}", f"wallet:{number % 8}").encode()
+                    expect(server.request("/v1/transfers", body, SERVICE)[0], 201, "a vote")
+                for _ in range(50):
+                    take_one(follower)
+                server.kill()
+                follower.paho.loop_stop()
+        with serve(binary, config=config, data=data) as server:
+            rows, _ = page(server, "start")
+            with Follower(service(Door(server.mqtt)), "follower", connect={"ReceiveMaximum": 7}) as follower:
+                while len(seen) < len(rows):
+                    take_one(follower)
+            expect({row["shard"] for row in rows}, {0, 1, 2}, "shards")
+            for row in rows:
+                del row["cursor"]
+                expect(seen.get((row["shard"], row["sequence"])), row, "a change")
+
+
+@own
 def a_client_that_does_not_acknowledge_stops_only_itself(binary, fixture):
     """Nothing piles up in the server for it: the inbox stays empty, and others get theirs."""
     with serve(binary) as server:
