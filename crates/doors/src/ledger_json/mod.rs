@@ -23,4 +23,4 @@ pub(crate) use account::account_json;
 pub(crate) use hold_call::HoldCall;
 pub(crate) use open_call::OpenCall;
 pub(crate) use refusal::refusal_codes;
-pub(crate) use transfer_call::TransferCall;
+pub(crate) use transfer_call::{TransferCall, first_missing};

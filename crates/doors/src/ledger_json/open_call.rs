@@ -11,6 +11,7 @@ use tidegate_machines::ledger::{Refusal, TRANSFERS_PER_REQUEST_MAX};
 use utoipa::ToSchema;
 
 use super::account::{AccountBody, KindWord};
+use super::first_missing;
 use super::outcome::{OutcomeBody, OutcomesBody};
 use super::schemas::{asset_schema, debit_schema};
 use crate::json::{Object, Problem, Text, codes, decode, encode, present};
@@ -99,9 +100,7 @@ impl OpenCall {
                 Ok(OpenCall::One(request, id.boxed()))
             }
             EitherBody { id, asset, .. } => {
-                let fields = [("id", id.is_some()), ("asset", asset.is_some()), ("kind", false)];
-                let missing = fields.iter().find(|(_, present)| !present).map_or("", |(name, _)| name);
-                Err(Problem::new(codes::FIELD_INVALID, format!("missing field `{missing}`")).with("field", missing))
+                Err(first_missing(&[("id", id.is_some()), ("asset", asset.is_some()), ("kind", false)]))
             }
         }
     }
