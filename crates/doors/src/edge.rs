@@ -1,6 +1,7 @@
 //! What the HTTP door of one edge thread uses of the node.
 
 mod changes;
+mod feeds;
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use crate::ledger_http;
 use crate::ledger_http::Backend;
 
 pub use changes::{ChangeParts, EdgeChanges};
+pub use feeds::{ChangeFeeds, ChangeFeedsRoom};
 
 /// The ledger behind a door.
 #[derive(Clone)]

@@ -10,6 +10,7 @@ use anyhow::{Context, Result};
 use tidegate_broker::{BrokerMessage, TOPICS};
 use tidegate_doors::auth::{Authenticator, Secret};
 use tidegate_doors::binary::{BinaryRoom, BinarySettings};
+use tidegate_doors::edge::ChangeFeedsRoom;
 use tidegate_doors::http_room::{HttpDoor, HttpSettings, WebSockets, open_ledger};
 use tidegate_doors::listener;
 use tidegate_doors::mqtt::{Arrival, MqttListener, MqttRoom, MqttSettings, WebSocketSettings};
@@ -149,7 +150,10 @@ fn rooms<P: Parcels>(
         at_binary.extend(frames);
     }
     let binary = BinaryRoom::new(binary, authenticator.clone(), at_binary);
+    let (reader, feeds) = ChangeFeedsRoom::new(ledger.changes());
+    let reader = mqtt.is_some().then_some(reader);
     let mqtt = mqtt.map(|mqtt| MqttRoom::new(mqtt, authenticator.clone(), MQTT_PORT, workers));
+    let mqtt = mqtt.map(|mqtt| mqtt.following(Arc::new(feeds)));
     let door = mqtt.as_ref().and_then(MqttRoom::websocket);
     let websockets = door.map(|door| WebSockets { door, port: MQTT_PORT });
     let http = http(config, files)?.map(|http| HttpDoor::new(http, authenticator.clone(), websockets, at_http));
@@ -161,6 +165,7 @@ fn rooms<P: Parcels>(
         assert!(rooms.len() == usize::from(MQTT_PORT), "the MQTT port has its place");
         rooms.push(Box::new(mqtt));
     }
+    rooms.extend(reader.map(|reader| -> Box<dyn Room<P>> { Box::new(reader) }));
     rooms.extend(http.map(|http| -> Box<dyn Room<P>> { Box::new(http) }));
     rooms.push(Box::new(ledger));
     rooms.extend(others);

@@ -14,29 +14,14 @@ use super::history_lines;
 use super::history_time::{self, Times};
 use super::limits::{LIST_SCAN_ACCOUNTS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
 use super::openapi::{LedgerProblems, ReadProblems};
-use super::opening::{OpenCall, OpensAnswer, OpensBody};
 use super::room::Ledger;
 use crate::auth::{Grant, Identity, Pattern, Rights};
 use crate::http::{BodyProblems, GuardProblems};
-use crate::json::{Problem, Text, codes, json};
+use crate::json::{Problem, codes, json, response};
+use crate::ledger_json::OpenCall;
 use crate::ledger_json::account::{AccountBody, KindWord};
-use crate::ledger_json::schemas::{asset_schema, code_schema, debit_schema};
-
-/// An account to open.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct OpenBody<'a> {
-    /// Account id.
-    #[serde(borrow)]
-    #[schema(schema_with = debit_schema)]
-    pub(super) id: Text<'a>,
-    /// Unit of measure.
-    #[serde(borrow)]
-    #[schema(schema_with = asset_schema)]
-    pub(super) asset: Text<'a>,
-    /// What it may do.
-    pub(super) kind: KindWord,
-}
+use crate::ledger_json::open_call::{OpensAnswer, OpensBody};
+use crate::ledger_json::schemas::code_schema;
 
 /// A page of accounts in the byte order of their ids.
 #[derive(Serialize, ToSchema)]
@@ -216,7 +201,8 @@ pub async fn open<B: Backend>(
     let body = ledger.door.read_json(&head.headers, body).await?;
     let call = OpenCall::read(&body)?;
     let reply = ledger.ask_for(&caller, call.request()).await?;
-    call.answer(reply)
+    let (status, body) = call.answer(reply)?;
+    Ok(response(status, body))
 }
 
 /// Read an account's figures

@@ -38,6 +38,7 @@ use tidegate_runtime::{Address, Asker, Carries, Context, Port, PortSockets, Resi
 use self::accept::Door;
 use super::Arrival;
 use super::admission::Admission;
+use super::feeds::{FeedMail, Feeds};
 use super::metrics::{BrokerMetrics, MqttMetrics};
 use super::overload::Overload;
 use super::settings::{MqttAuthenticator, MqttSettings};
@@ -87,6 +88,7 @@ pub struct MqttPort<L: LogStore> {
     generation: u64,
     facts: Arc<SharedFacts>,
     verdicts: Verdicts,
+    feeds: Feeds,
     ledger: LedgerTopics,
     /// Asks the ledger.
     asker: Asker<Router>,
@@ -133,6 +135,8 @@ pub struct MqttParts<L: LogStore> {
     pub authenticator: Arc<dyn MqttAuthenticator>,
     /// What it says later.
     pub verdicts: Verdicts,
+    /// Who reads what clients follow.
+    pub feeds: Feeds,
     /// The ledger on topics.
     pub ledger: LedgerTopics,
     /// Asks the ledger.
@@ -164,6 +168,7 @@ impl<L: LogStore> MqttPort<L> {
             facts: parts.facts,
             settings,
             verdicts: parts.verdicts,
+            feeds: parts.feeds,
             ledger: parts.ledger,
             asker: Asker::new(me, parts.router),
             figures: Vec::new(),
@@ -426,6 +431,7 @@ where
         let readable = ready.iter().any(|index| sockets.at(*index).is_some_and(|(key, _)| broker.may_read(key)));
         readable
             || self.verdicts.has_news()
+            || self.feeds.has_news()
             || self.broker.has_news()
             || self.broker.is_serving() && (!self.arrivals.is_empty() || self.doors.iter().any(Door::has_more))
     }
@@ -517,6 +523,13 @@ where
         while let Some((key, verdict)) = self.verdicts.take() {
             worked = true;
             self.broker.verdict(key, verdict, now);
+        }
+        while let Some(mail) = self.feeds.take() {
+            worked = true;
+            match mail {
+                FeedMail::Place(key, filter, found) => self.broker.placed(key, &filter, found, now),
+                FeedMail::News(feed, topic, news) => self.broker.feed(feed, &topic, news, now),
+            }
         }
         worked |= self.broker.step(now);
         worked |= self.act(context);
