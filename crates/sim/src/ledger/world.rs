@@ -7,6 +7,7 @@
 //! ```
 
 mod cut;
+mod floors;
 mod inspection;
 mod life;
 mod probe;
@@ -21,7 +22,7 @@ use tidegate_ledger::audit::audit_shard;
 use tidegate_ledger::message::Reply;
 
 use crate::chance::Chance;
-use crate::harness::{End, Setup, Site, Store, StoreName, Workload, World};
+use crate::harness::{End, Floor, Setup, Site, Store, StoreName, Workload, World};
 use crate::ledger::client::Wishes;
 use crate::ledger::model::Model;
 use crate::ledger::network::Network;
@@ -60,31 +61,8 @@ impl<S: Store> Workload<S> for Ledger {
     const NAME: &'static str = "ledger";
     type Node = Node<S>;
 
-    fn floors(store: StoreName) -> Vec<&'static str> {
-        let mut floors = vec![
-            "a crash",
-            "a start refused because of damage",
-            "a shard that stopped itself",
-            "rot",
-            "an offline audit that found damage",
-            "a full disk",
-            "a reconciliation",
-            "a snapshot",
-            "a census",
-            "a credit between shards",
-            "a read by another thread",
-            "a clock jump",
-            "a clock jump of years",
-            "a start refused because of the clock",
-            "a probe of a wallet",
-        ];
-        floors.extend(match store {
-            StoreName::Local => {
-                ["a refusal for a full disk", "a graceful stop", "a lost tail that was refused"].as_slice()
-            }
-            StoreName::Stream => &["a takeover", "a start that reached nobody"],
-        });
-        floors
+    fn floors(store: StoreName) -> Vec<Floor> {
+        floors::of(store)
     }
 
     fn draw(chance: &mut Chance, ticks: u64, _trace: &Trace) -> (Ledger, Setup) {

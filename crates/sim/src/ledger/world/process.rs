@@ -134,7 +134,9 @@ impl<S: Store> LedgerWorld<S> {
         self.site.tally.add("a reconciliation", 1);
         must(report.differences.is_empty(), "the auditor agrees with the live state", || format!("{report:?}"))?;
         if let Some(damage) = &report.damage {
-            let planted = self.site.explains(log_id(report.shard), damage) || self.site.disk.has_stopped();
+            let planted = self.site.explains(log_id(report.shard), damage)
+                || self.site.names_bad_sector(damage)
+                || self.site.disk.has_stopped();
             must(planted, "the auditor finds damage only where there is some", || damage.clone())?;
         }
         let Some(node) = &mut self.node else { return Ok(()) };
