@@ -39,6 +39,12 @@ pub enum Bug {
     FenceIgnored,
     /// A log that ends before its snapshot is served, as if the snapshot were of another history.
     LossNotSeen,
+    /// A page of the id index that cannot be read is taken for one without the id.
+    UnreadableTakenForAbsent,
+    /// A write that failed is taken for done, as if the sync behind it would tell.
+    FailedWriteIgnored,
+    /// A table of ids leaves memory as soon as a run holds it, though a lookup that began before does not know the run.
+    LookupNotWaitedFor,
     /// A group of a stream without its last message is not passed over when the next epoch begins.
     VoidGroupKept,
 }

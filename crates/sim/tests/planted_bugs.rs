@@ -154,3 +154,22 @@ fn a_void_group_that_is_not_passed_over_is_found() {
     is_found::<Ledger>(Bug::VoidGroupKept, &[Stream], &promises);
     is_found::<Gateway>(Bug::VoidGroupKept, &[Stream], &promises);
 }
+
+/// Only a bad sector shows it: pages that rot are not read as if they were sound.
+#[test]
+fn a_page_that_cannot_be_read_and_is_taken_for_empty_is_found() {
+    is_found::<Ledger>(Bug::UnreadableTakenForAbsent, &STORES, &["an id stands for one content"]);
+}
+
+/// Only a write that fails shows it.
+#[test]
+fn a_failed_write_that_is_ignored_is_found() {
+    let promises = ["the auditor finds damage only where there is some"];
+    is_found::<Ledger>(Bug::FailedWriteIgnored, &[Local], &promises);
+}
+
+/// A page of ids that is read for long shows it: tables become runs meanwhile.
+#[test]
+fn a_table_of_ids_that_is_let_go_too_early_is_found() {
+    is_found::<Ledger>(Bug::LookupNotWaitedFor, &STORES, &["the same id is applied once"]);
+}

@@ -54,6 +54,7 @@ use std::sync::Arc;
 
 use tidegate_disk::Disk;
 use tidegate_journal::{Position, Timeline};
+use tidegate_planted::{Bug, is_planted};
 
 use builder::View;
 use filter::Filter;
@@ -371,7 +372,8 @@ impl<D: Disk> IdIndex<D> {
         while self.stamps.front().is_some_and(|stamp| Arc::strong_count(stamp) == 1) {
             self.stamps.pop_front();
         }
-        let oldest = self.stamps.front().map_or(self.view.covered, |stamp| **stamp);
+        let needed = self.stamps.front().filter(|_| !is_planted(Bug::LookupNotWaitedFor));
+        let oldest = needed.map_or(self.view.covered, |stamp| **stamp);
         while self.kept.front().and_then(|table| table.range()).is_some_and(|(_, last)| last <= oldest) {
             let table = self.kept.pop_front().and_then(Arc::into_inner);
             self.spare = self.spare.take().or(table.map(Table::emptied));

@@ -47,7 +47,16 @@ pub struct Node<S: Store> {
     /// One auditor per shard; on a real node they share a thread.
     pub auditors: Vec<Audits<S>>,
     /// Reads that the shards of each worker have asked for and that no fetch thread has done yet.
-    jobs: Vec<Vec<(ShardIndex, JobId, Job<FakeDisk>)>>,
+    jobs: Vec<Vec<Reading>>,
+}
+
+/// A read that a shard has asked for.
+struct Reading {
+    /// It is not done before this tick.
+    from: u64,
+    shard: ShardIndex,
+    id: JobId,
+    job: Job<FakeDisk>,
 }
 
 /// What an endpoint is.
@@ -135,21 +144,34 @@ impl<S: Store> Node<S> {
         shards.into_iter().find(|owned| owned.index() == ShardIndex(shard)).expect("every shard has a worker")
     }
 
-    /// Takes the reads that a worker's shards want done.
-    pub fn take_jobs(&mut self, worker: usize) {
-        while let Some(job) = self.workers[worker].take_job() {
-            self.jobs[worker].push(job);
+    /// Takes the reads that a worker's shards want done; those of pages of ids are begun `slow` ticks later than at
+    /// `tick`, if that says so. How many are.
+    pub fn take_jobs(&mut self, worker: usize, tick: u64, mut slow: impl FnMut() -> Option<u64>) -> u64 {
+        let mut slowed = 0;
+        while let Some((shard, id, job)) = self.workers[worker].take_job() {
+            let ticks = match &job {
+                Job::Ids(wanted) if wanted.reads_pages() => slow().unwrap_or(0),
+                _ => 0,
+            };
+            slowed += u64::from(ticks > 0);
+            self.jobs[worker].push(Reading { from: tick + ticks, shard, id, job });
         }
+        slowed
     }
 
-    /// How many reads wait to be done for a worker.
-    pub fn jobs(&self, worker: usize) -> usize {
-        self.jobs[worker].len()
+    /// The reads that may be done at `tick` for a worker.
+    pub fn jobs(&self, worker: usize, tick: u64) -> Vec<usize> {
+        (0..self.jobs[worker].len()).filter(|nth| self.jobs[worker][*nth].from <= tick).collect()
+    }
+
+    /// Whether a slow read of a worker is not done yet at `tick`.
+    pub fn reads_slowly(&self, worker: usize, tick: u64) -> bool {
+        self.jobs[worker].iter().any(|reading| reading.from > tick)
     }
 
     /// Does one of them, as a fetch thread would, and brings what it found.
     pub fn run_job(&mut self, store: &S, worker: usize, nth: usize) {
-        let (shard, id, job) = self.jobs[worker].swap_remove(nth);
+        let Reading { shard, id, job, .. } = self.jobs[worker].swap_remove(nth);
         // A disk that has stopped gives no reader; the process ends before anybody notices what is missing.
         let Ok(reader) = store.logs().reader(log_id(shard.0)) else { return };
         let found: Fetched = LedgerService::<FakeDisk>::run(job, &reader);

@@ -31,6 +31,8 @@ pub struct Weather {
     pub wire_repeats: u64,
     /// A read on another thread takes longer than this tick.
     pub slow_read: u64,
+    /// A read that needs pages of the id index takes hundreds of ticks.
+    pub slow_pages: u64,
     /// A worker does not get to run in this tick.
     pub slow_worker: u64,
 }
@@ -47,6 +49,7 @@ impl Weather {
             wire_loss: 0,
             wire_repeats: 0,
             slow_read: 0,
+            slow_pages: 0,
             slow_worker: 0,
         }
     }
@@ -122,7 +125,7 @@ impl Plan {
             take_over: some(25),
             unreachable_start: some(400),
             slow_log: some(800),
-            lost_tail: 10,
+            lost_tail: 20,
         };
         let weather = Weather {
             ring_late: some(500),
@@ -133,6 +136,7 @@ impl Plan {
             wire_loss: some(120),
             wire_repeats: some(200),
             slow_read: some(800),
+            slow_pages: some(60),
             slow_worker: some(500),
         };
         let plan = Plan {

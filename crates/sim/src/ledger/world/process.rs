@@ -13,6 +13,9 @@ use crate::ledger::node::{Endpoint, Node, log_id};
 use crate::note;
 use crate::violation::{Violation, must};
 
+/// How long a slow page of the id index takes at most: long enough for tables to become runs, and runs larger ones.
+const SLOW_PAGE_TICKS_MAX: u64 = 500;
+
 impl<S: Store> LedgerWorld<S> {
     /// A turn for everything that has a thread on a real node.
     pub(super) fn run_process(&mut self) -> Result<(), Violation> {
@@ -75,11 +78,22 @@ impl<S: Store> LedgerWorld<S> {
             }
             let (mut out, mut finished) = (Outgoing::new(), Finished::new());
             node.workers[worker].step(TimeMs(self.site.clock.now_ms()), &mut out, &mut finished);
-            node.take_jobs(worker);
+            let (tick, chance, slow_pages) = (self.site.tick, &mut self.site.chance, self.load.weather.slow_pages);
+            if node.reads_slowly(worker, tick) {
+                let is_answer = |(_, message): &&(Address, Message)| matches!(message, Message::Answer { .. });
+                let answers = finished.len() + out.iter().filter(is_answer).count();
+                self.site.tally.add("an answer while a page of ids is slow", answers as u64);
+            }
+            let slow = || chance.happens(slow_pages).then(|| chance.within(50..=SLOW_PAGE_TICKS_MAX));
+            let slowed = node.take_jobs(worker, tick, slow);
+            self.site.tally.add("a slow page of ids", slowed);
             // Fetch threads are late, and end in any order.
-            while node.jobs(worker) > 0 && !self.site.chance.happens(self.load.weather.slow_read) {
-                let nth = self.site.chance.below(node.jobs(worker) as u64) as usize;
-                node.run_job(&self.site.store, worker, nth);
+            loop {
+                let jobs = node.jobs(worker, tick);
+                if jobs.is_empty() || self.site.chance.happens(self.load.weather.slow_read) {
+                    break;
+                }
+                node.run_job(&self.site.store, worker, *self.site.chance.one_of(&jobs));
                 self.site.tally.add("a read by another thread", 1);
             }
             self.pass_on(Node::<S>::worker_endpoint(worker), out, finished)?;

@@ -165,9 +165,12 @@ impl<S: Store> LedgerWorld<S> {
                 self.load.wishes.hurry(wish, self.site.tick + pause);
             }
             (Heard::Damaged, _) => {
-                self.site.tally.add("a refusal for damage", 1);
+                let words = format!("{reply:?}");
+                let is_unreadable = self.site.names_bad_sector(&words);
+                self.site.tally.add("a refusal for damage", u64::from(!is_unreadable));
+                self.site.tally.add("a refusal for a bad sector", u64::from(is_unreadable));
                 let rots = self.site.was_damaged() || self.site.disk.has_stopped();
-                must(rots, "nothing is called damaged that is not", || format!("{reply:?}"))?;
+                must(rots, "nothing is called damaged that is not", || words)?;
                 let pause = self.load.wire.chance.within(20..=200);
                 self.load.wishes.hurry(wish, self.site.tick + pause);
             }
