@@ -45,6 +45,10 @@ pub enum Bug {
     FailedWriteIgnored,
     /// A table of ids leaves memory as soon as a run holds it, though a lookup that began before does not know the run.
     LookupNotWaitedFor,
+    /// What shards know of each other's credits is not compared at a start.
+    PeerLossNotSeen,
+    /// A snapshot of an abandoned timeline stays, and is used once the log has passed its place.
+    AbandonedSnapshotUsed,
     /// A group of a stream without its last message is not passed over when the next epoch begins.
     VoidGroupKept,
 }

@@ -173,3 +173,16 @@ fn a_failed_write_that_is_ignored_is_found() {
 fn a_table_of_ids_that_is_let_go_too_early_is_found() {
     is_found::<Ledger>(Bug::LookupNotWaitedFor, &STORES, &["the same id is applied once"]);
 }
+
+/// Only a log that is put back alone shows it.
+#[test]
+fn a_loss_that_only_another_shard_knows_of_is_found() {
+    is_found::<Ledger>(Bug::PeerLossNotSeen, &[Local], &["an older log is not served beside newer ones"]);
+}
+
+/// Only a rollback to an older timeline shows it.
+#[test]
+fn a_snapshot_of_an_abandoned_timeline_is_found() {
+    let promises = ["a node starts after any crash, or names the damage"];
+    is_found::<Ledger>(Bug::AbandonedSnapshotUsed, &[Local], &promises);
+}

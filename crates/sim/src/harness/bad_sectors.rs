@@ -42,6 +42,9 @@ impl<S: Store> Site<S> {
     pub(super) fn spoil_a_sector(&mut self) {
         let folder = *self.chance.one_of(&["journal", "ids"]);
         let mut files = self.files_below(folder);
+        if files.is_empty() {
+            files = self.files_below("ids");
+        }
         // These get other names, by which an error would call them.
         files.retain(|(path, _)| !is_temporary(path));
         if files.is_empty() {

@@ -153,7 +153,7 @@ impl<S: Store> Site<S> {
     }
 
     /// A process is about to start, and has nothing to complain of yet.
-    pub(super) fn process_starts(&mut self) {
+    pub fn process_starts(&mut self) {
         if !self.damage.ids_rot.is_empty() {
             self.damage.mended_at = Some(self.tick);
         }

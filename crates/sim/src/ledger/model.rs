@@ -58,7 +58,7 @@ pub enum Heard {
 }
 
 /// Everything that clients know.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Model {
     stamp: Stamp,
     shard_count: u16,

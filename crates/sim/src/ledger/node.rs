@@ -3,12 +3,13 @@
 //! Everything in here is the real code. What is missing are sockets, rings (the [`crate::ledger::network`] carries
 //! messages) and the companion threads of the journals, whose work is stepped.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tidegate_journal::disk::FakeDisk;
 use tidegate_journal::{Durability, JournalError, LogId, LogStore, Logs};
 use tidegate_ledger::auditor::{Audit, ShardAuditor};
-use tidegate_ledger::ids::IdIndex;
+use tidegate_ledger::ids::{IdIndex, claim};
 use tidegate_ledger::message::AuditReport;
 use tidegate_ledger::operation::{Answer, Message, Operation, Outgoing};
 use tidegate_ledger::router::{CursorKey, Router};
@@ -17,7 +18,7 @@ use tidegate_ledger::{Exchanges, LEDGER, LedgerFamily, LedgerService};
 use tidegate_machines::ShardIndex;
 use tidegate_runtime::Address;
 use tidegate_runtime::scrub::LogScrub;
-use tidegate_shard::{JobId, OpenShard, Service, Shard, Snapshots};
+use tidegate_shard::{Claim, JobId, OpenShard, Service, Shard, Snapshots};
 
 use crate::harness::{Process, Site, Store, data};
 use crate::ledger::plan::Plan;
@@ -209,12 +210,24 @@ pub fn snapshots(disk: &FakeDisk, shard: u16) -> Snapshots<LedgerFamily, FakeDis
     Snapshots::new(disk.clone(), data(), log_id(shard))
 }
 
+fn ids_folder(shard: u16) -> PathBuf {
+    data().join("ids").join(format!("ledger-{shard}"))
+}
+
+/// How far the id index of a shard says that the shard's log was durable.
+pub fn claim_of_ids(disk: &FakeDisk, shard: u16) -> Option<Claim> {
+    let source = ids_folder(shard);
+    let (position, timeline) = claim(disk, &source)?;
+    Some(Claim { source, timeline, position, sequence: None })
+}
+
 fn recover<S: Store>(site: &Site<S>, plan: &Plan, shard: u16) -> Result<(SimShard<S>, Durability), String> {
     let disk = &site.disk;
-    let open =
-        OpenShard::open(&site.store.logs(), snapshots(disk, shard), plan.journal).map_err(|error| error.to_string())?;
+    let claims: Vec<Claim> = claim_of_ids(disk, shard).into_iter().collect();
+    let open = OpenShard::open_with(&site.store.logs(), snapshots(disk, shard), plan.journal, &claims)
+        .map_err(|error| error.to_string())?;
     let (durable, cut) = (open.recovered().durability(), open.recovered().bytes_cut);
-    let folder = data().join("ids").join(format!("ledger-{shard}"));
+    let folder = ids_folder(shard);
     let opened = IdIndex::open(disk.clone(), &folder, plan.ids, durable.position(), &mut |_, _| {})
         .map_err(|error| error.to_string())?;
     let mut ids = opened.index;

@@ -12,6 +12,7 @@ mod inspection;
 mod life;
 mod probe;
 mod process;
+mod rollback;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -53,6 +54,8 @@ pub struct Ledger {
     model: Model,
     wishes: Wishes,
     workload: Requests,
+    /// How everything was at an earlier census, to be put back.
+    copy: Option<rollback::OldCopy>,
     /// Answers to the wishes of the inspection.
     heard: BTreeMap<usize, Reply>,
 }
@@ -83,6 +86,7 @@ impl<S: Store> Workload<S> for Ledger {
             model: Model::new(plan.shards),
             wishes: Wishes::default(),
             workload: Requests::new(chance.branch()),
+            copy: None,
             heard: BTreeMap::new(),
             plan,
         };

@@ -15,7 +15,7 @@ pub(super) struct Floor {
 }
 
 /// One account as clients know it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct AccountStory {
     /// What was asked to be opened under this id, and how often.
     asked: Vec<(String, AccountKind, u32)>,

@@ -19,7 +19,7 @@ pub(super) enum Verdict {
 }
 
 /// One content that was asked under the id.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Asked {
     pub content: Content,
     sends: u32,
@@ -31,7 +31,7 @@ pub(super) struct Asked {
 }
 
 /// One id as clients know it.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct IdStory {
     pub asked: Vec<Asked>,
     pub hold: HoldEnd,

@@ -10,7 +10,7 @@ const ON_BOTH: &[Floor] = &[
     Floor::of("a sync that failed", 20, "nothing is acknowledged on a sync that failed"),
     Floor::of("a write that failed", 15, "nothing is acknowledged on a write that failed"),
     Floor::of("a bad sector", 35, "what cannot be read is refused and not guessed"),
-    Floor::of("a read that failed", 100, "bad sectors are where somebody reads"),
+    Floor::of("a read that failed", 60, "bad sectors are where somebody reads"),
     Floor::of("a refusal for a bad sector", 5, "who needs it is told, everybody else is served"),
     Floor::of("a start refused because of a bad sector", 10, "a start names the file and changes nothing"),
     Floor::of("rot", 22, "a changed bit is refused and not guessed"),
@@ -37,8 +37,11 @@ const ON_BOTH: &[Floor] = &[
 ];
 
 const ON_FILES: &[Floor] = &[
-    Floor::of("a refusal for a full disk", 200, "a full disk is called so"),
+    Floor::of("a refusal for a full disk", 40, "a full disk is called so"),
     Floor::of("a lost tail that was refused", 12, "a log that lost its end is not served"),
+    Floor::of("a log put back alone that was refused", 6, "older and newer logs are not served together"),
+    Floor::of("a rollback to an older timeline", 8, "what is of the abandoned timeline is set aside"),
+    Floor::of("a loss that was accepted", 8, "and all goes on without what was lost"),
 ];
 
 const ON_STREAMS: &[Floor] = &[

@@ -41,6 +41,12 @@ impl Wire {
         self.moving.is_empty()
     }
 
+    /// Nothing is on its way, and nobody waits for an answer.
+    pub fn clear(&mut self) {
+        self.moving.clear();
+        self.sendings.clear();
+    }
+
     fn put(&mut self, due: u64, what: Moving) {
         self.parcels += 1;
         self.moving.insert((due, self.parcels), what);
