@@ -21,6 +21,10 @@ pub enum Bug {
     HeldCountedTwice,
     /// A credit from another shard leaves the watermark as it was, so that the same credit is taken in again.
     CreditAppliedTwice,
+    /// Money leaves an account whose debits are frozen.
+    FrozenAccountDebited,
+    /// A post takes an account above its `balance_max`.
+    PostLimitIgnored,
     /// The live state counts one credit too many, which the journal does not say.
     LiveCreditTooMany,
     /// The live state loses a hold; what it reserves stays reserved.

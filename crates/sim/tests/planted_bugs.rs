@@ -186,3 +186,13 @@ fn a_snapshot_of_an_abandoned_timeline_is_found() {
     let promises = ["a node starts after any crash, or names the damage"];
     is_found::<Ledger>(Bug::AbandonedSnapshotUsed, &[Local], &promises);
 }
+
+#[test]
+fn a_frozen_account_that_is_debited_is_found() {
+    is_found::<Ledger>(Bug::FrozenAccountDebited, &STORES, &["nothing leaves a frozen account"]);
+}
+
+#[test]
+fn a_post_above_a_limit_is_found() {
+    is_found::<Ledger>(Bug::PostLimitIgnored, &STORES, &["an upper limit holds for posts, too"]);
+}

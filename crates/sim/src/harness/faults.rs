@@ -196,7 +196,7 @@ impl<S: Store> Site<S> {
         let left = if self.chance.happens(500) { 0 } else { self.chance.below(8 << 10) };
         note!(self.trace, "the disk has {left} bytes left");
         self.disk.set_capacity(self.disk.used_bytes() + left);
-        self.damage.full_until = Some(self.tick + self.chance.within(50..=1_200));
+        self.damage.full_until = Some(self.tick + self.chance.within(50..=2_500));
         self.damage.full_at = Some(self.tick);
         self.tally.add("a full disk", 1);
     }

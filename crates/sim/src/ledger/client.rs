@@ -87,11 +87,12 @@ impl Wishes {
     }
 
     /// Goes on with the wishes of `then`. What clients wanted done later is wanted once more, and was never sent; what
-    /// they wanted to read, perhaps with a cursor of the abandoned timeline, they have read.
+    /// they wanted to read, perhaps with a cursor of the abandoned timeline, they have read. A change of an account
+    /// names a revision of that timeline.
     pub fn roll_back_to(&mut self, then: &Wishes, is_client: impl Fn(usize) -> bool) {
         let later = self.all.split_off(then.all.len());
         *self = then.clone();
-        for wish in later.into_iter().filter(|wish| is_client(wish.client) && wish.ask.decides()) {
+        for wish in later.into_iter().filter(|wish| is_client(wish.client) && wish.ask.decides() && !wish.ask.is_change()) {
             self.add(wish.client, wish.ask);
         }
     }

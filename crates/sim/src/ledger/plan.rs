@@ -87,11 +87,12 @@ pub struct Plan {
 impl Plan {
     /// The plan of a seed, and what goes wrong with its machine; `chance` is its first stream.
     pub fn of(chance: &mut Chance) -> (Plan, Faults) {
-        let group_bytes_max = *chance.one_of(&[4 << 10, 8 << 10, 16 << 10]);
+        let group_bytes_max = *chance.one_of(&[4 << 10, 4 << 10, 8 << 10, 16 << 10]);
         let segment_bytes = group_bytes_max as u64 * chance.within(4..=8);
         let journal = Options {
             segment_bytes,
-            allocation_step_bytes: *chance.one_of(&[4 << 10, 64 << 10]),
+            // With small steps a full disk is met soon.
+            allocation_step_bytes: *chance.one_of(&[4 << 10, 4 << 10, 64 << 10]),
             group_bytes_max,
             record_bytes_max: group_bytes_max - 128,
             // With none, whatever is durable is read by a job.

@@ -11,6 +11,7 @@ mod floors;
 mod inspection;
 mod life;
 mod probe;
+mod probe_settings;
 mod process;
 mod rollback;
 mod wire;

@@ -89,7 +89,8 @@ impl<S: Store> LedgerWorld<S> {
             self.site.tally.add("a slow page of ids", slowed);
             // Fetch threads are late, and end in any order.
             loop {
-                let jobs = node.jobs(worker, tick);
+                // When nothing is slow any more, neither is what was begun before.
+                let jobs = node.jobs(worker, if slow_pages > 0 { tick } else { u64::MAX });
                 if jobs.is_empty() || self.site.chance.happens(self.load.weather.slow_read) {
                     break;
                 }
