@@ -25,6 +25,8 @@ pub enum Bug {
     FrozenAccountDebited,
     /// A post takes an account above its `balance_max`.
     PostLimitIgnored,
+    /// A refusal that is remembered is said to have been decided with the newest record.
+    RefusalTimeForgotten,
     /// The live state counts one credit too many, which the journal does not say.
     LiveCreditTooMany,
     /// The live state loses a hold; what it reserves stays reserved.

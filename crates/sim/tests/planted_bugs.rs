@@ -77,7 +77,8 @@ fn an_amount_that_stays_held_is_found() {
 
 #[test]
 fn a_funded_transfer_that_is_refused_is_found() {
-    is_found::<Ledger>(Bug::FundedTransferRefused, &STORES, &["what is available can be spent"]);
+    let promises = ["what is available can be spent", "a refusal names what was available then"];
+    is_found::<Ledger>(Bug::FundedTransferRefused, &STORES, &promises);
 }
 
 #[test]
@@ -195,4 +196,9 @@ fn a_frozen_account_that_is_debited_is_found() {
 #[test]
 fn a_post_above_a_limit_is_found() {
     is_found::<Ledger>(Bug::PostLimitIgnored, &STORES, &["an upper limit holds for posts, too"]);
+}
+
+#[test]
+fn a_refusal_with_a_wrong_time_is_found() {
+    is_found::<Ledger>(Bug::RefusalTimeForgotten, &STORES, &["a remembered refusal says when it was decided"]);
 }

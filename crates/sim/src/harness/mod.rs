@@ -173,11 +173,7 @@ pub fn check_seeds<W: Workload<LocalStore> + Workload<StreamStore>>(seeds: u64) 
 }
 
 /// The same on one kind of store.
-pub fn check_seeds_on<W: Workload<LocalStore> + Workload<StreamStore>>(
-    store: StoreName,
-    seeds: u64,
-    floors: &[Floor],
-) {
+pub fn check_seeds_on<W: Workload<LocalStore> + Workload<StreamStore>>(store: StoreName, seeds: u64, floors: &[Floor]) {
     run::hush_panics_in_runs();
     let mut total = Tally::default();
     for seed in 0..seeds {

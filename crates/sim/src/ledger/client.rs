@@ -92,7 +92,9 @@ impl Wishes {
     pub fn roll_back_to(&mut self, then: &Wishes, is_client: impl Fn(usize) -> bool) {
         let later = self.all.split_off(then.all.len());
         *self = then.clone();
-        for wish in later.into_iter().filter(|wish| is_client(wish.client) && wish.ask.decides() && !wish.ask.is_change()) {
+        for wish in
+            later.into_iter().filter(|wish| is_client(wish.client) && wish.ask.decides() && !wish.ask.is_change())
+        {
             self.add(wish.client, wish.ask);
         }
     }

@@ -14,6 +14,7 @@ mod census;
 mod hold;
 mod id;
 mod page;
+mod remembered;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,7 @@ use account::{AccountStory, Floor};
 pub use census::Census;
 use hold::Close;
 use id::IdStory;
+use remembered::Times;
 
 /// The asset whose amounts are so large that sources meet the bound on what they may issue.
 pub const HUGE_ASSET: &str = "gem";
@@ -38,6 +40,9 @@ pub struct Stamp {
     count: u64,
     /// How old anything may have become by then since the beginning, at most, in milliseconds.
     aged_ms: u64,
+    /// The time of the process, and a time that no shard's is beyond.
+    now_ms: u64,
+    latest_ms: u64,
 }
 
 /// One sending of a request: what was known when it left.
@@ -67,6 +72,8 @@ pub struct Model {
     ids: BTreeMap<String, IdStory>,
     /// Linked groups that were asked.
     groups: Vec<Vec<Item>>,
+    times: Times,
+    refusals_checked: u64,
 }
 
 impl Model {
@@ -75,9 +82,17 @@ impl Model {
         Model { shard_count, ..Model::default() }
     }
 
-    /// Hears how old anything may have become since the beginning, at most, in milliseconds.
-    pub fn time_passes(&mut self, aged_ms: u64) {
+    /// Hears how old anything may have become since the beginning, at most, and the time of the process, both in
+    /// milliseconds.
+    pub fn time_passes(&mut self, aged_ms: u64, now_ms: u64) {
+        self.times.pass(self.stamp, now_ms, aged_ms - self.stamp.aged_ms);
         self.stamp.aged_ms = aged_ms;
+        (self.stamp.now_ms, self.stamp.latest_ms) = self.times.now();
+    }
+
+    /// Refusals for want of funds that the last census has shown to be right.
+    pub fn refusals_checked(&self) -> u64 {
+        self.refusals_checked
     }
 
     /// Notes that `ask` is sent, once more or for the first time.
@@ -279,9 +294,11 @@ impl Model {
     fn item_answered(&mut self, item: &Item, outcome: Outcome, linked: bool, sent: &Sent) -> Result<(), Violation> {
         let Item { id, content } = item;
         if let Some(expected) = form_refusal(content) {
-            return must(outcome.as_if_new() == Outcome::Refused(expected), "what is malformed is refused as that", || {
-                format!("{item:?} was answered {outcome:?}")
-            });
+            return must(
+                outcome.as_if_new() == Outcome::Refused(expected),
+                "what is malformed is refused as that",
+                || format!("{item:?} was answered {outcome:?}"),
+            );
         }
         if let Some(refusal) = outcome.refusal() {
             let grouped = linked || self.ids.get(id).is_some_and(|story| story.was_sent_linked(content));
@@ -299,6 +316,11 @@ impl Model {
         if outcome == Outcome::Applied {
             let told = || format!("{item:?} was applied");
             self.check_status(&content.debit, &content.credit, sent.stamp, told)?;
+        }
+        if let Outcome::RefusedBefore { decided_at, .. } = outcome {
+            let known = self.ids.get(id).and_then(|story| story.known_since(content));
+            let told = || format!("{item:?} was answered {outcome:?}");
+            self.check_decided_at(decided_at.0, self.first_sent(id, content), known, told)?;
         }
         let now = self.stamp;
         let story = self.ids.get_mut(id).expect("only what was sent is answered");

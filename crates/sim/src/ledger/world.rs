@@ -111,7 +111,7 @@ impl<S: Store> Workload<S> for Ledger {
     }
 
     fn tick(world: &mut LedgerWorld<S>) -> Result<(), Violation> {
-        world.load.model.time_passes(world.site.clock.aged_ms());
+        world.load.model.time_passes(world.site.clock.aged_ms(), world.site.clock.now_ms());
         world.run_process()?;
         world.carry()?;
         if world.site.tick.is_multiple_of(CUT_EVERY) {
@@ -157,6 +157,7 @@ impl<S: Store> Workload<S> for Ledger {
         let ended = world.run_ledger();
         let ids = world.load.model.ids() as u64;
         world.site.tally.add("an id", ids);
+        world.site.tally.add("a refusal whose funds were recomputed", world.load.model.refusals_checked());
         ended
     }
 }

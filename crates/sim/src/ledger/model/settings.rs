@@ -97,9 +97,9 @@ impl SettingsStory {
 
     /// Whether a status that `forbids` something was ever asked for. Who closes an account freezes it first.
     pub fn may_have_been(&self, forbids: impl Fn(AccountStatus) -> bool) -> bool {
-        self.asked.iter().any(|status| {
-            forbids(*status) || *status == AccountStatus::Closed && forbids(AccountStatus::Frozen)
-        })
+        self.asked
+            .iter()
+            .any(|status| forbids(*status) || *status == AccountStatus::Closed && forbids(AccountStatus::Frozen))
     }
 
     /// Whether a limit was ever asked for.

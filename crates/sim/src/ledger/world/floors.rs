@@ -34,8 +34,9 @@ const ON_BOTH: &[Floor] = &[
     Floor::of("a whole log read again", 1_000, "the auditor's fold reaches back to the first record"),
     Floor::of("a census", 140, "everything is compared with what was promised"),
     Floor::of("a probe of a wallet", 500, "what is available can be spent, and no more"),
+    Floor::of("a refusal whose funds were recomputed", 500, "no refusal for want of funds is wrong"),
     Floor::of("a probe of settings", 400, "what was set on an account holds, and no longer than it is set"),
-    Floor::of("an account that was changed", 300, "nothing moves that a status forbids"),
+    Floor::of("an account that was changed", 120, "nothing moves that a status forbids"),
 ];
 
 const ON_FILES: &[Floor] = &[

@@ -34,7 +34,8 @@ impl<S: Store> LedgerWorld<S> {
         for _ in 0..WALLETS.min(funded.len()) {
             let wallet = funded.swap_remove(self.site.chance.below(funded.len() as u64) as usize);
             let mut others = census.values().map(|(view, _)| view);
-            let Some(other) = others.rfind(|view| view.asset == wallet.asset && view.id != wallet.id && is_free(view)) else {
+            let Some(other) = others.rfind(|view| view.asset == wallet.asset && view.id != wallet.id && is_free(view))
+            else {
                 continue;
             };
             // An earlier probe may have credited it. Credits between shards need time to arrive.

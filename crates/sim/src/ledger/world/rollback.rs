@@ -166,8 +166,13 @@ impl<S: Store> LedgerWorld<S> {
             let (kind, time_ms) = (NoticeKind::LossAccepted, self.site.clock.now_ms());
             let notice = Notice { kind, time_ms, lost: Some(lost), text: REASON.into() };
             note!(self.site.trace, "  shard {shard}: {notice}");
-            let written =
-                tidegate_journal::Logs::append_notice(&logs, log_id(shard), examined.since, self.load.plan.journal, &notice);
+            let written = tidegate_journal::Logs::append_notice(
+                &logs,
+                log_id(shard),
+                examined.since,
+                self.load.plan.journal,
+                &notice,
+            );
             written.map_err(|error| failed(error.to_string()))?;
         }
         self.site.disk.kill();

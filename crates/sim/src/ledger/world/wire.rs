@@ -157,7 +157,8 @@ impl<S: Store> LedgerWorld<S> {
         self.site.tally.add("an answer", 1);
         let ask = &self.load.wishes.get(wish).ask;
         let heard = self.load.model.answered(ask, sent, reply)?;
-        let is_changed = matches!(reply, Reply::AccountChanged { .. }) && self.load.wishes.get(wish).client != INSPECTOR;
+        let is_changed =
+            matches!(reply, Reply::AccountChanged { .. }) && self.load.wishes.get(wish).client != INSPECTOR;
         self.site.tally.add("an account that was changed", u64::from(is_changed));
         self.remember_cursor(wish, reply);
         match (heard, reply) {
