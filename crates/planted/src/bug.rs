@@ -55,6 +55,8 @@ pub enum Bug {
     PeerLossNotSeen,
     /// A snapshot of an abandoned timeline stays, and is used once the log has passed its place.
     AbandonedSnapshotUsed,
+    /// Some records are kept under the hash of another id.
+    IdMisfiled,
     /// A group of a stream without its last message is not passed over when the next epoch begins.
     VoidGroupKept,
 }

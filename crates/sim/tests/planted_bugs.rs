@@ -202,3 +202,8 @@ fn a_post_above_a_limit_is_found() {
 fn a_refusal_with_a_wrong_time_is_found() {
     is_found::<Ledger>(Bug::RefusalTimeForgotten, &STORES, &["a remembered refusal says when it was decided"]);
 }
+
+#[test]
+fn an_id_that_is_kept_under_another_hash_is_found() {
+    is_found::<Ledger>(Bug::IdMisfiled, &STORES, &["the index of ids is what the journal says"]);
+}

@@ -121,7 +121,8 @@ impl Ledger {
     /// Whether the status of the two accounts lets money move.
     #[cold]
     pub(super) fn check_status(&self, debit: AccountSlot, credit: AccountSlot) -> Result<(), Refusal> {
-        let leaves = self.settings.rules(debit).status.forbids_debit().filter(|_| !is_planted(Bug::FrozenAccountDebited));
+        let leaves =
+            self.settings.rules(debit).status.forbids_debit().filter(|_| !is_planted(Bug::FrozenAccountDebited));
         match leaves.or_else(|| self.settings.rules(credit).status.forbids_credit()) {
             Some(refusal) => Err(refusal),
             None => Ok(()),

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tidegate_journal::disk::FakeDisk;
-use tidegate_journal::{Durability, JournalError, LogId, LogStore, Logs};
+use tidegate_journal::{Cursor, Durability, JournalError, LogId, LogStore, Logs};
 use tidegate_ledger::auditor::{Audit, ShardAuditor};
-use tidegate_ledger::ids::{IdIndex, claim};
+use tidegate_ledger::ids::{IdIndex, RunScrub, claim};
 use tidegate_ledger::message::AuditReport;
 use tidegate_ledger::operation::{Answer, Message, Operation, Outgoing};
 use tidegate_ledger::router::{CursorKey, Router};
@@ -77,6 +77,9 @@ pub struct Audits<S: Store> {
     pub auditor: ShardAuditor<FakeDisk, SimReader<S>>,
     /// The reading of its log again.
     pub scrub: LogScrub<SimReader<S>>,
+    /// The reading of its runs of ids again.
+    runs: RunScrub<FakeDisk>,
+    reads_runs: bool,
     endpoint: Address,
     /// The question that is under way.
     asked: Option<u64>,
@@ -91,22 +94,21 @@ impl<S: Store> Node<S> {
         let mut recovered = Vec::new();
         let exchanges = Exchanges::of(plan.shards.into());
         for shard in 0..plan.shards {
-            let (served, durable) = recover(site, plan, shard)?;
+            let (served, durable, runs) = recover(site, plan, shard)?;
             exchanges.note(served.state_ahead()).map_err(|error| error.to_string())?;
             shares[(shard % workers) as usize].push(served);
-            recovered.push(durable);
+            recovered.push((durable, runs));
         }
         let worker_with = |(index, shards)| Worker::new(index as u16, plan.shards, workers, CURSORS, shards);
         let edges = (workers..workers + plan.edges)
             .map(|index| Router::new(endpoint(index), shard_addresses(plan.shards, workers), CURSORS));
         let mut auditors = Vec::new();
-        for shard in 0..plan.shards {
+        for (shard, (durable, runs)) in (0..plan.shards).zip(recovered) {
             let reader = site.store.logs().reader(log_id(shard)).map_err(|error| error.to_string())?;
-            let mut auditor =
-                ShardAuditor::open(snapshots(&site.disk, shard), reader, &recovered[shard as usize], plan.shards);
+            let mut auditor = ShardAuditor::open(snapshots(&site.disk, shard), reader, &durable, plan.shards);
             let endpoint = endpoint(workers + plan.edges + shard);
             let scrub = auditor.scrub(Arc::default()).map_err(|error| error.to_string())?;
-            auditors.push(Audits { auditor, scrub, endpoint, asked: None, questions: 0 });
+            auditors.push(Audits { auditor, scrub, runs, reads_runs: false, endpoint, asked: None, questions: 0 });
         }
         Ok(Node {
             workers: shares.into_iter().enumerate().map(worker_with).collect(),
@@ -221,7 +223,10 @@ pub fn claim_of_ids(disk: &FakeDisk, shard: u16) -> Option<Claim> {
     Some(Claim { source, timeline, position, sequence: None })
 }
 
-fn recover<S: Store>(site: &Site<S>, plan: &Plan, shard: u16) -> Result<(SimShard<S>, Durability), String> {
+/// A shard, how much of its log was durable, and what reads its runs of ids again.
+type Recovered<S> = (SimShard<S>, Durability, RunScrub<FakeDisk>);
+
+fn recover<S: Store>(site: &Site<S>, plan: &Plan, shard: u16) -> Result<Recovered<S>, String> {
     let disk = &site.disk;
     let claims: Vec<Claim> = claim_of_ids(disk, shard).into_iter().collect();
     let open = OpenShard::open_with(&site.store.logs(), snapshots(disk, shard), plan.journal, &claims)
@@ -243,9 +248,10 @@ fn recover<S: Store>(site: &Site<S>, plan: &Plan, shard: u16) -> Result<(SimShar
         report.derived_only,
         opened.discarded,
     );
+    let runs = ids.scrub();
     let service = LedgerService::new(&back.state, ids, log.last_sequence());
     let shard = Shard::new(ShardIndex(shard), back.state, service, log).map_err(|error| error.to_string())?;
-    Ok((shard, durable))
+    Ok((shard, durable, runs))
 }
 
 impl<S: Store> Audits<S> {
@@ -257,6 +263,29 @@ impl<S: Store> Audits<S> {
     /// Whether no question is under way.
     pub fn is_idle(&self) -> bool {
         self.asked.is_none()
+    }
+
+    /// Reads about `bytes` of its log again, or of its runs of ids. Whether a pass over the log has ended, and whether
+    /// the ids of both were compared; `Err` says in what they differ.
+    pub fn read_again(&mut self, bytes: u64, now_ms: u64) -> Result<(bool, bool), String> {
+        if !self.reads_runs {
+            if self.scrub.at() == Cursor::START {
+                self.auditor.begin_ids(self.runs.begin_digest());
+            }
+            let is_over = self.auditor.read_again(&mut self.scrub, bytes, now_ms);
+            if is_over && let Some(end) = self.auditor.end_ids() {
+                self.runs.sum_up_to(end);
+                self.reads_runs = true;
+            }
+            return Ok((is_over, false));
+        }
+        let read = self.runs.step(bytes);
+        self.reads_runs = read.ended.is_none() && read.damage.is_none();
+        let before = self.auditor.ids_compared();
+        match read.digest.and_then(|digest| self.auditor.compare_ids(digest)) {
+            Some(what) => Err(what),
+            None => Ok((false, self.auditor.ids_compared() > before)),
+        }
     }
 
     /// Begins to compare.
