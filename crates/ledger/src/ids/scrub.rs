@@ -109,11 +109,11 @@ impl<D: Disk> RunScrub<D> {
     fn take_digest(&mut self) -> Option<IdDigest> {
         let digest = self.digest.take()?;
         let has_part = |run: &&Arc<Run<D::File>>| run.first() <= digest.end();
-        let now: Vec<u64> = self.published.get().iter().filter(has_part).map(|run| run.header().number).collect();
+        let mut now: Vec<u64> = self.published.get().iter().filter(has_part).map(|run| run.header().number).collect();
         let mut read: Vec<u64> =
             self.done.iter().filter(|(_, first)| *first <= digest.end()).map(|(n, _)| *n).collect();
-        let mut now = now;
-        (now.sort_unstable(), read.sort_unstable());
+        now.sort_unstable();
+        read.sort_unstable();
         (now == read).then_some(digest)
     }
 
