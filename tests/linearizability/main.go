@@ -4,9 +4,9 @@
 //
 //	clients ─ HTTP ─▶ tidegate, kill -9, start, kill -9 …        history ─▶ Porcupine ─▶ linearizable, or a picture
 //
-// With several workers there are as many shards. The accounts of a show share a tag, and so a shard, because a credit to
-// another shard arrives later and a reader may see that; their ids are anywhere, so a decision needs a claim of another
-// shard, which must not show.
+// With several workers there are as many shards. The accounts of a show share a tag, and so a shard, because a credit
+// to another shard arrives later and a reader may see that; their ids are anywhere, so a decision needs a claim of
+// another shard, which must not show.
 //
 // Why a checker of others: it shares no line and no author with the ledger, so it cannot share a mistake.
 package main

@@ -388,7 +388,7 @@ impl<D: Disk, R: LogReader> ShardAuditor<D, R> {
         self.ids.end()
     }
 
-    /// Compares the ids of the log with the sum over the runs. What differs, in words; it is in the reports from now on.
+    /// Compares the ids of the log with the sum over the runs. What differs, in words; reports have it from now on.
     pub fn compare_ids(&mut self, of_runs: IdDigest) -> Option<String> {
         self.ids.compare(of_runs)
     }

@@ -5,8 +5,8 @@
 //!                                      └─ what is sent and applied in here keeps to it
 //! ```
 //!
-//! Why so little: a change that was sent may be done at any moment until it is answered, and a copy of it later still. It
-//! names a revision, so it is done once; and once an answer names a later revision, never again.
+//! Why so little: a change that was sent may be done at any moment until it is answered, and a copy of it later still.
+//! It names a revision, so it is done once; and once an answer names a later revision, never again.
 
 use tidegate_ledger::message::ChangeRequest;
 use tidegate_machines::ledger::{AccountStatus, AccountView};

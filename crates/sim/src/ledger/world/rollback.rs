@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   one log      ─▶ the start is refused, because the other shards know more; the newer log is put back
-//!   all logs     ─▶ the start is refused if a snapshot or the ids stand behind the end; the loss is accepted by a notice
+//!   all logs     ─▶ the start is refused if a snapshot or the ids stand behind the end; a notice accepts the loss
 //!                    └─▶ clients are told of nothing that came after the copy, and all goes on from there:
 //!                        what is of the abandoned timeline is never served
 //! ```
