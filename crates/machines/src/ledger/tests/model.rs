@@ -3,9 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ledger::{
-    AccountChange, AccountKind, AccountStatus, Content, Hold, Outcome, Refusal, Transfer,
-};
+use crate::ledger::{AccountChange, AccountKind, AccountStatus, Content, Hold, Outcome, Refusal, Transfer};
 
 #[derive(Clone, Debug)]
 pub struct ModelAccount {

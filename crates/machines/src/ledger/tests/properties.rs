@@ -25,8 +25,30 @@ const ACCOUNTS: [&str; 10] = [
 /// How many of them can be opened.
 const OPENED: usize = 8;
 const IDS: [&str; 24] = [
-    "t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9", "t10", "t11", "t12", "t13", "t14", "t15", "t16", "t17",
-    "t18", "t19", "t20", "t21", "t1\u{3164}", "t2 ",
+    "t0",
+    "t1",
+    "t2",
+    "t3",
+    "t4",
+    "t5",
+    "t6",
+    "t7",
+    "t8",
+    "t9",
+    "t10",
+    "t11",
+    "t12",
+    "t13",
+    "t14",
+    "t15",
+    "t16",
+    "t17",
+    "t18",
+    "t19",
+    "t20",
+    "t21",
+    "t1\u{3164}",
+    "t2 ",
 ];
 
 #[derive(Clone, Debug)]
