@@ -140,7 +140,7 @@ impl<S: Store> Workload<S> for Raisers {
     fn floors(store: StoreName) -> Vec<Floor> {
         let mut floors = vec![
             Floor::of("an answer", 5_000, "marks are raised and read"),
-            Floor::of("a compaction", 20, "a log that was compacted is opened"),
+            Floor::of("a compaction", 5, "a log that was compacted is opened"),
             Floor::of("a power failure", 50, "what was answered survives"),
             Floor::of("a kill", 50, "what was answered survives"),
             Floor::of("a log that gets nothing done", 50, "an answer waits for its sync"),
