@@ -131,8 +131,9 @@ doors: setup ## the README's commands as printed, and schemathesis against /open
 linearizability: setup ## histories of concurrent clients over kill -9, checked by Porcupine (SHOWS=100)
 	@$(SETUP) golang
 	cargo build $(PRODUCTION) --bin tidegate
-	cd tests/linearizability && go test ./... && \
-		go run . --binary $(TARGET)/debug/tidegate --shows $(SHOWS) $(if $(SEED),--seed $(SEED))
+	cd tests/linearizability && go test ./... && for workers in 1 2; do \
+		go run . --binary $(TARGET)/debug/tidegate --shows $(SHOWS) --workers $$workers $(if $(SEED),--seed $(SEED)); \
+	done
 
 .PHONY: clients
 clients: setup ## paho, mosquitto's tools and mqtt.js through every door, and the voting page in Chromium

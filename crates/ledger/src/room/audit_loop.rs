@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_journal::disk::RealDisk;
-use tidegate_journal::{Durability, DurableMark, LogId};
+use tidegate_journal::{Cursor, Durability, DurableMark, LogId};
 use tidegate_machines::ShardIndex;
 use tidegate_runtime::Carries;
 use tidegate_runtime::background::Background;
@@ -107,7 +107,13 @@ impl Audited {
         match *reading {
             Reading::Log => {
                 let before = scrubbed.scrub.facts().bytes;
+                if scrubbed.scrub.at() == Cursor::START {
+                    auditor.begin_ids(runs.begin_digest());
+                }
                 if scrubbed.go_on_with(|scrub| auditor.read_again(scrub, bytes, now_ms().0)) {
+                    if let Some(end) = auditor.end_ids() {
+                        runs.sum_up_to(end);
+                    }
                     *reading = Reading::Runs(scrubbed.scrub.damages().begin_pass());
                 }
                 (scrubbed.scrub.facts().bytes - before, false)
@@ -117,6 +123,15 @@ impl Audited {
                 let (damages, owner) = (scrubbed.scrub.damages().clone(), Owner::Ids(auditor.log()));
                 if let Some(damage) = read.damage {
                     damages.note(owner, auditor.shard().0, damage);
+                }
+                if let Some(what) = read.digest.and_then(|digest| auditor.compare_ids(digest)) {
+                    let shard = auditor.shard().0;
+                    tracing::error!(
+                        shard,
+                        what,
+                        "the index of ids is not what the journal says: restart to rebuild it"
+                    );
+                    runs.condemn(&what);
                 }
                 if let Some(entries) = read.ended {
                     damages.mend(owner, pass);
