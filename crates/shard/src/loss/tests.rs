@@ -1,7 +1,7 @@
 use tidegate_disk::FakeDisk;
 
 use super::*;
-use crate::notes::{NotesFamily, SMALL, id, logs, notice, snapshots, write};
+use crate::notes::{Notes, NotesFamily, SMALL, id, logs, notice, snapshots, write};
 use crate::replay::OpenShard;
 
 fn claim(timeline: Timeline, position: Position, sequence: Option<u64>) -> Claim {
@@ -61,4 +61,17 @@ fn a_loss_is_told_with_the_records_if_they_are_known() {
     assert_eq!(told(&[None]), "records from 3 on");
     // A notice was lost, and no record.
     assert_eq!(told(&[Some(2)]), "records from 3 on");
+}
+
+#[test]
+fn a_log_is_examined_from_its_newest_snapshot_on() {
+    let disk = FakeDisk::new(1);
+    write(&disk, &[1, 2]);
+    let stand = Stand { cursor: end(&disk), ..Stand::default() };
+    snapshots(&disk).write(&stand, &Notes(vec![1, 2]), |_| true).unwrap();
+    notice(&disk, 1);
+    write(&disk, &[3]);
+    let examined = examine(&logs(&disk), &snapshots(&disk), &[]).unwrap();
+    assert_eq!((examined.since, examined.report.end.sequence), (stand.cursor, Sequence(3)));
+    assert_eq!(examined.notices.len(), 1, "what is behind it is read");
 }
