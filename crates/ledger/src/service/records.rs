@@ -297,3 +297,6 @@ pub(super) fn ids_of<'c>(call: &'c Operation, from: usize) -> Box<dyn Iterator<I
         _ => Box::new(std::iter::empty()),
     }
 }
+
+#[cfg(test)]
+mod tests;

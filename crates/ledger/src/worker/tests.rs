@@ -3,6 +3,7 @@
 
 mod audits;
 mod damage;
+mod exchange;
 mod ids;
 mod settings;
 mod streams;

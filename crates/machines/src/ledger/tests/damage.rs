@@ -104,7 +104,14 @@ fn a_snapshot_of_a_state_that_no_fold_gives_is_refused() {
         let (id, placed) = (HoldId::new("another"), RecordPosition(first.placed.0 - 1));
         ledger.holds.insert(OpenHold { id, debit: slot, placed, ..first });
     };
+    let on_an_account_of_another_shard = |ledger: &mut Ledger| {
+        let slot = slot_of(ledger, |account| !account.is_on(ShardIndex(0)));
+        let first = ledger.holds.first().expect("holds are open").clone();
+        let (id, placed) = (HoldId::new("another"), RecordPosition(first.placed.0 - 1));
+        ledger.holds.insert(OpenHold { id, debit: slot, placed, ..first });
+    };
     refused(on_a_collector, "accounts of a hold");
+    refused(on_an_account_of_another_shard, "accounts of a hold");
     refused(|ledger| ledger.accounts.get_mut(AccountSlot(0)).expect("open").held += 1, "add up");
     refused(|ledger| ledger.peers[1].sent.clear(), "more credits are under way than were sent");
 }

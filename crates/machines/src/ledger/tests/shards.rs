@@ -8,7 +8,7 @@ use crate::ledger::{
     AccountChange, AccountKind, AccountOrder, AccountStatus, Command, Hold, InboundCredit, Outcome, Refusal, RowKind,
     Ruling, Transfer, content_digest,
 };
-use crate::{OutboundNumber, RecordPosition, ShardIndex, TimeMs};
+use crate::{Machine, OutboundNumber, RecordPosition, ShardIndex, TimeMs};
 
 const THERE: ShardIndex = ShardIndex(1);
 
@@ -134,6 +134,13 @@ fn an_account_that_is_adopted_from_a_shard_that_is_not_its_home_is_a_bug() {
 }
 
 #[test]
+#[should_panic(expected = "says that it has the asset")]
+fn an_account_that_is_adopted_with_what_is_no_asset_is_a_bug() {
+    let (id, kind) = (at_home_on(1), AccountKind::Wallet);
+    Node::new(0, 2).ask(Command::AdoptAccount { id: &id, asset: "", kind, home: THERE });
+}
+
+#[test]
 #[should_panic(expected = "confirms credit 1 of 0")]
 fn a_confirmation_of_what_was_never_sent_is_a_bug() {
     Node::new(0, 2).ask(Command::ConfirmCredits { to: THERE, number: OutboundNumber(1) });
@@ -200,8 +207,10 @@ fn a_post_to_another_shard_arrives_as_a_post() {
     cluster.transfer(transfer("before", &here, &there, 1));
     assert_eq!(cluster.nodes[0].ledger.next_expiry(), None);
     cluster.place(hold);
-    assert_eq!(cluster.nodes[0].ledger.next_expiry(), Some(TimeMs(cluster.nodes[0].now + 1_000)));
-    assert_eq!(cluster.post("h", Some(4)), Outcome::Applied);
+    let expires_at = TimeMs(cluster.nodes[0].now + 1_000);
+    assert_eq!(cluster.nodes[0].ledger.next_expiry(), Some(expires_at));
+    assert_eq!(Machine::next_due(&cluster.nodes[0].ledger), Some(expires_at));
+    assert_eq!(cluster.post("h", Some(1)), Outcome::Applied);
     assert_eq!(cluster.nodes[0].ledger.next_expiry(), None);
     assert_eq!(cluster.nodes[0].ledger.under_way_to(&there), (2, false));
 
@@ -209,15 +218,18 @@ fn a_post_to_another_shard_arrives_as_a_post() {
     let ledger = &cluster.nodes[0].ledger;
     let record = |number| cluster.nodes[0].prior(number).expect("it was decided");
     let credits: Vec<_> = ledger.outbound(THERE, OutboundNumber(0), 9).collect();
+    let behind: Vec<_> = ledger.outbound(THERE, OutboundNumber(1), 9).collect();
+    assert_eq!(behind, credits[1..], "those after a number");
+    assert_eq!(ledger.outbound(THERE, OutboundNumber(2), 9).count(), 0);
     assert!(ledger.credit_of(&credits[0], &record("before")).is_some_and(|credit| !credit.posted));
-    assert!(ledger.credit_of(&credits[1], &record("h")).is_some_and(|credit| credit.posted && credit.amount == 4));
+    assert!(ledger.credit_of(&credits[1], &record("h")).is_some_and(|credit| credit.posted && credit.amount == 1));
     assert_eq!(ledger.credit_of(&credits[0], &record("h")), None);
     assert_eq!(ledger.credit_of(&credits[1], &record("before")), None);
 
     assert_eq!(cluster.deliver(0, 1, 0, 9), 2);
     let rows = cluster.nodes[1].history(&there);
     let kinds: Vec<_> = rows.iter().map(|row| (row.kind, row.amount, row.balance_after)).collect();
-    assert_eq!(kinds, [(RowKind::Post, 4, 5), (RowKind::Transfer, 1, 1)]);
+    assert_eq!(kinds, [(RowKind::Post, 1, 2), (RowKind::Transfer, 1, 1)]);
     cluster.confirm(0, 1);
     assert_eq!(cluster.nodes[0].ledger.under_way_to(&there), (0, false));
     let frozen = AccountChange { status: Some(AccountStatus::Frozen), ..AccountChange::default() };
