@@ -7,8 +7,9 @@
 #   cargo mutants --list ─▶ woven into a copy of the tree ─▶ which tests reach which mutants
 #                        ─▶ each mutant: those tests, the quickest first ─▶ those that live: simulator
 #
-# Tests are those of the package and of the packages that are built on it. One that lives is printed; all are in
-# target/mutants/results-PACKAGE.txt. MUTANT_SEEDS (20): seeds of each world of the simulator; 0 for no simulator.
+# Tests are those of the package and of the packages that are built on it, or of those that MUTANT_TESTS names. One that
+# lives is printed; all are in target/mutants/results-PACKAGE.txt. MUTANT_SEEDS (20): seeds of each world of the
+# simulator; 0 for no simulator.
 # A mutant that this cannot weave (in a constant, a deleted field) is in target/mutants/left-out.txt; for those and for
 # one alone: cargo mutants -p tidegate-PACKAGE -F NAME.
 set -euo pipefail
@@ -28,7 +29,8 @@ tool() {
 
 # The package and those that are built on it.
 tested_by() {
-    case $1 in
+    case ${MUTANT_TESTS:+named}$1 in
+    named*) echo "$MUTANT_TESTS" ;;
     journal) echo journal shard ledger ;;
     shard) echo shard ledger ;;
     machines) echo machines ledger ;;
@@ -76,7 +78,7 @@ build() {
 export RUSTC_BOOTSTRAP=1 RUST_BACKTRACE=0 PROPTEST_CASES=${PROPTEST_CASES:-24}
 # What fails with a mutant is not to be tried again without it: no proptest-regressions/ in this tree.
 export PROPTEST_DISABLE_FAILURE_PERSISTENCE=true
-bounds="ulimit -v 8000000; ulimit -t 60;"
+bounds="ulimit -v 8000000;"
 
 reached=" "
 for package in $(for package in $packages; do tested_by "$package"; done); do
@@ -102,7 +104,7 @@ for package in $packages; do
     done
     results=$work/results-$package.txt
     tool try --list "$work/list.json" --without "$work/without.txt" "${only[@]}" --only-package "$package" \
-        --timeout 300 --bounds "$bounds" "${reach[@]}" "${stages[@]}" >"$results"
+        --processor-s 60 --bounds "$bounds" "${reach[@]}" "${stages[@]}" >"$results"
     echo "$package: $(cut -f 2 "$results" | cut -d ' ' -f 1 | sort | uniq -c | tr -s ' \n' ' ')"
     grep -P '\tsurvived\t' "$results" | cut -f 4 || true
 done

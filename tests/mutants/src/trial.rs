@@ -42,12 +42,16 @@ pub struct Options {
     /// when no test has seen it
     #[arg(long)]
     stage: Vec<String>,
-    /// Bounds for whatever runs, as the shell sets them (`ulimit -t 60;`). One on processor time counts as one on time
+    /// Bounds for whatever runs, as the shell sets them (`ulimit -v 8000000;`)
     #[arg(long, default_value = "")]
     bounds: String,
-    /// How long a command may take, in seconds; one that takes longer has seen the mutant
-    #[arg(long, default_value_t = 60)]
-    timeout: u64,
+    /// How much processor time a command may take, in seconds, beyond five times what its tests take without a mutant;
+    /// one that takes more has seen the mutant
+    #[arg(long, default_value_t = 20)]
+    processor_s: u64,
+    /// How long a command may take by the clock, in seconds: for those that wait for ever
+    #[arg(long, default_value_t = 1_800)]
+    timeout_s: u64,
     /// Mutants tried at the same time
     #[arg(long, default_value_t = 1)]
     jobs: usize,
@@ -64,6 +68,8 @@ struct Trial {
     name: String,
     command: String,
     folder: PathBuf,
+    /// What it takes without a mutant, where that is known.
+    millis: u64,
 }
 
 /// Tries all mutants that were chosen and prints a line for each; refuses to begin if a stage fails without a mutant.
@@ -127,13 +133,14 @@ fn tests_of(reaches: &[Reach], number: u32) -> (Vec<Trial>, usize) {
                 millis <= millis_max
             });
             let names: Vec<&str> = take.map(|test| test.name.as_str()).collect();
+            let millis = left[..names.len()].iter().map(|test| test.millis).sum();
             if names.is_empty() {
                 continue;
             }
             left.drain(..names.len());
             let binary = reach.binary.display();
             let command = format!("exec {binary} -q -Zunstable-options --fail-fast --exact {}", names.join(" "));
-            trials.push(Trial { name: format!("tests {nth}.{round}"), command, folder: reach.folder.clone() });
+            trials.push(Trial { name: format!("tests {nth}.{round}"), command, folder: reach.folder.clone(), millis });
         }
     }
     (trials, count)
@@ -144,6 +151,7 @@ fn stages(options: &Options) -> Vec<Trial> {
         name: format!("stage {nth}"),
         command: command.clone(),
         folder: PathBuf::from("."),
+        millis: 0,
     };
     options.stage.iter().enumerate().map(stage).collect()
 }
@@ -151,7 +159,9 @@ fn stages(options: &Options) -> Vec<Trial> {
 fn fate(options: &Options, trials: &[Trial], number: Option<usize>) -> Fate {
     for trial in trials {
         let mut command = Command::new("bash");
-        command.arg("-c").arg(format!("{} {}", options.bounds, trial.command)).current_dir(&trial.folder);
+        let processor_s = options.processor_s + 5 * trial.millis / 1_000;
+        let bounded = format!("{} ulimit -t {processor_s}; {}", options.bounds, trial.command);
+        command.arg("-c").arg(bounded).current_dir(&trial.folder);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         // A group of its own, so that what it starts ends with it.
         command.process_group(0);
@@ -159,7 +169,7 @@ fn fate(options: &Options, trials: &[Trial], number: Option<usize>) -> Fate {
             command.env("TIDEGATE_MUTANT", number.to_string());
         }
         let mut child = command.spawn().expect("bash starts");
-        let until = Instant::now() + Duration::from_secs(options.timeout);
+        let until = Instant::now() + Duration::from_secs(options.timeout_s);
         let status = loop {
             match child.try_wait().expect("a child can be waited for") {
                 Some(status) => break status,

@@ -10,6 +10,7 @@ mod losses;
 mod model;
 pub(super) mod node;
 mod properties;
+mod reads;
 mod settings;
 mod shards;
 mod snapshots;
