@@ -13,6 +13,10 @@ fn siphash_1_3_is_the_standard_librarys() {
         let mut std = std::collections::hash_map::DefaultHasher::new();
         std.write(&bytes);
         assert_eq!(sip_64(&bytes, [0, 0]), std.finish(), "of {length} bytes");
+        if let Ok(id) = std::str::from_utf8(&bytes) {
+            assert_eq!([id_hash(id), id_hash_keyed(id, [0, 0])], [std.finish(); 2]);
+            assert_ne!(id_hash_keyed(id, [1, 2]), std.finish());
+        }
     }
 }
 

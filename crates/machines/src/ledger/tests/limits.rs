@@ -65,6 +65,10 @@ fn a_refusal_that_is_remembered_says_when_it_was_decided_and_what_there_was() {
 fn an_id_is_unique_within_its_space() {
     let mut node = shop();
     let (dave, carol) = (IdSpace::new("dave").unwrap(), IdSpace::new("carol").unwrap());
+    assert_eq!(
+        (dave.name(), dave.is_empty(), IdSpace::new("").map(|space| space.is_empty())),
+        ("dave", false, Some(true))
+    );
     let ids = [dave.whole("order-18"), carol.whole("order-18"), "order-18".into()];
     for id in &ids {
         assert_eq!(node.outcome(transfer(id, "w", "c", 1)), Outcome::Applied, "{id:?}");

@@ -27,6 +27,7 @@ fn holding() -> Node {
 fn a_hold_says_what_it_reserves_and_since_when() {
     let mut node = holding();
     let placed_at = node.now;
+    assert_eq!(Machine::time(&node.ledger).0, placed_at, "the newest record's");
     let available = |node: &Node| node.ledger.account("a").map(|account| account.available());
     assert_eq!(available(&node), Some(6));
     let listed: Vec<_> = node.ledger.holds_of("a", RecordPosition::NONE).expect("it is open").collect();
