@@ -70,7 +70,8 @@ test: setup ## everything that must hold before a merge, from nothing to the end
 lint: setup ## rustfmt, clippy, rustdoc, shellcheck, the width of lines, what a release must not contain
 	cargo fmt --all --check
 	cd fuzz && cargo fmt --check
-	cd tests/mutants && cargo fmt --check && cargo clippy --all-targets --target-dir ../../target/mutants/tool -- -D warnings
+	cd tests/mutants && cargo fmt --check
+	cargo clippy --manifest-path tests/mutants/Cargo.toml --target-dir target/mutants/tool --all-targets -- -D warnings
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
 	@# Again as it is released: without what only tests turn on.
 	cargo clippy --workspace -- -D warnings

@@ -80,13 +80,11 @@ export RUSTC_BOOTSTRAP=1 RUST_BACKTRACE=0 PROPTEST_CASES=${PROPTEST_CASES:-24}
 export PROPTEST_DISABLE_FAILURE_PERSISTENCE=true
 bounds="ulimit -v 8000000;"
 
-reached=" "
-for package in $(for package in $packages; do tested_by "$package"; done); do
-    case $reached in *" $package "*) continue ;; esac
-    reached+="$package "
-    echo "which mutants the tests of $package reach"
-    tool reach --binary "$(build test -p "tidegate-$package" --lib --no-run)" --folder "crates/$package" \
-        --out "$work/reach-$package.txt"
+testing=$(for package in $packages; do tested_by "$package"; done)
+for by in $(echo "$testing" | tr ' ' '\n' | sort -u); do
+    echo "which mutants the tests of $by reach"
+    tool reach --binary "$(build test -p "tidegate-$by" --lib --no-run)" --folder "crates/$by" \
+        --out "$work/reach-$by.txt"
 done
 stages=()
 if [ "$seeds" -gt 0 ]; then

@@ -18,8 +18,8 @@ use crate::listed::{self, Place};
 /// Mutants of one file by kind and place: number and replacement.
 type Places = BTreeMap<(String, Place), Vec<(u32, String)>>;
 
-/// What a mutated crate asks: whether this mutant is the one to be tried. A run with the mutant `reached` tries none and
-/// appends each number that is asked for, once, to the file that `TIDEGATE_REACHED` names.
+/// What a mutated crate asks: whether this mutant is the one to be tried. A run with the mutant `reached` tries none
+/// and appends each number that is asked for, once, to the file that `TIDEGATE_REACHED` names.
 const SWITCH: &str = r#"
 #[doc(hidden)]
 #[allow(missing_docs)]
