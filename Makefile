@@ -70,6 +70,8 @@ test: setup ## everything that must hold before a merge, from nothing to the end
 lint: setup ## rustfmt, clippy, rustdoc, shellcheck, the width of lines, what a release must not contain
 	cargo fmt --all --check
 	cd fuzz && cargo fmt --check
+	cd tests/mutants && cargo fmt --check
+	cargo clippy --manifest-path tests/mutants/Cargo.toml --target-dir target/mutants/tool --all-targets -- -D warnings
 	cargo clippy --workspace --all-targets --all-features -- -D warnings
 	@# Again as it is released: without what only tests turn on.
 	cargo clippy --workspace -- -D warnings
@@ -83,6 +85,7 @@ lint: setup ## rustfmt, clippy, rustdoc, shellcheck, the width of lines, what a 
 format: setup ## rustfmt over the whole tree
 	cargo fmt --all
 	cd fuzz && cargo fmt
+	cd tests/mutants && cargo fmt
 
 .PHONY: doc
 doc: setup ## the API documentation of all crates, warnings as errors

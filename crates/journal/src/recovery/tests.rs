@@ -676,3 +676,19 @@ fn a_segment_of_several_windows_is_read_whole_and_damage_in_a_later_one_is_found
     let (_, offset, _, _) = damage_of(logs(&disk).open(LOG, Cursor::START, LARGE).map(|_| ()));
     assert!(offset <= 2_000_000 && offset > 1_980_000, "{offset}");
 }
+
+#[test]
+fn a_disk_that_claims_no_room_for_another_reason_than_a_full_one_is_told() {
+    let disk = FakeDisk::new(1);
+    let (mut log, _) = reopen(&disk).unwrap();
+    commit(&mut log, 5);
+    log.close().unwrap();
+    let found = Inspection::of(&folder(&disk), Cursor::START).unwrap();
+    assert!(found.marked, "there is nothing to write but to claim room");
+    let wanted = disk.used_bytes();
+    disk.set_capacity(wanted);
+    assert!(repair(&folder(&disk), &found).is_ok(), "on a full disk the log goes on with the room that it has");
+    disk.crash_after_ops(0);
+    let refused = repair(&folder(&disk), &found).map(|active| active.allocated);
+    assert!(matches!(refused, Err(JournalError::Io { .. })), "{refused:?}");
+}

@@ -315,3 +315,6 @@ pub(super) fn ids_of<'c>(call: &'c Operation, from: usize) -> Box<dyn Iterator<I
         _ => Box::new(std::iter::empty()),
     }
 }
+
+#[cfg(test)]
+mod tests;

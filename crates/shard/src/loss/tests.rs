@@ -1,7 +1,7 @@
 use tidegate_disk::{Disk, FakeDisk};
 
 use super::*;
-use crate::notes::{NotesFamily, SMALL, id, logs, notice, snapshots, write};
+use crate::notes::{Notes, NotesFamily, SMALL, id, logs, notice, snapshots, write};
 use crate::replay::OpenShard;
 
 fn claim(timeline: Timeline, position: Position, sequence: Option<u64>) -> Claim {
@@ -75,7 +75,7 @@ fn log_of(numbers: &[u8]) -> FakeDisk {
 fn snapshot_ahead() -> (FakeDisk, std::path::PathBuf) {
     let (short, long) = (log_of(&[1]), log_of(&[1, 2, 3]));
     let stand = Stand { cursor: end(&long), timelines: Timelines::default() };
-    let path = snapshots(&short).write(&stand, &crate::notes::Notes(vec![1, 2, 3]), |_| true).unwrap().path;
+    let path = snapshots(&short).write(&stand, &Notes(vec![1, 2, 3]), |_| true).unwrap().path;
     (short, path)
 }
 
@@ -123,4 +123,17 @@ fn a_witness_behind_the_end_of_a_log_with_other_records_proves_that_it_was_excha
     // The log has left that timeline, and an operator knows.
     notice(&other, 1);
     assert!(OpenShard::open_with(&logs(&other), snapshots(&other), SMALL, &[its]).is_ok());
+}
+
+#[test]
+fn a_log_is_examined_from_its_newest_snapshot_on() {
+    let disk = FakeDisk::new(1);
+    write(&disk, &[1, 2]);
+    let stand = Stand { cursor: end(&disk), ..Stand::default() };
+    snapshots(&disk).write(&stand, &Notes(vec![1, 2]), |_| true).unwrap();
+    notice(&disk, 1);
+    write(&disk, &[3]);
+    let examined = examine(&logs(&disk), &snapshots(&disk), &[]).unwrap();
+    assert_eq!((examined.since, examined.report.end.sequence), (stand.cursor, Sequence(3)));
+    assert_eq!(examined.notices.len(), 1, "what is behind it is read");
 }
