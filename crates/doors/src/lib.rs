@@ -47,6 +47,7 @@ pub mod ledger_http;
 mod ledger_json;
 pub mod ledger_topics;
 pub mod listener;
+mod listing;
 pub mod mqtt;
 mod room_client;
 pub mod stream;

@@ -100,6 +100,10 @@ const TURN_SHARE: u32 = 32;
 /// How long a client waits for the answer that it is not known, or asks too much.
 const REFUSAL_DELAY: Duration = Duration::from_millis(50);
 
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub struct PeerAddress(pub IpAddr);
+
 /// One connection's way to the rooms.
 struct ConnectionService {
     door: Door,
@@ -132,6 +136,8 @@ impl ConnectionService {
         }
         // Cloning the routes costs as much as a small request; only requests that need them pay.
         let router = self.routing.router().clone();
+        let mut request = request;
+        request.extensions_mut().insert(PeerAddress(self.address));
         Box::pin(async move { explain_method(route(router, request).await) })
     }
 }

@@ -318,6 +318,7 @@ impl<L: LogStore> MqttPort<L> {
     /// The client is gone.
     fn lose(&mut self, key: ConnectionKey, now: TimeMs) {
         self.broker.closed(key, now);
+        self.verdicts.forget(key);
         if let Some(socket) = self.sockets.remove(key) {
             self.admission.leave(socket.listener, socket.mark);
         }

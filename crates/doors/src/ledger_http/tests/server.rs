@@ -54,7 +54,7 @@ pub fn settings() -> AuthSettings {
         ],
         secret: Secret::from_bytes(&[7; 32]).unwrap(),
         token_ttl: Duration::from_secs(60),
-        login_limits: LoginLimits { concurrent_max: 1, waiting_max: 4 },
+        login_limits: LoginLimits::default(),
         topics: TopicAccess::default(),
         viewer_quota: QuotaLimits::NONE,
         service_quota: QuotaLimits::NONE,
