@@ -49,6 +49,7 @@ pub mod ledger_topics;
 pub mod listener;
 mod listing;
 pub mod mqtt;
+pub mod refusal_metrics;
 mod room_client;
 pub mod stream;
 pub mod tls;

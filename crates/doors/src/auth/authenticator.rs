@@ -154,7 +154,8 @@ impl Authenticator {
         let principals = self.principals.load_full();
         let (told, result) = oneshot::channel();
         let gone = GoneOnDrop::default();
-        let answer = move |is_right| drop(told.send(is_right));
+        // Who gave up needs no answer.
+        let answer = move |is_right| _ = told.send(is_right);
         let is_right = match self.check_password(&principals, user, password, address, gone.0.clone(), answer)? {
             Begun::Right => true,
             Begun::Asked => result.await.map_err(|_| LoginError::Busy)?,

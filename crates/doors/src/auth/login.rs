@@ -22,8 +22,8 @@ mod strikes;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use checker::{Check, PasswordChecker};
 pub(super) use checker::Waiter;
+use checker::{Check, PasswordChecker};
 use mark::Marks;
 use remembered::Remembered;
 use share::Share;
@@ -156,7 +156,9 @@ impl Logins {
         if !lane.is_known
             && let Some(wait_ms) = self.strikes.wait_ms(lane.address, self.limits.wrong_max, now_ms)
         {
-            return Err(LoginError::Later { retry_after_s: u32::try_from(wait_ms.div_ceil(1_000)).unwrap_or(u32::MAX) });
+            return Err(LoginError::Later {
+                retry_after_s: u32::try_from(wait_ms.div_ceil(1_000)).unwrap_or(u32::MAX),
+            });
         }
         // Before it is looked whether the password was right lately: who may not have another one hashed may not find
         // out by that, either.

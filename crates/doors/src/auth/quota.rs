@@ -88,9 +88,19 @@ pub enum Exceeded {
     },
 }
 
+impl Exceeded {
+    /// The bound, as metrics name it.
+    pub fn bound(&self) -> &'static str {
+        match self {
+            Exceeded::Rate { of, .. } => of,
+            Exceeded::AtOnce { .. } => "items of one request",
+        }
+    }
+}
+
 impl From<Exceeded> for Problem {
     fn from(exceeded: Exceeded) -> Problem {
-        let problem = |code| Problem::new(code, exceeded.to_string());
+        let problem = |code| Problem::new(code, exceeded.to_string()).over_bound(exceeded.bound());
         match exceeded {
             Exceeded::Rate { retry_after_ms, .. } => {
                 problem(codes::TOO_MANY_REQUESTS).retry_after_s(retry_after_ms.div_ceil(1_000))

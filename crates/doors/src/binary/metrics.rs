@@ -10,9 +10,6 @@ metrics! {
     /// One worker's metrics. For one thread.
     pub struct BinaryMetrics(door, worker) {
         requests: CounterFamily(kind) "tidegate_requests_total" "Requests that were read, by kind.";
-        /// What the ledger refuses its shards count.
-        refusals: CounterFamily(code)
-            "tidegate_door_refusals_total" "Requests that the door itself refused, by code.";
         unavailable: CounterFamily(reason)
             "tidegate_unavailable_total" "Requests that could not be served, by reason.";
         request_latency: Histogram

@@ -33,6 +33,7 @@ use super::{BinaryMetrics, BinarySettings};
 use crate::auth::Authenticator;
 use crate::authorized::AuthorizedRequests;
 use crate::listing::Listing;
+use crate::refusal_metrics::RefusalMetrics;
 use crate::stream::Scratch;
 
 /// The token of the listening socket.
@@ -80,6 +81,7 @@ pub struct BinaryPort<P> {
     /// The process stops: nothing is read any more.
     stopping: bool,
     metrics: BinaryMetrics,
+    refused: RefusalMetrics,
 }
 
 impl<P> BinaryPort<P> {
@@ -91,7 +93,7 @@ impl<P> BinaryPort<P> {
         listener: Option<TcpListener>,
         settings: &BinarySettings,
         authenticator: Arc<Authenticator>,
-        metrics: BinaryMetrics,
+        (metrics, refused): (BinaryMetrics, RefusalMetrics),
         rooms: Vec<Box<dyn Frames<P>>>,
     ) -> BinaryPort<P> {
         BinaryPort {
@@ -113,6 +115,7 @@ impl<P> BinaryPort<P> {
             now_ms: 0,
             stopping: false,
             metrics,
+            refused,
         }
     }
 }

@@ -234,9 +234,9 @@ pub fn work_of_rows(request: &Request) -> isize {
 /// The rows of the page that is asked for; `None` if it is no page.
 pub fn rows(request: &Request) -> Option<u32> {
     match request {
-        Request::ReadHistory { limit, .. }
-        | Request::ListAccounts { limit, .. }
-        | Request::ListHolds { limit, .. } => Some(*limit),
+        Request::ReadHistory { limit, .. } | Request::ListAccounts { limit, .. } | Request::ListHolds { limit, .. } => {
+            Some(*limit)
+        }
         _ => None,
     }
 }

@@ -15,4 +15,4 @@ mod problem;
 
 pub use decode::{Object, Text, Whole, decode, is_object_with, present};
 pub use encode::{encode, json, response};
-pub use problem::{Problem, ProblemBody, ProblemCode};
+pub use problem::{OverBound, Problem, ProblemBody, ProblemCode};

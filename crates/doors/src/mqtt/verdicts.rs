@@ -47,6 +47,11 @@ impl Verdicts {
         VerdictReply::new(answer, is_gone)
     }
 
+    /// Whether a verdict on `key` is still to come.
+    pub fn is_awaited(&self, key: ConnectionKey) -> bool {
+        self.awaited.contains_key(&key)
+    }
+
     /// Nobody waits for a verdict on `key` any more.
     pub fn forget(&mut self, key: ConnectionKey) {
         if let Some(is_gone) = self.awaited.remove(&key) {

@@ -51,6 +51,8 @@ impl Counts {
 impl Drop for Place {
     fn drop(&mut self) {
         self.counts.all.fetch_sub(1, Ordering::Relaxed);
-        self.counts.of(self.lane).iter().for_each(|cell| drop(cell.fetch_sub(1, Ordering::Relaxed)));
+        for cell in self.counts.of(self.lane) {
+            cell.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }

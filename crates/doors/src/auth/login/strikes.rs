@@ -40,7 +40,8 @@ impl Strikes {
                 let (count, last_ms) = read(cell, now_ms);
                 Some(written((count + 1).min(STRIKES_MAX), last_ms.max(now_ms)))
             };
-            let before = cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).expect("there is always one more");
+            let before =
+                cell.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).expect("there is always one more");
             read(before, now_ms).0 + 1
         });
         added[0].min(added[1]) as u32

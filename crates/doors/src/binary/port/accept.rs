@@ -3,10 +3,10 @@
 use std::io;
 use std::net::SocketAddr;
 
+use super::super::Refused;
 use super::super::limits::ACCEPTS_IN_TURN_MAX;
 use super::super::session::{Life, Session};
 use super::super::turns::CallerName;
-use super::super::Refused;
 use super::{BinaryPort, FIRST_SESSION};
 use crate::stream::Stream;
 
@@ -14,7 +14,8 @@ impl<P> BinaryPort<P> {
     /// Takes clients that wait, some in each turn. Returns whether any came.
     pub(super) fn accept(&mut self) -> bool {
         let mut taken = 0;
-        while let Some(listener) = self.listener.as_ref().filter(|_| self.somebody_waits && taken < ACCEPTS_IN_TURN_MAX) {
+        while let Some(listener) = self.listener.as_ref().filter(|_| self.somebody_waits && taken < ACCEPTS_IN_TURN_MAX)
+        {
             taken += 1;
             match listener.accept() {
                 Ok((tcp, _)) if self.sessions.len() >= self.connections_max => {

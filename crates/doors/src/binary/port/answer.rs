@@ -94,14 +94,15 @@ impl<P> BinaryPort<P> {
     /// Refuses what is over a bound of the caller. The rest of what the connection has sent waits for a while, so that
     /// a flood costs its sender more than those who share the worker with it.
     pub(super) fn refuse_too_many(&mut self, key: usize, correlation: u64, exceeded: Exceeded) {
-        self.metrics.refusals.increment(codes::TOO_MANY_REQUESTS.name());
+        self.refused.refusals.increment(codes::TOO_MANY_REQUESTS.name());
+        self.refused.quota.increment(exceeded.bound());
         translate::encode_error(self.sessions[key].outbox(), correlation, &exceeded.into());
         self.sessions[key].pause(self.now_ms);
         self.unsent.push(key);
     }
 
     pub(super) fn refuse(&mut self, key: usize, correlation: u64, refused: Refused) {
-        self.metrics.refusals.increment(refused.code);
+        self.refused.refusals.increment(refused.code);
         translate::encode_error(self.sessions[key].outbox(), correlation, &refused);
         self.unsent.push(key);
     }

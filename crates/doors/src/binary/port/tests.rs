@@ -63,7 +63,8 @@ impl Door {
             viewer_quota,
             service_quota: QuotaLimits::NONE,
         }));
-        let metrics = BinaryMetrics::register(&Metrics::of(&[BinaryMetrics::ROWS]), BINARY, 0);
+        let registry = Metrics::of(&[BinaryMetrics::ROWS, RefusalMetrics::ROWS]);
+        let metrics = (BinaryMetrics::register(&registry, BINARY, 0), RefusalMetrics::register(&registry, BINARY, 0));
         let settings = BinarySettings { address: None, tls: None, connections_max: 1_000 };
         let router = Router::new(PORT, ShardAddresses::new([SHARD]), CursorKey([1, 2]));
         let mut port =
@@ -321,6 +322,7 @@ fn who_asks_too_much_is_told_so_and_not_read_for_a_while() {
     let mut heard = Vec::new();
     read_some(&mut client, &mut heard);
     assert_eq!(frames_in(&heard), 3 + 1, "three pongs, one refusal; the rest is not looked at");
+    assert_eq!(door.port.refused.quota.get("requests"), 1);
     assert!(!Resident::<Parcel>::has_news(&mut door.port), "the worker may sleep meanwhile");
     // In time all are answered: 96 more refusals, one in each pause.
     let now_ms = door.port.now_ms;
@@ -409,7 +411,7 @@ fn a_list_names_no_wallet_of_others_and_does_not_tell_whether_there_is_one() {
     let list = proto::ListAccounts { prefix: String::new(), after: "/forged".into(), limit: 10 };
     encode_request(&mut frames, 10, request_frame::Body::ListAccounts(list));
     client.write_all(&frames).unwrap();
-    while door.port.metrics.refusals.get("cursor_invalid") == 0 {
+    while door.port.refused.refusals.get("cursor_invalid") == 0 {
         door.turn();
     }
 }

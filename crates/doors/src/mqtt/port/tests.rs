@@ -5,8 +5,8 @@ use std::fmt;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 
 use mio::{Events, Poll};
 use tidegate_broker::TOPICS;
@@ -155,7 +155,12 @@ impl Node {
         let authenticator = Arc::new(TestAuthenticator::default());
         let mut room = MqttRoom::new(settings, authenticator.clone(), 0, 2);
         let address = room.listen(2).unwrap()[0].1;
-        let registry = tidegate_telemetry::Registry::of(&[MqttMetrics::ROWS, BrokerMetrics::ROWS, ShardMetrics::ROWS]);
+        let registry = tidegate_telemetry::Registry::of(&[
+            MqttMetrics::ROWS,
+            BrokerMetrics::ROWS,
+            ShardMetrics::ROWS,
+            RefusalMetrics::ROWS,
+        ]);
         let disk = FakeDisk::new(1);
         let worker = |(number, endpoint): (usize, Endpoint<Parcel>)| {
             let (data, number) = (Path::new("data"), number as u16);
