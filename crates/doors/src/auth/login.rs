@@ -171,7 +171,7 @@ impl Logins {
             hash: attempt.hash.clone(),
             password: attempt.password.to_owned(),
             waiter: waiter(lane),
-            _place: place,
+            place,
         };
         self.checker.submit(check).map(|()| Begun::Asked)
     }

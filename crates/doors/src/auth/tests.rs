@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use tidegate_ledger::message::{Request, TransferBatch};
-use tidegate_machines::ledger::{AccountKind, IdSpace, Transfer};
+use tidegate_machines::ledger::{AccountKind, HistoryRow, IdSpace, RowKind, Transfer};
 
 use super::gate::{Verdict, check};
 use super::quota::QuotaLimits;
@@ -184,6 +184,36 @@ fn kinds_are_asked_for_once_and_each_account_once() {
     kinds.learn("wallet:carol", AccountKind::Wallet);
     let unknown = Verdict::NeedsKinds(vec!["wallet:carol".into()]);
     assert_eq!(check(&viewer, &request, &mut kinds), unknown, "only collectors are remembered");
+}
+
+#[test]
+fn rows_of_others_say_when_and_how_much_and_nothing_else() {
+    let row = |id_space: &str, debit: &str| HistoryRow {
+        id: "a".into(),
+        id_space: id_space.into(),
+        kind: RowKind::Transfer,
+        debit: debit.into(),
+        credit: "candidate:1".into(),
+        amount: 5,
+        memo: "memo".into(),
+        code: 7,
+        user_data: "data".into(),
+        time_ms: 9,
+        balance_after: 11,
+    };
+    let rows = [row("carol", "wallet:carol"), row("dave", "wallet:carol"), row("", "wallet:dave")];
+    let viewer = Identity::new("dave", Rights::Viewer { wallets: vec!["wallet:dave".into()] });
+    let mut shown = rows.clone();
+    gate::hide_others(&viewer, &mut shown);
+    assert_eq!(shown[1..], rows[1..], "of the own space, and of the own wallet");
+    let [hidden, ..] = &shown;
+    assert_eq!((&*hidden.id, &*hidden.id_space, &*hidden.debit), ("", "", ""));
+    assert_eq!((&*hidden.memo, hidden.code, &*hidden.user_data), ("", 0, ""));
+    assert_eq!((hidden.amount, hidden.time_ms, hidden.balance_after), (5, 9, 11));
+    let mut shown = rows.clone();
+    let grants = vec!["read:candidate:*".parse().unwrap()];
+    gate::hide_others(&Identity::new("shop", Rights::Service { grants }), &mut shown);
+    assert_eq!(shown, rows);
 }
 
 #[test]

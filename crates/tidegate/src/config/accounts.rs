@@ -33,7 +33,8 @@ config! {
             "log-in name; a viewer's ids are unique under it";
         password_hash: Required<Text> = NoDefault, .., live, "argon2id hash; `tidegate hash-password` makes one";
         role: Required<UserRoleWord> = NoDefault, .., live,
-            "\"viewer\" reads own wallets and all collectors, debits only own wallets, credits only collectors; \
+            "\"viewer\" reads own wallets and all collectors (in their histories only its own moves are named), debits \
+             only own wallets, credits only collectors; \
              \"service\" does what its grants list";
         wallets: Optional<Texts> = NoDefault, .., live, "a viewer's own wallets";
         grants: Optional<Texts> = NoDefault, .., live, "what a user of role service may do";
