@@ -1,5 +1,5 @@
-//! A set of marks, each until its time is over, in a fixed amount of memory and without a lock. It may forget too early;
-//! it never knows what it was not told.
+//! A set of marks, each until its time is over, in a fixed amount of memory and without a lock. It may forget too
+//! early; it never knows what it was not told.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
