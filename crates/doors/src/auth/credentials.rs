@@ -9,7 +9,8 @@
 //!
 //! Promise: a worker never waits here. Only argon2 takes long, and its verdict comes by callback. The queue to it is
 //! short, and a client that finds its share of it full is told 0x89 (server busy), one from whose address too many
-//! wrong passwords came 0x9F (connection rate exceeded). So a flood of password guesses does not delay connected clients.
+//! wrong passwords came 0x9F (connection rate exceeded). So a flood of password guesses does not delay connected
+//! clients.
 
 use std::any::Any;
 use std::net::IpAddr;
