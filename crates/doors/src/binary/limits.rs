@@ -6,9 +6,11 @@ use tidegate_wire::limits::{FRAME_BYTES_MAX, FRAME_BYTES_MAX_UNAUTHENTICATED};
 pub const IN_FLIGHT_MAX: usize = 256;
 /// Those of them that may ask for a page of accounts or history: 24 bytes of request, up to half a megabyte of reply.
 pub const PAGES_IN_FLIGHT_MAX: usize = 8;
-/// Pages of one caller under way at one worker, over all its connections: a page of history may take reads of the disk,
-/// for which those of others wait.
-pub const PAGES_OF_CALLER_MAX: usize = 16;
+/// Work of reading that one caller may have under way at one worker, over all its connections, before it begins one
+/// more. A shard serves what it is asked in the order in which it came, so the reads of others wait for it: half a
+/// millisecond, or a page of a thousand rows more. A shard answers reads as soon as what they show is durable, so
+/// little is gained by more.
+pub const READS_OF_CALLER_MAX: usize = 512;
 /// A caller may have so many times as many requests under way, and bytes of them, as are left for others.
 pub const SHARE_OF_CALLER: usize = 3;
 /// Unsent replies of one connection; beyond it the socket is not read, so that memory never grows with a slow reader.
@@ -44,6 +46,5 @@ pub const KINDS_REMEMBERED: usize = 1 << 16;
 
 const _: () = assert!(READ_BYTES <= READ_BYTES_PER_TURN);
 const _: () = assert!(WORK_OF_VISIT < WORK_IN_ROUND_MAX && WORK_IN_ROUND_MAX * 8 <= WORK_IN_TURN_MAX);
-const _: () = assert!(PAGES_IN_FLIGHT_MAX <= PAGES_OF_CALLER_MAX);
 // A connection that has not shown a token can hold only a small frame.
 const _: () = assert!(FRAME_BYTES_MAX_UNAUTHENTICATED * 256 < FRAME_BYTES_MAX);

@@ -187,7 +187,7 @@ impl<P: Carries<Message>> Port<P> for BinaryPort<P> {
             self.line_up(key);
         }
         if event.is_writable() {
-            self.unsent.push(key);
+            self.write_later(key);
         }
     }
 

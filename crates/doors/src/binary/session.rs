@@ -76,6 +76,8 @@ pub struct Session {
     rights: Option<Arc<ClientRights>>,
     /// The session stands in its worker's list of sessions to look at.
     pub listed: bool,
+    /// The session stands in its worker's list of sessions to write to.
+    pub to_be_written: bool,
     /// When the client must have sent the Hello, or the next byte of a frame; milliseconds of the worker's clock.
     deadline_ms: Option<u64>,
 }
@@ -101,6 +103,7 @@ impl Session {
             identity: None,
             rights: None,
             listed: false,
+            to_be_written: false,
             deadline_ms: Some(now_ms + HELLO_TIMEOUT_MS),
         }
     }

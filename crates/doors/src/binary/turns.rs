@@ -21,7 +21,7 @@ use tidegate_ledger::limits::{ENDPOINT_REQUEST_BYTES_MAX, ENDPOINT_REQUESTS_MAX}
 use tidegate_ledger::message::Request;
 
 use super::limits::{
-    BYTES_PER_WORK, PAGES_OF_CALLER_MAX, ROWS_PER_WORK, SHARE_OF_CALLER, WORK_IN_ROUND_MAX, WORK_IN_TURN_MAX,
+    BYTES_PER_WORK, READS_OF_CALLER_MAX, ROWS_PER_WORK, SHARE_OF_CALLER, WORK_IN_ROUND_MAX, WORK_IN_TURN_MAX,
 };
 use crate::auth::{Identity, Rights};
 
@@ -63,15 +63,26 @@ pub struct CallerKey(usize);
 pub struct Weight {
     /// Pages of accounts, holds or history.
     pub pages: usize,
+    /// Work of reading; zero for what writes.
+    pub reads: usize,
     /// Bytes of its frame.
     pub bytes: usize,
+}
+
+impl Weight {
+    /// Of this request, which came in a frame of so many bytes.
+    pub fn of(request: &Request, bytes: usize) -> Weight {
+        let pages = usize::from(rows(request).is_some());
+        let reads = if request.journal_bytes() == 0 { 1 + work_of_rows(request) as usize } else { 0 };
+        Weight { pages, reads, bytes }
+    }
 }
 
 /// What requests take together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct UnderWay {
     requests: usize,
-    pages: usize,
+    reads: usize,
     bytes: usize,
 }
 
@@ -191,21 +202,22 @@ impl Turns {
     }
 
     /// Whether one more request of this caller may begin. A caller may have three times as much under way as is left
-    /// for others: alone three quarters of all, and with each further caller less.
+    /// for others: alone three quarters of all, and with each further caller less. Of reads it may have few, because
+    /// those of others wait for them in front of the shards.
     pub fn may_begin(&self, key: CallerKey) -> bool {
         let under_way = &self.callers[key.0].under_way;
         let requests_left = ENDPOINT_REQUESTS_MAX.saturating_sub(self.under_way.requests);
         let bytes_left = ENDPOINT_REQUEST_BYTES_MAX.saturating_sub(self.under_way.bytes);
         under_way.requests < SHARE_OF_CALLER * requests_left
             && under_way.bytes < SHARE_OF_CALLER * bytes_left
-            && under_way.pages < PAGES_OF_CALLER_MAX
+            && under_way.reads < READS_OF_CALLER_MAX
     }
 
     /// A request of this caller is under way until [`Turns::end`].
     pub fn start(&mut self, key: CallerKey, weight: Weight) {
         for under_way in [&mut self.under_way, &mut self.callers[key.0].under_way] {
             under_way.requests += 1;
-            under_way.pages += weight.pages;
+            under_way.reads += weight.reads;
             under_way.bytes += weight.bytes;
         }
     }
@@ -214,7 +226,7 @@ impl Turns {
     pub fn end(&mut self, key: CallerKey, weight: Weight) {
         for under_way in [&mut self.under_way, &mut self.callers[key.0].under_way] {
             under_way.requests -= 1;
-            under_way.pages -= weight.pages;
+            under_way.reads -= weight.reads;
             under_way.bytes -= weight.bytes;
         }
         self.forget_if_gone(key);
@@ -232,7 +244,7 @@ pub fn work_of_rows(request: &Request) -> isize {
 }
 
 /// The rows of the page that is asked for; `None` if it is no page.
-pub fn rows(request: &Request) -> Option<u32> {
+fn rows(request: &Request) -> Option<u32> {
     match request {
         Request::ReadHistory { limit, .. } | Request::ListAccounts { limit, .. } | Request::ListHolds { limit, .. } => {
             Some(*limit)

@@ -39,7 +39,7 @@ impl Server {
         let (told, result) = mpsc::channel();
         let waiter = |lane: LaneUsed| Waiter {
             is_gone: Default::default(),
-            answer: Box::new(move |is_right| drop(told.send((lane, is_right)))),
+            answer: Box::new(move |is_right| told.send((lane, is_right)).expect("the test waits")),
         };
         match self.logins.begin(&self.attempt(user, password, from), now_ms, waiter)? {
             Begun::Right => Ok(false),

@@ -104,23 +104,23 @@ impl<P> BinaryPort<P> {
             self.sessions.iter_mut().filter_map(|(key, session)| session.resume(now_ms).then_some(key)).collect();
         for key in resumed {
             self.line_up(key);
-            self.unsent.push(key);
+            self.write_later(key);
         }
     }
 
     /// Ends sessions whose client began a frame, or a connection, and went silent.
     pub(super) fn end_overdue(&mut self, now_ms: u64) {
-        for (key, session) in &mut self.sessions {
-            if session.is_overdue(now_ms) {
-                // The first time, the client gets its outstanding replies. A client that does not take them in time
-                // loses them.
-                if matches!(session.life, Life::Draining) {
-                    session.forget_outbox();
-                }
-                session.drain(now_ms);
-                self.unsent.push(key);
-                self.metrics.connections_refused.increment("timeout");
+        let overdue = self.sessions.iter().filter(|(_, session)| session.is_overdue(now_ms));
+        for key in overdue.map(|(key, _)| key).collect::<Vec<usize>>() {
+            let session = &mut self.sessions[key];
+            // The first time, the client gets its outstanding replies. A client that does not take them in time loses
+            // them.
+            if matches!(session.life, Life::Draining) {
+                session.forget_outbox();
             }
+            session.drain(now_ms);
+            self.write_later(key);
+            self.metrics.connections_refused.increment("timeout");
         }
     }
 }

@@ -69,7 +69,7 @@ impl<P> BinaryPort<P> {
     /// Frames that waited for a reply are looked at again, and the reply is sent.
     fn look_again(&mut self, key: usize) {
         self.line_up(key);
-        self.unsent.push(key);
+        self.write_later(key);
     }
 
     fn encode(&mut self, key: usize, correlation: u64, reply: Reply, listing: Option<Listing>) {
@@ -98,13 +98,13 @@ impl<P> BinaryPort<P> {
         self.refused.quota.increment(exceeded.bound());
         translate::encode_error(self.sessions[key].outbox(), correlation, &exceeded.into());
         self.sessions[key].pause(self.now_ms);
-        self.unsent.push(key);
+        self.write_later(key);
     }
 
     pub(super) fn refuse(&mut self, key: usize, correlation: u64, refused: Refused) {
         self.refused.refusals.increment(refused.code);
         translate::encode_error(self.sessions[key].outbox(), correlation, &refused);
-        self.unsent.push(key);
+        self.write_later(key);
     }
 
     /// Refuses, and reads nothing more. Who has not shown a token waits for the answer: otherwise those who come with
@@ -118,10 +118,21 @@ impl<P> BinaryPort<P> {
         session.drain(self.now_ms);
     }
 
+    /// The session is written to at the end of this turn: once, however many replies it gets.
+    pub(super) fn write_later(&mut self, key: usize) {
+        if !std::mem::replace(&mut self.sessions[key].to_be_written, true) {
+            self.unsent.push(key);
+        }
+    }
+
     /// Sends what is unsent, as far as sockets take it, and forgets sessions that are over.
     pub(super) fn write_sessions(&mut self) {
         for key in std::mem::take(&mut self.unsent) {
-            let Some(session) = self.sessions.get_mut(key).filter(|session| !session.is_held()) else { continue };
+            let session = &mut self.sessions[key];
+            session.to_be_written = false;
+            if session.is_held() {
+                continue;
+            }
             match session.flush(&mut self.scratch) {
                 Ok(bytes) => self.metrics.sent_bytes.add(bytes as u64),
                 Err(_) => {

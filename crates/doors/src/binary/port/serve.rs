@@ -67,8 +67,8 @@ impl<P> BinaryPort<P> {
         if session.has_said_all() {
             session.drain(now_ms);
         }
-        if session.is_over() || session.has_unsent() {
-            self.unsent.push(key);
+        if session.is_over() {
+            self.write_later(key);
         }
         let work = served + turns::work_of_bytes(read);
         let visit = if read > 0 || served > 0 { WORK_OF_VISIT } else { 0 };
@@ -137,7 +137,7 @@ impl<P> BinaryPort<P> {
             }
             (Life::Serving(_), BodyRef::Ping) => {
                 encode_reply(self.sessions[key].outbox(), correlation, Body::Pong(proto::Pong {}));
-                self.unsent.push(key);
+                self.write_later(key);
             }
             (Life::Serving(_), BodyRef::Room(room)) => {
                 let call = RoomCall::of(room, &frame);
@@ -172,7 +172,7 @@ impl<P> BinaryPort<P> {
                 encode_reply(session.outbox(), correlation, Body::Welcome(welcome));
                 let name = session.identity().map(CallerName::of_identity).expect("it was welcomed");
                 self.move_to(key, name);
-                self.unsent.push(key);
+                self.write_later(key);
             }
             Err(error) => self.turn_away(key, correlation, Refused::new("unauthenticated", error.to_string())),
         }
@@ -197,7 +197,7 @@ impl<P> BinaryPort<P> {
             }
         };
         let work = turns::work_of_rows(&request);
-        let weight = Weight { pages: turns::rows(&request).map_or(0, |_| 1), bytes: frame_bytes };
+        let weight = Weight::of(&request, frame_bytes);
         let purpose = self.begin(key, correlation, weight, listing);
         let asker = &mut self.asker;
         let mut start = |token, request| asker.start(token, request);
@@ -242,7 +242,7 @@ impl<P> BinaryPort<P> {
             self.sessions[key].pause(self.now_ms);
             return self.refuse(key, correlation, busy);
         }
-        let purpose = self.begin(key, correlation, Weight { pages: 0, bytes: call.body.len() }, None);
+        let purpose = self.begin(key, correlation, Weight { bytes: call.body.len(), ..Weight::default() }, None);
         let token = self.room_calls.insert(purpose);
         if let Err(refused) = self.rooms[room].ask(token as u64, &identity, &call.body) {
             let purpose = self.room_calls.remove(token);

@@ -87,15 +87,29 @@ fn a_caller_leaves_room_for_others_and_waits_without_being_forgotten() {
     assert_eq!(turns.next().map(|(next, connection, _)| (next, connection)), Some((many, 1)));
 }
 
-#[test]
-fn pages_of_one_caller_are_few() {
+/// How many of these one caller may have under way.
+fn most_under_way(request: &Request) -> usize {
     let mut turns = Turns::default();
     let caller = turns.join(viewer("a"));
-    let page = Weight { pages: 1, bytes: 24 };
-    (0..PAGES_OF_CALLER_MAX).for_each(|_| turns.start(caller, page));
-    assert!(!turns.may_begin(caller));
-    turns.end(caller, page);
-    assert!(turns.may_begin(caller));
+    let weight = Weight::of(request, 24);
+    let mut under_way = 0;
+    while turns.may_begin(caller) {
+        turns.start(caller, weight);
+        under_way += 1;
+    }
+    turns.end(caller, weight);
+    assert!(turns.may_begin(caller), "one has ended");
+    under_way
+}
+
+#[test]
+fn reads_of_one_caller_are_few_before_the_shards() {
+    let list = |limit| Request::ListAccounts { prefix: "".into(), after: None, limit };
+    assert_eq!(most_under_way(&Request::ReadAccount { id: "a".into() }), READS_OF_CALLER_MAX);
+    assert_eq!(most_under_way(&Request::ReadHistory { id: "a".into(), before: None, limit: 1_000 }), 3);
+    assert_eq!((most_under_way(&list(1_000)), most_under_way(&list(100))), (3, 20));
+    let writes = Request::VoidHolds(vec!["a".into()]);
+    assert_eq!(most_under_way(&writes), ENDPOINT_REQUESTS_MAX * 3 / 4, "who writes waits for the disk, not for others");
 }
 
 #[test]
