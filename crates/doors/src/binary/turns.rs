@@ -159,7 +159,7 @@ impl Turns {
 
     /// Whose connection is served next, and for how much work; `None` when nobody waits who may ask, or the turn is
     /// over. To be followed by [`Turns::served`].
-    pub fn next(&mut self) -> Option<(CallerKey, usize, isize)> {
+    pub fn take_next(&mut self) -> Option<(CallerKey, usize, isize)> {
         while self.left > 0 {
             let key = self.order.pop_front()?;
             if !self.may_begin(key) {

@@ -34,7 +34,7 @@ impl<P> BinaryPort<P> {
         let (mut worked, mut blocked) = (false, Vec::new());
         self.turns.begin();
         while self.asker.has_room()
-            && let Some((caller, key, may)) = self.turns.next()
+            && let Some((caller, key, may)) = self.turns.take_next()
         {
             let (work, left) = self.serve_session(key, may);
             worked |= work > 0;

@@ -10,7 +10,7 @@ fn viewer(name: &str) -> CallerName {
 fn turn(turns: &mut Turns, work: impl Fn(usize) -> isize) -> Vec<usize> {
     let mut served = Vec::new();
     turns.begin();
-    while let Some((caller, connection, may)) = turns.next() {
+    while let Some((caller, connection, may)) = turns.take_next() {
         let mut done = 0;
         while done < may {
             done += work(connection);
@@ -78,13 +78,13 @@ fn a_caller_leaves_room_for_others_and_waits_without_being_forgotten() {
     turns.wait(many, 1);
     turns.wait(other, 2);
     turns.begin();
-    let (next, connection, _) = turns.next().unwrap();
+    let (next, connection, _) = turns.take_next().unwrap();
     assert_eq!((next, connection), (other, 2), "who may not ask is not looked at");
     turns.served(other, 1);
-    assert_eq!(turns.next(), None);
+    assert_eq!(turns.take_next(), None);
     turns.end(many, Weight::default());
     turns.begin();
-    assert_eq!(turns.next().map(|(next, connection, _)| (next, connection)), Some((many, 1)));
+    assert_eq!(turns.take_next().map(|(next, connection, _)| (next, connection)), Some((many, 1)));
 }
 
 /// How many of these one caller may have under way.
@@ -122,7 +122,7 @@ fn who_is_gone_is_forgotten_when_the_last_answer_is_there() {
     assert_eq!((turns.callers.len(), turns.any_waiting(|_| true)), (1, false));
     turns.end(caller, Weight::default());
     assert!(turns.callers.is_empty() && turns.places.is_empty() && turns.order.is_empty());
-    assert_eq!(turns.next(), None);
+    assert_eq!(turns.take_next(), None);
 }
 
 #[test]
