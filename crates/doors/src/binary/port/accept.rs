@@ -66,7 +66,9 @@ impl<P> BinaryPort<P> {
     /// A session that may have something to read waits for its caller's turn.
     pub(super) fn line_up(&mut self, key: usize) {
         let session = &mut self.sessions[key];
-        if session.readable && !session.is_paused() && !std::mem::replace(&mut session.listed, true) {
+        // The end of a client that is not read any more is an event as well.
+        let is_read = session.readable && !session.is_paused() && !matches!(session.life, Life::Draining);
+        if is_read && !std::mem::replace(&mut session.listed, true) {
             self.turns.wait(session.caller, key);
         }
     }

@@ -40,8 +40,9 @@ impl<P> BinaryPort<P> {
             worked |= work > 0;
             self.turns.served(caller, work);
             match left {
-                Left::More => self.line_up(key),
-                Left::Blocked => blocked.push(key),
+                Left::More if work > 0 => self.line_up(key),
+                // Nothing came of it: not again in this turn, whatever the reason.
+                Left::More | Left::Blocked => blocked.push(key),
             }
         }
         // Looked at again in the next turn: replies may have made room.

@@ -349,6 +349,11 @@ fn who_is_not_known_waits_for_the_answer() {
         door.port.write_sessions();
     }
     assert!(client.read(&mut [0; 100]).is_err(), "nothing is said yet");
+    // Its end is an event, and no reason to look at it again.
+    client.shutdown(std::net::Shutdown::Write).unwrap();
+    door.poll_for(Duration::from_millis(100));
+    door.port.serve_sessions();
+    assert!(door.port.sessions.iter().all(|(_, session)| !session.listed));
     let now_ms = door.port.now_ms;
     door.port.end_pauses(now_ms + REFUSAL_PAUSE_MS);
     door.port.write_sessions();
