@@ -7,6 +7,7 @@ use tidegate_doors::binary::BinaryMetrics;
 use tidegate_doors::http::HttpMetrics;
 use tidegate_doors::ledger_http::LedgerHttpMetrics;
 use tidegate_doors::mqtt::{BrokerMetrics, MqttMetrics};
+use tidegate_doors::refusal_metrics::RefusalMetrics;
 use tidegate_ledger::LedgerMetrics;
 use tidegate_runtime::metrics::ScrubMetrics;
 use tidegate_runtime::{ClockMetrics, LoopMetrics, RoomMetrics, ShardMetrics};
@@ -24,6 +25,7 @@ const LISTS: &[&[MetricRow]] = &[
     LoopMetrics::ROWS,
     ClockMetrics::ROWS,
     BinaryMetrics::ROWS,
+    RefusalMetrics::ROWS,
     HttpMetrics::ROWS,
     LedgerHttpMetrics::ROWS,
     MqttMetrics::ROWS,

@@ -30,6 +30,7 @@ use super::verdicts::Verdicts;
 use super::{Admission, ListenerIndex};
 use crate::ledger_topics::{LedgerTopics, PREFIX, REQUEST_TOPICS};
 use crate::listener::listen;
+use crate::refusal_metrics::RefusalMetrics;
 use crate::websocket::WebSocketDoor;
 
 /// What `$SYS/broker/version` says.
@@ -124,6 +125,7 @@ impl MqttRoom {
             ledger: LedgerTopics::new(router.shard_count()),
             router,
             metrics: MqttMetrics::register(registry, worker),
+            refused: RefusalMetrics::register(registry, "mqtt", worker),
             broker_metrics: BrokerMetrics::register(registry, worker),
         }))
     }

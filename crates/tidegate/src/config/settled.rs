@@ -140,6 +140,7 @@ impl Config {
         let listen = listen::settle(&document, overrides)?;
         let limits = limits(&document, cores)?;
         let users = accounts::users(&document)?;
+        let quotas = quota::settle(&document)?;
         Ok(Config {
             audit_interval: interval(document.section::<AuditKeys>()?.audit_interval_s),
             scrub_bytes_per_s: document.section::<AuditKeys>()?.scrub_bytes_per_s,
@@ -150,8 +151,8 @@ impl Config {
             topics: access::topics(&document)?,
             limits,
             listen,
-            quotas: quota::settle(&document)?,
-            services: accounts::services(&document, &users)?,
+            services: accounts::services(&document, &users, quotas.service)?,
+            quotas,
             users,
             seed: seed::settle(&document)?,
             data,

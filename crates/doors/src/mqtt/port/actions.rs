@@ -90,6 +90,7 @@ impl<L: LogStore> MqttPort<L> {
             anonymous_allowed: listener.map_or_else(websocket, |listener| listener.anonymous),
         };
         if let Some(verdict) = self.authenticator.begin(credentials, self.verdicts.reply(key)) {
+            self.verdicts.forget(key);
             self.broker.verdict(key, verdict, now);
         }
     }
