@@ -15,6 +15,7 @@ use crate::group::{RECORD_HEADER_BYTES, record_checksum, u32_at};
 use crate::limits::{OPEN_SEGMENTS_MAX, RECORD_BYTES_MAX};
 use crate::scan::SegmentScan;
 use crate::scrub::scrub;
+use crate::seal_check::rotten_ends;
 use crate::segment::offset_of;
 use crate::segment_groups::SegmentGroups;
 use crate::{Cursor, Durability, Forgotten, GroupReader, JournalError, LogReader, Position, Scrubbed};
@@ -100,7 +101,7 @@ impl<D: Disk> LogReader for Reader<D> {
                     let next = segments.get(behind).copied();
                     return Err(damage(&self.folder, &**scan.file(), first, next, &cursor, fault));
                 }
-                Err(cause) => return Err(JournalError::io("read", &self.folder.segment_path(first), cause)),
+                Err(cause) => return Err(JournalError::io("read", &self.folder.segment_place(first), cause)),
             }
         }
         Ok(())
@@ -111,6 +112,10 @@ impl<D: Disk> LogReader for Reader<D> {
         let behind = &segments[segments.partition_point(|first| *first <= at)..];
         // The last one is still being written; its groups are read when it is settled.
         Ok(behind.iter().find_map(|first| self.folder.open_segment(*first).ok()).map(|(_, begins)| begins))
+    }
+
+    fn rotten_ends(&self, from: Position, to: Position) -> Result<Vec<JournalError>, JournalError> {
+        rotten_ends(&self.folder, from, to)
     }
 
     fn groups(&self, from: Cursor, up_to: &Durability) -> Result<GroupReader, JournalError> {
@@ -217,7 +222,8 @@ impl<F: DiskFile> OpenSegments<F> {
         if let Some((_, file)) = self.files.iter().rev().find(|(held, _)| *held == first) {
             return Ok(file.clone());
         }
-        let file = Arc::new(folder.open_file(first)?);
+        // Where the header does not say whose records these are, a record's own checksum is not enough.
+        let file = Arc::new(folder.open_segment(first)?.0);
         if self.files.len() == OPEN_SEGMENTS_MAX {
             self.files.pop_front();
         }

@@ -87,6 +87,12 @@ pub trait LogReader: Send + Sized {
         Ok(None)
     }
 
+    /// What is wrong with the log between `from` and `to` that no reading of its groups shows: of segments that end
+    /// there, the headers and the marks.
+    fn rotten_ends(&self, _from: Position, _to: Position) -> Result<Vec<JournalError>, JournalError> {
+        Ok(Vec::new())
+    }
+
     /// Iterates over the groups from `from` to `up_to`, verifying checksums and the chain.
     fn groups(&self, from: Cursor, up_to: &Durability) -> Result<GroupReader, JournalError>;
 

@@ -26,6 +26,7 @@ pub mod message;
 pub mod metrics;
 pub mod operation;
 pub mod protocol;
+pub mod regain;
 pub mod room;
 pub mod router;
 pub mod service;

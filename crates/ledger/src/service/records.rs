@@ -86,6 +86,11 @@ impl<D: Disk> Wanted<D> {
         self.len() == 0
     }
 
+    /// Whether pages of the id index must be read for it.
+    pub fn reads_pages(&self) -> bool {
+        !self.lookup.is_empty()
+    }
+
     fn len(&self) -> usize {
         self.lookup.len() + self.records.positions.len()
     }
@@ -310,3 +315,6 @@ pub(super) fn ids_of<'c>(call: &'c Operation, from: usize) -> Box<dyn Iterator<I
         _ => Box::new(std::iter::empty()),
     }
 }
+
+#[cfg(test)]
+mod tests;
