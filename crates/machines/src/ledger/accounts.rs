@@ -18,7 +18,7 @@ use super::slot_table::SlotTable;
 /// Accounts of a chunk, as a power of two: 288 KiB.
 const CHUNK_BITS: u32 = 12;
 const CHUNK_ACCOUNTS: usize = 1 << CHUNK_BITS;
-/// A slot that no account has.
+/// A slot that no account has: all are below [`ACCOUNTS_MAX`].
 const NOWHERE: AccountSlot = AccountSlot(u32::MAX);
 
 /// Where the accounts of a transfer most likely are, so that its decision need not search them again. A wrong one
@@ -33,8 +33,6 @@ impl Guess {
     /// Nothing is known.
     pub const NONE: Guess = Guess { debit: NOWHERE, credit: NOWHERE };
 }
-
-const _: () = assert!(ACCOUNTS_MAX <= NOWHERE.0);
 
 /// Accounts whose places are loaded ahead by who looks at all.
 const LOOK_AHEAD: usize = 16;
