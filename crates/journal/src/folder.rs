@@ -62,9 +62,14 @@ impl<D: Disk> Folder<D> {
         self.path.join(segment_name(first))
     }
 
-    /// The same for messages.
+    /// The same for messages; of a segment that was moved out of the directory, where it is now.
     pub fn segment_text(&self, first: Position) -> String {
-        self.segment_path(first).display().to_string()
+        let path = self.segment_path(first);
+        let is_here = self.disk.exists(&path).unwrap_or(true);
+        match if is_here { None } else { self.archived(first).ok().flatten() } {
+            Some(segment) => segment.at,
+            None => path.display().to_string(),
+        }
     }
 
     /// First positions of all segments of the log, ascending, with those that were moved out of the directory.

@@ -87,6 +87,33 @@ pub trait LogReader: Send + Sized {
         Ok(None)
     }
 
+    /// A place at or before `at` from which the log can be read without what stands further before: where the part of
+    /// it begins that holds `at`. Err if nothing can be read from there, or nothing is there.
+    fn begins_at_or_before(&self, at: Position) -> Result<Cursor, JournalError>;
+
+    /// Whether a group ends at `place`, in which case what stands before it is of one history with what names it.
+    /// `false`: none ends there, or another one. Err: what stands before it is damaged, or cannot be read, so that
+    /// nobody can tell.
+    ///
+    /// Why not by the group behind it: where another history has the middle of a group, what stands there looks like
+    /// damage; and where there is damage, the place before it is right.
+    fn has_place(&self, place: Cursor, up_to: &Durability) -> Result<bool, JournalError> {
+        if place == Cursor::START {
+            return Ok(true);
+        }
+        if place.position > up_to.position() {
+            return Ok(false);
+        }
+        let begins = self.begins_at_or_before(place.position)?;
+        let mut groups = self.groups(begins, up_to)?;
+        while groups.cursor().position < place.position {
+            if groups.next_group()?.is_none() {
+                break;
+            }
+        }
+        Ok(groups.cursor() == place)
+    }
+
     /// Iterates over the groups from `from` to `up_to`, verifying checksums and the chain.
     fn groups(&self, from: Cursor, up_to: &Durability) -> Result<GroupReader, JournalError>;
 

@@ -177,7 +177,7 @@ impl Recovering {
         let back = recovery.replay(open, &mut ids)?;
         if opened.covered > Position(0) && !ids.has_inherited() {
             let (family, shard, timeline) = (recovery.family(), recovery.shard(), back.report.timelines.current());
-            tracing::warn!(family, shard, %timeline, "the id index was of another timeline, and is rebuilt");
+            tracing::warn!(family, shard, %timeline, "the id index was of another history, and is rebuilt");
         }
         check_clock(&recovery, &back.state, now_ms())?;
         self.exchanges.note(&back.state)?;
@@ -253,8 +253,10 @@ fn ids_folder(data: &Path, shard: u16) -> PathBuf {
 /// How far the id index of a shard says that the shard's log was durable.
 pub fn claim_of_ids(data: &Path, shard: u16) -> Option<Claim> {
     let source = ids_folder(data, shard);
-    let (position, timeline) = ids::claim(&RealDisk, &source)?;
-    Some(Claim { source, timeline, position, sequence: None })
+    let claim = ids::claim(&RealDisk, &source)?;
+    let position = claim.stands_on.map_or(claim.covered, |place| place.position);
+    let sequence = claim.stands_on.map(|place| place.sequence);
+    Some(Claim { source, timeline: claim.timeline, position, sequence })
 }
 
 fn random_seed() -> Result<IdSeed> {

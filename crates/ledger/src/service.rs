@@ -22,7 +22,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 use tidegate_disk::Disk;
 use tidegate_journal::{
-    Durability, DurableMark, JournalError, LogId, LogReader, LogStore, NoRoom, Position, Sequence, Timeline,
+    Cursor, Durability, DurableMark, JournalError, LogId, LogReader, LogStore, NoRoom, Position, Sequence, Timeline,
 };
 use tidegate_machines::ledger::{AccountOrder, AccountView, EVENT_BYTES_MAX, Event, Ledger, Outcome, Refusal};
 use tidegate_machines::{DamagedPlace, Machine, OutboundNumber, Place, ShardIndex, TimeMs};
@@ -495,7 +495,8 @@ impl<D: Disk> Service for LedgerService<D> {
             mark.advance(up_to);
         }
         // The index goes on with what it has: look-ups that need what is damaged are refused, one by one.
-        if let Err(error) = self.ids.maintain(up_to.position()) {
+        // A place without its chain hash could not be told from one of another history; none is newer than what it has.
+        if let Err(error) = self.ids.maintain(up_to.cursor().unwrap_or(Cursor::START)) {
             self.ids_damaged(&error);
         }
         Ok(())
@@ -541,7 +542,15 @@ impl<D: Disk> Derived<Ledger> for IdIndex<D> {
         }
     }
 
-    fn catch_up(&mut self, reached: Position) -> Result<(), IdsError> {
+    fn stands_on(&self) -> Cursor {
+        IdIndex::stands_on(self)
+    }
+
+    fn give_up(&mut self) -> Result<(), IdsError> {
+        IdIndex::give_up(self)
+    }
+
+    fn catch_up(&mut self, reached: Cursor) -> Result<(), IdsError> {
         IdIndex::catch_up(self, reached)
     }
 

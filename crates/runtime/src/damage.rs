@@ -214,11 +214,15 @@ impl Damages {
     }
 }
 
-/// A segment's file, from the data directory on.
+/// A segment's file: from the data directory on, or where it was archived.
 pub fn file_of(family: &str, log: LogId, segment: &str) -> String {
-    // Whoever asked from outside need not know where the data directory is.
-    let segment = segment.rsplit('/').next().unwrap_or(segment);
-    format!("journal/{family}-{}/{segment}", log.shard)
+    let folder = format!("journal/{family}-{}", log.shard);
+    match segment.rsplit_once('/') {
+        // Whoever asked from outside need not know where the data directory is.
+        None => format!("{folder}/{segment}"),
+        Some((path, name)) if path.ends_with(&folder) => format!("{folder}/{name}"),
+        Some(_) => segment.to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use tidegate_disk::Disk;
-use tidegate_journal::Position;
+use tidegate_journal::{Cursor, Position};
 
 use super::{BuilderKind, IdIndex, IdsError, IdsFacts, IdsOptions, Opened};
 
@@ -26,21 +26,22 @@ pub struct Maker<D: Disk> {
     index: IdIndex<D>,
     freeze_at: u64,
     inserted: u64,
-    end: Position,
+    end: Cursor,
 }
 
 impl<D: Disk> Maker<D> {
     /// Begins an index in `dir`, which must have none, over a journal that ends at `end`.
-    pub fn begin(disk: D, dir: &Path, options: IdsOptions, end: Position) -> Result<Maker<D>, IdsError> {
+    pub fn begin(disk: D, dir: &Path, options: IdsOptions, end: Cursor) -> Result<Maker<D>, IdsError> {
         let options = IdsOptions { builder: BuilderKind::Stepped, ..options };
-        let Opened { index, covered, .. } = IdIndex::open(disk, dir, options, end, &mut |_, _| {})?;
+        let Opened { index, covered, .. } = IdIndex::open(disk, dir, options, end.position, &mut |_, _| {})?;
         assert!(covered == Position(0), "ids: there is an index in {} already", dir.display());
         Ok(Maker { index, freeze_at: options.freeze_at as u64, inserted: 0, end })
     }
 
     /// Adds a record; they come in the order of their positions, all of which are before the end of the journal.
     pub fn add(&mut self, made: MadeId<'_>) -> Result<(), IdsError> {
-        assert!(made.position < self.end, "ids: {} is not in a journal that ends at {}", made.position, self.end);
+        let end = self.end.position;
+        assert!(made.position < end, "ids: {} is not in a journal that ends at {end}", made.position);
         let hash = self.index.hash(made.id);
         self.index.insert(hash, made.position, made.now);
         self.inserted += 1;
@@ -53,7 +54,7 @@ impl<D: Disk> Maker<D> {
 
     /// Writes the rest as a run, as it is done after a snapshot.
     pub fn finish(mut self) -> Result<IdsFacts, IdsError> {
-        self.index.cover(self.end);
+        self.index.cover(self.end.position);
         self.index.build_all(self.end)?;
         Ok(self.index.facts())
     }
@@ -61,7 +62,7 @@ impl<D: Disk> Maker<D> {
 
 impl<D: Disk> IdIndex<D> {
     /// Does all that is to be done, and waits for it.
-    pub fn build_all(&mut self, durable: Position) -> Result<(), IdsError> {
+    pub fn build_all(&mut self, durable: Cursor) -> Result<(), IdsError> {
         self.catch_up(durable)?;
         while !self.frozen.is_empty() || !self.worker.is_idle() {
             self.catch_up_once(durable)?;

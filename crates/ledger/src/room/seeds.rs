@@ -5,13 +5,16 @@
 //!                                                              └── one is wrong: the start stops, nothing was asked
 //! ```
 //!
-//! Promise: a seed that would be refused stops the start with its file and line, and uses up no id.
+//! Promise: a seed that would be refused stops the start with its file and line, and uses up no id. A transfer of which
+//! nobody can tell whether it was made, because what says it is damaged or out of reach, is not made and keeps nobody
+//! from starting: the log says so.
 
 use std::collections::{HashMap, HashSet};
 
 use anyhow::{Result, anyhow, bail};
+use tidegate_machines::DamagedPlace;
 use tidegate_machines::ledger::{
-    ASSET_DECIMALS_MAX, AccountKind, AccountView, Label, MEMO_BYTES_MAX, Outcome, Transfer, is_account_id, is_asset,
+    ASSET_DECIMALS_MAX, AccountKind, AccountView, Label, MEMO_BYTES_MAX, Outcome, Refusal, Transfer, is_account_id, is_asset,
     is_transfer_id, shard_of,
 };
 use tidegate_runtime::Carries;
@@ -70,6 +73,8 @@ pub enum SeedKind {
 pub(super) struct Before {
     /// Ids of transfers that stand for something already.
     used: HashSet<Box<str>>,
+    /// Those of which nobody can tell.
+    untold: HashSet<Box<str>>,
     accounts: HashMap<Box<str>, Known>,
     /// Decimals of the assets that are declared, or will be by the seeds that were checked.
     decimals: HashMap<Box<str>, u8>,
@@ -104,6 +109,10 @@ pub(super) fn look_for_ids<P: Carries<Message>>(
             Some(Ok(Answer::Owners(owners))) => match owners[0] {
                 Ok(Some(_)) => drop(before.used.insert(id.clone())),
                 Ok(None) => {}
+                Err(Refusal::Damaged(place)) => {
+                    leave(&seed.at, id, place);
+                    before.untold.insert(id.clone());
+                }
                 Err(refusal) => bail!("{}: nobody can tell whether {id:?} is used: {}", seed.at, refusal.code()),
             },
             other => bail!("{}: the shards did not say whether {id:?} is used: {other:?}", seed.at),
@@ -147,16 +156,37 @@ pub(super) fn sow<P: Carries<Message>>(
     }
     before.check(&seeds, shard_count)?;
     for Seed { at, what } in seeds {
+        if matches!(&what, SeedKind::Transfer { id, .. } if before.untold.contains(id)) {
+            continue;
+        }
         let (name, request) = what.request();
         match background.ask(request, &|| false) {
             Some(Reply::AccountOpened { .. } | Reply::AssetDeclared { .. }) => {}
             Some(Reply::Outcomes(outcomes)) if outcomes.iter().all(|outcome| outcome.refusal().is_none()) => {}
-            Some(Reply::Outcomes(outcomes)) => return Err(refused(&at, &name, outcomes[0])),
+            Some(Reply::Outcomes(outcomes)) => match outcomes[0].refusal() {
+                // Its home knew a claim, and the shard that decided it cannot read the record.
+                Some(Refusal::Damaged(place)) => leave(&at, &name, place),
+                _ => return Err(refused(&at, &name, outcomes[0])),
+            },
             Some(Reply::Refused(refusal)) => return Err(refused(&at, &name, Outcome::Refused(refusal))),
             other => bail!("{at}: the shards did not answer the seed of {name:?}: {other:?}"),
         }
     }
     Ok(())
+}
+
+/// Says that a transfer is left undone.
+fn leave(at: &str, id: &str, place: &DamagedPlace) {
+    let DamagedPlace { file, offset, what, .. } = place;
+    tracing::warn!(
+        seed = at,
+        id,
+        file = &**file,
+        offset,
+        what = &**what,
+        "nobody can tell whether the transfer of this seed was made, so it is not made now. Restore the file from a \
+         copy, or make its archive reachable, and restart; or take the seed out of the configuration"
+    );
 }
 
 fn refused(at: &str, name: &str, outcome: Outcome) -> anyhow::Error {
@@ -266,7 +296,7 @@ impl Before {
         if let Some(missing) = missing {
             return Err(format!("there is no account {missing:?}; write a [[seed.account]] for it"));
         }
-        if self.used.contains(id) {
+        if self.used.contains(id) || self.untold.contains(id) {
             return Ok(());
         }
         let (from, to) = (&self.accounts[debit], &self.accounts[credit]);

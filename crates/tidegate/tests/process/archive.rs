@@ -122,6 +122,7 @@ fn what_was_archived_while_serving_is_read_from_there_and_missing_without() {
     fs::write(&victim, bytes).expect("it can be written");
     let audited = audit(&settings.data);
     assert!(!audited.status.success() && audited.log.contains("damaged at offset"), "{audited}");
+    assert!(audited.log.contains(text(&victim)), "where it is now, not where it was: {audited}");
 }
 
 #[test]

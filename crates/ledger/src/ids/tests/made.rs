@@ -17,7 +17,7 @@ fn a_made_index_is_the_one_that_inserts_make() {
     };
     let mut world = World::new(1, options);
     let made = FakeDisk::new(2);
-    let mut maker = Maker::begin(made.clone(), &dir(), options, Position(20_000)).expect("the disk works");
+    let mut maker = Maker::begin(made.clone(), &dir(), options, place(Position(20_000))).expect("the disk works");
     for n in 0..5_000u64 {
         world.now = DAY + (n / 100) as u32;
         let hash = world.index.hash(id(n).as_bytes());

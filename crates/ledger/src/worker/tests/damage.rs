@@ -83,6 +83,19 @@ fn who_reads_a_transfer_or_a_hold_that_is_damaged_is_told_and_nobody_else() {
 }
 
 #[test]
+fn of_two_damaged_records_each_is_named_for_itself() {
+    let mut node = cold(&["a", "b", "c", "d"]);
+    node.rot("memo of b");
+    node.rot("memo of d");
+    node.rot("memo of c");
+    for (id, lost) in [("d", "records 7 to 7 "), ("c", "records 6 to 6 "), ("b", "records 5 to 5 ")] {
+        let place = damage(decide(&mut node, id));
+        assert!(place.lost.starts_with(lost), "{id}: {place:?}");
+    }
+    assert_eq!(decide(&mut node, "a"), Outcome::Duplicate);
+}
+
+#[test]
 fn a_sector_that_cannot_be_read_refuses_who_needs_it_until_it_can() {
     let mut node = cold(&["a"]);
     let segment =
