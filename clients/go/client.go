@@ -137,22 +137,6 @@ func (c *Client) PlaceHold(ctx context.Context, hold HoldRequest) (Outcome, erro
 	return ask[Outcome](ctx, c, post("/v1/holds", hold))
 }
 
-// PostHold moves all that is held.
-func (c *Client) PostHold(ctx context.Context, id string) (Outcome, error) {
-	return ask[Outcome](ctx, c, post("/v1/holds/"+url.PathEscape(id)+"/post", struct{}{}))
-}
-
-// PostHoldPart moves a part of what is held; the rest is available again.
-func (c *Client) PostHoldPart(ctx context.Context, id string, amount int64) (Outcome, error) {
-	body := map[string]int64{"amount": amount}
-	return ask[Outcome](ctx, c, post("/v1/holds/"+url.PathEscape(id)+"/post", body))
-}
-
-// VoidHold makes what is held available again.
-func (c *Client) VoidHold(ctx context.Context, id string) (Outcome, error) {
-	return ask[Outcome](ctx, c, post("/v1/holds/"+url.PathEscape(id)+"/void", struct{}{}))
-}
-
 // Audit reads the last reconciliation of every shard.
 func (c *Client) Audit(ctx context.Context) (Audit, error) {
 	return ask[Audit](ctx, c, get("/v1/audit", nil))

@@ -205,6 +205,8 @@ func TestBatchesOfHoldsAndWhatBecameOfThem(t *testing.T) {
 	same(t, words(must(client.PlaceHolds(ctx, holds))), []tidegate.OutcomeKind{applied, applied, applied})
 	listed := read(t, client.OpenHolds(ctx, wallet, 2), func(hold tidegate.HoldState) string { return hold.ID })
 	same(t, listed, []string{holds[0].ID, holds[1].ID, holds[2].ID})
+	written := read(t, client.OpenHolds(ctx, wallet, 2), func(hold tidegate.HoldState) string { return hold.UserData })
+	same(t, written, []string{"seat-12", "seat-12", "seat-12"})
 	posted := must(client.PostHolds(ctx, []tidegate.Post{{ID: holds[0].ID, Amount: 4}, {ID: holds[1].ID}}))
 	same(t, words(posted), []tidegate.OutcomeKind{applied, applied})
 	same(t, words(must(client.VoidHolds(ctx, listed[2:]))), []tidegate.OutcomeKind{applied})
@@ -212,6 +214,34 @@ func TestBatchesOfHoldsAndWhatBecameOfThem(t *testing.T) {
 	same(t, []any{state.State, *state.Posted, state.UserData}, []any{tidegate.HoldStatusPosted, int64(4), "seat-12"})
 	same(t, must(client.Hold(ctx, listed[2])).State, tidegate.HoldStatusVoided)
 	same(t, must(client.Account(ctx, collector)).Balance, int64(7))
+}
+
+func TestWhatAViewerMadeIsFoundInItsIDSpace(t *testing.T) {
+	client, carol := service(t), tidegate.New(address(t), tidegate.Options{})
+	must(carol.LogIn(ctx, "carol", "carol"))
+	hold := func() string {
+		terms := tidegate.HoldRequest{
+			Debit: "wallet:carol", Credit: "candidate:1", Amount: 1, ExpiresInMS: 60_000,
+		}
+		return must(carol.PlaceHold(ctx, terms)).ID
+	}
+	voided, posted, inBatch := hold(), hold(), hold()
+	vote := must(carol.Transfer(ctx, tidegate.TransferRequest{Debit: "wallet:carol", Credit: "candidate:1", Amount: 1}))
+	space := client.IDSpace("carol")
+	_, err := client.TransferState(ctx, vote.ID)
+	refused(t, err, "transfer_not_found", 404)
+	_, err = client.IDSpace("").TransferState(ctx, vote.ID)
+	refused(t, err, "transfer_not_found", 404)
+	same(t, must(space.TransferState(ctx, vote.ID)).IDSpace, "carol")
+	_, err = client.VoidHold(ctx, voided)
+	refused(t, err, "hold_not_found", 404)
+	same(t, must(space.VoidHold(ctx, voided)).Outcome, tidegate.OutcomeKindApplied)
+	same(t, must(space.PostHoldPart(ctx, posted, 1)).Outcome, tidegate.OutcomeKindApplied)
+	same(t, must(space.Hold(ctx, posted)).State, tidegate.HoldStatusPosted)
+	same(t, must(space.VoidHolds(ctx, []string{inBatch}))[0].Outcome, tidegate.OutcomeKindApplied)
+	same(t, must(space.PostHolds(ctx, []tidegate.Post{{ID: inBatch}}))[0].Code, "hold_voided")
+	_, err = space.PostHold(ctx, inBatch)
+	refused(t, err, "hold_voided", 409)
 }
 
 func TestAccountsChangeAndTransfersAreFound(t *testing.T) {

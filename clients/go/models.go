@@ -140,7 +140,7 @@ type Change struct {
 	BalanceMax *int64 `json:"balance_max,omitempty"`
 	// Of `account_changed`: its lower limit after the change; absent if it has none.
 	BalanceMin *int64 `json:"balance_min,omitempty"`
-	// Code of the client's program; absent for none.
+	// The reason, as the client's program numbers its reasons; 0, or absent, for none.
 	Code int64 `json:"code,omitempty"`
 	// Account that was, or would be, credited.
 	Credit string `json:"credit,omitempty"`
@@ -241,7 +241,7 @@ type HistoryRow struct {
 	Kind RowKind `json:"kind"`
 	// When it was decided, milliseconds since the epoch.
 	TimeMS int64 `json:"time_ms"`
-	// Code; absent if there is none.
+	// The reason, as the client's program numbers its reasons; 0, or absent, for none.
 	Code int64 `json:"code,omitempty"`
 	// In which id space it is unique, for a service if that is not its own; empty for the empty one.
 	IDSpace string `json:"id_space,omitempty"`
@@ -263,7 +263,7 @@ type HoldRequest struct {
 	Debit string `json:"debit"`
 	// How long the hold lives, in milliseconds; at most one hundred years.
 	ExpiresInMS int64 `json:"expires_in_ms"`
-	// The reason, as the client numbers its reasons.
+	// The reason, as the client's program numbers its reasons; 0, or absent, for none.
 	Code int64 `json:"code,omitempty"`
 	// Free text for the history: at most 256 bytes of UTF-8.
 	Memo string `json:"memo,omitempty"`
@@ -289,17 +289,17 @@ type HoldState struct {
 	State HoldStatus `json:"state"`
 	// When it came into this state, milliseconds since the epoch.
 	TimeMS int64 `json:"time_ms"`
-	// Code; absent if there is none, and in a list.
+	// The reason, as the client's program numbers its reasons; 0, or absent, for none.
 	Code int64 `json:"code,omitempty"`
 	// Of an open hold: milliseconds since the epoch.
 	ExpiresAtMS *int64 `json:"expires_at_ms,omitempty"`
 	// The id space of that id, for a service if it is not its own.
 	IDSpace string `json:"id_space,omitempty"`
-	// Free text; absent if there is none, and in a list.
+	// Free text; absent if there is none.
 	Memo string `json:"memo,omitempty"`
 	// Of a posted hold: what moved, minor units.
 	Posted *int64 `json:"posted,omitempty"`
-	// User data; absent if there is none, and in a list.
+	// User data; absent if there is none.
 	UserData string `json:"user_data,omitempty"`
 }
 
@@ -408,7 +408,7 @@ type TransferRequest struct {
 	Credit string `json:"credit"`
 	// 1 to 128 bytes of visible UTF-8 without '/'.
 	Debit string `json:"debit"`
-	// The reason, as the client numbers its reasons.
+	// The reason, as the client's program numbers its reasons; 0, or absent, for none.
 	Code int64 `json:"code,omitempty"`
 	// Free text for the history: at most 256 bytes of UTF-8.
 	Memo string `json:"memo,omitempty"`
@@ -433,7 +433,7 @@ type TransferState struct {
 	Amount *int64 `json:"amount,omitempty"`
 	// With `insufficient_funds`: what was available then, in minor units.
 	Available *int64 `json:"available,omitempty"`
-	// Code; absent if there is none.
+	// The reason, as the client's program numbers its reasons; 0, or absent, for none.
 	Code int64 `json:"code,omitempty"`
 	// Account that was credited.
 	Credit string `json:"credit,omitempty"`

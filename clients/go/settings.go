@@ -69,16 +69,6 @@ func (c *Client) Assets(ctx context.Context) ([]Asset, error) {
 	return answer.Assets, err
 }
 
-// TransferState reads what became of a transfer.
-func (c *Client) TransferState(ctx context.Context, id string) (TransferState, error) {
-	return ask[TransferState](ctx, c, get("/v1/transfers/"+url.PathEscape(id), nil))
-}
-
-// Hold reads a hold and where it is in its life.
-func (c *Client) Hold(ctx context.Context, id string) (HoldState, error) {
-	return ask[HoldState](ctx, c, get("/v1/holds/"+url.PathEscape(id), nil))
-}
-
 // PlaceHolds places up to 8,190 holds; an outcome for each, in this order.
 func (c *Client) PlaceHolds(ctx context.Context, holds []HoldRequest) ([]Outcome, error) {
 	return c.outcomes(ctx, post("/v1/holds", map[string]any{"holds": holdsWithIDs(holds)}))
@@ -87,23 +77,6 @@ func (c *Client) PlaceHolds(ctx context.Context, holds []HoldRequest) ([]Outcome
 // PlaceLinkedHolds places all of these holds, or none.
 func (c *Client) PlaceLinkedHolds(ctx context.Context, holds []HoldRequest) ([]Outcome, error) {
 	return c.outcomes(ctx, post("/v1/holds", map[string]any{"holds": holdsWithIDs(holds), "linked": true}))
-}
-
-// Post is a hold to post.
-type Post struct {
-	ID string `json:"id"`
-	// Zero for all that is held.
-	Amount int64 `json:"amount,omitempty"`
-}
-
-// PostHolds posts up to 8,190 holds.
-func (c *Client) PostHolds(ctx context.Context, posts []Post) ([]Outcome, error) {
-	return c.outcomes(ctx, post("/v1/holds/post", map[string]any{"posts": posts}))
-}
-
-// VoidHolds voids up to 8,190 holds.
-func (c *Client) VoidHolds(ctx context.Context, ids []string) ([]Outcome, error) {
-	return c.outcomes(ctx, post("/v1/holds/void", map[string]any{"ids": ids}))
 }
 
 func holdsWithIDs(holds []HoldRequest) []HoldRequest {

@@ -103,6 +103,7 @@ class Ledger(unittest.TestCase):
         self.assertEqual([line.outcome for line in self.client.place_holds(holds)], ["applied"] * 3)
         listed = list(self.client.open_holds(wallet, page_rows=2))
         self.assertEqual([(hold.id, hold.remaining) for hold in listed], [(first.id, 5), (second.id, 3), (third.id, 1)])
+        self.assertEqual({(hold.code, hold.user_data) for hold in listed}, {(7, "seat-12")})
         posted = self.client.post_holds({first.id: 4, second.id: None})
         self.assertEqual([line.outcome for line in posted], ["applied"] * 2)
         self.assertEqual([line.outcome for line in self.client.void_holds([third.id])], ["applied"])
@@ -110,6 +111,24 @@ class Ledger(unittest.TestCase):
         self.assertEqual((state.state, state.posted, state.code, state.user_data), ("posted", 4, 7, "seat-12"))
         self.assertEqual([self.client.hold(hold.id).state for hold in (second, third)], ["posted", "voided"])
         self.assertEqual(self.client.account(collector).balance, 7)
+
+    def test_what_a_viewer_made_is_found_in_its_id_space(self):
+        with Client(URL) as carol:
+            carol.log_in("carol", "carol")
+            terms = {"debit": "wallet:carol", "credit": "candidate:1", "expires_in_ms": 60_000}
+            voided, posted, in_batch = (carol.place_hold(amount=1, **terms) for _ in range(3))
+            vote = carol.transfer(debit="wallet:carol", credit="candidate:1", amount=1)
+        self.refused("transfer_not_found", 404, self.client.transfer_state, vote.id)
+        self.refused("transfer_not_found", 404, self.client.transfer_state, vote.id, id_space="")
+        self.assertEqual(self.client.transfer_state(vote.id, id_space="carol").id_space, "carol")
+        self.refused("hold_not_found", 404, self.client.void_hold, voided.id)
+        self.assertEqual(self.client.void_hold(voided.id, id_space="carol").outcome, "applied")
+        self.assertEqual(self.client.post_hold(posted.id, id_space="carol").outcome, "applied")
+        self.assertEqual(self.client.hold(posted.id, id_space="carol").state, "posted")
+        voids = self.client.void_holds([in_batch.id], id_space="carol")
+        self.assertEqual([line.outcome for line in voids], ["applied"])
+        posts = self.client.post_holds({in_batch.id: None}, id_space="carol")
+        self.assertEqual([line.code for line in posts], ["hold_voided"])
 
     def test_accounts_change_and_transfers_are_found(self):
         wallet, collector = open_pair(self.client, 10)

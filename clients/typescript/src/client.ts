@@ -41,6 +41,11 @@ export interface AccountChange {
   if_revision?: Whole;
 }
 
+/** Whose id it is: the user name of the viewer who chose it, or the `id_space` of a service; if absent, the token's. */
+export interface InSpace {
+  idSpace?: string;
+}
+
 /** A hold to post: all of it, or an amount. */
 export interface Post {
   id: string;
@@ -177,8 +182,8 @@ export class Client {
   }
 
   /** What became of a transfer. */
-  transferState(id: string): Promise<TransferState> {
-    return this.#ask("GET", `/v1/transfers/${encodeURIComponent(id)}`);
+  transferState(id: string, space: InSpace = {}): Promise<TransferState> {
+    return this.#ask("GET", `/v1/transfers/${encodeURIComponent(id)}`, { query: inSpace(space) });
   }
 
   /** Reserves an amount of `debit` for a later post to `credit`. */
@@ -187,14 +192,14 @@ export class Client {
   }
 
   /** Moves what is held, or a part; the rest is available again. */
-  async postHold(id: string, amount?: Whole): Promise<Outcome> {
+  async postHold(id: string, amount?: Whole, space: InSpace = {}): Promise<Outcome> {
     const body = amount === undefined ? {} : { amount: exact(amount) };
-    return this.#ask("POST", `/v1/holds/${encodeURIComponent(id)}/post`, { body });
+    return this.#ask("POST", `/v1/holds/${encodeURIComponent(id)}/post`, { body, query: inSpace(space) });
   }
 
   /** Makes what is held available again. */
-  voidHold(id: string): Promise<Outcome> {
-    return this.#ask("POST", `/v1/holds/${encodeURIComponent(id)}/void`, { body: {} });
+  voidHold(id: string, space: InSpace = {}): Promise<Outcome> {
+    return this.#ask("POST", `/v1/holds/${encodeURIComponent(id)}/void`, { body: {}, query: inSpace(space) });
   }
 
   /** Up to 8,190 holds; an outcome for each, in this order. If they are linked, all are placed or none. */
@@ -203,19 +208,19 @@ export class Client {
   }
 
   /** Posts up to 8,190 holds. */
-  async postHolds(posts: readonly Post[]): Promise<Outcome[]> {
+  async postHolds(posts: readonly Post[], space: InSpace = {}): Promise<Outcome[]> {
     const sent = posts.map(({ id, amount }) => (amount === undefined ? { id } : { id, amount: exact(amount) }));
-    return this.#outcomes("/v1/holds/post", { posts: sent });
+    return this.#outcomes("/v1/holds/post", { posts: sent }, inSpace(space));
   }
 
   /** Voids up to 8,190 holds. */
-  voidHolds(ids: readonly string[]): Promise<Outcome[]> {
-    return this.#outcomes("/v1/holds/void", { ids });
+  voidHolds(ids: readonly string[], space: InSpace = {}): Promise<Outcome[]> {
+    return this.#outcomes("/v1/holds/void", { ids }, inSpace(space));
   }
 
   /** A hold and where it is in its life. */
-  hold(id: string): Promise<HoldState> {
-    return this.#ask("GET", `/v1/holds/${encodeURIComponent(id)}`);
+  hold(id: string, space: InSpace = {}): Promise<HoldState> {
+    return this.#ask("GET", `/v1/holds/${encodeURIComponent(id)}`, { query: inSpace(space) });
   }
 
   // ---------------------------------------------------------------------------------------------- changes, audit
@@ -230,7 +235,7 @@ export class Client {
     options: { accounts?: string; kinds?: readonly string[]; following?: boolean; retry?: Partial<Retry> } = {},
   ): AsyncGenerator<Change, void, void> {
     const { accounts, kinds = [], following = true, retry } = options;
-    const query: Query = { after, accounts, kinds: kinds.join(","), follow: following };
+    const query: Query = { after, accounts, kinds: kinds.join(",") || undefined, follow: following };
     const source = {
       url: (path: string, asked: Query) => this.#url(path, asked),
       headers: () => this.#headers(),
@@ -272,8 +277,8 @@ export class Client {
     }
   }
 
-  async #outcomes(path: string, body: unknown): Promise<Outcome[]> {
-    return (await this.#ask<{ outcomes: Outcome[] }>("POST", path, { body })).outcomes;
+  async #outcomes(path: string, body: unknown, query: Query = {}): Promise<Outcome[]> {
+    return (await this.#ask<{ outcomes: Outcome[] }>("POST", path, { body, query })).outcomes;
   }
 
   async *#pages<T>(path: string, query: Query, rows: string, cursor: string): AsyncGenerator<T, void, void> {
@@ -288,7 +293,7 @@ export class Client {
   }
 
   #url(path: string, query: Query): string {
-    const sent = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
+    const sent = Object.entries(query).filter(([, value]) => value !== undefined);
     const text = (value: unknown) => (value instanceof Date ? value.toISOString() : String(value));
     const words = new URLSearchParams(sent.map(([name, value]) => [name, text(value)]));
     return `${this.#base}${path}${sent.length > 0 ? `?${words}` : ""}`;
@@ -306,6 +311,10 @@ export class Client {
     await this.logIn(...this.#password);
     return true;
   }
+}
+
+function inSpace({ idSpace }: InSpace): Query {
+  return { id_space: idSpace };
 }
 
 function withId<T extends { id?: string; amount: Whole }>(asked: T): T & { id: string; amount: bigint } {

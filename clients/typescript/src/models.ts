@@ -152,7 +152,7 @@ export interface Change {
   balance_max?: bigint;
   /** Of `account_changed`: its lower limit after the change; absent if it has none. */
   balance_min?: bigint;
-  /** Code of the client's program; absent for none. */
+  /** The reason, as the client's program numbers its reasons; 0, or absent, for none. */
   code?: number;
   /** Account that was, or would be, credited. */
   credit?: string;
@@ -253,7 +253,7 @@ export interface HistoryRow {
   kind: RowKind;
   /** When it was decided, milliseconds since the epoch. */
   time_ms: number;
-  /** Code; absent if there is none. */
+  /** The reason, as the client's program numbers its reasons; 0, or absent, for none. */
   code?: number;
   /** In which id space it is unique, for a service if that is not its own; empty for the empty one. */
   id_space?: string;
@@ -275,7 +275,7 @@ export interface HoldRequest {
   debit: string;
   /** How long the hold lives, in milliseconds; at most one hundred years. */
   expires_in_ms: number;
-  /** The reason, as the client numbers its reasons. */
+  /** The reason, as the client's program numbers its reasons; 0, or absent, for none. */
   code?: number;
   /** Free text for the history: at most 256 bytes of UTF-8. */
   memo?: string;
@@ -301,17 +301,17 @@ export interface HoldState {
   state: HoldStatus;
   /** When it came into this state, milliseconds since the epoch. */
   time_ms: number;
-  /** Code; absent if there is none, and in a list. */
+  /** The reason, as the client's program numbers its reasons; 0, or absent, for none. */
   code?: number;
   /** Of an open hold: milliseconds since the epoch. */
   expires_at_ms?: number;
   /** The id space of that id, for a service if it is not its own. */
   id_space?: string;
-  /** Free text; absent if there is none, and in a list. */
+  /** Free text; absent if there is none. */
   memo?: string;
   /** Of a posted hold: what moved, minor units. */
   posted?: bigint;
-  /** User data; absent if there is none, and in a list. */
+  /** User data; absent if there is none. */
   user_data?: string;
 }
 
@@ -396,7 +396,7 @@ export interface TransferRequest {
   credit: string;
   /** 1 to 128 bytes of visible UTF-8 without '/'. */
   debit: string;
-  /** The reason, as the client numbers its reasons. */
+  /** The reason, as the client's program numbers its reasons; 0, or absent, for none. */
   code?: number;
   /** Free text for the history: at most 256 bytes of UTF-8. */
   memo?: string;
@@ -420,7 +420,7 @@ export interface TransferState {
   amount?: bigint;
   /** With `insufficient_funds`: what was available then, in minor units. */
   available?: bigint;
-  /** Code; absent if there is none. */
+  /** The reason, as the client's program numbers its reasons; 0, or absent, for none. */
   code?: number;
   /** Account that was credited. */
   credit?: string;

@@ -120,12 +120,32 @@ test("batches of holds, and what became of them", async () => {
   assert.deepEqual(words(placed), ["applied", "applied", "applied"]);
   const listed = await all(client.openHolds(debit, 2));
   assert.deepEqual(listed.map(({ id, remaining }) => [id, remaining]), [[first, 5n], [second, 3n], [third, 1n]]);
+  assert.ok(listed.every((hold) => hold.code === 7 && hold.user_data === "seat-12"));
   assert.deepEqual(words(await client.postHolds([{ id: first, amount: 4 }, { id: second }])), ["applied", "applied"]);
   assert.deepEqual(words(await client.voidHolds([third])), ["applied"]);
   const { state, posted, code, user_data } = await client.hold(first);
   assert.deepEqual([state, posted, code, user_data], ["posted", 4n, 7, "seat-12"]);
   assert.equal((await client.hold(third)).state, "voided");
   assert.equal((await client.account(credit)).balance, 7n);
+});
+
+test("what a viewer made is found in its id space", async () => {
+  const carol = new Client(URL);
+  await carol.logIn("carol", "carol");
+  const terms = { debit: "wallet:carol", credit: "candidate:1", amount: 1, expires_in_ms: 60_000 };
+  const [voided, posted, inBatch] = [newId(), newId(), newId()];
+  await carol.placeHolds([voided, posted, inBatch].map((id) => ({ ...terms, id })));
+  const vote = await carol.transfer({ debit: terms.debit, credit: terms.credit, amount: 1 });
+  const idSpace = "carol";
+  await refused("transfer_not_found", 404, client.transferState(vote.id));
+  await refused("transfer_not_found", 404, client.transferState(vote.id, { idSpace: "" }));
+  assert.equal((await client.transferState(vote.id, { idSpace })).id_space, idSpace);
+  await refused("hold_not_found", 404, client.voidHold(voided));
+  assert.equal((await client.voidHold(voided, { idSpace })).outcome, "applied");
+  assert.equal((await client.postHold(posted, undefined, { idSpace })).outcome, "applied");
+  assert.equal((await client.hold(posted, { idSpace })).state, "posted");
+  assert.equal((await client.voidHolds([inBatch], { idSpace }))[0]?.outcome, "applied");
+  assert.equal((await client.postHolds([{ id: inBatch }], { idSpace }))[0]?.code, "hold_voided");
 });
 
 test("accounts change, and transfers are found", async () => {

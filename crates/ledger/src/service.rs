@@ -13,6 +13,8 @@ mod decide;
 mod exchange;
 mod expiry;
 mod history;
+mod open_holds;
+mod output;
 mod read;
 mod records;
 
@@ -24,11 +26,11 @@ use tidegate_disk::Disk;
 use tidegate_journal::{
     Cursor, Durability, DurableMark, JournalError, LogId, LogReader, LogStore, NoRoom, Position, Sequence, Timeline,
 };
-use tidegate_machines::ledger::{AccountOrder, AccountView, EVENT_BYTES_MAX, Event, Ledger, Outcome, Refusal};
-use tidegate_machines::{DamagedPlace, Machine, OutboundNumber, Place, ShardIndex, TimeMs};
+use tidegate_machines::ledger::{AccountOrder, EVENT_BYTES_MAX, Event, Ledger, Outcome, Refusal};
+use tidegate_machines::{DamagedPlace, Machine, Place, ShardIndex, TimeMs};
 use tidegate_planted::{Bug, is_planted};
+use tidegate_runtime::Damages;
 use tidegate_runtime::damage::Owner;
-use tidegate_runtime::{Address, Damages};
 use tidegate_shard::{Derived, JobId, Jobs, Pause, Room, Served, Service, Turn, Unavailable, Unsolicited};
 
 use crate::announcer::{AnnounceRules, Announcer};
@@ -39,12 +41,13 @@ use crate::limits::{
     ENDPOINT_REQUESTS_MAX, OPENS_PER_STEP,
 };
 use crate::message::AuditReport;
-use crate::operation::{Answer, Credit, Operation};
+use crate::operation::{Answer, Operation};
 
 use exchange::Exchange;
 use expiry::Expiry;
 use history::HistoryJob;
 pub use history::HistoryRecords;
+pub use output::{Note, Output, Ticket};
 use records::{AtHand, Halt, Reads, ids_of};
 pub use records::{FoundForIds, Record, RecordsJob, Wanted};
 
@@ -79,92 +82,6 @@ pub enum ShardError {
         number: u64,
         /// The last number here.
         reached: u64,
-    },
-}
-
-/// What leaves a shard of the ledger, and for whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ticket {
-    /// The answer to a call.
-    Call {
-        /// The caller.
-        from: Address,
-        /// The asker's own number for it.
-        ticket: u64,
-    },
-    /// Credits for another shard.
-    Credits {
-        /// The crediting shard.
-        to: ShardIndex,
-    },
-    /// A question to another shard for its credits.
-    Pull {
-        /// The debiting shard.
-        from: ShardIndex,
-    },
-    /// New balances, for the announcer.
-    Figures,
-}
-
-/// What leaves with a [`Ticket`] of the same name.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Output {
-    /// The answer.
-    Answer(Answer),
-    /// The credits, in order of their numbers.
-    Credits(Vec<Credit>),
-    /// The watermark: all credits up to this number are applied here.
-    Watermark(OutboundNumber),
-    /// The figures.
-    Figures(Vec<AccountView>),
-}
-
-impl Output {
-    pub(crate) fn into_answer(self) -> Answer {
-        match self {
-            Output::Answer(answer) => answer,
-            other => unreachable!("{other:?} leaves with a call's ticket"),
-        }
-    }
-
-    pub(crate) fn into_credits(self) -> Vec<Credit> {
-        match self {
-            Output::Credits(credits) => credits,
-            other => unreachable!("{other:?} leaves as credits"),
-        }
-    }
-
-    pub(crate) fn into_watermark(self) -> OutboundNumber {
-        match self {
-            Output::Watermark(number) => number,
-            other => unreachable!("{other:?} leaves as a pull"),
-        }
-    }
-
-    pub(crate) fn into_figures(self) -> Vec<AccountView> {
-        match self {
-            Output::Figures(figures) => figures,
-            other => unreachable!("{other:?} leaves as figures"),
-        }
-    }
-}
-
-/// Messages of other shards to this one. They are not answered.
-#[derive(Clone, Debug)]
-pub enum Note {
-    /// `by` has durably applied our credits up to `after` and wants those beyond.
-    Pull {
-        /// The crediting shard.
-        by: ShardIndex,
-        /// Its watermark.
-        after: OutboundNumber,
-    },
-    /// Credits of `from`.
-    Credits {
-        /// The debiting shard.
-        from: ShardIndex,
-        /// In order of their numbers.
-        credits: Vec<Credit>,
     },
 }
 
@@ -440,10 +357,15 @@ impl<D: Disk> Service for LedgerService<D> {
             Err(Halt::Stop(stop)) => Err(stop),
             Err(Halt::Damaged(place)) => Ok(Served::Done(Output::Answer(Answer::Refused(Refusal::Damaged(place))))),
             Err(Halt::Unread) => {
-                let unread = self.unread(turn, ids_of(call, progress.decided()), &progress.at_hand);
+                let (unread, pause): (_, fn(JobId) -> Pause) = match call {
+                    Operation::ListHolds { account, after, limit } => {
+                        (self.unread_holds(turn, (account, *after, *limit), &progress.at_hand), Pause::Aside)
+                    }
+                    _ => (self.unread(turn, ids_of(call, progress.decided()), &progress.at_hand), Pause::Fetch),
+                };
                 let job = self.start_read(unread, jobs);
                 progress.reading = Some(job);
-                Ok(Served::Paused(Pause::Fetch(job)))
+                Ok(Served::Paused(pause(job)))
             }
         }
     }

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!   serve ─▶ config ─▶ rooms ─▶ Node      audit ─▶ every family of logs
-//!   doctor ─▶ this host                   drain, account, transfer, hold, asset, changes, import ─▶ a running server
+//!   doctor ─▶ this host                   status, account, transfer, hold, asset, changes, import, drain ─▶ a running
+//!                                         server
 //!   backup ─▶ a directory of backups      restore ─▶ a new data directory
 //! ```
 
@@ -20,8 +21,8 @@ mod private;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
-use command::ledger;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use command::client;
 use tidegate_backup::At;
 
 pub use compose::Parcels;
@@ -62,21 +63,6 @@ enum Command {
         /// Address of MQTT over TLS, or off; needs certificates in the configuration.
         #[arg(long, value_name = "ADDR")]
         mqtts: Option<config::Address>,
-    },
-    /// Send the MQTT clients of a running server away, so many per second, and wait until nobody is left.
-    Drain {
-        /// Clients per second.
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-        rate: u32,
-        /// Where the server's HTTP door is.
-        #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
-        url: String,
-        /// A token with the grant "drain".
-        #[arg(long, value_name = "TOKEN", env = "TIDEGATE_TOKEN", hide_env_values = true)]
-        token: String,
-        /// PEM file with the authority that signs the server's certificate, for https.
-        #[arg(long, value_name = "FILE")]
-        ca_file: Option<PathBuf>,
     },
     /// Refold a data directory that nobody serves: verify every checksum and the chain, compare snapshots, check
     /// conservation. Exit 0 only if all agree.
@@ -165,47 +151,69 @@ enum Command {
         #[arg(long, value_name = "DIR", default_value = ".")]
         data: PathBuf,
     },
-    /// Open, show and list accounts of a running server.
+    /// Show whether a server serves, what of its files is damaged, and what its auditor last found. Exit 0 only if it
+    /// serves and nothing is known to be wrong.
+    #[command(after_help = client::EXIT_CODES)]
+    Status {
+        #[command(flatten)]
+        connection: client::Connection,
+    },
+    /// Open, show, freeze, limit and list accounts of a running server.
+    #[command(after_help = client::EXIT_CODES)]
     Account {
         #[command(flatten)]
-        connection: ledger::Connection,
+        connection: client::Connection,
         #[command(subcommand)]
-        what: ledger::Account,
+        what: client::Account,
     },
-    /// Move money on a running server.
+    /// Move money on a running server, and show what became of it.
+    #[command(after_help = client::EXIT_CODES)]
     Transfer {
         #[command(flatten)]
-        connection: ledger::Connection,
+        connection: client::Connection,
         #[command(subcommand)]
-        what: ledger::Transfer,
+        what: client::Transfer,
     },
     /// Reserve money on a running server, pay it or release it.
+    #[command(after_help = client::EXIT_CODES)]
     Hold {
         #[command(flatten)]
-        connection: ledger::Connection,
+        connection: client::Connection,
         #[command(subcommand)]
-        what: ledger::Hold,
+        what: client::Hold,
     },
-    /// Show the units of measure of a running server.
+    /// Show and declare the units of measure of a running server.
+    #[command(after_help = client::EXIT_CODES)]
     Asset {
         #[command(flatten)]
-        connection: ledger::Connection,
+        connection: client::Connection,
         #[command(subcommand)]
-        what: ledger::Asset,
+        what: client::Asset,
     },
     /// Show what happened on a running server, from any point on.
+    #[command(after_help = client::EXIT_CODES)]
     Changes {
         #[command(flatten)]
-        connection: ledger::Connection,
+        connection: client::Connection,
         #[command(flatten)]
-        arguments: ledger::ChangesArguments,
+        arguments: client::ChangesArguments,
     },
-    /// Send the accounts or transfers of a CSV or NDJSON file to a running server.
+    /// Send the accounts, transfers or holds of a CSV or NDJSON file to a running server.
+    #[command(after_help = client::EXIT_CODES)]
     Import {
         #[command(flatten)]
-        connection: ledger::Connection,
+        connection: client::Connection,
         #[command(flatten)]
-        arguments: ledger::ImportArguments,
+        arguments: client::ImportArguments,
+    },
+    /// Send the MQTT clients of a running server away, so many per second, and wait until nobody is left. The token
+    /// needs the grant "drain".
+    #[command(after_help = client::EXIT_CODES)]
+    Drain {
+        #[command(flatten)]
+        connection: client::Connection,
+        #[command(flatten)]
+        arguments: client::DrainArguments,
     },
     /// Read a password from standard input and print its argon2id hash for the configuration.
     HashPassword,
@@ -215,13 +223,15 @@ enum Command {
 /// of all of them.
 pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
     tidegate_journal::archive::serve_with(Box::new(object_storage::Fetcher));
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::from_arg_matches(&inherited(Arguments::command()).get_matches()) {
+        Ok(arguments) => arguments,
+        Err(error) => error.exit(),
+    };
     private::keep_private();
     let outcome = match arguments.command {
         Command::Serve { config, data, http, binary, mqtt, mqtts } => {
             command::serve::run(config.as_deref(), &config::Overrides { data, http, binary, mqtt, mqtts }, extensions)
         }
-        Command::Drain { rate, url, token, ca_file } => command::drain::run(rate, &url, &token, ca_file.as_deref()),
         Command::Audit { data } => command::audit::run(&data, extensions),
         Command::Backup { verify: Some(from), .. } => command::backup::run_verify(&from),
         Command::Backup { data, to, verify: None } => {
@@ -237,12 +247,14 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
             command::accept_loss::run(&data, &reason, witness.as_deref(), yes, extensions)
         }
         Command::Doctor { data } => command::doctor::run(&data),
-        Command::Account { connection, what } => ledger::account(&connection, what),
-        Command::Transfer { connection, what } => ledger::transfer(&connection, what),
-        Command::Hold { connection, what } => ledger::hold(&connection, what),
-        Command::Asset { connection, what } => ledger::asset(&connection, what),
-        Command::Changes { connection, arguments } => ledger::follow(&connection, arguments),
-        Command::Import { connection, arguments } => ledger::import(&connection, arguments),
+        Command::Status { connection } => Ok(client::status(&connection)),
+        Command::Account { connection, what } => Ok(client::account(&connection, what)),
+        Command::Transfer { connection, what } => Ok(client::transfer(&connection, what)),
+        Command::Hold { connection, what } => Ok(client::hold(&connection, what)),
+        Command::Asset { connection, what } => Ok(client::asset(&connection, what)),
+        Command::Changes { connection, arguments } => Ok(client::changes(&connection, arguments)),
+        Command::Import { connection, arguments } => Ok(client::import(&connection, &arguments)),
+        Command::Drain { connection, arguments } => Ok(client::drain(&connection, &arguments)),
         Command::HashPassword => command::hash_password::run(),
     };
     if let (Ok(_), Some(why)) = (&outcome, output::lost()) {
@@ -253,6 +265,12 @@ pub fn run<P: Parcels>(extensions: &[&dyn Extension<P>]) -> ExitCode {
         output::complain(format_args!("tidegate: {error:#}"));
         ExitCode::FAILURE
     })
+}
+
+/// The command line, where what stands below the help of a command stands below that of its subcommands as well.
+fn inherited(command: clap::Command) -> clap::Command {
+    let Some(below) = command.get_after_help().cloned() else { return command.mut_subcommands(inherited) };
+    command.mut_subcommands(|subcommand| inherited(subcommand.after_help(below.clone())))
 }
 
 /// What [`parcels!`](crate::parcels) names.

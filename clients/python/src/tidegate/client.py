@@ -163,9 +163,10 @@ class Client:
         body: dict[str, Any] = {"transfers": [encode(transfer) for transfer in transfers]}
         return self._outcomes("/v1/transfers", {**body, "linked": True} if linked else body)
 
-    def transfer_state(self, id: str) -> TransferState:
-        """What became of a transfer."""
-        return decode(TransferState, self._ask("GET", f"/v1/transfers/{_quoted(id)}"))
+    def transfer_state(self, id: str, *, id_space: Optional[str] = None) -> TransferState:
+        """What became of a transfer; with `id_space`, of one whose id a viewer or another service chose."""
+        query = {"id_space": id_space}
+        return decode(TransferState, self._ask("GET", f"/v1/transfers/{_quoted(id)}", query=query))
 
     def place_hold(
         self, *, debit: str, credit: str, amount: int, expires_in_ms: int, id: Optional[str] = None, **further: Any
@@ -176,32 +177,34 @@ class Client:
         )
         return decode(Outcome, self._ask("POST", "/v1/holds", encode(request)))
 
-    def post_hold(self, id: str, amount: Optional[int] = None) -> Outcome:
-        """Moves what is held, or a part; the rest is available again."""
+    def post_hold(self, id: str, amount: Optional[int] = None, *, id_space: Optional[str] = None) -> Outcome:
+        """Moves what is held, or a part; the rest is available again. With `id_space`, of a hold whose id a viewer or
+        another service chose; likewise below."""
         body = {} if amount is None else {"amount": amount}
-        return decode(Outcome, self._ask("POST", f"/v1/holds/{_quoted(id)}/post", body))
+        query = {"id_space": id_space}
+        return decode(Outcome, self._ask("POST", f"/v1/holds/{_quoted(id)}/post", body, query=query))
 
-    def void_hold(self, id: str) -> Outcome:
+    def void_hold(self, id: str, *, id_space: Optional[str] = None) -> Outcome:
         """Makes what is held available again."""
-        return decode(Outcome, self._ask("POST", f"/v1/holds/{_quoted(id)}/void", {}))
+        return decode(Outcome, self._ask("POST", f"/v1/holds/{_quoted(id)}/void", {}, query={"id_space": id_space}))
 
     def place_holds(self, holds: Sequence[HoldRequest], *, linked: bool = False) -> list[Outcome]:
         """Up to 8,190 holds; an outcome for each, in this order. If they are linked, all are placed or none."""
         body: dict[str, Any] = {"holds": [encode(hold) for hold in holds]}
         return self._outcomes("/v1/holds", {**body, "linked": True} if linked else body)
 
-    def post_holds(self, amounts: Mapping[str, Optional[int]]) -> list[Outcome]:
+    def post_holds(self, amounts: Mapping[str, Optional[int]], *, id_space: Optional[str] = None) -> list[Outcome]:
         """Posts up to 8,190 holds: an amount for each id, or None for all that it holds."""
         posts = [{"id": id} if amount is None else {"id": id, "amount": amount} for id, amount in amounts.items()]
-        return self._outcomes("/v1/holds/post", {"posts": posts})
+        return self._outcomes("/v1/holds/post", {"posts": posts}, {"id_space": id_space})
 
-    def void_holds(self, ids: Sequence[str]) -> list[Outcome]:
+    def void_holds(self, ids: Sequence[str], *, id_space: Optional[str] = None) -> list[Outcome]:
         """Voids up to 8,190 holds."""
-        return self._outcomes("/v1/holds/void", {"ids": list(ids)})
+        return self._outcomes("/v1/holds/void", {"ids": list(ids)}, {"id_space": id_space})
 
-    def hold(self, id: str) -> HoldState:
+    def hold(self, id: str, *, id_space: Optional[str] = None) -> HoldState:
         """A hold and where it is in its life."""
-        return decode(HoldState, self._ask("GET", f"/v1/holds/{_quoted(id)}"))
+        return decode(HoldState, self._ask("GET", f"/v1/holds/{_quoted(id)}", query={"id_space": id_space}))
 
     # ------------------------------------------------------------------------------------------ changes, audit
 
@@ -233,7 +236,7 @@ class Client:
         """Path and query of a request."""
         words = {True: "true", False: "false"}
         sent = {name: words[value] if isinstance(value, bool) else value for name, value in query.items()}
-        sent = {name: value for name, value in sent.items() if value not in (None, "")}
+        sent = {name: value for name, value in sent.items() if value is not None}
         return f"{path}?{urllib.parse.urlencode(sent)}" if sent else path
 
     def log_in_again(self) -> bool:
@@ -261,8 +264,8 @@ class Client:
                 raise
         return self.retry.run(once)
 
-    def _outcomes(self, path: str, body: Any) -> list[Outcome]:
-        return [decode(Outcome, line) for line in self._ask("POST", path, body)["outcomes"]]
+    def _outcomes(self, path: str, body: Any, query: Optional[dict[str, Any]] = None) -> list[Outcome]:
+        return [decode(Outcome, line) for line in self._ask("POST", path, body, query=query)["outcomes"]]
 
     def _pages(self, path: str, query: dict[str, Any], rows: str, cursor: str) -> Iterator[dict[str, Any]]:
         while True:

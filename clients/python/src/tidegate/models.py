@@ -194,7 +194,7 @@ class Change:
     # Of `account_changed`: its lower limit after the change; absent if it has none.
     balance_min: Optional[int] = None
 
-    # Code of the client's program; absent for none.
+    # The reason, as the client's program numbers its reasons; 0, or absent, for none.
     code: Optional[int] = None
 
     # Account that was, or would be, credited.
@@ -339,7 +339,7 @@ class HistoryRow:
     # When it was decided, milliseconds since the epoch.
     time_ms: int
 
-    # Code; absent if there is none.
+    # The reason, as the client's program numbers its reasons; 0, or absent, for none.
     code: Optional[int] = None
 
     # In which id space it is unique, for a service if that is not its own; empty for the empty one.
@@ -371,7 +371,7 @@ class HoldRequest:
     # How long the hold lives, in milliseconds; at most one hundred years.
     expires_in_ms: int
 
-    # The reason, as the client numbers its reasons.
+    # The reason, as the client's program numbers its reasons; 0, or absent, for none.
     code: Optional[int] = None
 
     # Free text for the history: at most 256 bytes of UTF-8.
@@ -409,7 +409,7 @@ class HoldState:
     # When it came into this state, milliseconds since the epoch.
     time_ms: int
 
-    # Code; absent if there is none, and in a list.
+    # The reason, as the client's program numbers its reasons; 0, or absent, for none.
     code: Optional[int] = None
 
     # Of an open hold: milliseconds since the epoch.
@@ -418,13 +418,13 @@ class HoldState:
     # The id space of that id, for a service if it is not its own.
     id_space: Optional[str] = None
 
-    # Free text; absent if there is none, and in a list.
+    # Free text; absent if there is none.
     memo: Optional[str] = None
 
     # Of a posted hold: what moved, minor units.
     posted: Optional[int] = None
 
-    # User data; absent if there is none, and in a list.
+    # User data; absent if there is none.
     user_data: Optional[str] = None
 
 
@@ -533,7 +533,7 @@ class TransferRequest:
     # 1 to 128 bytes of visible UTF-8 without '/'.
     debit: str
 
-    # The reason, as the client numbers its reasons.
+    # The reason, as the client's program numbers its reasons; 0, or absent, for none.
     code: Optional[int] = None
 
     # Free text for the history: at most 256 bytes of UTF-8.
@@ -569,7 +569,7 @@ class TransferState:
     # With `insufficient_funds`: what was available then, in minor units.
     available: Optional[int] = None
 
-    # Code; absent if there is none.
+    # The reason, as the client's program numbers its reasons; 0, or absent, for none.
     code: Optional[int] = None
 
     # Account that was credited.

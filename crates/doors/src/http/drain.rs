@@ -20,7 +20,7 @@ use crate::json::{Problem, Whole, codes, decode, json};
 #[serde(deny_unknown_fields)]
 pub struct DrainBody {
     /// Clients per second, over all workers of the node.
-    #[schema(value_type = u32, minimum = 1, maximum = 4_294_967_295u32, example = 1000)]
+    #[schema(value_type = u32, format = "uint32", minimum = 1, maximum = 4_294_967_295u32, example = 1000)]
     rate: Whole,
 }
 
@@ -31,7 +31,7 @@ pub struct DrainStatusBody {
     draining: bool,
     /// Clients per second; absent as long as they may stay.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(required = false, nullable = false, value_type = u32)]
+    #[schema(required = false, nullable = false, value_type = u32, format = "uint32")]
     rate: Option<u32>,
     /// MQTT clients that are connected.
     clients: u64,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use utoipa::openapi::RefOr;
 use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::schema::Schema;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::{IntoResponses, Modify, OpenApi};
 
@@ -47,6 +48,19 @@ pub fn open(document: &mut utoipa::openapi::OpenApi, paths: &[Box<str>]) {
         {
             operation.security = Some(vec![SecurityRequirement::default()]);
         }
+    }
+}
+
+/// Says which codes problems have. In words and not as an enumeration: a program that was generated before must take
+/// the codes of later versions, too.
+pub fn name_codes<'a>(document: &mut utoipa::openapi::OpenApi, codes: impl Iterator<Item = &'a String>) {
+    let components = document.components.get_or_insert_default();
+    if let Some(RefOr::T(Schema::Object(problem))) = components.schemas.get_mut("ProblemBody")
+        && let Some(RefOr::T(Schema::Object(code))) = problem.properties.get_mut("code")
+    {
+        let codes = codes.map(|code| format!("`{code}`")).collect::<Vec<_>>().join(", ");
+        let said = code.description.take().unwrap_or_default();
+        code.description = Some(format!("{said} Later versions may have more than these: {codes}."));
     }
 }
 

@@ -203,6 +203,7 @@ impl Documents {
             self.whole.tags = None;
         }
         openapi::open(&mut self.whole, open_paths);
+        openapi::name_codes(&mut self.whole, self.codes.names.keys());
         self.whole.to_json().expect("the document is plain JSON")
     }
 }

@@ -11,8 +11,10 @@
 pub mod codes;
 mod decode;
 mod encode;
+mod number;
 mod problem;
 
-pub use decode::{Object, Text, Whole, decode, is_object_with, present};
+pub use decode::{Object, Text, decode, is_object_with, present};
 pub use encode::{encode, json, response};
+pub use number::{Signed, UpTo, Whole, Whole32};
 pub use problem::{Problem, ProblemBody, ProblemCode};

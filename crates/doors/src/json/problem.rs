@@ -63,6 +63,30 @@ pub struct ProblemBody {
     /// A sentence for the person who meets it.
     #[schema(example = "this token may not read metrics")]
     detail: String,
+    /// With `field_invalid` and `query_invalid`: the field or parameter, such as `transfers[3].amount`, if it is known.
+    #[schema(required = false)]
+    field: String,
+    /// The account, transfer or hold that it is about.
+    #[schema(required = false)]
+    id: String,
+    /// `refused`, when it is the outcome of a transfer or hold: every retry with this id gets it.
+    #[schema(required = false)]
+    outcome: String,
+    /// With `insufficient_funds`: what was available when it was decided, in minor units.
+    #[schema(required = false)]
+    available: u64,
+    /// `true` if it was not decided by this request: the id was refused before, and stays so. Send a new id.
+    #[schema(required = false)]
+    remembered: bool,
+    /// With `remembered`: when it was decided, milliseconds since the epoch.
+    #[schema(required = false)]
+    decided_at: u64,
+    /// With `revision_stale`: the revision of the account.
+    #[schema(required = false)]
+    revision: u64,
+    /// With `history_too_long`: send as `before` to go on.
+    #[schema(required = false)]
+    next: String,
 }
 
 impl Problem {
@@ -91,6 +115,18 @@ impl Problem {
     pub fn retry_after_s(mut self, seconds: u32) -> Problem {
         self.retry_after_s = Some(seconds);
         self
+    }
+
+    /// A field that must be there is not; `within` leads to its object, if that is not the body itself.
+    pub fn missing_field(within: Option<&str>, field: &str) -> Problem {
+        let missing = format!("missing field `{field}`");
+        match within {
+            Some(object) => {
+                let path = format!("{object}.{field}");
+                Problem::new(codes::FIELD_INVALID, format!("{path}: {missing}")).with("field", path)
+            }
+            None => Problem::new(codes::FIELD_INVALID, missing).with("field", field),
+        }
     }
 
     /// 403.

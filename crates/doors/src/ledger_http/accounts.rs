@@ -1,14 +1,14 @@
 //! `/v1/accounts`: opening, reading and listing accounts, and their histories.
 
 use axum::body::Body;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, Request as HttpRequest, State};
+use axum::extract::{Request as HttpRequest, State};
 use axum::http::{HeaderMap, Response, StatusCode, Version};
 use serde::{Deserialize, Serialize};
 use tidegate_ledger::message::{Reply, Request};
 use tidegate_machines::ledger::{AccountView, HistoryRow, RowKind};
 use utoipa::{IntoParams, ToSchema};
 
+use super::address::{AccountPath, InPath, InQuery, path_id, query_problem, refused};
 use super::backend::Backend;
 use super::history_lines;
 use super::history_time::{self, Times};
@@ -20,7 +20,7 @@ use crate::auth::{Grant, Identity, Pattern, Rights};
 use crate::http::{BodyProblems, GuardProblems};
 use crate::json::{Problem, Text, codes, json};
 use crate::ledger_json::account::{AccountBody, KindWord};
-use crate::ledger_json::schemas::{asset_schema, debit_schema};
+use crate::ledger_json::schemas::{asset_schema, code_schema, debit_schema};
 
 /// An account to open.
 #[derive(Deserialize, ToSchema)]
@@ -88,7 +88,7 @@ pub struct RowBody<'a> {
     memo: &'a str,
     /// Code; absent if there is none.
     #[serde(skip_serializing_if = "crate::ledger_json::moves::is_none")]
-    #[schema(required = false)]
+    #[schema(schema_with = code_schema, required = false)]
     code: u32,
     /// User data; absent if there is none.
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -227,17 +227,7 @@ pub async fn open<B: Backend>(
     get,
     path = "/v1/accounts/{id}",
     tag = "accounts",
-    params(
-        (
-            "id" = inline(String),
-            Path,
-            description = "Account id, percent-encoded where URLs ask for it",
-            example = "wallet:dave",
-            min_length = 1,
-            max_length = 128
-        ),
-        AtQuery
-    ),
+    params(AccountPath, AtQuery),
     responses(
         (
             status = 200,
@@ -250,8 +240,8 @@ pub async fn open<B: Backend>(
 )]
 pub async fn read<B: Backend>(
     State(ledger): State<Ledger<B>>,
-    path: Result<Path<String>, PathRejection>,
-    query: Result<Query<AtQuery>, QueryRejection>,
+    path: InPath,
+    query: InQuery<AtQuery>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let caller = ledger.door.caller(&headers)?;
@@ -279,7 +269,7 @@ pub async fn read<B: Backend>(
                 Ok(json(StatusCode::OK, &body))
             }
         },
-        Reply::Refused(refusal) => Err(Problem::from(refusal).with("id", &*id)),
+        Reply::Refused(refusal) => Err(refused(refusal, &id)),
         _ => Err(Problem::unexpected_reply()),
     }
 }
@@ -296,7 +286,7 @@ pub async fn read<B: Backend>(
 )]
 pub async fn list<B: Backend>(
     State(ledger): State<Ledger<B>>,
-    query: Result<Query<ListQuery>, QueryRejection>,
+    query: InQuery<ListQuery>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let caller = ledger.door.caller(&headers)?;
@@ -315,17 +305,7 @@ pub async fn list<B: Backend>(
     get,
     path = "/v1/accounts/{id}/transfers",
     tag = "accounts",
-    params(
-        (
-            "id" = inline(String),
-            Path,
-            description = "Account id, percent-encoded where URLs ask for it",
-            example = "wallet:dave",
-            min_length = 1,
-            max_length = 128
-        ),
-        HistoryQuery
-    ),
+    params(AccountPath, HistoryQuery),
     responses(
         (
             status = 200,
@@ -339,8 +319,8 @@ pub async fn list<B: Backend>(
 pub async fn history<B: Backend>(
     State(ledger): State<Ledger<B>>,
     version: Version,
-    path: Result<Path<String>, PathRejection>,
-    query: Result<Query<HistoryQuery>, QueryRejection>,
+    path: InPath,
+    query: InQuery<HistoryQuery>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let caller = ledger.door.caller(&headers)?;
@@ -363,7 +343,7 @@ pub async fn history<B: Backend>(
             let transfers = rows.iter().map(|row| RowBody::new(row, &caller)).collect();
             Ok(json(StatusCode::OK, &HistoryBody { transfers, next: next.as_deref() }))
         }
-        Reply::Refused(refusal) => Err(Problem::from(refusal).with("id", &*id)),
+        Reply::Refused(refusal) => Err(refused(refusal, &id)),
         _ => Err(Problem::unexpected_reply()),
     }
 }
@@ -425,19 +405,6 @@ pub(super) fn sees_everything(rights: &Rights) -> bool {
             grants.iter().any(|grant| matches!(grant, Grant::Everything | Grant::Read(Pattern::Any)))
         }
     }
-}
-
-/// The id in the path, percent-decoded.
-pub fn path_id(path: Result<Path<String>, PathRejection>) -> Result<Box<str>, Problem> {
-    match path {
-        Ok(Path(id)) => Ok(id.into()),
-        Err(_) => Err(Problem::new(codes::PATH_INVALID, "the id in the path is not percent-encoded UTF-8")),
-    }
-}
-
-/// What a query of another form is answered.
-pub(super) fn query_problem(rejection: QueryRejection) -> Problem {
-    Problem::new(codes::QUERY_INVALID, rejection.body_text())
 }
 
 pub(super) fn page_rows(limit: Option<u32>) -> Result<u32, Problem> {

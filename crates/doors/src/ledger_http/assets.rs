@@ -11,7 +11,7 @@ use super::backend::Backend;
 use super::openapi::{LedgerProblems, ReadProblems};
 use super::room::Ledger;
 use crate::http::{BodyProblems, GuardProblems};
-use crate::json::{Problem, Text, decode, json};
+use crate::json::{Problem, Text, UpTo, decode, json};
 use crate::ledger_json::schemas::asset_schema;
 
 /// An asset to declare.
@@ -23,8 +23,8 @@ pub struct DeclareBody<'a> {
     #[schema(schema_with = asset_schema)]
     name: Text<'a>,
     /// Digits of an amount behind the point. Amounts stay integers; this is for those who show them.
-    #[schema(maximum = 18, example = 2)]
-    decimals: u8,
+    #[schema(value_type = u8, maximum = 18, example = 2)]
+    decimals: UpTo<{ u8::MAX as u64 }>,
 }
 
 /// An asset as it was declared.
@@ -85,6 +85,7 @@ pub async fn declare_asset<B: Backend>(
     let caller = ledger.door.caller(&head.headers)?;
     let body = ledger.door.read_json(&head.headers, body).await?;
     let DeclareBody { name, decimals } = decode(&body)?;
+    let decimals = u8::try_from(decimals.0).expect("it was read with this bound");
     match ledger.ask_for(&caller, Request::DeclareAsset { asset: name.boxed(), decimals }).await? {
         Reply::AssetDeclared { created } => {
             let status = if created { StatusCode::CREATED } else { StatusCode::OK };

@@ -21,7 +21,8 @@ use tidegate_machines::ledger::{IdSpace, Refusal};
 use tokio::time::{Duration, Instant};
 use utoipa::{IntoParams, ToSchema};
 
-use super::accounts::{query_problem, sees_everything};
+use super::accounts::sees_everything;
+use super::address::query_problem;
 use super::backend::{Backend, Changes, ChangesEnded};
 use super::history_lines::{NDJSON, are_lines_wanted, is_wanted};
 use super::limits::{CHANGE_HEARTBEAT, CHANGE_PAGE_PARTS_MAX, PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX};
@@ -31,6 +32,7 @@ use crate::auth::{Access, Identity, Pattern};
 use crate::http::{GuardProblems, Part, Parts};
 use crate::json::{Problem, ProblemCode, codes, json};
 use crate::ledger_json::account::{KindWord, StatusWord};
+use crate::ledger_json::schemas::code_schema;
 
 /// The content type of events.
 const EVENTS: &str = "text/event-stream";
@@ -139,7 +141,7 @@ pub struct ChangeBody<'a> {
     memo: &'a str,
     /// Code of the client's program; absent for none.
     #[serde(skip_serializing_if = "is_zero")]
-    #[schema(required = false)]
+    #[schema(schema_with = code_schema, required = false)]
     code: u32,
     /// Key of the client's program; absent for none.
     #[serde(skip_serializing_if = "str::is_empty")]

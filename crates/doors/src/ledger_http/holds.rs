@@ -1,21 +1,19 @@
 //! `/v1/holds`: reserving, posting and voiding.
 
 use axum::body::Body;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, Request as HttpRequest, State};
+use axum::extract::{Request as HttpRequest, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::Deserialize;
 use tidegate_ledger::message::{Reply, Request};
-use tidegate_machines::ledger::{IdSpace, Outcome};
-use utoipa::{IntoParams, ToSchema};
+use tidegate_machines::ledger::Outcome;
+use utoipa::ToSchema;
 
-use super::accounts::{path_id, query_problem};
+use super::address::{HoldPath, IdSpaceQuery, InPath, InQuery, Named, id_space, refused};
 use super::backend::Backend;
 use super::openapi::{LedgerProblems, ReadProblems};
 use super::room::Ledger;
-use crate::auth::Identity;
 use crate::http::{BodyProblems, GuardProblems};
-use crate::json::{Problem, Whole, codes, decode, json, present, response};
+use crate::json::{Problem, Whole, decode, json, present, response};
 use crate::ledger_json::HoldCall;
 use crate::ledger_json::hold::{HoldBatchBody, HoldBody, PostBatchBody, VoidBatchBody};
 use crate::ledger_json::moves::HoldStateBody;
@@ -57,16 +55,6 @@ pub struct PostBody {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VoidBody {}
-
-/// Whose transfer or hold it is.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields, default)]
-#[into_params(parameter_in = Query)]
-pub struct IdSpaceQuery {
-    /// Id space of the id, if it is not the caller's own: the user name of the viewer who chose it.
-    #[param(max_length = 64, example = "dave")]
-    id_space: Option<String>,
-}
 
 /// Reserve money for a later post
 #[utoipa::path(
@@ -115,7 +103,7 @@ pub async fn place<B: Backend>(
 )]
 pub async fn post_many<B: Backend>(
     State(ledger): State<Ledger<B>>,
-    query: Result<Query<IdSpaceQuery>, QueryRejection>,
+    query: InQuery<IdSpaceQuery>,
     request: HttpRequest,
 ) -> Result<Response<Body>, Problem> {
     ledger.settle_many(request, query, HoldCall::post).await
@@ -137,7 +125,7 @@ pub async fn post_many<B: Backend>(
 )]
 pub async fn void_many<B: Backend>(
     State(ledger): State<Ledger<B>>,
-    query: Result<Query<IdSpaceQuery>, QueryRejection>,
+    query: InQuery<IdSpaceQuery>,
     request: HttpRequest,
 ) -> Result<Response<Body>, Problem> {
     ledger.settle_many(request, query, HoldCall::void).await
@@ -150,24 +138,19 @@ pub async fn void_many<B: Backend>(
     get,
     path = "/v1/holds/{id}",
     tag = "holds",
-    params(
-        ("id" = inline(String), Path, description = "Hold id", example = "hold-1", min_length = 1, max_length = 64),
-        IdSpaceQuery
-    ),
+    params(HoldPath, IdSpaceQuery),
     responses((status = 200, description = "The hold", body = HoldStateBody), GuardProblems, ReadProblems)
 )]
 pub async fn read_hold<B: Backend>(
     State(ledger): State<Ledger<B>>,
-    path: Result<Path<String>, PathRejection>,
-    query: Result<Query<IdSpaceQuery>, QueryRejection>,
+    path: InPath,
+    query: InQuery<IdSpaceQuery>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
-    let caller = ledger.door.caller(&headers)?;
-    let id = path_id(path)?;
-    let id_space = id_space(query, &caller)?;
+    let Named { caller, id, id_space } = ledger.named(&headers, path, query)?;
     match ledger.ask_in(&caller, &id_space, Request::ReadHold { id: id.clone() }).await? {
         Reply::Hold { hold, .. } => Ok(json(StatusCode::OK, &HoldStateBody::new(&hold, &caller))),
-        Reply::Refused(refusal) => Err(Problem::from(refusal).with("id", &*id)),
+        Reply::Refused(refusal) => Err(refused(refusal, &id)),
         _ => Err(Problem::unexpected_reply()),
     }
 }
@@ -177,10 +160,7 @@ pub async fn read_hold<B: Backend>(
     post,
     path = "/v1/holds/{id}/post",
     tag = "holds",
-    params(
-        ("id" = inline(String), Path, description = "Hold id", example = "hold-1", min_length = 1, max_length = 64),
-        IdSpaceQuery
-    ),
+    params(HoldPath, IdSpaceQuery),
     request_body = PostBody,
     responses(
         (status = 200, description = "Posted, by this request or before", body = OutcomeBody),
@@ -191,18 +171,15 @@ pub async fn read_hold<B: Backend>(
 )]
 pub async fn post<B: Backend>(
     State(ledger): State<Ledger<B>>,
-    path: Result<Path<String>, PathRejection>,
-    query: Result<Query<IdSpaceQuery>, QueryRejection>,
+    path: InPath,
+    query: InQuery<IdSpaceQuery>,
     request: HttpRequest,
 ) -> Result<Response<Body>, Problem> {
-    let (head, body) = request.into_parts();
-    let caller = ledger.door.caller(&head.headers)?;
-    let id = path_id(path)?;
-    let id_space = id_space(query, &caller)?;
-    let body = ledger.door.read_optional_json(&head.headers, body).await?;
-    let PostBody { amount } = if body.is_empty() { PostBody::default() } else { decode(&body)? };
-    let request = Request::PostHolds(vec![(id.clone(), amount.map(|amount| amount.0))]);
-    settled(&id, ledger.one_outcome(&caller, &id_space, request).await?)
+    let post = |id, body: &[u8]| {
+        let PostBody { amount } = if body.is_empty() { PostBody::default() } else { decode(body)? };
+        Ok(Request::PostHolds(vec![(id, amount.map(|amount| amount.0))]))
+    };
+    ledger.settle_one(request, path, query, post).await
 }
 
 /// Make what was held available again
@@ -210,10 +187,7 @@ pub async fn post<B: Backend>(
     post,
     path = "/v1/holds/{id}/void",
     tag = "holds",
-    params(
-        ("id" = inline(String), Path, description = "Hold id", example = "hold-1", min_length = 1, max_length = 64),
-        IdSpaceQuery
-    ),
+    params(HoldPath, IdSpaceQuery),
     request_body = VoidBody,
     responses(
         (status = 200, description = "Voided, by this request or before", body = OutcomeBody),
@@ -224,27 +198,24 @@ pub async fn post<B: Backend>(
 )]
 pub async fn void<B: Backend>(
     State(ledger): State<Ledger<B>>,
-    path: Result<Path<String>, PathRejection>,
-    query: Result<Query<IdSpaceQuery>, QueryRejection>,
+    path: InPath,
+    query: InQuery<IdSpaceQuery>,
     request: HttpRequest,
 ) -> Result<Response<Body>, Problem> {
-    let (head, body) = request.into_parts();
-    let caller = ledger.door.caller(&head.headers)?;
-    let id = path_id(path)?;
-    let id_space = id_space(query, &caller)?;
-    let body = ledger.door.read_optional_json(&head.headers, body).await?;
-    if !body.is_empty() {
-        let VoidBody {} = decode(&body)?;
-    }
-    let request = Request::VoidHolds(vec![id.clone()]);
-    settled(&id, ledger.one_outcome(&caller, &id_space, request).await?)
+    let void = |id, body: &[u8]| {
+        if !body.is_empty() {
+            let VoidBody {} = decode(body)?;
+        }
+        Ok(Request::VoidHolds(vec![id]))
+    };
+    ledger.settle_one(request, path, query, void).await
 }
 
 impl<B: Backend> Ledger<B> {
     async fn settle_many(
         &self,
         request: HttpRequest,
-        query: Result<Query<IdSpaceQuery>, QueryRejection>,
+        query: InQuery<IdSpaceQuery>,
         read: fn(&[u8]) -> Result<HoldCall, Problem>,
     ) -> Result<Response<Body>, Problem> {
         let (head, body) = request.into_parts();
@@ -257,38 +228,23 @@ impl<B: Backend> Ledger<B> {
         Ok(response(status, body))
     }
 
-    async fn one_outcome(&self, caller: &Identity, id_space: &IdSpace, request: Request) -> Result<Outcome, Problem> {
-        match self.ask_in(caller, id_space, request).await? {
-            Reply::Outcomes(outcomes) if outcomes.len() == 1 => Ok(outcomes[0]),
-            Reply::Refused(refusal) => Ok(Outcome::Refused(refusal)),
-            _ => Err(Problem::unexpected_reply()),
-        }
-    }
-}
-
-/// The id space that the query names, or the caller's own.
-pub(super) fn id_space(
-    query: Result<Query<IdSpaceQuery>, QueryRejection>,
-    caller: &Identity,
-) -> Result<IdSpace, Problem> {
-    match query.map_err(query_problem)?.0.id_space {
-        None => Ok(caller.id_space().clone()),
-        Some(name) => IdSpace::new(&name).ok_or_else(|| {
-            let detail = "id_space: expected the name of a user or id space, at most 64 bytes of printable UTF-8";
-            Problem::new(codes::QUERY_INVALID, detail).with("field", "id_space")
-        }),
-    }
-}
-
-/// The answer to a hold that was asked for: 201, 200 or a problem.
-fn placed(id: &str, outcome: Outcome) -> Result<Response<Body>, Problem> {
-    single_body(id, outcome).map(|(status, body)| response(status, body))
-}
-
-/// Posting and voiding make nothing new, so both first time and again are 200.
-fn settled(id: &str, outcome: Outcome) -> Result<Response<Body>, Problem> {
-    match outcome {
-        Outcome::Refused(_) | Outcome::RefusedBefore { .. } => placed(id, outcome),
-        Outcome::Applied | Outcome::Duplicate => Ok(json(StatusCode::OK, &OutcomeBody::new(id, outcome))),
+    /// Posts or voids a hold. Neither makes anything new, so first time and again are both 200.
+    async fn settle_one(
+        &self,
+        request: HttpRequest,
+        path: InPath,
+        query: InQuery<IdSpaceQuery>,
+        read: impl FnOnce(Box<str>, &[u8]) -> Result<Request, Problem>,
+    ) -> Result<Response<Body>, Problem> {
+        let (head, body) = request.into_parts();
+        let Named { caller, id, id_space } = self.named(&head.headers, path, query)?;
+        let body = self.door.read_optional_json(&head.headers, body).await?;
+        let outcome = match self.ask_in(&caller, &id_space, read(id.clone(), &body)?).await? {
+            Reply::Outcomes(outcomes) if outcomes.len() == 1 => outcomes[0],
+            Reply::Refused(refusal) => Outcome::Refused(refusal),
+            _ => return Err(Problem::unexpected_reply()),
+        };
+        let (_, body) = single_body(&id, outcome)?;
+        Ok(response(StatusCode::OK, body))
     }
 }

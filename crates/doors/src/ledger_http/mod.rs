@@ -13,6 +13,7 @@
 //! Invariant: nothing here knows shards, journals or rings; the room speaks [`Backend`] only.
 
 mod accounts;
+mod address;
 mod assets;
 mod audit;
 mod backend;

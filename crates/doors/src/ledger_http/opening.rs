@@ -14,6 +14,7 @@ use utoipa::ToSchema;
 use super::accounts::OpenBody;
 use crate::json::{Object, Problem, Text, codes, decode, json, present};
 use crate::ledger_json::account::{AccountBody, KindWord};
+use crate::ledger_json::first_missing;
 use crate::ledger_json::outcome::{OutcomeBody, OutcomesBody};
 
 /// Both forms in one: the body is read once, and which form it is shows at its end.
@@ -83,9 +84,7 @@ impl OpenCall {
                 Ok(OpenCall::One(request, id.boxed()))
             }
             EitherBody { id, asset, .. } => {
-                let fields = [("id", id.is_some()), ("asset", asset.is_some()), ("kind", false)];
-                let missing = fields.iter().find(|(_, present)| !present).map_or("", |(name, _)| name);
-                Err(Problem::new(codes::FIELD_INVALID, format!("missing field `{missing}`")).with("field", missing))
+                Err(first_missing(&[("id", id.is_some()), ("asset", asset.is_some()), ("kind", false)]))
             }
         }
     }

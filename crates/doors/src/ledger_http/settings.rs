@@ -3,20 +3,20 @@
 use std::collections::BTreeMap;
 
 use axum::body::Body;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, Request as HttpRequest, State};
+use axum::extract::{Request as HttpRequest, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::{Deserialize, Deserializer};
 use tidegate_ledger::message::{ChangeRequest, Reply, Request};
 use tidegate_machines::ledger::{MetadataPatch, Refusal};
 use utoipa::{IntoParams, ToSchema};
 
-use super::accounts::{page_rows, path_id, query_problem};
+use super::accounts::page_rows;
+use super::address::{AccountPath, InPath, InQuery, path_id, query_problem, refused};
 use super::backend::Backend;
 use super::openapi::{LedgerProblems, ReadProblems};
 use super::room::Ledger;
 use crate::http::{BodyProblems, GuardProblems};
-use crate::json::{Problem, Whole, decode, json, present};
+use crate::json::{Problem, Signed, Whole, decode, json, present};
 use crate::ledger_json::account::{AccountBody, StatusWord};
 use crate::ledger_json::moves::{HoldStateBody, HoldsBody};
 
@@ -35,12 +35,12 @@ pub struct AccountChangeBody {
     /// A debit or hold that would leave less available is refused; null for no limit.
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<i64>, required = false)]
-    balance_min: Option<Option<i64>>,
+    balance_min: Option<Option<Signed>>,
     /// A credit that would leave a larger balance is refused; null for no limit. Only debits of accounts on the same
     /// shard can credit the account then.
     #[serde(default, deserialize_with = "nullable")]
     #[schema(value_type = Option<i64>, required = false)]
-    balance_max: Option<Option<i64>>,
+    balance_max: Option<Option<Signed>>,
     /// Keys to set; those with null are removed. At most 16 keys and 1,024 bytes on an account.
     #[serde(default)]
     #[schema(value_type = HashMap<String, Option<String>>, required = false)]
@@ -73,16 +73,7 @@ pub struct HoldsQuery {
     patch,
     path = "/v1/accounts/{id}",
     tag = "accounts",
-    params(
-        (
-            "id" = inline(String),
-            Path,
-            description = "Account id, percent-encoded where URLs ask for it",
-            example = "wallet:dave",
-            min_length = 1,
-            max_length = 128
-        )
-    ),
+    params(AccountPath),
     request_body = AccountChangeBody,
     responses(
         (status = 200, description = "The account, changed by this request or so already", body = AccountBody),
@@ -93,7 +84,7 @@ pub struct HoldsQuery {
 )]
 pub async fn change_account<B: Backend>(
     State(ledger): State<Ledger<B>>,
-    path: Result<Path<String>, PathRejection>,
+    path: InPath,
     request: HttpRequest,
 ) -> Result<Response<Body>, Problem> {
     let (head, body) = request.into_parts();
@@ -103,18 +94,18 @@ pub async fn change_account<B: Backend>(
     let AccountChangeBody { if_revision, status, balance_min, balance_max, metadata } = decode(&body)?;
     let mut patch = Vec::new();
     if let Err(refusal) = MetadataPatch::write(&metadata, &mut patch) {
-        return Err(Problem::from(refusal).with("id", &*id));
+        return Err(refused(refusal, &id));
     }
     let change = ChangeRequest {
         if_revision: if_revision.map(|revision| revision.0),
         status: status.map(Into::into),
-        balance_min,
-        balance_max,
+        balance_min: balance_min.map(|limit| limit.map(|Signed(limit)| limit)),
+        balance_max: balance_max.map(|limit| limit.map(|Signed(limit)| limit)),
         metadata: patch.into(),
     };
     match ledger.ask_for(&caller, Request::ChangeAccount { id: id.clone(), change }).await? {
         Reply::AccountChanged { account, .. } => Ok(json(StatusCode::OK, &AccountBody::from(&account))),
-        Reply::Refused(refusal) => Err(Problem::from(refusal).with("id", &*id)),
+        Reply::Refused(refusal) => Err(refused(refusal, &id)),
         _ => Err(Problem::unexpected_reply()),
     }
 }
@@ -126,23 +117,13 @@ pub async fn change_account<B: Backend>(
     get,
     path = "/v1/accounts/{id}/holds",
     tag = "accounts",
-    params(
-        (
-            "id" = inline(String),
-            Path,
-            description = "Account id, percent-encoded where URLs ask for it",
-            example = "wallet:dave",
-            min_length = 1,
-            max_length = 128
-        ),
-        HoldsQuery
-    ),
+    params(AccountPath, HoldsQuery),
     responses((status = 200, description = "A page", body = HoldsBody), GuardProblems, ReadProblems)
 )]
 pub async fn list_holds<B: Backend>(
     State(ledger): State<Ledger<B>>,
-    path: Result<Path<String>, PathRejection>,
-    query: Result<Query<HoldsQuery>, QueryRejection>,
+    path: InPath,
+    query: InQuery<HoldsQuery>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
     let caller = ledger.door.caller(&headers)?;
@@ -152,14 +133,14 @@ pub async fn list_holds<B: Backend>(
     let after = match after.map(|after| after.parse()) {
         None => None,
         Some(Ok(after)) => Some(after),
-        Some(Err(_)) => return Err(Refusal::CursorInvalid.into()),
+        Some(Err(_)) => return Err(refused(Refusal::CursorInvalid, &id).with("field", "after")),
     };
     match ledger.ask_for(&caller, Request::ListHolds { account: id.clone(), after, limit }).await? {
         Reply::Holds { holds, next } => {
             let holds = holds.iter().map(|hold| HoldStateBody::new(hold, &caller)).collect();
             Ok(json(StatusCode::OK, &HoldsBody { holds, next: next.map(|next| next.to_string()) }))
         }
-        Reply::Refused(refusal) => Err(Problem::from(refusal).with("id", &*id)),
+        Reply::Refused(refusal) => Err(refused(refusal, &id)),
         _ => Err(Problem::unexpected_reply()),
     }
 }

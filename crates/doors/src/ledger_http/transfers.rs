@@ -1,16 +1,14 @@
 //! `POST /v1/transfers`: one transfer, or many.
 
 use axum::body::{Body, Bytes};
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, Request as HttpRequest, State};
+use axum::extract::{Request as HttpRequest, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Response, StatusCode};
 use tidegate_ledger::message::{Reply, Request};
 use utoipa::ToSchema;
 
-use super::accounts::path_id;
+use super::address::{IdSpaceQuery, InPath, InQuery, Named, TransferPath, refused};
 use super::backend::Backend;
-use super::holds::{IdSpaceQuery, id_space};
 use super::openapi::{LedgerProblems, ReadProblems};
 use super::room::Ledger;
 use crate::http::{BodyProblems, GuardProblems};
@@ -18,7 +16,7 @@ use crate::json::{Problem, json, response};
 use crate::ledger_json::TransferCall;
 use crate::ledger_json::moves::TransferStateBody;
 use crate::ledger_json::outcome::{OutcomeBody, OutcomesBody};
-use crate::ledger_json::schemas::any_amount_schema;
+use crate::ledger_json::schemas::{any_amount_schema, code_schema};
 use crate::ledger_json::transfer::TransferBody;
 
 /// Path of the hot request.
@@ -47,7 +45,7 @@ pub struct TransferLineBody {
     #[schema(required = false)]
     memo: String,
     /// The reason, as the client numbers its reasons.
-    #[schema(required = false)]
+    #[schema(schema_with = code_schema, required = false)]
     code: u32,
     /// A key of another system.
     #[schema(required = false)]
@@ -125,26 +123,21 @@ pub async fn submit<B: Backend>(
     get,
     path = "/v1/transfers/{id}",
     tag = "transfers",
-    params(
-        ("id" = inline(String), Path, description = "Transfer id", example = "vote-1", min_length = 1, max_length = 64),
-        IdSpaceQuery
-    ),
+    params(TransferPath, IdSpaceQuery),
     responses((status = 200, description = "The transfer", body = TransferStateBody), GuardProblems, ReadProblems)
 )]
 pub async fn read_transfer<B: Backend>(
     State(ledger): State<Ledger<B>>,
-    path: Result<Path<String>, PathRejection>,
-    query: Result<Query<IdSpaceQuery>, QueryRejection>,
+    path: InPath,
+    query: InQuery<IdSpaceQuery>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Problem> {
-    let caller = ledger.door.caller(&headers)?;
-    let id = path_id(path)?;
-    let id_space = id_space(query, &caller)?;
+    let Named { caller, id, id_space } = ledger.named(&headers, path, query)?;
     match ledger.ask_in(&caller, &id_space, Request::ReadTransfer { id: id.clone() }).await? {
         Reply::Transfer { shard, transfer } => {
             Ok(json(StatusCode::OK, &TransferStateBody::new(shard, &transfer, &caller)))
         }
-        Reply::Refused(refusal) => Err(Problem::from(refusal).with("id", &*id)),
+        Reply::Refused(refusal) => Err(refused(refusal, &id)),
         _ => Err(Problem::unexpected_reply()),
     }
 }

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::schemas::{credit_schema, debit_schema, memo_schema, transfer_id_schema, user_data_schema};
-use crate::json::{Object, Text, Whole, present};
+use super::schemas::{code_schema, credit_schema, debit_schema, memo_schema, transfer_id_schema, user_data_schema};
+use crate::json::{Object, Text, Whole, Whole32, present};
 
 /// Reserve `amount` of `debit` for a later post to `credit`.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -34,8 +34,8 @@ pub struct HoldBody<'a> {
     pub(super) memo: Text<'a>,
     /// The reason, as the client numbers its reasons.
     #[serde(default)]
-    #[schema(value_type = u32, required = false, example = 7)]
-    pub(super) code: u32,
+    #[schema(schema_with = code_schema, required = false)]
+    pub(super) code: Whole32,
     /// A key of another system.
     #[serde(borrow, default)]
     #[schema(schema_with = user_data_schema, required = false)]

@@ -102,7 +102,7 @@ fn asked(hold: &HoldBody<'_>) -> HoldRequest {
         amount: hold.amount.0,
         expires_in_ms: hold.expires_in_ms.0,
         memo: hold.memo.boxed(),
-        code: hold.code,
+        code: hold.code.get(),
         user_data: hold.user_data.boxed(),
         open_holds_max: 0,
     }

@@ -21,4 +21,4 @@ mod transfer_call;
 pub(crate) use account::account_json;
 pub(crate) use hold_call::HoldCall;
 pub(crate) use refusal::refusal_codes;
-pub(crate) use transfer_call::TransferCall;
+pub(crate) use transfer_call::{TransferCall, first_missing};

@@ -5,6 +5,7 @@ use tidegate_machines::ledger::{HoldState, HoldView, IdSpace, Refusal, TransferS
 use utoipa::ToSchema;
 
 use super::outcome::OutcomeWord;
+use super::schemas::code_schema;
 use crate::auth::Identity;
 
 /// A transfer as it was decided. A refusal keeps only a digest of what was asked, so then the content is absent.
@@ -45,7 +46,7 @@ pub struct TransferStateBody<'a> {
     pub memo: &'a str,
     /// Code; absent if there is none.
     #[serde(skip_serializing_if = "is_none")]
-    #[schema(required = false)]
+    #[schema(schema_with = code_schema, required = false)]
     pub code: u32,
     /// User data; absent if there is none.
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -103,15 +104,15 @@ pub struct HoldStateBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = u64, required = false)]
     pub expires_at_ms: Option<u64>,
-    /// Free text; absent if there is none, and in a list.
+    /// Free text; absent if there is none.
     #[serde(skip_serializing_if = "str::is_empty")]
     #[schema(required = false)]
     pub memo: &'a str,
-    /// Code; absent if there is none, and in a list.
+    /// Code; absent if there is none.
     #[serde(skip_serializing_if = "is_none")]
-    #[schema(required = false)]
+    #[schema(schema_with = code_schema, required = false)]
     pub code: u32,
-    /// User data; absent if there is none, and in a list.
+    /// User data; absent if there is none.
     #[serde(skip_serializing_if = "str::is_empty")]
     #[schema(required = false)]
     pub user_data: &'a str,

@@ -71,6 +71,16 @@ pub fn user_data_schema() -> ObjectBuilder {
     text.description(Some("A key of another system: at most 64 bytes of UTF-8.")).examples(["order-7"])
 }
 
+/// Schema of a code: 32 bits without a sign, for which OpenAPI has no format.
+pub fn code_schema() -> ObjectBuilder {
+    ObjectBuilder::new()
+        .schema_type(SchemaType::Type(Type::Integer))
+        .minimum(Some(0))
+        .maximum(Some(u32::MAX))
+        .description(Some("The reason, as the client's program numbers its reasons; 0, or absent, for none."))
+        .examples([7])
+}
+
 /// Schema of an amount that may be out of bounds.
 pub fn any_amount_schema() -> ObjectBuilder {
     ObjectBuilder::new()

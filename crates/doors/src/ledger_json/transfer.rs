@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use utoipa::ToSchema;
 
-use super::schemas::{credit_schema, debit_schema, memo_schema, transfer_id_schema, user_data_schema};
-use crate::json::{Text, Whole};
+use super::schemas::{code_schema, credit_schema, debit_schema, memo_schema, transfer_id_schema, user_data_schema};
+use crate::json::{Text, Whole, Whole32};
 
 /// Move `amount` from `debit` to `credit`, exactly once for this `id`.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -31,8 +31,8 @@ pub struct TransferBody<'a> {
     pub(super) memo: Text<'a>,
     /// The reason, as the client numbers its reasons.
     #[serde(default)]
-    #[schema(value_type = u32, required = false, example = 7)]
-    pub(super) code: u32,
+    #[schema(schema_with = code_schema, required = false)]
+    pub(super) code: Whole32,
     /// A key of another system.
     #[serde(borrow, default)]
     #[schema(schema_with = user_data_schema, required = false)]

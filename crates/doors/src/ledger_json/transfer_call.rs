@@ -12,7 +12,7 @@ use tidegate_machines::ledger::{Label, Outcome, Refusal, TRANSFERS_PER_REQUEST_M
 
 use super::outcome::{OutcomeBody, OutcomesBody, single_body};
 use super::transfer::TransferBody;
-use crate::json::{Object, Problem, Text, Whole, codes, decode, encode, present};
+use crate::json::{Object, Problem, Text, Whole, Whole32, codes, decode, encode, present};
 
 /// Both forms in one: the body is read once, and which form it is shows at its end.
 #[derive(Deserialize)]
@@ -29,7 +29,7 @@ struct EitherBody<'a> {
     #[serde(borrow, default, deserialize_with = "present")]
     memo: Option<Text<'a>>,
     #[serde(default, deserialize_with = "present")]
-    code: Option<u32>,
+    code: Option<Whole32>,
     #[serde(borrow, default, deserialize_with = "present")]
     user_data: Option<Text<'a>>,
     #[serde(borrow, default, deserialize_with = "present")]
@@ -70,7 +70,7 @@ impl TransferCall {
             }
             EitherBody { id, debit, credit, amount, memo, code, user_data, .. } => {
                 let (Some(id), Some(debit), Some(credit), Some(amount)) = (&id, &debit, &credit, amount) else {
-                    return Err(missing_field(&[
+                    return Err(first_missing(&[
                         ("id", id.is_some()),
                         ("debit", debit.is_some()),
                         ("credit", credit.is_some()),
@@ -78,7 +78,8 @@ impl TransferCall {
                     ]));
                 };
                 let memo = memo.as_deref().unwrap_or("");
-                let label = Label { code: code.unwrap_or(0), user_data: user_data.as_deref().unwrap_or("") };
+                let label =
+                    Label { code: code.unwrap_or_default().get(), user_data: user_data.as_deref().unwrap_or("") };
                 let batch = TransferBatch::copy_of([Transfer { id, debit, credit, amount: amount.0, memo, label }]);
                 Ok(TransferCall { batch, linked: None })
             }
@@ -95,7 +96,7 @@ impl TransferCall {
             credit: &transfer.credit,
             amount: transfer.amount.0,
             memo: &transfer.memo,
-            label: Label { code: transfer.code, user_data: &transfer.user_data },
+            label: Label { code: transfer.code.get(), user_data: &transfer.user_data },
         }));
         Ok(TransferCall { batch, linked: Some(linked) })
     }
@@ -131,7 +132,8 @@ impl TransferCall {
     }
 }
 
-pub(super) fn missing_field(fields: &[(&'static str, bool)]) -> Problem {
-    let missing = fields.iter().find(|(_, present)| !present).map_or("", |(name, _)| name);
-    Problem::new(codes::FIELD_INVALID, format!("missing field `{missing}`")).with("field", missing)
+/// Of fields that must all be there, the first that is not.
+pub(crate) fn first_missing(fields: &[(&'static str, bool)]) -> Problem {
+    let missing = fields.iter().find(|(_, is_there)| !is_there).map_or("", |(name, _)| name);
+    Problem::missing_field(None, missing)
 }

@@ -3,7 +3,7 @@
 use tidegate_disk::Disk;
 use tidegate_journal::LogStore;
 use tidegate_machines::RecordPosition;
-use tidegate_machines::ledger::{AccountKind, AccountSlot, AccountView, Event, HoldView, Ledger, Refusal, shard_of};
+use tidegate_machines::ledger::{AccountKind, AccountSlot, AccountView, Event, Ledger, Refusal, shard_of};
 use tidegate_shard::{Served, Unavailable};
 
 use super::decide::done;
@@ -37,16 +37,7 @@ impl<D: Disk> LedgerService<D> {
                 Err(Halt::Damaged(place)) => Answer::Refused(Refusal::Damaged(place)),
                 known => Answer::Id(known?),
             },
-            Operation::ListHolds { account, after, limit } => {
-                let limit = (*limit).min(PAGE_ROWS_MAX) as usize;
-                let Some(holds) = ledger.holds_of(account, *after) else {
-                    return Ok(Answer::Refused(Refusal::AccountNotFound));
-                };
-                let mut holds: Vec<HoldView> = holds.take(limit + 1).collect();
-                let more = holds.len() > limit;
-                holds.truncate(limit);
-                Answer::Holds { holds, more }
-            }
+            Operation::ListHolds { account, after, limit } => self.list_holds(turn, (account, *after, *limit))?,
             Operation::ReadAssets => Answer::Assets(ledger.assets()),
             Operation::ReadFigures { first, count } => read_figures(turn, *first, *count),
             Operation::ReadOpenHolds { after, count } => {

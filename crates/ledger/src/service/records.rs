@@ -242,6 +242,19 @@ impl<D: Disk> LedgerService<D> {
         wanted
     }
 
+    /// Those of the records at `positions` that are neither in memory nor at hand.
+    pub(super) fn unread_records<L: LogStore>(
+        &self,
+        turn: &LedgerTurn<'_, L>,
+        positions: impl Iterator<Item = Position>,
+        at_hand: &AtHand,
+    ) -> Wanted<D> {
+        let is_unread = |at: &Position| turn.peek(*at).is_none() && !at_hand.records.contains_key(at);
+        let mut positions: Vec<Position> = positions.filter(is_unread).collect();
+        positions.sort_unstable();
+        Wanted { lookup: self.ids.lookup(), records: RecordsJob::new(positions, self.log, &self.damages) }
+    }
+
     fn add_unread<L: LogStore>(
         &self,
         turn: &LedgerTurn<'_, L>,

@@ -13,7 +13,7 @@
 //! Why on the shard that lost: the other one's log is right and stays as it is, and each log explains its own figures.
 
 use super::account::AccountSlot;
-use super::apply::{Checked, wrong};
+use super::check::{Checked, wrong};
 use super::event::{AccountStep, CreditStep, Event};
 use super::hash::shard_of;
 use super::request::AccountKind;

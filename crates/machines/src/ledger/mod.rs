@@ -29,6 +29,7 @@ mod accounts;
 mod apply;
 mod asset;
 mod change;
+mod check;
 mod codec;
 mod command;
 mod compared;

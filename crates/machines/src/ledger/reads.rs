@@ -75,11 +75,11 @@ pub struct HoldView {
     pub amount: u64,
     /// Lifetime in milliseconds.
     pub expires_in_ms: u64,
-    /// Free text, empty for none; in a list always empty, because it is in the record only.
+    /// Free text, empty for none; of an open hold of the state, empty, because it is in the record only.
     pub memo: Box<str>,
-    /// Code of the client's program; 0 for none, and in a list.
+    /// Code of the client's program; 0 for none, and likewise.
     pub code: u32,
-    /// Key of the client's program; empty for none, and in a list.
+    /// Key of the client's program; empty for none, and likewise.
     pub user_data: Box<str>,
     /// When it came into this state, milliseconds since the epoch. In a list, from its expiry: after an operator has
     /// set the time, the placing on the new scale.

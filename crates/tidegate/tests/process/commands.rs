@@ -1,49 +1,47 @@
 //! The operator's commands against a real server: what they print, their exit codes, and what they do when something is
 //! wrong.
 
-use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::votes::{CREDITS, connect, ids, open_show, votes};
+use crate::votes::{connect, ids, open_show, votes};
 use crate::{SERVICE, Server, Settings, folder, wait_for};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_tidegate");
 
-fn command(server: &str, arguments: &[&str]) -> Command {
+pub fn command(server: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(BINARY);
     command.args(arguments).env("TIDEGATE_SERVER", server).env("TIDEGATE_TOKEN", SERVICE).env("NO_COLOR", "1");
     command.stdin(Stdio::null());
     command
 }
 
-struct Operator {
-    server: String,
+pub struct Operator {
+    pub server: String,
 }
 
 impl Operator {
-    fn of(server: &Server) -> Operator {
+    pub fn of(server: &Server) -> Operator {
         Operator { server: format!("http://{}", server.http) }
     }
 
     /// Exit code, standard output and standard error.
-    fn run(&self, arguments: &[&str]) -> (i32, String, String) {
+    pub fn run(&self, arguments: &[&str]) -> (i32, String, String) {
         let Output { status, stdout, stderr } = command(&self.server, arguments).output().expect("it runs");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
         (status.code().expect("no signal"), text(stdout), text(stderr))
     }
 
     /// What is printed by a command that does what it should.
-    fn done(&self, arguments: &[&str]) -> String {
+    pub fn done(&self, arguments: &[&str]) -> String {
         let (code, out, error) = self.run(arguments);
         assert_eq!(code, 0, "{arguments:?}: {out}{error}");
         out
     }
 
-    fn json(&self, arguments: &[&str]) -> Vec<Value> {
+    pub fn json(&self, arguments: &[&str]) -> Vec<Value> {
         let out = self.done(&[arguments, &["--output", "json"]].concat());
         out.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect()
     }
@@ -59,7 +57,7 @@ fn an_operator_opens_moves_holds_and_looks() {
     }
     let movement = ["--debit", "source:till", "--credit", "wallet:eve", "--amount", "20", "--memo", "a gift"];
     let make = [&["transfer", "make", "order 1/ü"], &movement[..]].concat();
-    assert_eq!(operator.done(&make), "id         outcome  code\norder 1/ü  applied  -\n");
+    assert_eq!(operator.done(&make), "id         outcome\norder 1/ü  applied\n");
     assert_eq!(operator.json(&make)[0]["outcome"], "duplicate");
     let between = ["--debit", "wallet:eve", "--credit", "wallet:fay", "--amount"];
     let hold = |id| [&["hold", "place", id, "--expires-in-ms", "3600000"], &between[..], &["5"]].concat();
@@ -68,9 +66,14 @@ fn an_operator_opens_moves_holds_and_looks() {
     operator.done(&["hold", "post", "h1", "--amount", "3"]);
     operator.done(&["hold", "void", "h/2"]);
 
-    let table =
-        "id          asset  kind    balance  held  available\nwallet:eve  point  wallet       17     0         17\n";
-    assert_eq!(operator.done(&["account", "get", "wallet:eve"]), table);
+    operator.done(&["account", "set", "wallet:eve", "--balance-max", "900", "--metadata", "plan=gold"]);
+    let fields = "id             wallet:eve\nasset          point\nkind           wallet\nstatus         open\n\
+                  balance        17\nheld           0\navailable      17\ncredited       20\ndebited        3\n\
+                  balance_min    none\nbalance_max    900\nrevision       1\nmetadata.plan  gold\n";
+    assert_eq!(operator.done(&["account", "get", "wallet:eve"]), fields);
+    let table = "id          asset  kind    status  balance  held  available\n\
+                 wallet:fay  point  wallet  open          3     0          3\n";
+    assert_eq!(operator.done(&["account", "list", "--prefix", "wallet:f"]), table);
     let listed: Vec<Value> = operator.json(&["account", "list", "--prefix", "wallet:"]);
     assert_eq!(listed.iter().map(|row| row["id"].as_str().unwrap()).collect::<Vec<_>>(), ["wallet:eve", "wallet:fay"]);
     let history = operator.json(&["account", "history", "wallet:eve"]);
@@ -82,20 +85,50 @@ fn an_operator_opens_moves_holds_and_looks() {
     assert_eq!(operator.json(&["account", "get", "wallet:eve", "--at", &first])[0]["balance"], 20);
     assert_eq!(operator.json(&["account", "get", "wallet:eve", "--at", "1970-01-01T00:00:00Z"])[0]["balance"], 0);
     let changes = operator.json(&["changes"]);
-    assert_eq!(changes.len(), 3 + 1 + 4);
+    assert_eq!(changes.len(), 3 + 1 + 4 + 1);
     let after = changes[4]["cursor"].as_str().unwrap();
     assert_eq!(operator.json(&["changes", "--after", after, "--kinds", "hold_posted"]).len(), 1);
     assert_eq!(operator.done(&["changes", "--limit", "2"]).lines().count(), 3, "a head and two rows");
 
-    let refused = |arguments: &[&str], code: &str| {
+    // What is wrong, and what to do about it.
+    let refused = |arguments: &[&str], code: &str, hint: &str| {
         let (exit, out, error) = operator.run(arguments);
         assert_eq!((exit, out.as_str()), (3, ""), "{error}");
-        assert!(error.contains(code), "{error}");
+        assert!(error.contains(code) && error.contains(hint), "{error}");
     };
-    refused(&[&["transfer", "make", "much"], &between[..], &["100"]].concat(), "409 insufficient_funds");
-    refused(&["account", "get", "wallet:none"], "404 account_not_found");
-    refused(&["account", "get", "wallet:eve", "--token", "somebody-elses-token"], "401 token_invalid");
-    refused(&["changes", "--after", "yesterday"], "422 cursor_unknown");
+    refused(&[&["transfer", "make", "much"], &between[..], &["100"]].concat(), "409 insufficient_funds", "only 17");
+    refused(&["account", "get", "wallet:none"], "404 account_not_found", "hint: `tidegate account list`");
+    refused(&["hold", "get", "none"], "404 hold_not_found", "--id-space");
+    refused(&["account", "get", "wallet:eve", "--token", "another"], "401 token_invalid", "[[service]]");
+    refused(&["account", "get", "wallet:eve", "--token", ""], "401 token_missing", "hint: give a token: --token");
+    refused(&["changes", "--after", "yesterday"], "422 cursor_unknown", "--after start");
+    let stale = ["account", "set", "wallet:eve", "--unset", "plan", "--if-revision", "0"];
+    refused(&stale, "409 revision_stale", "`tidegate account get`");
+    let (exit, out, error) = operator.run(&["account", "get", "wallet:none", "--json"]);
+    let problem: Value = serde_json::from_str(&error).expect("JSON on standard error");
+    assert_eq!((exit, out.as_str(), &problem["code"]), (3, "", &Value::from("account_not_found")), "{error}");
+}
+
+#[test]
+fn status_shows_whether_all_is_well() {
+    let folder = folder();
+    let server = Server::start(&Settings::new(folder.path()));
+    open_show(&mut connect(&server));
+    let operator = Operator::of(&server);
+    let status = operator.json(&["status"]).remove(0);
+    assert_eq!((&status["health"], &status["damage"]), (&"ok".into(), &0.into()), "{status}");
+    assert!(status["audit"]["shards"][0]["state"].is_string(), "{status}");
+    let shown = operator.done(&["status"]);
+    assert!(shown.contains("health  ok\n") && shown.contains("\nshard  state "), "{shown}");
+    // Anybody may ask whether it serves.
+    let shown = operator.done(&["status", "--token", ""]);
+    assert!(shown.contains("health  ok\n") && shown.contains("needs a token"), "{shown}");
+    let (server, _requests) = answering(
+        "503 Service Unavailable",
+        r#"{"code":"recovering","status":503,"progress":0.5,"detail":"the journal is being replayed: 50.0 %"}"#,
+    );
+    let (code, out, _) = Operator { server }.run(&["status"]);
+    assert!(code == 1 && out.contains("health  recovering\n") && out.contains("50.0 %"), "{code}: {out}");
 }
 
 #[test]
@@ -103,7 +136,7 @@ fn a_wrong_command_line_and_a_server_that_is_not_there_are_said_in_words() {
     let nowhere = Operator { server: "http://127.0.0.1:1".to_owned() };
     let (code, out, error) = nowhere.run(&["account", "list"]);
     assert_eq!((code, out.as_str()), (1, ""));
-    assert!(error.contains("http://127.0.0.1:1") && error.contains("is it serving"), "{error}");
+    assert!(error.contains("nobody listens at http://127.0.0.1:1") && error.contains("is it serving"), "{error}");
     let (code, _, error) = nowhere.run(&["acount", "list"]);
     assert!(code == 2 && error.contains("'account'"), "{error}");
     let (code, _, error) = nowhere.run(&["account", "open", "a", "--asset", "x", "--kind", "walet"]);
@@ -111,9 +144,38 @@ fn a_wrong_command_line_and_a_server_that_is_not_there_are_said_in_words() {
     let (code, _, error) = nowhere.run(&["transfer", "make", "t", "--debit", "a", "--credit", "b", "--amount", "0"]);
     assert!(code == 2 && error.contains("--amount"), "{error}");
     let (code, _, error) = nowhere.run(&["account", "list", "--server", "localhost:8080"]);
-    assert!(code == 1 && error.contains("http://127.0.0.1:8080"), "{error}");
+    assert!(code == 2 && error.contains("http://127.0.0.1:8080"), "{error}");
+    let (code, _, error) = nowhere.run(&["account", "list", "--server", "https://127.0.0.1:1"]);
+    assert!(code == 2 && error.contains("--ca-file"), "{error}");
+    let (code, _, error) = nowhere.run(&["drain", "--rate", "1", "--json"]);
+    let failed: Value = serde_json::from_str(&error).expect("JSON on standard error");
+    assert!(code == 1 && failed["detail"].as_str().is_some_and(|detail| detail.contains("refused")), "{error}");
+    for command in ["status", "account", "account set", "transfer make", "hold", "asset", "changes", "import", "drain"]
+    {
+        let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+        let (code, help, _) = nowhere.run(&words);
+        let says = ["Exit codes: 0 done; 1 ", "--server <URL>", "TIDEGATE_SERVER", "--json"];
+        assert!(code == 0 && says.iter().all(|said| help.contains(said)), "{command}: {help}");
+    }
     let (code, _, error) = nowhere.run(&["import", "no-such-file.csv"]);
     assert!(code == 1 && error.contains("no-such-file.csv"), "{error}");
+}
+
+#[test]
+fn a_request_whose_answer_is_lost_may_have_been_done() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let operator = Operator { server: format!("http://{}", listener.local_addr().expect("it listens")) };
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            // Reads a little, and hangs up.
+            let _ = stream.expect("a connection").read(&mut [0; 16]);
+        }
+    });
+    let make = ["transfer", "make", "t", "--debit", "a", "--credit", "b", "--amount", "1"];
+    let (code, out, error) = operator.run(&make);
+    assert!(code == 1 && out.is_empty() && error.contains("with the same id nothing is done twice"), "{error}");
+    let (code, _, error) = operator.run(&["account", "list"]);
+    assert!(code == 1 && !error.contains("same id"), "{error}");
 }
 
 #[test]
@@ -158,63 +220,12 @@ fn changes_end_with_their_reader_and_go_on_when_the_server_comes_back() {
     child.wait().expect("it is our child");
 }
 
-#[test]
-fn an_import_is_done_once_and_names_the_lines_that_are_refused() {
-    let folder = folder();
-    let server = Server::start(&Settings::new(folder.path()));
-    let operator = Operator::of(&server);
-    let write = |name: &str, text: String| -> String {
-        let path = folder.path().join(name);
-        fs::write(&path, text).expect("there is room");
-        path.display().to_string()
-    };
-    let mut accounts = "id,asset,kind\nsource:till,point,source\n".to_owned();
-    (0..20).for_each(|number| accounts += &format!("wallet:{number},point,wallet\n"));
-    let accounts = write("accounts.csv", accounts);
-    assert_eq!(operator.done(&["import", &accounts]), "21 rows: 21 applied, 0 done before, 0 refused\n");
-
-    let mut transfers = String::new();
-    for number in 0..20_000 {
-        let (debit, amount) = if number == 12_345 { ("wallet:7", CREDITS) } else { ("source:till", 3) };
-        let credit = number % 20;
-        let credit = if number == 77 { "wallet:none".to_owned() } else { format!("wallet:{credit}") };
-        let credit = if number == 12_345 { "wallet:8".to_owned() } else { credit };
-        transfers +=
-            &format!("{{\"id\":\"row-{number}\",\"debit\":\"{debit}\",\"credit\":\"{credit}\",\"amount\":{amount}}}\n");
-        if number == 15_000 {
-            // An id that no server takes: the request that has it is refused as a whole or in part.
-            transfers += &format!("{{\"id\":\"{}\",\"debit\":\"a\",\"credit\":\"b\",\"amount\":1}}\n", "x".repeat(65));
-            transfers += "{\"id\":\"no-amount\",\"debit\":\"a\",\"credit\":\"b\"}\n";
-        }
-    }
-    let transfers = write("transfers.ndjson", transfers);
-    let (code, out, error) = operator.run(&["import", &transfers, "--dry-run"]);
-    assert_eq!((code, out.as_str()), (3, "20002 rows read, 1 of them not good; nothing was sent\n"), "{error}");
-    let (code, out, error) = operator.run(&["import", &transfers]);
-    assert_eq!((code, out.as_str()), (3, "20002 rows: 19998 applied, 0 done before, 4 refused\n"), "{error}");
-    for wrong in [
-        ":78: credit_account_not_found",
-        ":12346: insufficient_funds: only ",
-        ":15002: ",
-        ":15003: \"amount\" is missing",
-    ] {
-        assert!(error.contains(&format!("transfers.ndjson{wrong}")), "{wrong}: {error}");
-    }
-    let again = operator.run(&["import", &transfers, "--output", "json"]);
-    let summary: Value = serde_json::from_str(again.1.lines().last().expect("a summary")).expect("JSON");
-    assert_eq!((again.0, &summary["duplicates"], &summary["refused"]), (3, &19_998.into(), &4.into()), "{}", again.1);
-    let rest = operator.json(&["import", &transfers, "--from-line", "19003"]);
-    assert_eq!(
-        rest,
-        [serde_json::json!({"rows": 1_000, "applied": 0, "duplicates": 1_000, "refused": 0, "dry_run": false})]
-    );
-    let source = operator.json(&["account", "get", "source:till"]);
-    assert_eq!(source[0]["debited"], 19_998 * 3);
-    assert!(Path::new(&transfers).exists());
+/// A server that answers every request with the same JSON, and gives each request's line and body.
+pub fn recorder(answer: &'static str) -> (String, std::sync::mpsc::Receiver<(String, String)>) {
+    answering("200 OK", answer)
 }
 
-/// A server that answers every request with the same JSON, and gives each request's line and body.
-fn recorder(answer: &'static str) -> (String, std::sync::mpsc::Receiver<(String, String)>) {
+fn answering(status: &'static str, answer: &'static str) -> (String, std::sync::mpsc::Receiver<(String, String)>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("it listens");
     let (sender, requests) = std::sync::mpsc::channel();
@@ -236,7 +247,7 @@ fn recorder(answer: &'static str) -> (String, std::sync::mpsc::Receiver<(String,
             let mut body = vec![0; length];
             stream.read_exact(&mut body).expect("a body");
             let text = format!(
-                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
+                "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\
                  connection: close\r\n\r\n{answer}",
                 answer.len()
             );
@@ -260,6 +271,7 @@ fn settings_and_look_ups_are_asked_as_the_door_takes_them() {
         let (line, body) = requests.recv().expect("it was asked");
         format!("{} {body}", line.trim_end_matches(" HTTP/1.1")).trim_end().to_owned()
     };
+    let labelled = ["--debit", "a", "--credit", "b", "--amount", "1", "--code", "7", "--user-data", "order-1"];
     for (arguments, expected) in [
         (&["account", "freeze", "a/b"][..], r#"PATCH /v1/accounts/a%2Fb {"status":"frozen"}"#),
         (&["account", "freeze", "a", "--debits-only"], r#"PATCH /v1/accounts/a {"status":"debits_frozen"}"#),
@@ -283,7 +295,30 @@ fn settings_and_look_ups_are_asked_as_the_door_takes_them() {
         ),
         (&["account", "holds", "a"], "GET /v1/accounts/a/holds?limit=1000"),
         (&["transfer", "get", "t 1"], "GET /v1/transfers/t%201"),
+        (&["transfer", "get", "t", "--id-space", "dave"], "GET /v1/transfers/t?id_space=dave"),
         (&["hold", "get", "h"], "GET /v1/holds/h"),
+        (&["hold", "get", "h", "--id-space", "dave"], "GET /v1/holds/h?id_space=dave"),
+        (&["hold", "void", "h", "--id-space", "dave"], "POST /v1/holds/h/void?id_space=dave {}"),
+        (
+            &["hold", "post", "h", "--amount", "2", "--id-space", "a b"],
+            r#"POST /v1/holds/h/post?id_space=a%20b {"amount":2}"#,
+        ),
+        (&["hold", "list", "--account", "a", "--limit", "7"], "GET /v1/accounts/a/holds?limit=7"),
+        (
+            &[&["transfer", "make", "t"], &labelled[..]].concat(),
+            r#"POST /v1/transfers {"amount":1,"code":7,"credit":"b","debit":"a","id":"t","user_data":"order-1"}"#,
+        ),
+        (
+            &[&["hold", "place", "h", "--expires-in-ms", "9"], &labelled[..]].concat(),
+            concat!(
+                r#"POST /v1/holds {"amount":1,"code":7,"credit":"b","debit":"a","expires_in_ms":9,"id":"h","#,
+                r#""user_data":"order-1"}"#
+            ),
+        ),
+        (
+            &["transfer", "list", "--account", "a", "--from", "5", "--limit", "2"],
+            "GET /v1/accounts/a/transfers?limit=2&from_time=5",
+        ),
         (&["asset", "list"], "GET /v1/assets"),
         (&["asset", "declare", "x", "--decimals", "2"], r#"POST /v1/assets {"decimals":2,"name":"x"}"#),
     ] {

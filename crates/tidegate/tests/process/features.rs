@@ -114,6 +114,7 @@ fn holds_come_in_batches_linked_or_not_and_are_looked_up() {
         let mut hold = pay(id, "wallet:dave", "candidate:1", amount);
         hold["expires_in_ms"] = json!(3_600_000);
         hold["user_data"] = json!("seat");
+        hold["code"] = json!(4);
         hold
     };
     let outcomes = |answer: Answer| -> Vec<String> {
@@ -145,6 +146,7 @@ fn holds_come_in_batches_linked_or_not_and_are_looked_up() {
     let second = get(&mut http, &format!("/v1/accounts/wallet:dave/holds?after={next}"));
     assert_eq!((second["holds"].as_array().unwrap().len(), &second["holds"][0]["id"]), (1, &json!("l4")));
     assert!(second.get("next").is_none(), "{second}");
+    assert_eq!((&second["holds"][0]["user_data"], &second["holds"][0]["code"]), (&json!("seat"), &json!(4)));
     assert_eq!(said(&http.get("/v1/accounts/wallet:none/holds").unwrap()), "404 account_not_found");
 
     // A viewer's hold is of its id space: the service settles it there, also in a batch.
@@ -292,7 +294,8 @@ fn an_operator_sets_looks_up_and_declares() {
     );
     done(&[&["hold", "place", "h/1", "--expires-in-ms", "60000"], &between[..]].concat());
     assert_eq!(done(&["hold", "get", "h/1"])["state"], "open");
-    assert_eq!(done(&["account", "holds", "wallet:dave"])["id"], "h/1");
+    let open = done(&["account", "holds", "wallet:dave"]);
+    assert_eq!((&open["id"], &open["memo"]), (&json!("h/1"), &json!("m")));
     done(&["hold", "void", "h/1"]);
     assert_eq!(done(&["hold", "get", "h/1"])["state"], "voided");
     assert_eq!(run(&["hold", "get", "none"]).0, 3);

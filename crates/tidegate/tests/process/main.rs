@@ -19,6 +19,7 @@ mod full_disk;
 mod history_lines;
 mod hostile;
 mod huge_pages;
+mod imports;
 mod limits;
 mod losses;
 mod metrics;

@@ -169,7 +169,8 @@ fn drained_clients_hear_where_to_go_and_nobody_new_comes_in() {
     let url = format!("http://{}", server.http);
     let drain = |token: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-        command.args(["drain", "--rate", "100", "--url", &url, "--token", token]).output().expect("it runs")
+        let command = command.args(["drain", "--rate", "100", "--token", token]).env("TIDEGATE_SERVER", &url);
+        command.output().expect("it runs")
     };
     let refused = drain("not-the-right-token");
     assert!(!refused.status.success());

@@ -408,6 +408,10 @@ fn the_openapi_document_has_every_route_and_its_answers() {
     assert_eq!(schemas["TransferBody"]["additionalProperties"], false);
     assert_eq!(schemas["TransferBody"]["required"], json!(["id", "debit", "credit", "amount"]));
     assert_eq!(schemas["ProblemBody"]["properties"]["type"]["type"], "string");
+    let codes = schemas["ProblemBody"]["properties"]["code"]["description"].as_str().unwrap();
+    for code in ["`insufficient_funds`", "`field_invalid`", "`history_too_long`", "`too_many_requests`", "`damaged`"] {
+        assert!(codes.contains(code), "{code}: {codes}");
+    }
 }
 
 #[test]

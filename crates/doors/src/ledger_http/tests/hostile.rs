@@ -63,6 +63,70 @@ fn bodies_that_are_not_what_they_must_be_are_explained() {
 }
 
 #[test]
+fn a_missing_field_is_named_the_same_way_everywhere() {
+    let server = TestServer::open();
+    let mut client = server.connect();
+    let all: &[(&str, &str, &[&str])] = &[
+        ("/v1/login", "", &["user", "password"]),
+        ("/v1/accounts", "", &["id", "asset", "kind"]),
+        ("/v1/accounts", "accounts", &["id", "asset", "kind"]),
+        ("/v1/transfers", "", &["id", "debit", "credit", "amount"]),
+        ("/v1/transfers", "transfers", &["id", "debit", "credit", "amount"]),
+        ("/v1/holds", "", &["id", "debit", "credit", "amount", "expires_in_ms"]),
+        ("/v1/holds", "holds", &["id", "debit", "credit", "amount", "expires_in_ms"]),
+        ("/v1/holds/post", "posts", &["id"]),
+        ("/v1/assets", "", &["name", "decimals"]),
+        ("/v1/drain", "", &["rate"]),
+    ];
+    for (path, list, fields) in all {
+        for missing in *fields {
+            let value = |field: &str| match field {
+                "amount" | "expires_in_ms" | "decimals" | "rate" => "1".to_owned(),
+                "kind" => "\"wallet\"".to_owned(),
+                field => format!("\"{field}\""),
+            };
+            let there = fields.iter().filter(|field| field != &missing);
+            let members: Vec<String> = there.map(|field| format!("\"{field}\":{}", value(field))).collect();
+            let one = format!("{{{}}}", members.join(","));
+            let (body, field) = match list.is_empty() {
+                true => (one, (*missing).to_owned()),
+                false => (format!("{{\"{list}\":[{one}]}}"), format!("{list}[0].{missing}")),
+            };
+            let answer = client.ask(SERVICE, "POST", path, &body);
+            assert_eq!(answer.summary(), "422 field_invalid", "{path} {body}");
+            let problem = answer.json();
+            let prefix = if list.is_empty() { String::new() } else { format!("{field}: ") };
+            let said = (problem["field"].as_str(), problem["detail"].as_str(), problem.get("line"));
+            let detail = format!("{prefix}missing field `{missing}`");
+            assert_eq!(said, (Some(&*field), Some(&*detail), None), "{path} {body}");
+        }
+    }
+}
+
+#[test]
+fn a_wrong_parameter_is_named_in_the_same_way() {
+    let server = TestServer::open();
+    let mut client = server.connect();
+    for (target, field, detail) in [
+        ("/v1/accounts?limt=5", "limt", "unknown field `limt`"),
+        ("/v1/accounts?limit=many", "limit", "limit: invalid digit"),
+        ("/v1/accounts?limit=0", "limit", "limit = 0: expected 1 to 1000"),
+        ("/v1/accounts/wallet:dave?at=yesterday", "at", "at = \"yesterday\": expected a time"),
+        ("/v1/accounts/wallet:dave/transfers?from_time=x", "from_time", "from_time = \"x\": expected a time"),
+        ("/v1/accounts/wallet:dave/holds?limit=1001", "limit", "limit = 1001: expected 1 to 1000"),
+        ("/v1/transfers/t?id-space=dave", "id-space", "unknown field `id-space`"),
+        ("/v1/holds/h?id_space=a%00b", "id_space", "id_space: expected the name of a user"),
+        ("/v1/changes?follow=perhaps", "follow", "follow: "),
+    ] {
+        let answer = client.ask(SERVICE, "GET", target, "");
+        assert_eq!(answer.summary(), "422 query_invalid", "{target}");
+        let problem = answer.json();
+        assert_eq!(problem["field"], field, "{target}: {problem}");
+        assert!(problem["detail"].as_str().is_some_and(|said| said.contains(detail)), "{target}: {problem}");
+    }
+}
+
+#[test]
 fn escapes_and_other_scripts_are_texts_like_others() {
     let server = TestServer::open();
     let body = r#"{"id":"\u0076-\"1\" \ud83d\ude80","debit":"wallet:dave","credit":"candidate:3","amount":1}"#;

@@ -174,6 +174,14 @@ fn a_hold_whose_record_is_damaged_stays_and_keeps_no_other_from_expiring() {
     let again = outcomes(&mut node, Request::PlaceHolds(vec![hold("h1", "other")]));
     damage(post[0]);
     assert_eq!((void[0], again[0], void[1]), (post[0], post[0], Outcome::Applied));
+    // A list that shows it is refused, as its memo is lost; one that begins behind it is not.
+    let list =
+        |node: &mut TestWorker, after| node.ask(Request::ListHolds { account: "source".into(), after, limit: 10 });
+    let Outcome::Refused(damaged) = post[0] else { panic!("{post:?}") };
+    assert_eq!(list(&mut node, None), Reply::Refused(damaged));
+    let Reply::Hold { hold: h3, .. } = node.ask(Request::ReadHold { id: "h3".into() }) else { panic!("it is open") };
+    let Reply::Holds { holds, .. } = list(&mut node, Some(h3.at.0 - 1)) else { panic!("it is sound") };
+    assert_eq!((holds.len(), &*holds[0].memo), (1, "reserved by h3"));
 
     let open = |node: &TestWorker| {
         let shard = &node.worker.shards()[0];

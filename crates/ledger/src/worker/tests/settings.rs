@@ -216,7 +216,11 @@ fn what_became_of_an_id_is_found_wherever_it_was_decided() {
             after,
             limit: 2,
         }) {
-            Reply::Holds { holds, next } => (holds.into_iter().map(|hold| hold.id).collect::<Vec<_>>(), next),
+            // After the restart, their records are on the disk only.
+            Reply::Holds { holds, next } => {
+                assert!(holds.iter().all(|hold| (&*hold.memo, hold.code) == ("seat", 8)), "{holds:?}");
+                (holds.into_iter().map(|hold| hold.id).collect::<Vec<_>>(), next)
+            }
             other => panic!("{other:?}"),
         };
         let (first, next) = page(&mut node, None);

@@ -6,8 +6,8 @@ use anyhow::anyhow;
 use clap::Args;
 use serde_json::Value;
 
-use super::Output;
-use super::door::{Door, Failure, query};
+use super::door::{Door, query};
+use super::failure::Failure;
 use super::table::{Columns, Shown};
 use crate::output::complain;
 
@@ -23,7 +23,8 @@ pub struct ChangesArguments {
     /// Only of these accounts: `wallet:*`, or one id.
     #[arg(long, value_name = "PATTERN")]
     accounts: Option<String>,
-    /// Only these kinds, separated by commas: transfer,hold_placed,refused …
+    /// Only these kinds, separated by commas: account_opened, account_changed, asset_declared, transfer, hold_placed,
+    /// hold_posted, hold_voided, hold_expired, credit_received, refused, loss_booked, time_mended.
     #[arg(long, value_name = "KINDS")]
     kinds: Option<String>,
     /// At most so many.
@@ -35,12 +36,11 @@ pub struct ChangesArguments {
 }
 
 /// Shows changes until they end, or nobody reads them.
-pub(super) fn run(door: &Door, output: Output, mut arguments: ChangesArguments) -> Result<(), Failure> {
-    let shown = Shown::new(output);
+pub(super) fn run(door: &Door, shown: &Shown, mut arguments: ChangesArguments) -> Result<(), Failure> {
     let mut is_first = true;
     let mut has_begun = false;
     loop {
-        let ended = read(door, &shown, &mut arguments, &mut is_first, &mut has_begun);
+        let ended = read(door, shown, &mut arguments, &mut is_first, &mut has_begun);
         let again = match ended {
             Ok(()) => return Ok(()),
             Err(Failure::Refused(refusal)) if refusal.is_passing() && has_begun => refusal.to_string(),

@@ -1,11 +1,11 @@
 //! The server's HTTP door, as the commands ask it.
 
-use std::fmt;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::Value;
@@ -14,7 +14,8 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::typestate::WithBody;
 use ureq::{Agent, Body, RequestBuilder};
 
-use super::Connection;
+use super::connection::Connection;
+use super::failure::{Failure, Refusal};
 
 /// How long the server may take to accept a connection.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
@@ -22,57 +23,6 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 const READ_PATIENCE: Duration = Duration::from_secs(30);
 /// Longest answer that is read at once.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
-
-/// Why a command is not done.
-#[derive(Debug)]
-pub enum Failure {
-    /// The server says no.
-    Refused(Refusal),
-    /// It could not be asked, or did not answer.
-    Failed(anyhow::Error),
-    /// Whoever reads the output has gone: `| head`.
-    NobodyReads,
-}
-
-impl From<anyhow::Error> for Failure {
-    fn from(error: anyhow::Error) -> Failure {
-        Failure::Failed(error)
-    }
-}
-
-/// A problem of the server.
-#[derive(Debug)]
-pub struct Refusal {
-    status: u16,
-    problem: Value,
-}
-
-impl Refusal {
-    /// Its stable code.
-    pub fn code(&self) -> &str {
-        self.problem["code"].as_str().unwrap_or("")
-    }
-
-    /// A member of its own.
-    pub fn member(&self, name: &str) -> Option<String> {
-        self.problem[name].as_str().map(str::to_owned)
-    }
-
-    /// Whether the same request may go well a little later.
-    pub fn is_passing(&self) -> bool {
-        self.status == 503 || self.status == 429
-    }
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let detail = self.problem["detail"].as_str().unwrap_or("the answer has no reason");
-        match self.code() {
-            "" => write!(f, "the server refuses with {}: {detail}", self.status),
-            code => write!(f, "the server refuses with {} {code}: {detail}", self.status),
-        }
-    }
-}
 
 /// The door, and the connection to it, which is kept.
 pub struct Door {
@@ -83,8 +33,8 @@ pub struct Door {
 
 impl Door {
     /// The door of this connection; nothing is sent yet.
-    pub fn new(connection: &Connection) -> anyhow::Result<Door> {
-        let server = connection.server.trim_end_matches('/').to_owned();
+    pub fn new(connection: &Connection) -> Result<Door, Failure> {
+        let server = connection.server.clone();
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
             .proxy(None)
@@ -93,23 +43,30 @@ impl Door {
             .timeout_connect(Some(CONNECT_PATIENCE))
             .timeout_per_read(Some(READ_PATIENCE))
             .timeout_per_write(Some(READ_PATIENCE));
-        match (server.split_once("://").map(|(scheme, _)| scheme), &connection.ca_file) {
-            (Some("http"), _) => {}
-            (Some("https"), Some(ca_file)) => {
-                let unreadable = || format!("cannot read PEM from {}", ca_file.display());
-                let mut roots = Vec::new();
-                for certificate in CertificateDer::pem_file_iter(ca_file).with_context(unreadable)? {
-                    roots.push(Certificate::from_der(&certificate.with_context(unreadable)?).to_owned());
-                }
+        match &connection.ca_file {
+            _ if !server.starts_with("https:") => {}
+            Some(ca_file) => {
                 let tls = TlsConfig::builder()
-                    .root_certs(RootCerts::Specific(Arc::new(roots)))
+                    .root_certs(RootCerts::Specific(Arc::new(roots(ca_file)?)))
                     .unversioned_rustls_crypto_provider(Arc::new(rustls::crypto::ring::default_provider()));
                 config = config.tls_config(tls.build());
             }
-            (Some("https"), None) => bail!("--ca-file is missing: the authority that signs the server's certificate"),
-            _ => bail!("--server {server:?}: expected a URL such as http://127.0.0.1:8080"),
+            None => {
+                let missing = "--ca-file is missing: the authority that signs the server's certificate";
+                return Err(Failure::CommandLine(missing.to_owned()));
+            }
         }
         Ok(Door { agent: config.build().new_agent(), server, token: connection.token.clone() })
+    }
+
+    /// Where it is, as the command line says it.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Whether a token was given.
+    pub fn has_token(&self) -> bool {
+        !self.token.is_empty()
     }
 
     /// `GET path`, its answer as JSON.
@@ -137,37 +94,87 @@ impl Door {
     }
 
     fn send(&self, request: RequestBuilder<WithBody>, body: &Value) -> Result<Value, Failure> {
-        let request = request
-            .header("authorization", format!("Bearer {}", self.token))
-            .header("content-type", "application/json");
-        let response = request.send(body.to_string().as_bytes()).map_err(|error| self.unreachable(error))?;
+        let request = self.signed(request).header("content-type", "application/json");
+        let response = request.send(body.to_string().as_bytes()).map_err(|error| match was_sent(&error) {
+            true => self.unreachable(error).and(UNKNOWN),
+            false => self.unreachable(error),
+        })?;
         self.answer(response)
     }
 
     fn open(&self, path: &str, accept: &str) -> Result<Response<Body>, Failure> {
-        let request = self
-            .agent
-            .get(format!("{}{path}", self.server))
-            .header("authorization", format!("Bearer {}", self.token))
-            .header("accept", accept);
+        let request = self.signed(self.agent.get(format!("{}{path}", self.server))).header("accept", accept);
         request.call().map_err(|error| self.unreachable(error))
+    }
+
+    /// Without a token the server is told none, and says that it is missing.
+    fn signed<Any>(&self, request: RequestBuilder<Any>) -> RequestBuilder<Any> {
+        match self.has_token() {
+            true => request.header("authorization", format!("Bearer {}", self.token)),
+            false => request,
+        }
     }
 
     fn answer(&self, mut response: Response<Body>) -> Result<Value, Failure> {
         let status = response.status().as_u16();
+        let seconds = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
         let body = response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec();
         let body = body.map_err(|error| self.unreachable(error))?;
-        let body: Value = serde_json::from_slice(&body).unwrap_or_default();
-        match status {
-            200..=299 => Ok(body),
-            status => Err(Failure::Refused(Refusal { status, problem: body })),
+        match (status, serde_json::from_slice::<Value>(&body)) {
+            (200..=299, Ok(answer)) => Ok(answer),
+            (200..=299, Err(_)) => {
+                Err(anyhow!("what answers at {} is no Tidegate: its answer is not JSON; {HINT}", self.server).into())
+            }
+            (status, problem) => Err(Failure::Refused(Refusal {
+                status,
+                problem: problem.unwrap_or_default(),
+                retry_after: seconds.map(Duration::from_secs),
+                context: String::new(),
+            })),
         }
     }
 
     fn unreachable(&self, error: ureq::Error) -> Failure {
-        let hint = "is it serving, and is --server (or TIDEGATE_SERVER) its HTTP door?";
-        anyhow!("the server at {} does not answer: {error}; {hint}", self.server).into()
+        let server = &self.server;
+        match &error {
+            ureq::Error::Io(io) if io.kind() == ErrorKind::ConnectionRefused => {
+                anyhow!("nobody listens at {server}: the connection was refused; {HINT}")
+            }
+            ureq::Error::HostNotFound => anyhow!("there is no host of the name in {server}; {HINT}"),
+            ureq::Error::Rustls(tls) => {
+                anyhow!(
+                    "no trust in the server at {server}: {tls}; did the authority in --ca-file sign its certificate?"
+                )
+            }
+            other => anyhow!("the server at {server} does not answer: {other}; {HINT}"),
+        }
+        .into()
     }
+}
+
+/// Whether the server may have got the request.
+fn was_sent(error: &ureq::Error) -> bool {
+    match error {
+        ureq::Error::Io(io) => io.kind() != ErrorKind::ConnectionRefused,
+        ureq::Error::Timeout(timeout) => *timeout != ureq::Timeout::Connect,
+        other => !matches!(other, ureq::Error::HostNotFound | ureq::Error::ConnectionFailed | ureq::Error::Rustls(_)),
+    }
+}
+
+/// What to do when nobody knows whether it was done.
+const UNKNOWN: &str = "whether it was done is not known: ask again, with the same id nothing is done twice";
+
+/// What to look at when there is no answer.
+const HINT: &str = "is it serving, and is --server (or TIDEGATE_SERVER) its HTTP door?";
+
+/// The authorities in a PEM file.
+fn roots(ca_file: &Path) -> anyhow::Result<Vec<Certificate<'static>>> {
+    let unreadable = || format!("cannot read PEM from {}", ca_file.display());
+    let mut roots = Vec::new();
+    for certificate in CertificateDer::pem_file_iter(ca_file).with_context(unreadable)? {
+        roots.push(Certificate::from_der(&certificate.with_context(unreadable)?).to_owned());
+    }
+    Ok(roots)
 }
 
 /// `path` with those parameters that are there.

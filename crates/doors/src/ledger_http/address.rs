@@ -1,0 +1,121 @@
+//! What the address of a request says: the id in its path, and the id space of that id.
+//!
+//! Why not extractors of axum: who asks comes first, so nobody without a token learns what else is wrong.
+
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query};
+use axum::http::HeaderMap;
+use serde::Deserialize;
+use tidegate_machines::ledger::{IdSpace, Refusal};
+use utoipa::IntoParams;
+
+use super::backend::Backend;
+use super::room::Ledger;
+use crate::auth::Identity;
+use crate::json::{Problem, codes};
+
+/// The id of a path, not looked at yet.
+pub type InPath = Result<Path<String>, PathRejection>;
+
+/// The parameters of a query, not looked at yet.
+pub type InQuery<T> = Result<Query<T>, QueryRejection>;
+
+/// Path of an account.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[allow(dead_code, reason = "describes the path for the OpenAPI document")]
+pub struct AccountPath {
+    /// Account id, percent-encoded where URLs ask for it
+    #[param(example = "wallet:dave", min_length = 1, max_length = 128)]
+    id: String,
+}
+
+/// Path of a transfer.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[allow(dead_code, reason = "describes the path for the OpenAPI document")]
+pub struct TransferPath {
+    /// Transfer id, percent-encoded where URLs ask for it
+    #[param(example = "vote-1", min_length = 1, max_length = 64)]
+    id: String,
+}
+
+/// Path of a hold.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[allow(dead_code, reason = "describes the path for the OpenAPI document")]
+pub struct HoldPath {
+    /// Hold id, percent-encoded where URLs ask for it; to read holds with the ids `post` and `void`, `%70ost` and
+    /// `%76oid`
+    #[param(example = "hold-1", min_length = 1, max_length = 64)]
+    id: String,
+}
+
+/// Whose transfer or hold it is.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct IdSpaceQuery {
+    /// Id space of the id, if it is not the caller's own: the user name of the viewer who chose it.
+    #[param(max_length = 64, example = "dave")]
+    id_space: Option<String>,
+}
+
+/// A transfer or hold that is asked for, and who asks.
+pub struct Named {
+    pub caller: Identity,
+    pub id: Box<str>,
+    pub id_space: IdSpace,
+}
+
+impl<B: Backend> Ledger<B> {
+    /// Who asks for which transfer or hold.
+    pub(super) fn named(
+        &self,
+        headers: &HeaderMap,
+        path: InPath,
+        query: InQuery<IdSpaceQuery>,
+    ) -> Result<Named, Problem> {
+        let caller = self.door.caller(headers)?;
+        let id = path_id(path)?;
+        let id_space = id_space(query, &caller)?;
+        Ok(Named { caller, id, id_space })
+    }
+}
+
+/// The id in the path, percent-decoded.
+pub fn path_id(path: InPath) -> Result<Box<str>, Problem> {
+    match path {
+        Ok(Path(id)) => Ok(id.into()),
+        Err(_) => Err(Problem::new(codes::PATH_INVALID, "the id in the path is not percent-encoded UTF-8")),
+    }
+}
+
+/// The id space that the query names, or the caller's own.
+pub(super) fn id_space(query: InQuery<IdSpaceQuery>, caller: &Identity) -> Result<IdSpace, Problem> {
+    match query.map_err(query_problem)?.0.id_space {
+        None => Ok(caller.id_space().clone()),
+        Some(name) => IdSpace::new(&name).ok_or_else(|| {
+            let detail = "id_space: expected the name of a user or id space, at most 64 bytes of printable UTF-8";
+            Problem::new(codes::QUERY_INVALID, detail).with("field", "id_space")
+        }),
+    }
+}
+
+/// What a query of another form is answered: which parameter, and what is wrong with it.
+pub(super) fn query_problem(rejection: QueryRejection) -> Problem {
+    let said = rejection.body_text();
+    let what = said.strip_prefix("Failed to deserialize query string: ").unwrap_or(&said);
+    let quoted = what.split_once(" field `").and_then(|(_, rest)| rest.split_once('`')).map(|(field, _)| field);
+    let field = quoted.or_else(|| what.split_once(": ").map(|(field, _)| field));
+    let problem = Problem::new(codes::QUERY_INVALID, what.to_owned());
+    match field {
+        Some(field) => problem.with("field", field),
+        None => problem,
+    }
+}
+
+/// A refusal of what was asked for by its id.
+pub(super) fn refused(refusal: Refusal, id: &str) -> Problem {
+    Problem::from(refusal).with("id", id)
+}

@@ -1,0 +1,94 @@
+//! What an operator asks of a running server: `tidegate status`, `account`, `transfer`, `hold`, `asset`, `changes`,
+//! `import` and `drain`.
+//!
+//! ```text
+//!   arguments ─▶ one request (or pages of them) over HTTP ─▶ a table for people, or a JSON object on each line
+//!                                └─ refused, or no answer ─▶ what is wrong and what to do, and an exit code
+//! ```
+//!
+//! Invariant: it uses the public door only, with a token and its rights. Nothing here can do what a client cannot.
+
+mod account;
+mod asset;
+mod changes;
+mod connection;
+mod door;
+mod drain;
+mod failure;
+mod hold;
+mod import;
+mod movement;
+mod pages;
+mod status;
+mod table;
+mod transfer;
+
+use std::process::ExitCode;
+
+use door::Door;
+use failure::Failure;
+use table::Shown;
+
+pub use account::Account;
+pub use asset::Asset;
+pub use changes::ChangesArguments;
+pub use connection::Connection;
+pub use drain::DrainArguments;
+pub use hold::Hold;
+pub use import::ImportArguments;
+pub use transfer::Transfer;
+
+/// What `--help` of these commands says about their ends.
+pub const EXIT_CODES: &str = "\
+Exit codes: 0 done; 1 it could not be done: no server, no file, no answer; 2 the command line is wrong; 3 the server, \
+or a row of an import, refused.";
+
+/// `tidegate status`
+pub fn status(connection: &Connection) -> ExitCode {
+    ended(connection, status::run)
+}
+
+/// `tidegate account`
+pub fn account(connection: &Connection, what: Account) -> ExitCode {
+    ended(connection, |door, shown| account::run(door, shown, what))
+}
+
+/// `tidegate transfer`
+pub fn transfer(connection: &Connection, what: Transfer) -> ExitCode {
+    ended(connection, |door, shown| transfer::run(door, shown, what))
+}
+
+/// `tidegate hold`
+pub fn hold(connection: &Connection, what: Hold) -> ExitCode {
+    ended(connection, |door, shown| hold::run(door, shown, what))
+}
+
+/// `tidegate asset`
+pub fn asset(connection: &Connection, what: Asset) -> ExitCode {
+    ended(connection, |door, shown| asset::run(door, shown, what))
+}
+
+/// `tidegate changes`
+pub fn changes(connection: &Connection, arguments: ChangesArguments) -> ExitCode {
+    ended(connection, |door, shown| changes::run(door, shown, arguments))
+}
+
+/// `tidegate import`
+pub fn import(connection: &Connection, arguments: &ImportArguments) -> ExitCode {
+    ended(connection, |door, shown| import::run(door, shown, arguments))
+}
+
+/// `tidegate drain`
+pub fn drain(connection: &Connection, arguments: &DrainArguments) -> ExitCode {
+    ended(connection, |door, shown| drain::run(door, shown, arguments))
+}
+
+/// Does the work. How it ended is the exit code; what is wrong is said.
+fn ended(connection: &Connection, work: impl FnOnce(&Door, &Shown) -> Result<(), Failure>) -> ExitCode {
+    let output = connection.output();
+    let done = Door::new(connection).and_then(|door| work(&door, &Shown::new(output)));
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.told(output),
+    }
+}

@@ -1,0 +1,333 @@
+//! `tidegate import`: the rows of a file as accounts, transfers or holds, many in a request.
+//!
+//! ```text
+//!   file ─▶ rows, each with its line ─▶ batches ─▶ POST ─▶ outcomes ─▶ counts, and a line for each refused row
+//!                                          └─ no answer, 503, 429: the same batch again, a little later
+//! ```
+//!
+//! Promise: the ids stand in the file, so a batch whose answer was lost is sent again, and an import that broke off is
+//! started again with the same file: nothing is done twice. No row is passed over without a word. The bar shows what
+//! the server has answered, not what was read.
+
+mod file;
+mod row;
+
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Map, Value, json};
+
+use super::door::Door;
+use super::failure::Failure;
+use super::table::{Shown, time};
+use crate::output::{complain, say};
+use file::{Found, kind_of};
+use row::{Kind, Row};
+
+/// Rows of one request, at most.
+const BATCH_MAX: u64 = 8_190;
+/// Bytes of one request, about: half of what a server takes by default.
+const BATCH_BYTES_MAX: usize = 1 << 20;
+/// How long to wait before a batch is sent again, unless the server says how long.
+const PAUSE: Duration = Duration::from_secs(1);
+/// How often to say how far it is where there is no terminal for a bar.
+const PROGRESS_LINE_EVERY: Duration = Duration::from_secs(10);
+
+/// What to import.
+#[derive(Args)]
+pub struct ImportArguments {
+    /// CSV with a head, or NDJSON, by the end of the name: .csv, .ndjson, .jsonl. Accounts: id, asset, kind.
+    /// Transfers: id, debit, credit, amount, and if you like memo, code, user_data. Holds: the same and expires_in_ms.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The rows are accounts; else the columns say what they are.
+    #[arg(long, conflicts_with_all = ["transfers", "holds"])]
+    accounts: bool,
+    /// The rows are transfers; else the columns say what they are.
+    #[arg(long, conflicts_with = "holds")]
+    transfers: bool,
+    /// The rows are holds; else the columns say what they are.
+    #[arg(long)]
+    holds: bool,
+    /// Rows in one request, at most.
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = BATCH_MAX,
+        value_parser = clap::value_parser!(u64).range(1..=BATCH_MAX)
+    )]
+    batch: u64,
+    /// Pass over all lines before this one: those that an import before has done.
+    #[arg(long, value_name = "LINE", default_value_t = 1)]
+    from_line: u64,
+    /// Go on trying so long when the server is busy, or has answered before and does not now. The same rows are sent
+    /// again, and their ids make sure that none is done twice.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    retry_for_s: u64,
+    /// Check the file and send nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// What became of the rows.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Counts {
+    rows: u64,
+    applied: u64,
+    duplicates: u64,
+    /// Among the duplicates, those of batches whose first answer was lost: this import may have applied them.
+    sent_twice: u64,
+    refused: u64,
+}
+
+/// Reads the file, sends it, and says what became of it.
+pub(super) fn run(door: &Door, shown: &Shown, arguments: &ImportArguments) -> Result<(), Failure> {
+    let file = File::open(&arguments.file).with_context(|| format!("cannot open {}", arguments.file.display()))?;
+    let bytes = file.metadata().map_or(0, |metadata| metadata.len());
+    let mut import = Import::new(door, shown.is_json(), arguments, bytes);
+    let done = import.file(file);
+    import.bar.finish_and_clear();
+    import.summary(done.is_ok());
+    done?;
+    if import.counts.refused > 0 { Err(Failure::RowsRefused) } else { Ok(()) }
+}
+
+struct Import<'a> {
+    door: &'a Door,
+    arguments: &'a ImportArguments,
+    name: String,
+    is_json: bool,
+    bar: ProgressBar,
+    bytes: u64,
+    /// When a line said how far it is.
+    told_at: Instant,
+    counts: Counts,
+    /// The last line whose outcome is known, as are those of all before it.
+    line_done: u64,
+    /// Whether the server ever answered: one that never did is perhaps none.
+    has_answered: bool,
+}
+
+impl<'a> Import<'a> {
+    fn new(door: &'a Door, is_json: bool, arguments: &'a ImportArguments, bytes: u64) -> Import<'a> {
+        Import {
+            door,
+            arguments,
+            name: arguments.file.display().to_string(),
+            is_json,
+            bar: bar(bytes),
+            bytes,
+            told_at: Instant::now(),
+            counts: Counts::default(),
+            line_done: arguments.from_line.saturating_sub(1),
+            has_answered: false,
+        }
+    }
+
+    fn file(&mut self, file: impl Read) -> Result<(), Failure> {
+        let ImportArguments { accounts, transfers, holds, .. } = *self.arguments;
+        let named = [(accounts, Kind::Accounts), (transfers, Kind::Transfers), (holds, Kind::Holds)];
+        let mut kind = named.into_iter().find_map(|(is_named, kind)| is_named.then_some(kind));
+        let mut batch: Vec<Row> = Vec::new();
+        let mut batch_bytes = 0;
+        for row in file::rows(file, &self.arguments.file, kind)? {
+            let Found { line, offset, fields } = row?;
+            if line < self.arguments.from_line {
+                continue;
+            }
+            if self.counts.rows == 0 {
+                self.bar.set_position(offset);
+                self.bar.reset_eta();
+            }
+            self.counts.rows += 1;
+            let kind = match kind {
+                Some(kind) => kind,
+                None => *kind.insert(kind_of(&self.name, line, |name| fields.contains_key(name))?),
+            };
+            let body = match kind.body(fields) {
+                Ok(body) => body,
+                Err(what) => {
+                    self.refuse(line, &what, Map::new());
+                    continue;
+                }
+            };
+            let bytes = body.to_string().len() + 1;
+            if batch.len() as u64 == self.arguments.batch || batch_bytes + bytes > BATCH_BYTES_MAX {
+                self.send(kind, &std::mem::take(&mut batch), offset)?;
+                batch_bytes = 0;
+            }
+            batch_bytes += bytes;
+            batch.push(Row { line, body });
+        }
+        match kind {
+            Some(kind) => self.send(kind, &batch, self.bytes),
+            None => Ok(()),
+        }
+    }
+
+    /// Sends rows, behind which the file has been done up to byte `end`.
+    fn send(&mut self, kind: Kind, batch: &[Row], end: u64) -> Result<(), Failure> {
+        if !self.arguments.dry_run && !batch.is_empty() {
+            self.rows(kind, batch)?;
+        }
+        self.line_done = batch.last().map_or(self.line_done, |row| row.line);
+        self.bar.set_position(end);
+        self.bar.set_message(format!("{} rows, {} refused", self.counts.rows, self.counts.refused));
+        if self.bar.is_hidden() && !self.is_json && self.told_at.elapsed() >= PROGRESS_LINE_EVERY {
+            let percent = end * 100 / self.bytes.max(1);
+            complain(format_args!("tidegate: {}: {percent} %, done up to line {}", self.name, self.line_done));
+            self.told_at = Instant::now();
+        }
+        Ok(())
+    }
+
+    /// Sends a batch. One that is refused as a whole because of one row is sent in halves.
+    fn rows(&mut self, kind: Kind, batch: &[Row]) -> Result<(), Failure> {
+        let rows: Vec<&Value> = batch.iter().map(|row| &row.body).collect();
+        match self.ask(kind.path(), &json!({ kind.list(): rows })) {
+            Ok((answer, is_lost)) => self.outcomes(batch, &answer, is_lost),
+            // What does not depend on a row, each of them would meet again.
+            Err(Failure::Refused(refusal)) if refusal.is_about_a_row() && !refusal.is_passing() => match batch {
+                [row] => {
+                    let code = [("code".to_owned(), refusal.code().into())];
+                    self.refuse(
+                        row.line,
+                        &format!("{}: {}", refusal.code(), refusal.detail()),
+                        code.into_iter().collect(),
+                    );
+                    Ok(())
+                }
+                _ => {
+                    let (first, second) = batch.split_at(batch.len() / 2);
+                    self.rows(kind, first)?;
+                    self.rows(kind, second)
+                }
+            },
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn outcomes(&mut self, batch: &[Row], answer: &Value, is_lost: bool) -> Result<(), Failure> {
+        let outcomes = answer["outcomes"].as_array().map(Vec::as_slice).unwrap_or_default();
+        if outcomes.len() != batch.len() {
+            let (found, sent) = (outcomes.len(), batch.len());
+            return Err(anyhow!("the server's answer has {found} outcomes for {sent} rows").into());
+        }
+        for (row, outcome) in batch.iter().zip(outcomes) {
+            match outcome["outcome"].as_str() {
+                Some("applied") => self.counts.applied += 1,
+                Some("duplicate") => {
+                    self.counts.duplicates += 1;
+                    self.counts.sent_twice += u64::from(is_lost);
+                }
+                _ => self.refuse(row.line, &why(outcome), outcome.as_object().cloned().unwrap_or_default()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks, and asks again as long as the server is busy, starts, or is gone after it was there. Says besides whether
+    /// the rows may have been done before the answer came.
+    fn ask(&mut self, path: &str, body: &Value) -> Result<(Value, bool), Failure> {
+        let (mut failing_since, mut is_lost) = (None, false);
+        loop {
+            let (failure, pause) = match self.door.post(path, body) {
+                Ok(answer) => {
+                    self.has_answered = true;
+                    return Ok((answer, is_lost));
+                }
+                Err(Failure::Refused(refusal)) if refusal.is_passing() => {
+                    self.has_answered = true;
+                    is_lost |= refusal.code() == "timed_out";
+                    let pause = refusal.retry_after.unwrap_or(PAUSE);
+                    (Failure::Refused(refusal), pause)
+                }
+                Err(Failure::Failed(error)) if self.has_answered => {
+                    is_lost = true;
+                    (Failure::Failed(error), PAUSE)
+                }
+                Err(failure) => return Err(failure),
+            };
+            let retry_for = Duration::from_secs(self.arguments.retry_for_s);
+            if failing_since.is_none() && !self.is_json {
+                let (name, line) = (&self.name, self.line_done + 1);
+                self.bar.suspend(|| complain(format_args!("tidegate: {name}:{line}: {failure}; trying again")));
+            }
+            if failing_since.get_or_insert_with(Instant::now).elapsed() + pause > retry_for {
+                return Err(failure);
+            }
+            self.bar.set_message("waiting for the server");
+            std::thread::sleep(pause);
+        }
+    }
+
+    fn refuse(&mut self, line: u64, detail: &str, mut outcome: Map<String, Value>) {
+        self.counts.refused += 1;
+        let name = &self.name;
+        if self.is_json {
+            outcome.extend(
+                [("line", line.into()), ("outcome", "refused".into()), ("detail", detail.into())]
+                    .map(|(name, value): (&str, Value)| (name.to_owned(), value)),
+            );
+            self.bar.suspend(|| say(format_args!("{}", Value::Object(outcome))));
+        } else {
+            self.bar.suspend(|| complain(format_args!("{name}:{line}: {detail}")));
+        }
+    }
+
+    fn summary(&self, is_whole: bool) {
+        let Counts { rows, applied, duplicates, sent_twice, refused } = &self.counts;
+        let next = self.line_done + 1;
+        if self.is_json {
+            let mut summary = json!({
+                "rows": rows, "applied": applied, "duplicates": duplicates, "sent_twice": sent_twice,
+                "refused": refused, "dry_run": self.arguments.dry_run,
+            });
+            if !is_whole {
+                summary["next_line"] = next.into();
+            }
+            return say(format_args!("{summary}"));
+        }
+        if self.arguments.dry_run {
+            return say(format_args!("{rows} rows read, {refused} of them not good; nothing was sent"));
+        }
+        let twice = match sent_twice {
+            0 => String::new(),
+            _ => format!(" ({sent_twice} of these were sent twice, as the first answer to them was lost)"),
+        };
+        say(format_args!("{rows} rows: {applied} applied, {duplicates} done before{twice}, {refused} refused"));
+        if !is_whole {
+            complain(format_args!(
+                "stopped: all before line {next} is done; go on with --from-line {next}, or begin again: nothing is \
+                 done twice"
+            ));
+        }
+    }
+}
+
+/// Why a row was refused, and what to do if it was decided long ago.
+fn why(outcome: &Value) -> String {
+    let mut why = outcome["code"].as_str().unwrap_or("refused").to_owned();
+    if let Some(available) = outcome["available"].as_u64() {
+        why += &format!(": only {available} were available");
+    }
+    if outcome["remembered"] == true {
+        let decided = outcome["decided_at"].as_u64().map_or_else(String::new, |at| format!(" on {}", time(at)));
+        why += &format!("; that was decided{decided} and stays so for this id: give the row a new one");
+    }
+    why
+}
+
+fn bar(bytes: u64) -> ProgressBar {
+    let template = "importing {bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta} {msg}";
+    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(bytes).with_style(style)
+}

@@ -1,0 +1,111 @@
+//! Rows of files: where they stand, what they become, and what is wrong with them.
+
+use std::path::Path;
+
+use clap::Parser;
+
+use super::super::connection::Connection;
+use super::super::door::Door;
+use super::file::{self, Found};
+use super::row::Kind;
+use super::{Import, ImportArguments};
+
+fn read(name: &str, text: &str) -> Vec<String> {
+    let rows = match file::rows(text.as_bytes(), Path::new(name), None) {
+        Ok(rows) => rows,
+        Err(error) => return vec![format!("{error:#}")],
+    };
+    let show = |Found { line, offset, fields }| {
+        assert!(
+            text.is_char_boundary(offset as usize) && (offset == 0 || text.as_bytes()[offset as usize - 1] == b'\n')
+        );
+        match Kind::of(|name| fields.contains_key(name)).map(|kind| kind.body(fields)) {
+            None => format!("{line}: no kind"),
+            Some(Ok(body)) => format!("{line}: {body}"),
+            Some(Err(what)) => format!("{line}: WRONG {what}"),
+        }
+    };
+    rows.map(|row| row.map_or_else(|error| format!("{error:#}"), show)).collect()
+}
+
+#[test]
+fn each_row_has_its_line_and_what_is_wrong_with_it() {
+    let csv = "id, debit ,credit,amount,memo,code,user_data\n\
+               t1,a,b,5,\"two\nlines, and a comma\",7,order-1\n\
+               t2,a,b,0,,,\n\
+               t3,a,,1,,,\n\
+               t4,a,b,1.5,,,\n\
+               t5,a,b,18446744073709551616,,,\n\
+               t6,a,b,1,,4294967296,\n\
+               t7,a,b\n";
+    let rows = read("x.csv", csv);
+    let first = concat!(
+        r#"2: {"amount":5,"code":7,"credit":"b","debit":"a","id":"t1","#,
+        r#""memo":"two\nlines, and a comma","user_data":"order-1"}"#
+    );
+    assert_eq!(rows[0], first);
+    assert_eq!(rows[1], "4: WRONG amount = 0: expected 1 or more minor units");
+    assert_eq!(rows[2], "5: WRONG \"credit\" is missing");
+    assert!(rows[3].starts_with("6: WRONG amount = \"1.5\""), "{}", rows[3]);
+    assert!(rows[4].starts_with("7: WRONG amount = \"18446744073709551616\""), "{}", rows[4]);
+    assert_eq!(rows[5], "8: WRONG code = \"4294967296\": expected a whole number, at most 4294967295");
+    assert!(rows[6].contains("line: 9"), "{}", rows[6]);
+
+    let lines = "{\"id\":\"a\",\"asset\":\"x\",\"kind\":\"wallet\"}\n\n\
+                 {\"id\":\"a\",\"asset\":7,\"kind\":\"wallet\"}\n\
+                 {\"id\":\"a\",\"asset\":\"x\",\"kind\":\"wallet\",\"colour\":\"red\"}\n\
+                 {\"id\":\"t\",\"debit\":\"a\",\"credit\":\"b\",\"amount\":-1}\n\
+                 {\"id\":\"h\",\"debit\":\"a\",\"credit\":\"b\",\"amount\":1,\"code\":2,\
+                 \"expires_in_ms\":60000}\nnonsense\n";
+    let rows = read("x.ndjson", lines);
+    assert_eq!(rows[0], r#"1: {"asset":"x","id":"a","kind":"wallet"}"#);
+    assert_eq!(rows[1], "3: WRONG asset = 7: expected a text");
+    assert_eq!(rows[2], "4: WRONG \"colour\" is no field of accounts, which have id, asset, kind");
+    assert_eq!(rows[3], "5: WRONG amount = -1: expected a whole number, minor units");
+    assert_eq!(rows[4], r#"6: {"amount":1,"code":2,"credit":"b","debit":"a","expires_in_ms":60000,"id":"h"}"#);
+    assert!(rows[5].starts_with("x.ndjson:7: not a JSON object"), "{}", rows[5]);
+}
+
+#[test]
+fn a_head_with_a_column_that_is_none_is_refused_before_anything_is_sent() {
+    let known = "which have id, debit, credit, amount, memo, code, user_data";
+    assert_eq!(
+        read("x.csv", "id,debit,credit,amount,note\n"),
+        [format!("x.csv:1: \"note\" is no field of transfers, {known}")]
+    );
+    assert!(read("x.csv", "from,to\n")[0].starts_with("x.csv:1: neither accounts (id, asset, kind) nor"));
+    assert!(read("x.txt", "")[0].contains("expected a name that ends with .csv"));
+}
+
+#[derive(Parser)]
+struct CommandLine {
+    #[command(flatten)]
+    connection: Connection,
+    #[command(flatten)]
+    arguments: ImportArguments,
+}
+
+#[test]
+fn the_bar_and_the_line_to_go_on_with_are_behind_what_is_done_and_not_what_is_read() {
+    let line = |id: &str| format!("{{\"id\":\"{id}\",\"asset\":\"x\",\"kind\":\"wallet\"}}\n");
+    let rows: Vec<String> = ["a", "b", "c", "d", "e"].map(line).into();
+    let text = rows.concat() + "nonsense\n";
+    for (from_line, done_bytes, line_done, counted) in
+        [(1, rows[..4].concat().len(), 4, 5), (4, rows[..3].concat().len(), 3, 2)]
+    {
+        let from_line = from_line.to_string();
+        let line = ["import", "x.ndjson", "--dry-run", "--batch", "2", "--from-line", &from_line];
+        let CommandLine { connection, arguments } = CommandLine::parse_from(line);
+        let door = Door::new(&connection).expect("nothing is asked yet");
+        let mut import = Import::new(&door, true, &arguments, text.len() as u64);
+        assert!(import.file(text.as_bytes()).is_err(), "the last line is none");
+        assert_eq!((import.bar.position(), import.line_done), (done_bytes as u64, line_done), "from {from_line}");
+        assert_eq!(import.counts.rows, counted);
+    }
+    let whole = rows.concat();
+    let CommandLine { connection, arguments } = CommandLine::parse_from(["import", "x.ndjson", "--dry-run"]);
+    let door = Door::new(&connection).expect("nothing is asked yet");
+    let mut import = Import::new(&door, true, &arguments, whole.len() as u64);
+    assert!(import.file(whole.as_bytes()).is_ok());
+    assert_eq!((import.bar.position(), import.line_done), (whole.len() as u64, 5));
+}

@@ -1,0 +1,66 @@
+//! What a transfer and a hold have in common: two accounts, an amount, and what the client writes on it.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::door::query;
+
+/// The two sides of a transfer or hold, how much, and what is written on it.
+#[derive(Args)]
+pub struct Movement {
+    /// Chosen by you, unique for ever: asked again with the same content, it gives the first outcome.
+    id: String,
+    /// Account to take from.
+    #[arg(long, value_name = "ACCOUNT")]
+    debit: String,
+    /// Account to give to.
+    #[arg(long, value_name = "ACCOUNT")]
+    credit: String,
+    /// How much, in the asset's minor units: a whole number, 1 or more.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    amount: u64,
+    /// Free text for the history, at most 256 bytes.
+    #[arg(long, value_name = "TEXT")]
+    memo: Option<String>,
+    /// The reason, as you number your reasons: 1 to 4294967295.
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    code: Option<u32>,
+    /// A key of another system, at most 64 bytes.
+    #[arg(long, value_name = "TEXT")]
+    user_data: Option<String>,
+}
+
+impl Movement {
+    /// The request's body.
+    pub fn body(self) -> Value {
+        let Movement { id, debit, credit, amount, memo, code, user_data } = self;
+        let mut body = json!({ "id": id, "debit": debit, "credit": credit, "amount": amount });
+        let written = [
+            ("memo", memo.map(Value::from)),
+            ("code", code.map(Value::from)),
+            ("user_data", user_data.map(Value::from)),
+        ];
+        for (name, value) in written.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+            body[name] = value;
+        }
+        body
+    }
+}
+
+/// A transfer or hold that is there.
+#[derive(Args)]
+pub struct Known {
+    /// Its id.
+    pub id: String,
+    /// Id space of the id, if it is not the token's own: the user name of the viewer who chose it, or the `id_space` of
+    /// another service.
+    #[arg(long, value_name = "NAME")]
+    id_space: Option<String>,
+}
+
+impl Known {
+    /// `path`, in the id space that was named.
+    pub fn address(&self, path: &str) -> String {
+        query(path, &[("id_space", self.id_space.as_deref())])
+    }
+}

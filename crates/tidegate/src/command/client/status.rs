@@ -1,0 +1,54 @@
+//! `tidegate status`: whether a server serves, what of its files is damaged, and what the auditor last found.
+//!
+//! Anybody may ask whether it serves; what the auditor found is told to a token that may read it.
+
+use serde_json::{Value, json};
+
+use super::door::Door;
+use super::failure::Failure;
+use super::table::{Columns, Fields, Shown};
+
+/// Shows how the server is; fails unless it serves and nothing is known to be wrong.
+pub(super) fn run(door: &Door, shown: &Shown) -> Result<(), Failure> {
+    let (serves, health) = match door.get("/healthz") {
+        Ok(health) => (true, health),
+        Err(Failure::Refused(refusal)) if refusal.status == 503 => (false, refusal.problem),
+        Err(failure) => return Err(failure),
+    };
+    let audit = if serves && door.has_token() { Some(door.get("/v1/audit")?) } else { None };
+    let status = status(door.server(), &health, audit.as_ref());
+    if shown.is_json() {
+        let mut status = status.clone();
+        status["audit"] = audit.clone().unwrap_or_default();
+        shown.one(Fields::STATUS, &status)?;
+    } else {
+        shown.one(Fields::STATUS, &status)?;
+        if let Some(audit) = &audit {
+            shown.rows(Columns::SHARD, &shards(audit), true)?;
+        }
+    }
+    let is_damaged = health["damage"].as_u64().is_some_and(|places| places > 0);
+    let is_wrong = audit.is_some_and(|audit| ["differs", "damaged"].map(Value::from).contains(&audit["state"]));
+    if !serves || is_damaged || is_wrong { Err(Failure::NotWell) } else { Ok(()) }
+}
+
+fn status(server: &str, health: &Value, audit: Option<&Value>) -> Value {
+    let audit = audit.map_or("not asked: it needs a token, and a server that serves", |audit| {
+        audit["state"].as_str().unwrap_or("unknown")
+    });
+    let word = health["status"].as_str().or(health["code"].as_str()).unwrap_or("unknown");
+    json!({
+        "server": server, "health": word, "detail": health["detail"], "progress": health["progress"],
+        "damage": health["damage"].as_u64().unwrap_or(0), "audit": audit,
+    })
+}
+
+/// The shards, with the number of differences in place of them.
+fn shards(audit: &Value) -> Vec<Value> {
+    let mut shards = audit["shards"].as_array().cloned().unwrap_or_default();
+    for shard in &mut shards {
+        let named = shard["differences"].as_array().map_or(0, |named| named.len() as u64);
+        shard["differences"] = (named + shard["differences_more"].as_u64().unwrap_or(0)).into();
+    }
+    shards
+}

@@ -1,0 +1,326 @@
+//! Answers as tables for people, or as they are for programs.
+
+use std::io::Write;
+
+use serde_json::Value;
+
+use super::connection::Output;
+use super::failure::Failure;
+
+/// The columns of a kind of answer, by the names of its fields, with the width that each has at least: where rows come
+/// one by one, that keeps most of them in line.
+#[derive(Clone, Copy)]
+pub struct Columns(&'static [(&'static str, usize)]);
+
+impl Columns {
+    /// An account among others.
+    pub const ACCOUNT: Columns =
+        Columns(&[("id", 0), ("asset", 0), ("kind", 0), ("status", 6), ("balance", 0), ("held", 0), ("available", 0)]);
+    /// An open hold.
+    pub const HOLD: Columns = Columns(&[
+        ("id", 0),
+        ("id_space", 0),
+        ("debit", 0),
+        ("credit", 0),
+        ("remaining", 0),
+        ("time_ms", 0),
+        ("expires_at_ms", 0),
+        ("code", 0),
+        ("user_data", 0),
+        ("memo", 0),
+    ]);
+    /// An asset.
+    pub const ASSET: Columns = Columns(&[("name", 0), ("decimals", 0), ("declared", 0), ("issued", 0), ("held", 0)]);
+    /// An asset that was declared.
+    pub const DECLARED: Columns = Columns(&[("name", 0), ("decimals", 0)]);
+    /// A row of a history.
+    pub const HISTORY: Columns = Columns(&[
+        ("time_ms", 0),
+        ("kind", 8),
+        ("id", 0),
+        ("id_space", 0),
+        ("debit", 0),
+        ("credit", 0),
+        ("amount", 0),
+        ("balance_after", 0),
+        ("code", 0),
+        ("user_data", 0),
+        ("memo", 0),
+    ]);
+    /// An outcome.
+    pub const OUTCOME: Columns = Columns(&[("id", 0), ("outcome", 0)]);
+    /// What the auditor last said of a shard.
+    pub const SHARD: Columns = Columns(&[
+        ("shard", 0),
+        ("state", 0),
+        ("sequence", 0),
+        ("accounts_compared", 0),
+        ("holds_compared", 0),
+        ("differences", 0),
+        ("finished_at_ms", 0),
+    ]);
+    /// A change.
+    pub const CHANGE: Columns = Columns(&[
+        ("sequence", 10),
+        ("time_ms", 24),
+        ("kind", 15),
+        ("id", 20),
+        ("account", 0),
+        ("debit", 16),
+        ("credit", 16),
+        ("amount", 10),
+        ("refusal", 0),
+    ]);
+}
+
+/// The fields of an answer that is shown alone, a line each, and what stands for one that is absent; without that, the
+/// line is left out.
+#[derive(Clone, Copy)]
+pub struct Fields(&'static [(&'static str, Option<&'static str>)]);
+
+impl Fields {
+    /// An account with what was set on it.
+    pub const ACCOUNT: Fields = Fields(&[
+        ("id", None),
+        ("asset", None),
+        ("kind", None),
+        ("status", Some("open")),
+        ("balance", None),
+        ("held", None),
+        ("available", None),
+        ("credited", None),
+        ("debited", None),
+        ("balance_min", Some("none")),
+        ("balance_max", Some("none")),
+        ("revision", Some("0")),
+        ("metadata", None),
+    ]);
+    /// A balance at a time.
+    pub const BALANCE_AT: Fields = Fields(&[
+        ("id", None),
+        ("asset", None),
+        ("kind", None),
+        ("at_ms", None),
+        ("balance", None),
+        ("last_id", Some("none")),
+        ("last_time_ms", None),
+    ]);
+    /// A transfer as it was decided.
+    pub const TRANSFER: Fields = Fields(&[
+        ("id", None),
+        ("id_space", None),
+        ("outcome", None),
+        ("refusal", None),
+        ("available", None),
+        ("debit", None),
+        ("credit", None),
+        ("amount", None),
+        ("code", None),
+        ("user_data", None),
+        ("memo", None),
+        ("time_ms", None),
+        ("shard", None),
+        ("position", None),
+    ]);
+    /// A hold as it is.
+    pub const HOLD: Fields = Fields(&[
+        ("id", None),
+        ("id_space", None),
+        ("state", None),
+        ("debit", None),
+        ("credit", None),
+        ("amount", None),
+        ("remaining", None),
+        ("posted", None),
+        ("code", None),
+        ("user_data", None),
+        ("memo", None),
+        ("time_ms", None),
+        ("expires_at_ms", None),
+    ]);
+    /// How a server is.
+    pub const STATUS: Fields =
+        Fields(&[("server", None), ("health", None), ("detail", None), ("damage", Some("0")), ("audit", None)]);
+}
+
+/// Where answers go.
+#[derive(Clone, Copy)]
+pub struct Shown {
+    output: Output,
+}
+
+impl Shown {
+    /// Shows in this way.
+    pub fn new(output: Output) -> Shown {
+        Shown { output }
+    }
+
+    /// Whether programs read it.
+    pub fn is_json(&self) -> bool {
+        self.output == Output::Json
+    }
+
+    /// One answer.
+    pub fn one(&self, fields: Fields, answer: &Value) -> Result<(), Failure> {
+        match self.output {
+            Output::Json => print(&format!("{answer}\n")),
+            Output::Table => print(&lines(fields, answer)),
+        }
+    }
+
+    /// Rows; a head above them if they are the first.
+    pub fn rows(&self, columns: Columns, rows: &[Value], with_head: bool) -> Result<(), Failure> {
+        let text = match self.output {
+            Output::Json => rows.iter().map(|row| format!("{row}\n")).collect(),
+            Output::Table => table(columns, rows, with_head),
+        };
+        print(&text)
+    }
+}
+
+/// The fields of one answer, a line each.
+fn lines(Fields(fields): Fields, answer: &Value) -> String {
+    let mut lines: Vec<(String, String)> = Vec::new();
+    for (name, absent) in fields {
+        match (&answer[*name], absent) {
+            (Value::Null, None) => {}
+            (Value::Null, Some(absent)) => lines.push((head(name).to_owned(), (*absent).to_owned())),
+            (Value::Object(members), _) => {
+                let shown = members.iter().map(|(key, value)| (visible(&format!("{name}.{key}")), cell(key, value)));
+                lines.extend(shown);
+            }
+            (value, _) => lines.push((head(name).to_owned(), cell(name, value))),
+        }
+    }
+    let width = lines.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    lines.iter().map(|(name, value)| format!("{name:<width$}  {value}\n")).collect()
+}
+
+/// Prints, and says when whoever reads has gone.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|_| Failure::NobodyReads)
+}
+
+fn table(Columns(names): Columns, rows: &[Value], with_head: bool) -> String {
+    let head: Vec<String> = names.iter().map(|(name, _)| head(name).to_owned()).collect();
+    let cells = rows.iter().map(|row| names.iter().map(|(name, _)| cell(name, &row[*name])).collect());
+    let cells: Vec<Vec<String>> = cells.collect();
+    let is_number = |column: usize| {
+        let name = names[column].0;
+        !is_time(name) && rows.iter().any(|row| row[name].is_number())
+    };
+    let width = |column: usize| {
+        let texts = std::iter::once(&head).chain(&cells).map(|row| row[column].chars().count());
+        texts.max().unwrap_or(0).max(names[column].1)
+    };
+    let widths: Vec<usize> = (0..names.len()).map(width).collect();
+    let mut text = String::new();
+    let heads = if with_head { Some(&head) } else { None };
+    for row in heads.into_iter().chain(&cells) {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            let width = widths[column];
+            let separator = if column == 0 { "" } else { "  " };
+            let padded = if is_number(column) { format!("{cell:>width$}") } else { format!("{cell:<width$}") };
+            line.push_str(separator);
+            line.push_str(&padded);
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// What stands above a field: times are shown as people read them, so their unit is gone.
+fn head(name: &str) -> &str {
+    if is_time(name) { name.trim_end_matches("_ms") } else { name }
+}
+
+/// A value in a table.
+fn cell(name: &str, value: &Value) -> String {
+    match value {
+        // An account on which nothing was ever set says nothing of its status.
+        Value::Null if name == "status" => "open".to_owned(),
+        Value::Null => "-".to_owned(),
+        Value::Number(number) if is_time(name) => match number.as_u64() {
+            None | Some(0) => "-".to_owned(),
+            Some(epoch_ms) => time(epoch_ms),
+        },
+        Value::String(text) => visible(text),
+        other => other.to_string(),
+    }
+}
+
+/// What an id or memo may hold besides, no terminal shall obey.
+fn visible(text: &str) -> String {
+    text.chars().map(|sign| if sign.is_control() { '\u{fffd}' } else { sign }).collect()
+}
+
+fn is_time(name: &str) -> bool {
+    name.ends_with("time_ms") || name.ends_with("_at_ms") || name == "at_ms"
+}
+
+/// A time as people read it.
+pub fn time(epoch_ms: u64) -> String {
+    let seconds = tidegate_doors::http::time::rfc3339(epoch_ms / 1_000);
+    format!("{}.{:03}Z", seconds.trim_end_matches('Z'), epoch_ms % 1_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn columns_stand_under_their_heads() {
+        let rows = [
+            json!({"id": "wallet:dave", "asset": "credit", "kind": "wallet", "balance": 7, "held": 0, "available": 7}),
+            json!({"id": "x\u{1b}[2J", "asset": "credit", "kind": "source", "status": "frozen", "balance": -123,
+                   "held": 10}),
+        ];
+        let expected = "\
+id           asset   kind    status  balance  held  available
+wallet:dave  credit  wallet  open          7     0          7
+x\u{fffd}[2J        credit  source  frozen     -123    10          -
+";
+        assert_eq!(table(Columns::ACCOUNT, &rows, true), expected);
+        let row = json!({"time_ms": 1_795_252_489_007u64, "kind": "transfer", "id": "t", "debit": "a", "credit": "b",
+                         "amount": 1, "balance_after": 2, "code": 7, "memo": "m"});
+        let expected = "\
+time                      kind      id  id_space  debit  credit  amount  balance_after  code  user_data  memo
+2026-11-21T09:14:49.007Z  transfer  t   -         a      b            1              2     7  -          m
+";
+        assert_eq!(table(Columns::HISTORY, &[row], true), expected);
+    }
+
+    #[test]
+    fn one_answer_has_a_line_for_each_field_that_is_there() {
+        let account = json!({"id": "wallet:dave", "asset": "credit", "kind": "wallet", "balance": 7, "held": 0,
+                             "available": 7, "credited": 7, "debited": 0, "balance_max": 9, "revision": 2,
+                             "metadata": {"plan": "gold", "x\u{1b}": "y"}});
+        let expected = "\
+id             wallet:dave
+asset          credit
+kind           wallet
+status         open
+balance        7
+held           0
+available      7
+credited       7
+debited        0
+balance_min    none
+balance_max    9
+revision       2
+metadata.plan  gold
+metadata.x\u{fffd}    y
+";
+        assert_eq!(lines(Fields::ACCOUNT, &account), expected);
+        let never = json!({"at_ms": 1_795_252_489_007u64, "id": "a", "balance": 0});
+        assert_eq!(
+            lines(Fields::BALANCE_AT, &never),
+            "id       a\nat       2026-11-21T09:14:49.007Z\nbalance  0\nlast_id  none\n"
+        );
+    }
+}

@@ -1,0 +1,164 @@
+//! Imports against a real server: each row once, whatever breaks off, and none passed over without a word.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+
+use crate::commands::{Operator, command, recorder};
+use crate::votes::{CREDITS, connect, open_show};
+use crate::{Server, Settings, folder, wait_for};
+
+#[test]
+fn an_import_is_done_once_and_names_the_lines_that_are_refused() {
+    let folder = folder();
+    let server = Server::start(&Settings::new(folder.path()));
+    let operator = Operator::of(&server);
+    let write = |name: &str, text: String| -> String {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("there is room");
+        path.display().to_string()
+    };
+    let mut accounts = "id,asset,kind\nsource:till,point,source\n".to_owned();
+    (0..20).for_each(|number| accounts += &format!("wallet:{number},point,wallet\n"));
+    let accounts = write("accounts.csv", accounts);
+    assert_eq!(operator.done(&["import", &accounts]), "21 rows: 21 applied, 0 done before, 0 refused\n");
+
+    let mut transfers = String::new();
+    for number in 0..20_000 {
+        let (debit, amount) = if number == 12_345 { ("wallet:7", CREDITS) } else { ("source:till", 3) };
+        let credit = number % 20;
+        let credit = if number == 77 { "wallet:none".to_owned() } else { format!("wallet:{credit}") };
+        let credit = if number == 12_345 { "wallet:8".to_owned() } else { credit };
+        transfers +=
+            &format!("{{\"id\":\"row-{number}\",\"debit\":\"{debit}\",\"credit\":\"{credit}\",\"amount\":{amount}}}\n");
+        if number == 15_000 {
+            // An id that no server takes: the request that has it is refused as a whole or in part.
+            transfers += &format!("{{\"id\":\"{}\",\"debit\":\"a\",\"credit\":\"b\",\"amount\":1}}\n", "x".repeat(65));
+            transfers += "{\"id\":\"no-amount\",\"debit\":\"a\",\"credit\":\"b\"}\n";
+        }
+    }
+    let transfers = write("transfers.ndjson", transfers);
+    let (code, out, error) = operator.run(&["import", &transfers, "--dry-run"]);
+    assert_eq!((code, out.as_str()), (3, "20002 rows read, 1 of them not good; nothing was sent\n"), "{error}");
+    let (code, out, error) = operator.run(&["import", &transfers]);
+    assert_eq!((code, out.as_str()), (3, "20002 rows: 19998 applied, 0 done before, 4 refused\n"), "{error}");
+    for wrong in [
+        ":78: credit_account_not_found",
+        ":12346: insufficient_funds: only ",
+        ":15002: ",
+        ":15003: \"amount\" is missing",
+    ] {
+        assert!(error.contains(&format!("transfers.ndjson{wrong}")), "{wrong}: {error}");
+    }
+    let again = operator.run(&["import", &transfers, "--output", "json"]);
+    let summary: Value = serde_json::from_str(again.1.lines().last().expect("a summary")).expect("JSON");
+    assert_eq!((again.0, &summary["duplicates"], &summary["refused"]), (3, &19_998.into(), &4.into()), "{}", again.1);
+    let rest = operator.json(&["import", &transfers, "--from-line", "19003"]);
+    assert_eq!(
+        rest,
+        [json!({"rows": 1_000, "applied": 0, "duplicates": 1_000, "sent_twice": 0, "refused": 0, "dry_run": false})]
+    );
+    // A refusal that is remembered says so: trying again does not help.
+    let poor = again.1.lines().find(|line| line.contains("insufficient_funds")).expect("it is refused again");
+    assert!(poor.contains("\"remembered\":true") && poor.contains("give the row a new one"), "{poor}");
+    let source = operator.json(&["account", "get", "source:till"]);
+    assert_eq!(source[0]["debited"], 19_998 * 3);
+    assert!(Path::new(&transfers).exists());
+}
+
+#[test]
+fn rows_go_many_in_a_request_with_all_that_they_can_carry() {
+    let folder = folder();
+    let write = |name: &str, text: &str| -> String {
+        let path = folder.path().join(name);
+        fs::write(&path, text).expect("there is room");
+        path.display().to_string()
+    };
+    let applied = r#"{"outcomes":[{"id":"a","outcome":"applied"},{"id":"b","outcome":"duplicate"}]}"#;
+    let (server, requests) = recorder(applied);
+    let operator = Operator { server };
+    for (name, text, path, expected) in [
+        (
+            "accounts.csv",
+            "id,asset,kind\na,x,wallet\nb,x,source\n",
+            "/v1/accounts",
+            json!({"accounts": [
+                {"id": "a", "asset": "x", "kind": "wallet"},
+                {"id": "b", "asset": "x", "kind": "source"},
+            ]}),
+        ),
+        (
+            "transfers.csv",
+            "id,debit,credit,amount,code,user_data,memo\na,x,y,5,7,order-1,m\nb,x,y,6,,,\n",
+            "/v1/transfers",
+            json!({"transfers": [
+                {"id": "a", "debit": "x", "credit": "y", "amount": 5, "code": 7, "user_data": "order-1", "memo": "m"},
+                {"id": "b", "debit": "x", "credit": "y", "amount": 6},
+            ]}),
+        ),
+        (
+            "holds.csv",
+            "id,debit,credit,amount,expires_in_ms,code\na,x,y,5,9,7\nb,x,y,6,9,\n",
+            "/v1/holds",
+            json!({"holds": [
+                {"id": "a", "debit": "x", "credit": "y", "amount": 5, "expires_in_ms": 9, "code": 7},
+                {"id": "b", "debit": "x", "credit": "y", "amount": 6, "expires_in_ms": 9},
+            ]}),
+        ),
+    ] {
+        let file = write(name, text);
+        assert_eq!(operator.done(&["import", &file]), "2 rows: 1 applied, 1 done before, 0 refused\n");
+        let (line, body) = requests.recv().expect("it was asked");
+        assert_eq!(line, format!("POST {path} HTTP/1.1"));
+        assert_eq!(serde_json::from_str::<Value>(&body).expect("JSON"), expected, "{name}");
+    }
+    assert!(requests.try_recv().is_err(), "one request for a file");
+    let (code, out, error) = operator.run(&["import", &write("x.csv", "id,debit,credit,amount,note\na,x,y,5,n\n")]);
+    assert!(code == 1 && error.contains("x.csv:1: \"note\" is no field of transfers"), "{out}{error}");
+    assert!(requests.try_recv().is_err(), "nothing is sent of a file with a column that is none");
+}
+
+/// So many rows, in requests so small that a kill comes between them.
+const ROWS: u64 = 20_000;
+
+#[test]
+fn an_import_goes_on_when_the_server_comes_back_and_does_each_row_once() {
+    let folder = folder();
+    let settings = Settings::new(folder.path());
+    let server = Server::start(&settings);
+    open_show(&mut connect(&server));
+    let operator = Operator::of(&server);
+    let rows = (0..ROWS).map(|row| format!("row-{row},source:shop,wallet:dave,1,{row}\n")).collect::<String>();
+    let file = folder.path().join("rows.csv");
+    fs::write(&file, format!("id,debit,credit,amount,user_data\n{rows}")).expect("there is room");
+    let file = file.display().to_string();
+
+    let mut import = command(&operator.server, &["import", &file, "--batch", "20", "--json"]);
+    let import = import.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let balance = |operator: &Operator| operator.json(&["account", "get", "wallet:dave"])[0]["balance"].as_u64();
+    wait_for("some rows are done", || balance(&operator).is_some_and(|has| has > CREDITS + 100).then_some(()));
+    let again = Settings { http: server.http.to_string(), ..settings };
+    server.kill();
+    let server = Server::start(&again);
+    let done = import.wait_with_output().expect("it ends");
+    let out = String::from_utf8(done.stdout).expect("text");
+    assert_eq!(done.status.code(), Some(0), "{out}{}", String::from_utf8_lossy(&done.stderr));
+    let summary: Value = serde_json::from_str(out.lines().last().expect("a summary")).expect("JSON");
+    let count = |name: &str| summary[name].as_u64().expect("a number");
+    assert_eq!((count("rows"), count("applied") + count("duplicates"), count("refused")), (ROWS, ROWS, 0), "{summary}");
+    assert!(count("duplicates") == count("sent_twice") && count("sent_twice") <= 20, "{summary}");
+    assert_eq!(balance(&operator), Some(CREDITS + ROWS));
+
+    // A server that does not come back stops the import, which says where to go on.
+    let http = server.http.to_string();
+    server.kill();
+    let (code, out, error) = operator.run(&["import", &file, "--from-line", "500", "--retry-for-s", "0", "--json"]);
+    let summary: Value = serde_json::from_str(&out).expect("JSON");
+    assert!(code == 1 && error.contains("nobody listens"), "{error}");
+    assert_eq!((&summary["next_line"], &summary["applied"]), (&json!(500), &json!(0)), "{summary}");
+    let _server = Server::start(&Settings { http, ..again });
+    let rest = operator.json(&["import", &file, "--from-line", "500"]);
+    assert_eq!((&rest[0]["rows"], &rest[0]["duplicates"]), (&json!(ROWS - 498), &json!(ROWS - 498)), "{rest:?}");
+}
