@@ -95,6 +95,10 @@ impl<D: Disk> LogReader for Reader<D> {
         }
     }
 
+    fn is_here(&self, at: Position) -> Result<bool, JournalError> {
+        Ok(self.folder.list_local()?.first().is_some_and(|first| *first <= at))
+    }
+
     fn examine(&self, at: Position) -> Result<(), JournalError> {
         let segments = self.folder.list_segments()?;
         let behind = segments.partition_point(|first| *first <= at);

@@ -74,6 +74,11 @@ pub trait LogReader: Send + Sized {
     /// Replaces `into` with the record at `at`, which the caller knows to be durable, after checking its checksum.
     fn read(&self, at: Position, into: &mut Vec<u8>) -> Result<(), JournalError>;
 
+    /// Whether the record at `at` stands in the data directory, so that reading it fetches nothing from elsewhere.
+    fn is_here(&self, _at: Position) -> Result<bool, JournalError> {
+        Ok(true)
+    }
+
     /// Verifies what stands around `at`, the place of a record that could not be read: `Err` says what is damaged, as
     /// far as it can be told, and which records are lost with it. `Ok`: all is sound there, so no record begins at
     /// `at`.

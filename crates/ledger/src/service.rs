@@ -48,7 +48,7 @@ use expiry::Expiry;
 use history::HistoryJob;
 pub use history::HistoryRecords;
 pub use output::{Note, Output, Ticket};
-use records::{AtHand, Halt, Reads, ids_of};
+use records::{AtHand, Halt, Reads};
 pub use records::{FoundForIds, Record, RecordsJob, Wanted};
 
 /// Why a shard of the ledger stops for good.
@@ -361,7 +361,7 @@ impl<D: Disk> Service for LedgerService<D> {
                     Operation::ListHolds { account, after, limit } => {
                         (self.unread_holds(turn, (account, *after, *limit), &progress.at_hand), Pause::Aside)
                     }
-                    _ => (self.unread(turn, ids_of(call, progress.decided()), &progress.at_hand), Pause::Fetch),
+                    _ => (self.unread_by(turn, call, progress), Pause::Fetch),
                 };
                 let job = self.start_read(unread, jobs);
                 progress.reading = Some(job);
@@ -380,7 +380,7 @@ impl<D: Disk> Service for LedgerService<D> {
         if progress.reading.is_some() {
             return;
         }
-        let unread = self.unread(turn, ids_of(call, progress.decided()), &progress.at_hand);
+        let unread = self.unread_by(turn, call, progress);
         if !unread.is_empty() {
             progress.reading = Some(self.start_read(unread, jobs));
         }

@@ -140,7 +140,9 @@ impl ChangeReader {
             own.check_end(index, &place)?;
             let OwnLog { log, mark, seen } = own;
             let durable = mark.get();
-            let groups = log.groups(place.group, &durable).map_err(|cause| of_cursor(index, cause, &|| log.has_place(place.group, &durable)))?;
+            let groups = log
+                .groups(place.group, &durable)
+                .map_err(|cause| of_cursor(index, cause, &|| log.has_place(place.group, &durable)))?;
             let has_place = Box::new(move || log.has_place(place.group, &durable));
             shards.push(ShardReader {
                 shard: ShardIndex(index as u16),

@@ -213,7 +213,9 @@ mod tests {
         let (next_number, covered, second) = (32, 40, FIXED_BYTES + RunHeader::BYTES);
         let (number, tier, first) = (second, second + 8, second + 24);
         let place = PLACE_OFFSET;
-        for (at, value) in [(next_number, 8), (covered, 899), (covered, 950), (place, 905), (number, 8), (tier, 2), (first, 500)] {
+        for (at, value) in
+            [(next_number, 8), (covered, 899), (covered, 950), (place, 905), (number, 8), (tier, 2), (first, 500)]
+        {
             assert_eq!(Manifest::decode(&with(at, value)), Err("its runs contradict each other".into()), "byte {at}");
         }
         assert_eq!(Manifest::decode(&with(first, 600)), Ok(manifest()));

@@ -169,7 +169,8 @@ fn history_of(name: &str, sales: usize) -> FakeDisk {
 fn an_id_index_of_another_history_is_built_again_by_the_start() {
     let (disk, other) = (history_of("first", 5), history_of("second", 9));
     let journal = Path::new(DATA).join("journal");
-    let files = |disk: &FakeDisk| disk.files().into_iter().map(|(path, _)| path).filter(|path| path.starts_with(&journal));
+    let files =
+        |disk: &FakeDisk| disk.files().into_iter().map(|(path, _)| path).filter(|path| path.starts_with(&journal));
     files(&disk).collect::<Vec<_>>().iter().for_each(|path| disk.remove(path).expect("it is there"));
     for path in files(&other).collect::<Vec<_>>() {
         let bytes = other.contents(&path).expect("it is listed");
